@@ -1,0 +1,69 @@
+"""`Api` and `Services`: all that a handler sees.
+
+A handler is a plain function that returns a response, or an awaitable of one. Requests of a connection begin in order and
+answer in order; nothing else may be assumed about what runs between two awaits.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.storage.clock import Chance, Clock
+
+if TYPE_CHECKING:
+    from eosin.broker.cluster import Cluster
+    from eosin.broker.config import BrokerConfig
+    from eosin.broker.fetch_sessions import FetchSessions
+    from eosin.broker.partitions import Partitions
+    from eosin.coordinator.groups.service import GroupCoordinator
+    from eosin.coordinator.service import TransactionCoordinator
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """One request's surroundings: who sent it, over which listener, at which version."""
+
+    api_version: int
+    client_id: str | None
+    client_host: str
+    """The peer's address in Java's form, with a leading slash: `/127.0.0.1`."""
+    listener: str
+    """Name of the listener the request came in on; answers carry the addresses advertised for it."""
+    client_software_name: str = ""
+    client_software_version: str = ""
+
+
+@dataclass(slots=True)
+class Services:
+    """The owners of the broker's state. Handlers ask them; they never reach behind them."""
+
+    config: "BrokerConfig"
+    clock: Clock
+    chance: Chance
+    cluster: "Cluster"
+    partitions: "Partitions"
+    fetch_sessions: "FetchSessions"
+    transactions: "TransactionCoordinator"
+    groups: "GroupCoordinator"
+
+
+Handler = Callable[[Any, RequestContext, Services], Any | Awaitable[Any]]
+"""(request, context, services) to a response; None means that the request has no answer (Produce with acks=0)."""
+
+Refuse = Callable[[Any, RequestContext, ErrorCode], Any]
+"""(request, context, error) to the response that carries `error` where this API's body has room for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API as the broker serves it."""
+
+    key: ApiKey
+    versions: range
+    """Served versions."""
+    handle: Handler
+    refuse: Refuse
+    advertised: range | None = None
+    """What ApiVersions announces when that differs from what is served (Produce, storage.md section 4)."""

@@ -1,0 +1,1 @@
+"""The `eosin` command: one module per sub-command."""

@@ -1,0 +1,1 @@
+"""Transactions and groups: the decisions (pure) and the services that carry them out."""

@@ -1,0 +1,110 @@
+"""What the coordinators need from the broker, declared by them and implemented by `eosin.broker.partitions`.
+
+Nothing here assumes that a log, a partition or a coordinator is on this machine: whoever implements it answers
+NOT_LEADER_OR_FOLLOWER when it is not.
+"""
+
+from asyncio import Future
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+from eosin.storage.appends import AppendResult, Marker
+
+
+class CoordinatorLog(Protocol):
+    """One partition of an internal topic, as its coordinator uses it."""
+
+    @property
+    def leader_epoch(self) -> int:
+        """The partition's leader epoch, which is the coordinator's epoch. Strictly higher after every start."""
+
+    @property
+    def log_end_offset(self) -> int:
+        """The next offset to be written."""
+
+    @property
+    def high_watermark(self) -> int:
+        """Everything below is as durable as configured."""
+
+    def append(self, batch: bytes, *, now_ms: int) -> AppendResult:
+        """Check and write one batch, now, without waiting. Its base offset is assigned by the log."""
+
+    def append_marker(self, marker: Marker, *, now_ms: int) -> AppendResult:
+        """Write a transaction marker, now, without waiting."""
+
+    def durable(self, end_offset: int) -> "Future[ErrorCode]":
+        """Done with NONE once the high watermark is at or beyond `end_offset`; with KAFKA_STORAGE_ERROR when the log has
+        failed. Already done when there is nothing to wait for. Cancelling it undoes nothing."""
+
+    def batches(self) -> "Iterator[bytes | memoryview]":
+        """Every batch from the log start to the log end, in order, one whole batch at a time."""
+
+
+class CoordinatorLogs(Protocol):
+    """The partitions of one internal topic."""
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions the topic has; fixed for its life."""
+
+    def log(self, partition: int) -> CoordinatorLog | ErrorCode:
+        """The log when this broker leads the partition, else NOT_COORDINATOR."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkersForPartitions:
+    """One marker and the partitions of one node that must get it."""
+
+    marker: Marker
+    partitions: tuple[TopicPartition, ...]
+
+
+class MarkerTarget(Protocol):
+    """Where markers go: this broker's own partitions, or another broker over the wire."""
+
+    async def write_markers(self, markers: Sequence[MarkersForPartitions]) -> Mapping[tuple[int, TopicPartition], ErrorCode]:
+        """Write each marker to each of its partitions and wait until they are durable (and, for `__consumer_offsets`,
+        until the offsets are visible). Answers one code per (producer id, partition)."""
+
+
+class MarkerTargets(Protocol):
+    """Finds the leader of a partition for the marker sender."""
+
+    def target(self, partition: TopicPartition) -> MarkerTarget | ErrorCode:
+        """The target that leads `partition`; LEADER_NOT_AVAILABLE when it has no leader now; UNKNOWN_TOPIC_OR_PARTITION
+        only when current metadata says that it does not exist any more."""
+
+
+class ProducerIds(Protocol):
+    """Where blocks of producer ids come from (cluster metadata)."""
+
+    async def allocate_block(self) -> range:
+        """The next block, durable before it is returned. Raises OSError when it cannot be stored."""
+
+
+class TransactionVerifier(Protocol):
+    """What a partition leader or the group coordinator asks the transaction coordinator (KIP-890)."""
+
+    def verify(
+        self,
+        transactional_id: str,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Whether each partition is in the producer's ongoing transaction: NONE, TRANSACTION_ABORTABLE (not in it), or
+        why it cannot be said (transactions.md 4.3)."""
+
+    async def add_partitions(
+        self,
+        transactional_id: str,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+    ) -> ErrorCode:
+        """Add partitions to the producer's transaction, starting one if none is open; NONE once that is durable."""

@@ -1,0 +1,47 @@
+"""Names that every room uses: topic partitions, topic ids, internal topics, and which topic names are legal."""
+
+import base64
+import re
+from typing import Final, NamedTuple
+
+Uuid = bytes
+"""A Kafka uuid: exactly 16 bytes, high 64 bits first. Kept raw because it is compared and hashed on the hot path."""
+
+ZERO_UUID: Final[Uuid] = bytes(16)
+
+CONSUMER_OFFSETS_TOPIC: Final = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
+METADATA_TOPIC: Final = "__eosin_metadata"
+"""Cluster metadata; a log on disk, never listed as a topic."""
+
+INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC})
+
+_LEGAL_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def is_legal_topic_name(name: str) -> bool:
+    """Whether Kafka accepts `name` for a topic: 1 to 249 of `[a-zA-Z0-9._-]`, and neither `.` nor `..`."""
+    return _LEGAL_TOPIC.fullmatch(name) is not None and name not in (".", "..")
+
+
+def uuid_text(uuid: Uuid) -> str:
+    """The textual form of a uuid: URL-safe base64 without padding, 22 characters."""
+    return base64.urlsafe_b64encode(uuid).decode("ascii").rstrip("=")
+
+
+def uuid_from_text(text: str) -> Uuid:
+    """The inverse of `uuid_text`. Raises ValueError when the text does not hold 16 bytes."""
+    raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    if len(raw) != 16:
+        raise ValueError(f"a uuid has 16 bytes, {text!r} holds {len(raw)}")
+    return raw

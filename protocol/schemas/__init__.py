@@ -1,0 +1,1 @@
+"""One module per API: every version of its messages, declared once."""

@@ -1,0 +1,1 @@
+"""Files: partition logs, their indexes and producer state, in Apache Kafka's on-disk format."""

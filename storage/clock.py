@@ -1,0 +1,71 @@
+"""Time and chance, as parameters.
+
+Every timer, deadline and timestamp of the broker goes through one `Clock`, and every random id or jitter through one
+`Chance`, so that a test can jump a week ahead and a seed replays a run.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Timer(Protocol):
+    """A scheduled call."""
+
+    def cancel(self) -> None:
+        """Do not call. Harmless when the call already happened."""
+
+
+class Clock(Protocol):
+    """The one source of time."""
+
+    def now_ms(self) -> int:
+        """Wall-clock time in ms since the epoch: record timestamps, and what is written to disk."""
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
+        """Call back once, in the event loop, after `delay_ms` milliseconds (0 or less: at the next turn of the loop)."""
+
+    async def sleep(self, delay_ms: float) -> None:
+        """Wait for `delay_ms` milliseconds of this clock."""
+
+
+class Chance(Protocol):
+    """The one source of randomness."""
+
+    def uuid(self) -> bytes:
+        """16 random bytes, never all zero and never starting (as text) with `-`."""
+
+    def below(self, bound: int) -> int:
+        """A number in [0, bound)."""
+
+
+class SystemClock:
+    """The machine's clock and the running event loop's timers."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
+        return asyncio.get_running_loop().call_later(max(0.0, delay_ms) / 1000, callback)
+
+    async def sleep(self, delay_ms: float) -> None:
+        await asyncio.sleep(delay_ms / 1000)
+
+
+class SeededChance:
+    """Chance from one generator; without a seed, from the operating system's entropy."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._random = random.Random(seed)
+
+    def uuid(self) -> bytes:
+        while True:
+            # The text form is base64, whose first character comes from the top six bits: 0b111110 is `-`.
+            raw = self._random.randbytes(16)
+            if raw[0] >> 2 != 0b111110 and any(raw):
+                return raw
+
+    def below(self, bound: int) -> int:
+        return self._random.randrange(bound)
