@@ -1,0 +1,192 @@
+"""What the cluster looks like: its brokers, its topics, who leads what, and how to change that.
+
+`Cluster` is the one interface to cluster metadata; nothing that uses it may assume that there is a single broker. The
+embedded implementation for one node is `eosin.broker.embedded_cluster`.
+
+Always true: `topics` and everything derived from it show durable facts only. A change becomes visible in one step,
+after its record is as durable as configured, and listeners hear of it in that same step.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition, Uuid
+
+if TYPE_CHECKING:
+    from eosin.storage.log_config import LogConfig
+
+NO_LEADER: Final = -1
+"""The node id of a leader that does not exist."""
+
+USE_DEFAULT: Final = -1
+"""As a partition count or replication factor: whatever the broker's settings say."""
+
+NO_CONFIGS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Endpoint(NamedTuple):
+    """A broker as clients of one listener reach it."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic as the cluster knows it."""
+
+    name: str
+    topic_id: Uuid
+    partitions: int
+    """How many partitions it has: they are numbered from 0."""
+    configs: Mapping[str, str] = field(default=NO_CONFIGS)
+    """The topic's own settings by Kafka's names, as text; whatever is missing follows the broker's defaults."""
+    internal: bool = False
+    """True for `__consumer_offsets` and `__transaction_state`."""
+
+
+class Outcome(NamedTuple):
+    """How a change of metadata ended."""
+
+    error: ErrorCode
+    message: str | None = None
+    topic: Topic | None = None
+    """The topic as it is after the change (for a dry run: as it would be; for a deletion: as it was)."""
+
+
+class ConfigOperation(IntEnum):
+    """What an incremental change does to a setting, by its number on the wire (KIP-339)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigChange(NamedTuple):
+    """One change of one setting."""
+
+    name: str
+    value: str | None
+    """None only makes sense for DELETE."""
+    operation: int = ConfigOperation.SET
+    """One of `ConfigOperation`; anything else is refused."""
+
+
+class ClusterListener(Protocol):
+    """Whoever keeps state about topics. Called in the event loop, in the same step in which the change becomes visible;
+    must neither wait nor raise."""
+
+    def topic_created(self, topic: Topic) -> None:
+        """`topic` exists from now on."""
+
+    def partitions_added(self, topic: Topic, first_new: int) -> None:
+        """`topic` now has the partitions from `first_new` on as well."""
+
+    def topic_deleted(self, topic: Topic) -> None:
+        """`topic` is gone; its name may come back with another topic id."""
+
+    def configs_changed(self, topic: Topic) -> None:
+        """The settings of `topic`, or the defaults it follows, have changed: ask `Cluster.log_config` again."""
+
+
+class Cluster(Protocol):
+    """Cluster metadata: reads are immediate, changes wait until they are durable."""
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id as text: 22 characters of base64."""
+
+    @property
+    def node_id(self) -> int:
+        """This broker's id."""
+
+    @property
+    def controller_id(self) -> int:
+        """The broker that changes are sent to."""
+
+    @property
+    def leader_epoch(self) -> int:
+        """The leader epoch of every partition that this broker leads, and so the epoch of its coordinators. It grows
+        with every start of the broker and never goes back (storage.md 10 and 17, transactions.md 8.7)."""
+
+    @property
+    def topics(self) -> Mapping[str, Topic]:
+        """Every topic by name, the internal ones included, in order of creation. Not to be changed by readers."""
+
+    def broker_configs(self, node_id: int | None) -> Mapping[str, str]:
+        """Broker settings changed at run time, by Kafka's names, as text: one broker's, or with None those of all brokers
+        (which a broker's own override)."""
+
+    def endpoint(self, listener: str) -> Endpoint:
+        """This broker as it is advertised on `listener`."""
+
+    def brokers(self, listener: str) -> Sequence[Endpoint]:
+        """Every live broker that has `listener`, by node id."""
+
+    def topic_by_id(self, topic_id: Uuid) -> Topic | None:
+        """The topic with this id, or None."""
+
+    def leader_of(self, partition: TopicPartition) -> int | None:
+        """The node id of the partition's leader, `NO_LEADER` when it has none now, None when no such partition exists."""
+
+    def replicas_of(self, partition: TopicPartition) -> tuple[int, ...]:
+        """The node ids of the partition's replicas, the preferred leader first. Empty for an unknown partition."""
+
+    def log_config(self, topic: str) -> "LogConfig":
+        """The settings of a topic's logs: its own over the broker's defaults. For an unknown topic, the defaults."""
+
+    def subscribe(self, listener: ClusterListener) -> None:
+        """Tell `listener` of every change from now on. Listeners are called in the order in which they came."""
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = USE_DEFAULT,
+        replication_factor: int = USE_DEFAULT,
+        assignments: Mapping[int, Sequence[int]] | None = None,
+        configs: Mapping[str, str | None] = NO_CONFIGS,
+        validate_only: bool = False,
+    ) -> Outcome:
+        """Create a topic. `assignments` maps each partition to the node ids of its replicas and excludes the two
+        counts. A config whose value is None is refused. With `validate_only` nothing changes."""
+
+    async def delete_topic(self, name: str) -> Outcome:
+        """Delete a topic with all its records."""
+
+    async def create_partitions(
+        self,
+        name: str,
+        *,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None = None,
+        validate_only: bool = False,
+    ) -> Outcome:
+        """Raise the number of partitions of a topic to `count`; `assignments` holds the node ids for each new one."""
+
+    async def alter_topic_configs(
+        self, name: str, changes: Sequence[ConfigChange], *, replace: bool = False, validate_only: bool = False
+    ) -> Outcome:
+        """Change a topic's own settings, all or nothing. With `replace`, what `changes` does not name goes back to its
+        default."""
+
+    async def alter_broker_configs(
+        self,
+        node_id: int | None,
+        changes: Sequence[ConfigChange],
+        *,
+        replace: bool = False,
+        validate_only: bool = False,
+    ) -> Outcome:
+        """Change the settings of one broker, or with None of all brokers, that can change at run time, all or nothing."""
+
+    async def allocate_block(self) -> range:
+        """The next 1000 producer ids, never given out before; durable before this returns (transactions.md 9). Raises
+        OSError when that cannot be stored. This makes a cluster the `ProducerIds` of the transaction coordinator."""
