@@ -52,6 +52,11 @@ class Services:
 Handler = Callable[[Any, RequestContext, Services], Any | Awaitable[Any]]
 """(request, context, services) to a response; None means that the request has no answer (Produce with acks=0)."""
 
+class CloseConnection(Exception):
+    """Raised by a handler whose request has no answer to carry its error in (Produce with acks=0, storage.md 19): the
+    connection is to be closed, so that the client looks again. It speaks of the peer's request, not of a broken broker."""
+
+
 Refuse = Callable[[Any, RequestContext, ErrorCode], Any]
 """(request, context, error) to the response that carries `error` where this API's body has room for it."""
 
