@@ -60,6 +60,23 @@ class Outcome(NamedTuple):
     """The topic as it is after the change (for a dry run: as it would be; for a deletion: as it was)."""
 
 
+class Voter(NamedTuple):
+    """A broker that holds a copy of the metadata log."""
+
+    node_id: int
+    directory_id: Uuid
+    log_end_offset: int
+
+
+class Quorum(NamedTuple):
+    """The state of the metadata log itself, as DescribeQuorum tells it."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[Voter, ...]
+
+
 class ConfigOperation(IntEnum):
     """What an incremental change does to a setting, by its number on the wire (KIP-339)."""
 
@@ -121,8 +138,8 @@ class Cluster(Protocol):
         """Every topic by name, the internal ones included, in order of creation. Not to be changed by readers."""
 
     def broker_configs(self, node_id: int | None) -> Mapping[str, str]:
-        """Broker settings changed at run time, by Kafka's names, as text: one broker's, or with None those of all brokers
-        (which a broker's own override)."""
+        """Broker settings changed at run time, by Kafka's names, as text: one broker's, or with None those of all
+        brokers (which a broker's own override)."""
 
     def endpoint(self, listener: str) -> Endpoint:
         """This broker as it is advertised on `listener`."""
@@ -134,10 +151,17 @@ class Cluster(Protocol):
         """The topic with this id, or None."""
 
     def leader_of(self, partition: TopicPartition) -> int | None:
-        """The node id of the partition's leader, `NO_LEADER` when it has none now, None when no such partition exists."""
+        """The node id of the partition's leader, `NO_LEADER` when it has none now, None when there is no such
+        partition."""
 
     def replicas_of(self, partition: TopicPartition) -> tuple[int, ...]:
         """The node ids of the partition's replicas, the preferred leader first. Empty for an unknown partition."""
+
+    def offline_replicas_of(self, partition: TopicPartition) -> tuple[int, ...]:
+        """The replicas that cannot serve now: their broker is away or their log has failed."""
+
+    def quorum(self) -> Quorum:
+        """Who keeps the metadata log, and how far it is."""
 
     def log_config(self, topic: str) -> "LogConfig":
         """The settings of a topic's logs: its own over the broker's defaults. For an unknown topic, the defaults."""
@@ -185,7 +209,8 @@ class Cluster(Protocol):
         replace: bool = False,
         validate_only: bool = False,
     ) -> Outcome:
-        """Change the settings of one broker, or with None of all brokers, that can change at run time, all or nothing."""
+        """Change the settings of one broker, or with None of all brokers, that can change at run time, all or
+        nothing."""
 
     async def allocate_block(self) -> range:
         """The next 1000 producer ids, never given out before; durable before this returns (transactions.md 9). Raises
