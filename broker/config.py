@@ -1,0 +1,300 @@
+"""`BrokerConfig`: every setting of the broker, its type, default, unit, range and meaning. The fields are the table.
+
+A key is its field's name with dots, and is Kafka's wherever Kafka has one; a key of our own starts with `eosin.`. Units
+are part of the names. Defaults are those of Kafka 4.1 except where the documentation says otherwise. A config is complete
+and checked before anything starts (`eosin.broker.config_sources` reads files and flags), and never changes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, Literal, cast
+
+from eosin.broker.listeners import Listener, parse_listeners
+from eosin.broker.settings import INT_MAX, LONG_MAX, Kind, Setting, setting, settings_of, value_text
+from eosin.broker.topic_configs import CODECS, defaults_from
+from eosin.storage.log_config import DAY_MS, LogConfig
+
+Durability = Literal["fsync", "os", "memory"]
+DURABILITIES: Final = ("fsync", "os", "memory")
+
+INT: Final = Kind.INT
+LONG: Final = Kind.LONG
+SHORT: Final = Kind.SHORT
+BOOLEAN: Final = Kind.BOOLEAN
+STRING: Final = Kind.STRING
+DOUBLE: Final = Kind.DOUBLE
+LIST: Final = Kind.LIST
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """All settings, typed. `config_sources.load_config` builds one from texts; fields may also be given directly."""
+
+    # Who and where
+    node_id: int = setting(1, "This broker's id.", kind=INT, at_least=0)
+    listeners: tuple[str, ...] = setting(
+        ("PLAINTEXT://127.0.0.1:9092",), "Addresses to listen on, NAME://HOST:PORT; port 0 picks a free one.", kind=LIST
+    )
+    advertised_listeners: tuple[str, ...] = setting(
+        (), "Addresses that clients are told, for the listeners whose own address they cannot use.", kind=LIST
+    )
+    log_dirs: tuple[str, ...] = setting(("data",), "The data directory; one. (Kafka: /tmp/kafka-logs)", kind=LIST)
+
+    # Connections
+    connections_max_idle_ms: int = setting(
+        600_000, "Close a connection that is silent this long; -1 never.", kind=LONG, at_least=-1
+    )
+    max_connections: int = setting(INT_MAX, "Connections accepted at a time.", kind=INT, at_least=1)
+    socket_request_max_bytes: int = setting(104_857_600, "The largest request.", kind=INT, at_least=1024)
+    socket_listen_backlog_size: int = setting(
+        50, "Connections the kernel may hold before they are accepted.", kind=INT, at_least=1
+    )
+    socket_send_buffer_bytes: int = setting(
+        102_400, "SO_SNDBUF of a connection; -1 leaves it to the system.", kind=INT, at_least=-1
+    )
+    socket_receive_buffer_bytes: int = setting(
+        102_400, "SO_RCVBUF of a connection; -1 leaves it to the system.", kind=INT, at_least=-1
+    )
+    request_timeout_ms: int = setting(
+        30_000, "Longest wait inside the broker that no client asked for.", kind=INT, at_least=1
+    )
+
+    # Topics
+    num_partitions: int = setting(1, "Partitions of a topic created without a count.", kind=INT, at_least=1)
+    default_replication_factor: int = setting(1, "Replicas of a topic created without a count.", kind=INT, at_least=1)
+    auto_create_topics_enable: bool = setting(True, "Create a topic when a client first names it.", kind=BOOLEAN)
+    delete_topic_enable: bool = setting(True, "Whether topics can be deleted.", kind=BOOLEAN)
+    min_insync_replicas: int = setting(1, "Default of min.insync.replicas.", kind=INT, at_least=1)
+    unclean_leader_election_enable: bool = setting(False, "Default of unclean.leader.election.enable.", kind=BOOLEAN)
+
+    # Fetch
+    fetch_max_bytes: int = setting(57_671_680, "Bytes of records in one fetch answer at most.", kind=INT, at_least=1024)
+    max_incremental_fetch_session_cache_slots: int = setting(1000, "Fetch sessions kept at most.", kind=INT, at_least=0)
+
+    # Logs: defaults of topic configs
+    log_cleanup_policy: tuple[str, ...] = setting(
+        ("delete",), "Default of cleanup.policy.", kind=LIST, choices=("delete", "compact")
+    )
+    compression_type: str = setting("producer", "Default of compression.type.", kind=STRING, choices=CODECS)
+    compression_gzip_level: int = setting(-1, "Default of compression.gzip.level.", kind=INT, at_least=-1, at_most=9)
+    compression_lz4_level: int = setting(9, "Default of compression.lz4.level.", kind=INT, at_least=1, at_most=17)
+    compression_zstd_level: int = setting(
+        3, "Default of compression.zstd.level.", kind=INT, at_least=-131072, at_most=22
+    )
+    log_segment_bytes: int = setting(1_073_741_824, "Default of segment.bytes.", kind=INT, at_least=1_048_576)
+    log_roll_ms: int | None = setting(None, "Default of segment.ms; unset: log.roll.hours.", kind=LONG, at_least=1)
+    log_roll_hours: int = setting(168, "Default of segment.ms, in hours.", kind=INT, at_least=1)
+    log_roll_jitter_ms: int | None = setting(
+        None, "Default of segment.jitter.ms; unset: log.roll.jitter.hours.", kind=LONG, at_least=0
+    )
+    log_roll_jitter_hours: int = setting(0, "Default of segment.jitter.ms, in hours.", kind=INT, at_least=0)
+    log_index_size_max_bytes: int = setting(10_485_760, "Default of segment.index.bytes.", kind=INT, at_least=4)
+    log_index_interval_bytes: int = setting(4096, "Default of index.interval.bytes.", kind=INT, at_least=0)
+    log_retention_ms: int | None = setting(
+        None, "Default of retention.ms; -1: for ever; unset: the next.", kind=LONG, at_least=-1
+    )
+    log_retention_minutes: int | None = setting(
+        None, "Default of retention.ms, in minutes; unset: the next.", kind=INT, at_least=-1
+    )
+    log_retention_hours: int = setting(168, "Default of retention.ms, in hours; -1: for ever.", kind=INT, at_least=-1)
+    log_retention_bytes: int = setting(-1, "Default of retention.bytes; -1: no limit.", kind=LONG, at_least=-1)
+    log_cleaner_delete_retention_ms: int = setting(DAY_MS, "Default of delete.retention.ms.", kind=LONG, at_least=0)
+    log_segment_delete_delay_ms: int = setting(60_000, "Default of file.delete.delay.ms.", kind=LONG, at_least=0)
+    message_max_bytes: int = setting(1_048_588, "Default of max.message.bytes.", kind=INT, at_least=0)
+    log_message_timestamp_type: str = setting(
+        "CreateTime", "Default of message.timestamp.type.", kind=STRING, choices=("CreateTime", "LogAppendTime")
+    )
+    log_message_timestamp_before_max_ms: int = setting(
+        LONG_MAX, "Default of message.timestamp.before.max.ms.", kind=LONG, at_least=0
+    )
+    log_message_timestamp_after_max_ms: int = setting(
+        3_600_000, "Default of message.timestamp.after.max.ms.", kind=LONG, at_least=0
+    )
+    log_cleaner_min_cleanable_ratio: float = setting(
+        0.5, "Default of min.cleanable.dirty.ratio.", kind=DOUBLE, at_least=0, at_most=1
+    )
+    log_cleaner_min_compaction_lag_ms: int = setting(0, "Default of min.compaction.lag.ms.", kind=LONG, at_least=0)
+    log_cleaner_max_compaction_lag_ms: int = setting(
+        LONG_MAX, "Default of max.compaction.lag.ms.", kind=LONG, at_least=1
+    )
+    log_flush_interval_messages: int = setting(LONG_MAX, "Default of flush.messages.", kind=LONG, at_least=1)
+    log_flush_interval_ms: int | None = setting(None, "Default of flush.ms; unset: the next.", kind=LONG, at_least=0)
+    log_flush_scheduler_interval_ms: int = setting(
+        LONG_MAX, "Default of flush.ms when that is unset.", kind=LONG, at_least=0
+    )
+    log_preallocate: bool = setting(False, "Default of preallocate.", kind=BOOLEAN)
+
+    # Logs: the work in the background
+    log_retention_check_interval_ms: int = setting(
+        300_000, "Between two looks for segments to delete.", kind=LONG, at_least=1
+    )
+    log_flush_offset_checkpoint_interval_ms: int = setting(
+        60_000, "Between two recovery point checkpoints.", kind=INT, at_least=1
+    )
+    log_flush_start_offset_checkpoint_interval_ms: int = setting(
+        60_000, "Between two log start checkpoints.", kind=INT, at_least=1
+    )
+    replica_high_watermark_checkpoint_interval_ms: int = setting(
+        5000, "Between two high watermark checkpoints.", kind=LONG, at_least=1
+    )
+
+    # Producers and transactions (transactions.md section 7)
+    producer_id_expiration_ms: int = setting(
+        DAY_MS, "Forget a silent producer's sequences after this.", kind=INT, at_least=1
+    )
+    producer_id_expiration_check_interval_ms: int = setting(
+        600_000, "Between two looks for such producers.", kind=INT, at_least=1
+    )
+    transaction_max_timeout_ms: int = setting(
+        900_000, "The longest timeout a transactional producer may ask for.", kind=INT, at_least=1
+    )
+    transactional_id_expiration_ms: int = setting(
+        7 * DAY_MS, "Forget an unused transactional id after this.", kind=INT, at_least=1
+    )
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = setting(
+        10_000,
+        "Between two scans for transactions past their timeout (most are aborted at their deadline).",
+        kind=INT,
+        at_least=1,
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = setting(
+        3_600_000, "Between two scans for transactional ids to forget.", kind=INT, at_least=1
+    )
+    transaction_partition_verification_enable: bool = setting(
+        True, "Check that a partition is in the transaction before the first append (KIP-890).", kind=BOOLEAN
+    )
+    transaction_state_log_num_partitions: int = setting(50, "Partitions of __transaction_state.", kind=INT, at_least=1)
+    transaction_state_log_segment_bytes: int = setting(
+        104_857_600, "Segments of __transaction_state.", kind=INT, at_least=1
+    )
+    transaction_state_log_load_buffer_size: int = setting(
+        5_242_880, "Bytes read at a time while loading it.", kind=INT, at_least=1
+    )
+    transaction_state_log_replication_factor: int = setting(
+        1, "Replicas of __transaction_state; more than there are brokers is capped. (Kafka: 3)", kind=SHORT, at_least=1
+    )
+    transaction_state_log_min_isr: int = setting(
+        1, "Replicas that must have it; capped likewise. (Kafka: 2)", kind=INT, at_least=1
+    )
+
+    # Consumer groups (groups.md section 16)
+    group_min_session_timeout_ms: int = setting(
+        6000, "The shortest session timeout a member may ask for.", kind=INT, at_least=1
+    )
+    group_max_session_timeout_ms: int = setting(
+        1_800_000, "The longest session timeout a member may ask for.", kind=INT, at_least=1
+    )
+    group_initial_rebalance_delay_ms: int = setting(
+        0, "How long a new group waits for more members. (Kafka: 3000)", kind=INT, at_least=0
+    )
+    group_max_size: int = setting(INT_MAX, "Members of a group at most.", kind=INT, at_least=1)
+    offset_metadata_max_bytes: int = setting(4096, "The longest note beside a committed offset.", kind=INT, at_least=0)
+    offsets_commit_timeout_ms: int = setting(5000, "How long a commit waits to be durable.", kind=INT, at_least=1)
+    offsets_load_buffer_size: int = setting(
+        5_242_880, "Bytes read at a time while loading offsets.", kind=INT, at_least=1
+    )
+    offsets_retention_minutes: int = setting(
+        10_080, "Offsets of an empty group are kept this long.", kind=INT, at_least=1
+    )
+    offsets_retention_check_interval_ms: int = setting(
+        600_000, "Between two looks for offsets to forget.", kind=LONG, at_least=1
+    )
+    offsets_topic_num_partitions: int = setting(50, "Partitions of __consumer_offsets.", kind=INT, at_least=1)
+    offsets_topic_segment_bytes: int = setting(104_857_600, "Segments of __consumer_offsets.", kind=INT, at_least=1)
+    offsets_topic_replication_factor: int = setting(
+        1, "Replicas of __consumer_offsets; more than there are brokers is capped. (Kafka: 3)", kind=SHORT, at_least=1
+    )
+    offsets_topic_compression_codec: int = setting(
+        0, "Codec of the offsets' batches; 0 is none.", kind=INT, at_least=0, at_most=4
+    )
+
+    # Eosin's own
+    eosin_durability: str = setting(
+        "fsync",
+        "What an acknowledged write has survived: power loss, a killed process, or nothing.",
+        kind=STRING,
+        choices=DURABILITIES,
+    )
+    eosin_transaction_version: int = setting(
+        2, "The highest transaction protocol offered to clients: 2 is KIP-890 in full.", kind=INT, at_least=0, at_most=2
+    )
+    eosin_end_txn_marker_wait_ms: int = setting(
+        5, "EndTxn may hold its answer this long for the markers to be written.", kind=INT, at_least=0, at_most=1000
+    )
+    eosin_concurrent_transactions_wait_ms: int = setting(
+        500,
+        "A CONCURRENT_TRANSACTIONS answer may wait this long for the event that clears it.",
+        kind=INT,
+        at_least=0,
+        at_most=10_000,
+    )
+    eosin_flush_threads: int = setting(4, "Threads that sync files side by side.", kind=INT, at_least=1, at_most=64)
+    eosin_connection_max_in_flight_requests: int = setting(
+        64, "Requests of one connection handled at a time; reading stops there.", kind=INT, at_least=1, at_most=10_000
+    )
+    eosin_connection_max_frames_per_turn: int = setting(
+        32,
+        "Requests of one connection begun before other connections get their turn.",
+        kind=INT,
+        at_least=1,
+        at_most=10_000,
+    )
+    eosin_connection_write_buffer_max_bytes: int = setting(
+        1_048_576,
+        "Unsent answer bytes of a connection at which its requests are no longer begun.",
+        kind=INT,
+        at_least=0,
+    )
+    eosin_shutdown_timeout_ms: int = setting(
+        5000, "How long a stopping broker lets running requests finish.", kind=INT, at_least=0
+    )
+    eosin_event_loop: str = setting(
+        "auto",
+        "The event loop; auto is uvloop where it is installed.",
+        kind=STRING,
+        choices=("auto", "uvloop", "asyncio"),
+    )
+    eosin_log_level: str = setting(
+        "info", "How much is logged.", kind=STRING, choices=("debug", "info", "warning", "error")
+    )
+
+    given: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """The texts that were set explicitly, by key (aliases resolved): what is not a default."""
+    topic_defaults: LogConfig = field(init=False, repr=False)
+    """What a topic without configs of its own gets."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "topic_defaults", defaults_from({name: self.value(name) for name in BROKER_SETTINGS}))
+
+    def value(self, name: str) -> Any:
+        """The typed value of a key of `BROKER_SETTINGS`."""
+        return getattr(self, name.replace(".", "_"))
+
+    def text(self, name: str) -> str | None:
+        """The value of a key as Kafka writes it; None when it is not set."""
+        return value_text(self.value(name))
+
+    @property
+    def bound_listeners(self) -> tuple[Listener, ...]:
+        """What to listen on."""
+        return parse_listeners(self.listeners, key="listeners")
+
+    @property
+    def told_listeners(self) -> tuple[Listener, ...]:
+        """What clients are told, for the listeners that say so."""
+        return parse_listeners(self.advertised_listeners, key="advertised.listeners")
+
+    @property
+    def data_dir(self) -> str | None:
+        """The data directory; None when nothing is written (durability memory)."""
+        return None if self.eosin_durability == "memory" else self.log_dirs[0]
+
+    @property
+    def durability(self) -> Durability:
+        """The durability level."""
+        return cast(Durability, self.eosin_durability)
+
+
+BROKER_SETTINGS: Final[Mapping[str, Setting]] = settings_of(BrokerConfig)
+"""Every broker setting, by key."""

@@ -1,0 +1,188 @@
+"""`Setting`: what one configuration key means, and how its text is read.
+
+A setting knows its name, Kafka's type, its default, its range and its documentation. The tables of settings are
+`eosin.broker.config.BrokerConfig` (its fields) and `eosin.broker.topic_configs.TOPIC_CONFIGS`.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Final, TypeVar
+
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+
+_UNITS: Final = {"ms": "ms", "bytes": "bytes", "minutes": "minutes", "hours": "hours", "ratio": "fraction"}
+
+
+class SettingError(ValueError):
+    """A key or value that cannot be used; its text is one sentence for whoever wrote it."""
+
+
+class Kind(IntEnum):
+    """The type of a setting, with the numbers that DescribeConfigs uses."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+_INTEGERS: Final = {Kind.SHORT: 2**15, Kind.INT: 2**31, Kind.LONG: 2**63}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Synonym:
+    """A broker setting that gives a topic config its default."""
+
+    name: str
+    factor: int = 1
+    """What one unit of the broker setting is in the topic config's unit (hours to ms)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One key."""
+
+    name: str
+    kind: Kind
+    default: Any
+    """Typed; None when the key has no value unless it is set."""
+    doc: str
+    at_least: float | None = None
+    at_most: float | None = None
+    choices: tuple[str, ...] = ()
+    """The only values allowed (for a list: the only elements)."""
+    synonyms: tuple[Synonym, ...] = ()
+    """Topic configs: the broker settings behind the default, the one that wins first."""
+
+    @property
+    def unit(self) -> str:
+        """The unit of a number, which is the last word of most names; empty for plain counts."""
+        return _UNITS.get(self.name.rsplit(".", 1)[-1], "")
+
+    @property
+    def field_name(self) -> str:
+        """The attribute that holds the value: the name with underscores."""
+        return self.name.replace(".", "_")
+
+    def parse(self, text: str) -> Any:
+        """The typed value of `text`. Raises `SettingError` with the key and what it allows."""
+        try:
+            value = _read(self.kind, text.strip())
+        except ValueError:
+            raise self._refused(text) from None
+        if isinstance(value, tuple):
+            ok = not self.choices or all(item in self.choices for item in value)
+        elif self.choices:
+            ok = value in self.choices
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            ok = (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)
+        else:
+            ok = True
+        if not ok:
+            raise self._refused(text)
+        return value
+
+    def allowed(self) -> str:
+        """What a value must be, as part of a sentence."""
+        if self.choices:
+            return f"{'a list of' if self.kind is Kind.LIST else 'one of'} {', '.join(self.choices)}"
+        if self.kind is Kind.BOOLEAN:
+            return "true or false"
+        if self.kind is Kind.STRING:
+            return "a text"
+        if self.kind is Kind.LIST:
+            return "a list separated by commas"
+        noun = "a number" if self.kind is Kind.DOUBLE else "an integer"
+        if self.unit:
+            noun += f" in {self.unit}" if self.unit != "fraction" else ""
+        if self.at_least is not None and self.at_most is not None:
+            return f"{noun} from {self.at_least} to {self.at_most}"
+        if self.at_least is not None:
+            return f"{noun} of at least {self.at_least}"
+        if self.at_most is not None:
+            return f"{noun} of at most {self.at_most}"
+        return noun
+
+    def _refused(self, text: str) -> SettingError:
+        return SettingError(f"{self.name} must be {self.allowed()}, not {text!r}")
+
+
+def value_text(value: Any) -> str | None:
+    """A typed value as Kafka writes it: `true`, `1000`, `delete,compact`; None stays None."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, frozenset):
+        return ",".join(sorted(value, reverse=True))
+    if isinstance(value, tuple):
+        return ",".join(str(item) for item in value)
+    return str(value)
+
+
+def _read(kind: Kind, text: str) -> Any:
+    match kind:
+        case Kind.BOOLEAN:
+            lowered = text.lower()
+            if lowered not in ("true", "false"):
+                raise ValueError
+            return lowered == "true"
+        case Kind.STRING:
+            return text
+        case Kind.DOUBLE:
+            number = float(text)
+            if number != number or number in (float("inf"), float("-inf")):
+                raise ValueError
+            return number
+        case Kind.LIST:
+            return tuple(item for item in (part.strip() for part in text.split(",")) if item)
+        case _:
+            if not text.isascii() or "_" in text:  # int() reads more than Kafka does
+                raise ValueError
+            value = int(text)
+            if not -_INTEGERS[kind] <= value < _INTEGERS[kind]:
+                raise ValueError
+            return value
+
+
+_METADATA_KEY: Final = "setting"
+_T = TypeVar("_T")
+
+
+def setting(
+    default: _T,
+    doc: str,
+    *,
+    kind: Kind,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    choices: Sequence[str] = (),
+) -> _T:
+    """A dataclass field that is a setting; the key is the field's name with dots."""
+    facts = {
+        "default": default,
+        "doc": doc,
+        "kind": kind,
+        "at_least": at_least,
+        "at_most": at_most,
+        "choices": tuple(choices),
+    }
+    declared: _T = field(default=default, metadata={_METADATA_KEY: facts})
+    return declared
+
+
+def settings_of(config_class: type) -> dict[str, Setting]:
+    """The settings that a dataclass declares, by key, in order."""
+    table = {}
+    for declared in dataclasses.fields(config_class):
+        facts = declared.metadata.get(_METADATA_KEY)
+        if facts is not None:
+            name = declared.name.replace("_", ".")
+            table[name] = Setting(name=name, **facts)
+    return table
