@@ -1,8 +1,8 @@
 """`BrokerConfig`: every setting of the broker, its type, default, unit, range and meaning. The fields are the table.
 
 A key is its field's name with dots, and is Kafka's wherever Kafka has one; a key of our own starts with `eosin.`. Units
-are part of the names. Defaults are those of Kafka 4.1 except where the documentation says otherwise. A config is complete
-and checked before anything starts (`eosin.broker.config_sources` reads files and flags), and never changes.
+are part of the names. Defaults are those of Kafka 4.1 except where the documentation says otherwise. A config is
+complete and checked before anything starts (`eosin.broker.config_sources` reads files and flags), and never changes.
 """
 
 from collections.abc import Mapping

@@ -231,7 +231,7 @@ _DEFAULT_ONLY: Final = (
 
 
 def parse_topic_config(name: str, text: str) -> Any:
-    """The typed value of a topic config. Raises `SettingError` for an unknown name or a bad value (INVALID_CONFIG, 40)."""
+    """The typed value of a topic config. Raises `SettingError` for an unknown name or a bad value."""
     config = TOPIC_CONFIGS.get(name) or _INTERNAL.get(name)
     if config is None:
         raise SettingError(f"Unknown topic config name: {name}")
