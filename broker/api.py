@@ -1,7 +1,7 @@
 """`Api` and `Services`: all that a handler sees.
 
-A handler is a plain function that returns a response, or an awaitable of one. Requests of a connection begin in order and
-answer in order; nothing else may be assumed about what runs between two awaits.
+A handler is a plain function that returns a response, or an awaitable of one. Requests of a connection begin in order
+and answer in order; nothing else may be assumed about what runs between two awaits.
 """
 
 from collections.abc import Awaitable, Callable
@@ -54,7 +54,8 @@ Handler = Callable[[Any, RequestContext, Services], Any | Awaitable[Any]]
 
 class CloseConnection(Exception):
     """Raised by a handler whose request has no answer to carry its error in (Produce with acks=0, storage.md 19): the
-    connection is to be closed, so that the client looks again. It speaks of the peer's request, not of a broken broker."""
+    connection is to be closed, so that the client looks again. It is an answer to the peer, not a fault of the broker.
+    """
 
 
 Refuse = Callable[[Any, RequestContext, ErrorCode], Any]
