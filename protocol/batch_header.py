@@ -1,0 +1,208 @@
+"""The 61 bytes before the records of a batch, magic 2 (binary-layouts.md section 4).
+
+Owns reading them, walking from batch to batch, and the few fields a broker changes. Always true: nothing here looks at
+the records, and offsets and leader epochs lie outside the checksum, so setting them never needs a new one.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+import crc32c
+import msgspec
+
+from eosin.protocol.compression import BytesLike, Compression, CorruptRecords
+
+HEADER_BYTES: Final = 61
+MAGIC: Final = 2
+SIZE_PREFIX_BYTES: Final = 12
+"""Base offset and batch length: a batch is this much longer than its length field says."""
+STAMP_BYTES: Final = 16
+"""Base offset, batch length and leader epoch: the only bytes of a valid batch that an append changes."""
+CRC_OFFSET: Final = 17
+CHECKED_FROM: Final = 21
+"""The checksum covers everything from the attributes on."""
+
+COMPRESSION_MASK: Final = 0x07
+LOG_APPEND_TIME: Final = 0x08
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
+DELETE_HORIZON: Final = 0x40
+
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_TIMESTAMP: Final = -1
+NO_LEADER_EPOCH: Final = -1
+MAX_SEQUENCE: Final = 2**31 - 1
+
+HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_STAMP: Final = struct.Struct(">qii")
+_MAGIC_OFFSET: Final = 16
+_BATCH_LENGTH: Final = struct.Struct(">i")
+_CRC: Final = struct.Struct(">I")
+_ATTRIBUTES: Final = struct.Struct(">h")
+_ATTRIBUTES_OFFSET: Final = 21
+_MAX_TIMESTAMP: Final = struct.Struct(">q")
+_MAX_TIMESTAMP_OFFSET: Final = 35
+_CODECS: Final = tuple(Compression)
+
+assert HEADER.size == HEADER_BYTES
+
+
+class BatchHeader(msgspec.Struct, frozen=True, gc=False):
+    """The header of one batch. A msgspec struct because one is made for every batch that passes."""
+
+    base_offset: int
+    size: int
+    """Bytes of the whole batch, header included."""
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    """ms; record deltas add to it. With a delete horizon, the horizon."""
+    max_timestamp: int
+    """ms; as the writer claims it until a broker has checked it."""
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records_count: int
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of the last record, also when compaction has removed that record."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the batch."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of the last record; -1 without sequences."""
+        if self.base_sequence < 0:
+            return NO_SEQUENCE
+        return next_sequence(self.base_sequence, self.last_offset_delta)
+
+    @property
+    def compression(self) -> Compression:
+        """The codec of the records. Raises CorruptRecords for an id that no codec has."""
+        codec = self.attributes & COMPRESSION_MASK
+        if codec >= len(_CODECS):
+            raise CorruptRecords(f"unknown compression id {codec}")
+        return _CODECS[codec]
+
+    @property
+    def is_log_append_time(self) -> bool:
+        """Whether `max_timestamp` is the timestamp of every record."""
+        return self.attributes & LOG_APPEND_TIME != 0
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the batch belongs to a transaction."""
+        return self.attributes & TRANSACTIONAL != 0
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the batch holds a marker instead of data."""
+        return self.attributes & CONTROL != 0
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """Whether `base_timestamp` is the time from which the cleaner may drop tombstones (KIP-534)."""
+        return self.attributes & DELETE_HORIZON != 0
+
+    @property
+    def has_producer_id(self) -> bool:
+        """Whether an idempotent or transactional producer wrote it."""
+        return self.producer_id >= 0
+
+
+def next_sequence(sequence: int, count: int = 1) -> int:
+    """The sequence `count` records later: 0 follows 2^31-1, and 0 follows -1 (no sequence)."""
+    following = sequence + count
+    return following if following <= MAX_SEQUENCE else following - MAX_SEQUENCE - 1
+
+
+def previous_sequence(sequence: int, count: int = 1) -> int:
+    """The sequence `count` records earlier: 2^31-1 comes before 0."""
+    preceding = sequence - count
+    return preceding if preceding >= 0 else preceding + MAX_SEQUENCE + 1
+
+
+def peek_magic(buffer: BytesLike, position: int = 0) -> int:
+    """The format version of the batch or legacy message at `position`; -1 when too few bytes remain to tell."""
+    at = position + _MAGIC_OFFSET
+    return buffer[at] if at < len(buffer) else -1
+
+
+def read_header(buffer: BytesLike, position: int = 0) -> BatchHeader:
+    """The header at `position`. Raises CorruptRecords when 61 bytes do not remain or its length is impossible.
+
+    Trusts nothing else: the batch may run past the end of the buffer, and magic and checksum are the caller's to check.
+    """
+    try:
+        base_offset, length, *rest = HEADER.unpack_from(buffer, position)
+    except struct.error as error:
+        raise CorruptRecords(f"{len(buffer) - position} bytes are no batch header") from error
+    if length < HEADER_BYTES - SIZE_PREFIX_BYTES:
+        raise CorruptRecords(f"impossible batch length {length}")
+    return BatchHeader(base_offset, length + SIZE_PREFIX_BYTES, *rest)
+
+
+def batches(buffer: BytesLike, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+    """Each whole batch from `position` on, as (position, header). A partial batch at the end is left out.
+
+    Raises CorruptRecords for an impossible length or a magic other than 2.
+    """
+    end = len(buffer)
+    while end - position >= HEADER_BYTES:
+        header = read_header(buffer, position)
+        if position + header.size > end:
+            return
+        if header.magic != MAGIC:
+            raise CorruptRecords(f"magic {header.magic} at byte {position}, only 2 is supported")
+        yield position, header
+        position += header.size
+
+
+def verify_crc(buffer: BytesLike, position: int, header: BatchHeader) -> bool:
+    """Whether the CRC-32C of the batch at `position`, which must lie in `buffer` whole, is the one in its header."""
+    return checksum(buffer, position, header.size) == header.crc
+
+
+def checksum(buffer: BytesLike, position: int, size: int) -> int:
+    """CRC-32C of what a batch of `size` bytes at `position` has to protect."""
+    return crc32c.crc32c(memoryview(buffer)[position + CHECKED_FROM : position + size])
+
+
+def stamp(*, base_offset: int, size: int, partition_leader_epoch: int) -> bytes:
+    """The first 16 bytes of an appended batch of `size` bytes, to be written before the batch's own `[16:]`: the way to
+    assign offsets without touching, or copying, what a client sent."""
+    return _STAMP.pack(base_offset, size - SIZE_PREFIX_BYTES, partition_leader_epoch)
+
+
+def stamp_in_place(
+    batch: bytearray | memoryview, *, base_offset: int, partition_leader_epoch: int, position: int = 0
+) -> None:
+    """Set the two fields that an append assigns in a batch that may be written to. The checksum stays valid."""
+    (length,) = _BATCH_LENGTH.unpack_from(batch, position + 8)
+    _STAMP.pack_into(batch, position, base_offset, length, partition_leader_epoch)
+
+
+def set_timestamps_in_place(
+    batch: bytearray | memoryview, *, attributes: int, max_timestamp: int, position: int = 0
+) -> None:
+    """Set attributes and the largest timestamp (ms) of a batch that may be written to, and its checksum with them."""
+    _ATTRIBUTES.pack_into(batch, position + _ATTRIBUTES_OFFSET, attributes)
+    _MAX_TIMESTAMP.pack_into(batch, position + _MAX_TIMESTAMP_OFFSET, max_timestamp)
+    seal(batch, position)
+
+
+def seal(batch: bytearray | memoryview, position: int = 0) -> None:
+    """Compute and set the checksum of the batch at `position`, from its length field on finished but for it."""
+    (length,) = _BATCH_LENGTH.unpack_from(batch, position + 8)
+    _CRC.pack_into(batch, position + CRC_OFFSET, checksum(batch, position, length + SIZE_PREFIX_BYTES))

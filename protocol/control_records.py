@@ -1,0 +1,104 @@
+"""Control batches: the markers that end transactions (binary-layouts.md section 6).
+
+Always true: a marker batch is transactional and control, holds one record, has no sequence, is not compressed.
+"""
+
+import struct
+from enum import IntEnum
+from typing import Final
+
+import msgspec
+
+from eosin.protocol.batch_header import (
+    CHECKED_FROM,
+    CONTROL,
+    CRC_OFFSET,
+    HEADER,
+    HEADER_BYTES,
+    MAGIC,
+    NO_LEADER_EPOCH,
+    NO_SEQUENCE,
+    SIZE_PREFIX_BYTES,
+    TRANSACTIONAL,
+    checksum,
+)
+from eosin.protocol.compression import CorruptRecords
+from eosin.protocol.record_fields import Record
+
+_KEY: Final = struct.Struct(">hh")
+_VALUE: Final = struct.Struct(">hi")
+# Every field of a marker's record has a fixed length: length 16, attributes, timestamp delta, offset delta,
+# key length 4, key, value length 6, value, no headers.
+_RECORD: Final = struct.Struct(">bbbbb hh b hi b")
+_MARKER_BYTES: Final = HEADER_BYTES + _RECORD.size
+
+
+class ControlType(IntEnum):
+    """The control records that this broker acts on."""
+
+    ABORT = 0
+    COMMIT = 1
+
+
+class ControlRecord(msgspec.Struct, frozen=True, gc=False):
+    """A transaction marker, read."""
+
+    type: ControlType
+    coordinator_epoch: int
+
+    @property
+    def is_commit(self) -> bool:
+        """Whether the transaction was committed."""
+        return self.type is ControlType.COMMIT
+
+
+def build_control_batch(
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    commit: bool,
+    coordinator_epoch: int,
+    timestamp: int,
+    base_offset: int = 0,
+    partition_leader_epoch: int = NO_LEADER_EPOCH,
+) -> bytearray:
+    """A whole marker batch; `timestamp` in ms."""
+    batch = bytearray(_MARKER_BYTES)
+    HEADER.pack_into(
+        batch,
+        0,
+        base_offset,
+        _MARKER_BYTES - SIZE_PREFIX_BYTES,
+        partition_leader_epoch,
+        MAGIC,
+        0,
+        TRANSACTIONAL | CONTROL,
+        0,
+        timestamp,
+        timestamp,
+        producer_id,
+        producer_epoch,
+        NO_SEQUENCE,
+        1,
+    )
+    kind = ControlType.COMMIT if commit else ControlType.ABORT
+    _RECORD.pack_into(batch, HEADER_BYTES, 16 << 1, 0, 0, 0, 4 << 1, 0, kind, 6 << 1, 0, coordinator_epoch, 0)
+    batch[CRC_OFFSET:CHECKED_FROM] = checksum(batch, 0, _MARKER_BYTES).to_bytes(4, "big")
+    return batch
+
+
+def parse_control_record(record: Record) -> ControlRecord | None:
+    """The marker in a control record, None when its type is not a transaction marker's. Versions newer than ours are
+    read as ours. Raises CorruptRecords when it is no control record at all."""
+    try:
+        version, kind = _KEY.unpack_from(record.key or b"")
+        if version < 0:
+            raise CorruptRecords(f"control record key version {version}")
+        if kind not in (ControlType.ABORT, ControlType.COMMIT):
+            return None
+        value_version, coordinator_epoch = _VALUE.unpack_from(record.value or b"")
+    except struct.error as error:
+        raise CorruptRecords("a control record is too short") from error
+    if value_version < 0:
+        raise CorruptRecords(f"control record value version {value_version}")
+    return ControlRecord(ControlType(kind), coordinator_epoch)

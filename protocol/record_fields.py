@@ -1,0 +1,144 @@
+"""One record of a batch, as bytes and back (binary-layouts.md section 5).
+
+Owns the varints and the layout of a record. Always true: reading never goes past the end it is given, and whatever the
+bytes, the only exception is `CorruptRecords`.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from eosin.protocol.compression import CorruptRecords
+
+Header = tuple[str, bytes | None]
+
+_TEXT_ERRORS: Final = "surrogateescape"
+"""A header key that is not UTF-8 survives a round trip, as it does through Kafka."""
+_SHORT_VARINTS: Final = tuple(bytes((zigzag,)) for zigzag in range(0x80))
+_MAX_UVARINT: Final = {32: (35, 2**32), 64: (70, 2**64)}
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """A record as it stands in a log."""
+
+    offset: int
+    timestamp: int
+    """ms"""
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+
+
+class NewRecord(msgspec.Struct, frozen=True, gc=False):
+    """A record to be written."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: int | None = None
+    """ms; None takes the batch's."""
+    headers: tuple[Header, ...] = ()
+
+
+def varint(value: int) -> bytes:
+    """A signed number of up to 64 bits, zigzag encoded."""
+    zigzag = (value << 1) ^ (value >> 63)
+    if zigzag < 0x80:
+        return _SHORT_VARINTS[zigzag]
+    encoded = bytearray()
+    while zigzag >= 0x80:
+        encoded.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    encoded.append(zigzag)
+    return bytes(encoded)
+
+
+def read_varint(data: bytes, position: int, bits: int = 32) -> tuple[int, int]:
+    """A signed number of `bits` (32 or 64) bits at `position`, and the position after it."""
+    zigzag = shift = 0
+    end_shift, bound = _MAX_UVARINT[bits]
+    try:
+        while True:
+            byte = data[position]
+            position += 1
+            zigzag |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+            if shift >= end_shift:
+                raise CorruptRecords(f"a varint of more than {bits} bits")
+    except IndexError as error:
+        raise CorruptRecords("a varint runs past the end") from error
+    if zigzag >= bound:
+        raise CorruptRecords(f"a varint of more than {bits} bits")
+    return (zigzag >> 1) ^ -(zigzag & 1), position
+
+
+def encode_record(
+    *,
+    offset_delta: int,
+    timestamp_delta: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[Header] = (),
+) -> bytes:
+    """One record with its length in front."""
+    parts = [
+        b"\0",
+        varint(timestamp_delta),
+        varint(offset_delta),
+        b"\x01" if key is None else varint(len(key)) + key,
+        b"\x01" if value is None else varint(len(value)) + value,
+        varint(len(headers)),
+    ]
+    for name, content in headers:
+        raw_name = name.encode("utf-8", _TEXT_ERRORS)
+        parts += (varint(len(raw_name)), raw_name)
+        parts.append(b"\x01" if content is None else varint(len(content)) + content)
+    body = b"".join(parts)
+    return varint(len(body)) + body
+
+
+def decode_record(data: bytes, position: int, *, base_offset: int, base_timestamp: int) -> tuple[Record, int]:
+    """The record at `position`, and the position after it. `base_timestamp` in ms."""
+    length, position = read_varint(data, position)
+    end = position + length
+    if length < 0 or end > len(data):
+        raise CorruptRecords("a record runs past the end")
+    # One byte of record attributes, of which no bit is used.
+    timestamp_delta, position = read_varint(data, position + 1, 64)
+    offset_delta, position = read_varint(data, position)
+    key, position = _read_bytes(data, position)
+    value, position = _read_bytes(data, position)
+    headers, position = _read_headers(data, position)
+    if position != end:
+        raise CorruptRecords(f"a record of {length} bytes holds fields of {length + position - end}")
+    return Record(base_offset + offset_delta, base_timestamp + timestamp_delta, key, value, headers), end
+
+
+def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
+    length, position = read_varint(data, position)
+    if length < 0:
+        if length != -1:
+            raise CorruptRecords(f"a field of length {length}")
+        return None, position
+    end = position + length
+    if end > len(data):
+        raise CorruptRecords("a field runs past the end")
+    return data[position:end], end
+
+
+def _read_headers(data: bytes, position: int) -> tuple[tuple[Header, ...], int]:
+    count, position = read_varint(data, position)
+    if not count:
+        return (), position
+    if not 0 < count <= len(data) - position:
+        raise CorruptRecords(f"{count} headers in a record")
+    headers = []
+    for _ in range(count):
+        name, position = _read_bytes(data, position)
+        if name is None:
+            raise CorruptRecords("a header without a key")
+        value, position = _read_bytes(data, position)
+        headers.append((name.decode("utf-8", _TEXT_ERRORS), value))
+    return tuple(headers), position

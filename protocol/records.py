@@ -1,0 +1,274 @@
+"""Record batches, magic 2: what is in them, and how to build one (binary-layouts.md sections 4 to 6).
+
+The header alone is `batch_header.py`, one record alone `record_fields.py`, markers `control_records.py`; this module
+puts them together and is the one to import from. Always true: whatever the bytes, the only exception is
+`CorruptRecords`, and what the builders return is a whole batch with a valid checksum.
+"""
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from eosin.protocol.batch_header import (
+    COMPRESSION_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    HEADER,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    MAGIC,
+    MAX_SEQUENCE,
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    SIZE_PREFIX_BYTES,
+    STAMP_BYTES,
+    TRANSACTIONAL,
+    BatchHeader,
+    batches,
+    next_sequence,
+    peek_magic,
+    previous_sequence,
+    read_header,
+    seal,
+    set_timestamps_in_place,
+    stamp,
+    stamp_in_place,
+    verify_crc,
+)
+from eosin.protocol.compression import (
+    MAX_DECOMPRESSED_BYTES,
+    BytesLike,
+    Compression,
+    CorruptRecords,
+    TooLarge,
+    compress,
+    decompress,
+)
+from eosin.protocol.control_records import (
+    ControlRecord,
+    ControlType,
+    build_control_batch,
+    parse_control_record,
+)
+from eosin.protocol.record_fields import NewRecord, Record, decode_record, encode_record
+
+__all__ = [
+    "COMPRESSION_MASK",
+    "CONTROL",
+    "DELETE_HORIZON",
+    "HEADER_BYTES",
+    "LOG_APPEND_TIME",
+    "MAGIC",
+    "MAX_SEQUENCE",
+    "NO_LEADER_EPOCH",
+    "NO_PRODUCER_EPOCH",
+    "NO_PRODUCER_ID",
+    "NO_SEQUENCE",
+    "NO_TIMESTAMP",
+    "STAMP_BYTES",
+    "TRANSACTIONAL",
+    "BatchHeader",
+    "Compression",
+    "ControlRecord",
+    "ControlType",
+    "CorruptRecords",
+    "NewRecord",
+    "Record",
+    "TooLarge",
+    "batches",
+    "build_batch",
+    "build_control_batch",
+    "iter_records",
+    "next_sequence",
+    "peek_magic",
+    "previous_sequence",
+    "read_control_record",
+    "read_header",
+    "recompress",
+    "records_payload",
+    "retain_records",
+    "set_timestamps_in_place",
+    "stamp",
+    "stamp_in_place",
+    "verify_crc",
+]
+
+
+def records_payload(batch: BytesLike, header: BatchHeader, limit: int = MAX_DECOMPRESSED_BYTES) -> BytesLike:
+    """The records of a whole batch back to back, decompressed to at most `limit` bytes, uncopied when they are not
+    compressed."""
+    if header.size > len(batch):
+        raise CorruptRecords(f"a batch of {header.size} bytes in {len(batch)}")
+    return decompress(header.compression, memoryview(batch)[HEADER_BYTES : header.size], limit)
+
+
+def iter_records(batch: BytesLike, *, limit: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
+    """The records of the batch that `batch` starts with, in order; none for a batch that compaction has emptied.
+
+    Decompresses to at most `limit` bytes. Raises CorruptRecords, possibly after some records. Does not look at the
+    checksum. With log append time every record has the batch's timestamp.
+    """
+    header = read_header(batch)
+    if not header.records_count:
+        return
+    data = bytes(records_payload(batch, header, limit))
+    if not 0 < header.records_count <= len(data):
+        raise CorruptRecords(f"{header.records_count} records in {len(data)} bytes")
+    position = 0
+    for _ in range(header.records_count):
+        record, position = decode_record(
+            data, position, base_offset=header.base_offset, base_timestamp=header.base_timestamp
+        )
+        if header.is_log_append_time:
+            record = Record(record.offset, header.max_timestamp, record.key, record.value, record.headers)
+        yield record
+    if position != len(data):
+        raise CorruptRecords(f"{len(data) - position} bytes after the last record")
+
+
+def build_batch(
+    records: Sequence[NewRecord],
+    *,
+    timestamp: int,
+    base_offset: int = 0,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+    compression: Compression = Compression.NONE,
+    level: int | None = None,
+    partition_leader_epoch: int = NO_LEADER_EPOCH,
+) -> bytearray:
+    """A batch of at least one record, with offsets 0, 1, 2, ... from `base_offset`.
+
+    `timestamp` (ms) is that of every record that has none of its own. `level` as in `compression.<codec>.level`.
+    """
+    assert records, "a batch holds at least one record"
+    stamps = [timestamp if record.timestamp is None else record.timestamp for record in records]
+    payload = b"".join(
+        encode_record(
+            offset_delta=index,
+            timestamp_delta=stamps[index] - stamps[0],
+            key=record.key,
+            value=record.value,
+            headers=record.headers,
+        )
+        for index, record in enumerate(records)
+    )
+    return _assemble(
+        BatchHeader(
+            base_offset=base_offset,
+            size=0,
+            partition_leader_epoch=partition_leader_epoch,
+            magic=MAGIC,
+            crc=0,
+            attributes=compression | (TRANSACTIONAL if transactional else 0),
+            last_offset_delta=len(records) - 1,
+            base_timestamp=stamps[0],
+            max_timestamp=max(stamps),
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            records_count=len(records),
+        ),
+        payload if compression is Compression.NONE else compress(compression, payload, level),
+    )
+
+
+def recompress(batch: BytesLike, compression: Compression, *, level: int | None = None) -> bytearray:
+    """The same batch, its records untouched, with another codec or level."""
+    header = read_header(batch)
+    payload = compress(compression, records_payload(batch, header), level)
+    return _assemble(header, payload, attributes=header.attributes & ~COMPRESSION_MASK | compression)
+
+
+def retain_records(
+    batch: BytesLike, keep: Callable[[Record], bool], *, delete_horizon_ms: int | None = None
+) -> bytearray:
+    """The batch with only the records that `keep` accepts, for the cleaner (storage.md section 14.3, 14.4, 14.6).
+
+    Offsets, sequences, producer and codec stay; records keep their offsets and timestamps. `delete_horizon_ms` sets a
+    horizon on a batch that has none. A batch left without records is its header alone.
+    """
+    header = read_header(batch)
+    kept = [record for record in iter_records(batch) if keep(record)]
+    attributes = header.attributes
+    if not kept:
+        return _assemble(
+            header,
+            b"",
+            attributes=attributes & ~(COMPRESSION_MASK | DELETE_HORIZON),
+            base_timestamp=NO_TIMESTAMP,
+            count=0,
+        )
+    base_timestamp = kept[0].timestamp
+    if header.has_delete_horizon:
+        base_timestamp = header.base_timestamp
+    elif delete_horizon_ms is not None:
+        base_timestamp = delete_horizon_ms
+        attributes |= DELETE_HORIZON
+    payload = b"".join(_relative(kept, base_offset=header.base_offset, base_timestamp=base_timestamp))
+    return _assemble(
+        header,
+        compress(header.compression, payload),
+        attributes=attributes,
+        base_timestamp=base_timestamp,
+        max_timestamp=header.max_timestamp if header.is_log_append_time else max(record.timestamp for record in kept),
+        count=len(kept),
+    )
+
+
+def read_control_record(batch: BytesLike) -> ControlRecord | None:
+    """What a control batch says: None when compaction has emptied it or its type is not known to us."""
+    for record in iter_records(batch):
+        return parse_control_record(record)
+    return None
+
+
+def _relative(records: Iterable[Record], *, base_offset: int, base_timestamp: int) -> Iterator[bytes]:
+    for record in records:
+        yield encode_record(
+            offset_delta=record.offset - base_offset,
+            timestamp_delta=record.timestamp - base_timestamp,
+            key=record.key,
+            value=record.value,
+            headers=record.headers,
+        )
+
+
+def _assemble(
+    header: BatchHeader,
+    payload: bytes,
+    *,
+    attributes: int | None = None,
+    base_timestamp: int | None = None,
+    max_timestamp: int | None = None,
+    count: int | None = None,
+) -> bytearray:
+    """A whole batch of `payload` under `header`, with the given fields changed and size and checksum set."""
+    batch = bytearray(HEADER_BYTES + len(payload))
+    try:
+        HEADER.pack_into(
+            batch,
+            0,
+            header.base_offset,
+            len(batch) - SIZE_PREFIX_BYTES,
+            header.partition_leader_epoch,
+            MAGIC,
+            0,
+            header.attributes if attributes is None else attributes,
+            header.last_offset_delta,
+            header.base_timestamp if base_timestamp is None else base_timestamp,
+            header.max_timestamp if max_timestamp is None else max_timestamp,
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+            header.records_count if count is None else count,
+        )
+    except struct.error as error:  # timestamps of a corrupt batch may add up to more than 64 bits
+        raise CorruptRecords(str(error)) from error
+    batch[HEADER_BYTES:] = payload
+    seal(batch)
+    return batch
