@@ -45,7 +45,7 @@ class Topic:
     topic_id: Uuid
     partitions: int
     """How many partitions it has: they are numbered from 0."""
-    configs: Mapping[str, str] = field(default=NO_CONFIGS)
+    configs: Mapping[str, str] = field(default_factory=lambda: NO_CONFIGS, hash=False)
     """The topic's own settings by Kafka's names, as text; whatever is missing follows the broker's defaults."""
     internal: bool = False
     """True for `__consumer_offsets` and `__transaction_state`."""

@@ -1,0 +1,136 @@
+"""How settings change at run time: incremental and whole changes, checked before they are applied. Pure.
+
+Topics change any of their configs. Of the broker's settings, those change that are defaults of topic configs;
+every other one is read once, at start.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from eosin.broker.cluster import ConfigChange, ConfigOperation, Outcome
+from eosin.broker.config import BROKER_SETTINGS, BrokerConfig
+from eosin.broker.settings import Kind, SettingError
+from eosin.broker.topic_configs import TOPIC_CONFIGS, defaults_from, with_overrides
+from eosin.protocol.errors import ErrorCode
+from eosin.storage.log_config import LogConfig
+
+DYNAMIC_BROKER_SETTINGS: Final = frozenset(
+    synonym.name for config in TOPIC_CONFIGS.values() for synonym in config.synonyms if synonym.name in BROKER_SETTINGS
+)
+"""The broker settings that change without a restart."""
+
+Configs = dict[str, str]
+"""Settings by name, as text."""
+
+
+def changed_configs(
+    current: Mapping[str, str],
+    changes: Sequence[ConfigChange],
+    *,
+    replace: bool,
+    is_list: Callable[[str], bool],
+    effective: Callable[[str], str | None],
+) -> Configs | Outcome:
+    """`current` after `changes`, in order of name, or why they make no sense. Values are not looked at.
+
+    `effective` is the text that holds for a name which `current` does not have: the base of APPEND and SUBTRACT
+    (KIP-339).
+    """
+    names = [change.name for change in changes]
+    if len(set(names)) != len(names):
+        return Outcome(ErrorCode.INVALID_REQUEST, "A configuration is named twice")
+    after: Configs = {} if replace else dict(current)
+    for change in changes:
+        if change.operation not in ConfigOperation.__members__.values():
+            return Outcome(ErrorCode.INVALID_REQUEST, f"Unknown config operation {change.operation} for {change.name}")
+        if change.operation == ConfigOperation.DELETE:
+            after.pop(change.name, None)
+            continue
+        if change.value is None:
+            return Outcome(ErrorCode.INVALID_REQUEST, f"A null value is not supported for {change.name}")
+        if change.operation == ConfigOperation.SET:
+            after[change.name] = change.value
+            continue
+        if not is_list(change.name):
+            return Outcome(
+                ErrorCode.INVALID_CONFIG, f"{change.name} is not a list: nothing can be appended or subtracted"
+            )
+        base = after.get(change.name, effective(change.name))
+        after[change.name] = _edited_list(base, change.value, change.operation)
+    return dict(sorted(after.items()))
+
+
+def _edited_list(base: str | None, value: str, operation: int) -> str:
+    items, edits = _items(base or ""), _items(value)
+    if operation == ConfigOperation.APPEND:
+        return ",".join([*items, *(item for item in dict.fromkeys(edits) if item not in items)])
+    return ",".join(item for item in items if item not in edits)
+
+
+def _items(text: str) -> list[str]:
+    return [item for item in (part.strip() for part in text.split(",")) if item]
+
+
+def is_list_config(name: str) -> bool:
+    """Whether the topic config `name` is a list."""
+    return name in TOPIC_CONFIGS and TOPIC_CONFIGS[name].kind is Kind.LIST
+
+
+def is_list_setting(name: str) -> bool:
+    """Whether the broker setting `name` is a list."""
+    return name in BROKER_SETTINGS and BROKER_SETTINGS[name].kind is Kind.LIST
+
+
+def check_topic_configs(configs: Mapping[str, str], *, defaults: LogConfig, internal: bool) -> Outcome | None:
+    """Whether a topic may have these configs (INVALID_CONFIG if not)."""
+    try:
+        log_config = with_overrides(defaults, configs)
+    except SettingError as error:
+        return Outcome(ErrorCode.INVALID_CONFIG, str(error))
+    if internal and log_config.cleanup_policy != frozenset({"compact"}):
+        # Retention by age would delete transactions and offsets that are still in use.
+        return Outcome(ErrorCode.INVALID_CONFIG, "The cleanup.policy of an internal topic must be compact")
+    return None
+
+
+def check_broker_configs(configs: Mapping[str, str]) -> Outcome | None:
+    """Whether these broker settings can change at run time, and to these values (INVALID_CONFIG if not)."""
+    for name, text in configs.items():
+        if name not in BROKER_SETTINGS:
+            return Outcome(ErrorCode.INVALID_CONFIG, f"Unknown broker setting: {name}")
+        if name not in DYNAMIC_BROKER_SETTINGS:
+            return Outcome(ErrorCode.INVALID_CONFIG, f"{name} is read at start only: change it there and restart")
+        try:
+            BROKER_SETTINGS[name].parse(text)
+        except SettingError as error:
+            return Outcome(ErrorCode.INVALID_CONFIG, str(error))
+    return None
+
+
+def topic_defaults(config: BrokerConfig, *layers: Mapping[str, str]) -> LogConfig:
+    """What a topic without configs of its own gets: the broker's settings at start under `layers` of changed ones, of
+    which the last wins. The layers must have passed `check_broker_configs`."""
+    if not any(layers):
+        return config.topic_defaults
+    values: dict[str, Any] = {name: config.value(name) for name in BROKER_SETTINGS}
+    for layer in layers:
+        values |= {name: BROKER_SETTINGS[name].parse(text) for name, text in layer.items()}
+    return defaults_from(values)
+
+
+def tolerant_overrides(defaults: LogConfig, configs: Mapping[str, str]) -> tuple[LogConfig, list[str]]:
+    """`with_overrides` for configs that were accepted once, perhaps by another version or under other defaults: what
+    cannot be used now is left out, with one sentence each about it."""
+    try:
+        return with_overrides(defaults, configs), []
+    except SettingError:
+        usable: Configs = {}
+        complaints = []
+        for name, text in configs.items():
+            try:
+                with_overrides(defaults, usable | {name: text})
+            except SettingError as error:
+                complaints.append(str(error))
+            else:
+                usable[name] = text
+        return with_overrides(defaults, usable), complaints
