@@ -51,6 +51,20 @@ class Topic:
     """True for `__consumer_offsets` and `__transaction_state`."""
 
 
+class PartitionState(NamedTuple):
+    """Where one partition lives, by node ids."""
+
+    leader_id: int
+    """`NO_LEADER` when it has none now."""
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    """The preferred leader first."""
+    isr: tuple[int, ...]
+    """The replicas that have everything up to the high watermark."""
+    offline: tuple[int, ...]
+    """The replicas that cannot serve now: their broker is away or their log has failed."""
+
+
 class Outcome(NamedTuple):
     """How a change of metadata ended."""
 
@@ -154,11 +168,8 @@ class Cluster(Protocol):
         """The node id of the partition's leader, `NO_LEADER` when it has none now, None when there is no such
         partition."""
 
-    def replicas_of(self, partition: TopicPartition) -> tuple[int, ...]:
-        """The node ids of the partition's replicas, the preferred leader first. Empty for an unknown partition."""
-
-    def offline_replicas_of(self, partition: TopicPartition) -> tuple[int, ...]:
-        """The replicas that cannot serve now: their broker is away or their log has failed."""
+    def partition_state(self, partition: TopicPartition) -> PartitionState | None:
+        """Who holds the partition and who leads it; None when there is no such partition."""
 
     def quorum(self) -> Quorum:
         """Who keeps the metadata log, and how far it is."""
