@@ -259,6 +259,10 @@ class BrokerConfig:
         "info", "How much is logged.", kind=STRING, choices=("debug", "info", "warning", "error")
     )
 
+    eosin_log_format: str = setting(
+        "text", "Log lines for people or for collectors.", kind=STRING, choices=("text", "json")
+    )
+
     given: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """The texts that were set explicitly, by key (aliases resolved): what is not a default."""
     topic_defaults: LogConfig = field(init=False, repr=False)

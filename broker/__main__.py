@@ -1,0 +1,78 @@
+"""The `eosin` command: finds the subcommand and runs it.
+
+Each command is a module `eosin.broker.cli.<command>` with `main(arguments) -> exit code`, imported only when it is asked
+for, because the time to import is time to start. Other distributions add commands by an entry point in the group
+`eosin.commands` whose object is such a `main`.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
+
+IMPORTED_AT: Final = time.monotonic()
+
+COMMANDS: Final = {
+    "serve": "run a broker",
+    "health": "tell by the exit code whether a broker answers",
+}
+ENTRY_POINTS: Final = "eosin.commands"
+
+Command = Callable[[Sequence[str]], int]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code. 2 is for what the caller wrote, 1 for what went wrong."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if not given or given[0] in ("-h", "--help"):
+        print(_usage())
+        return 0 if given else 2
+    name = given[0]
+    if name in ("-V", "--version"):
+        from eosin.broker.version import VERSION
+
+        print(f"eosin {VERSION}")
+        return 0
+    command = _find(name)
+    if command is None:
+        print(f"eosin: no command {name!r}; there are {', '.join(COMMANDS)}", file=sys.stderr)
+        return 2
+    return command(given[1:])
+
+
+def _find(name: str) -> Command | None:
+    if name == "serve":
+        from eosin.broker.cli import serve
+
+        return serve.main
+    if name == "health":
+        from eosin.broker.cli import health
+
+        return health.main
+    for point in _entry_points():
+        if point.name == name:
+            command: Command = point.load()
+            return command
+    return None
+
+
+def _entry_points() -> "EntryPoints":
+    from importlib.metadata import entry_points
+
+    return entry_points(group=ENTRY_POINTS)
+
+
+def _usage() -> str:
+    lines = ["usage: eosin COMMAND [OPTION...]", "       eosin --version", ""]
+    names = dict(COMMANDS)
+    names.update((point.name, f"from {point.value.partition(':')[0]}") for point in _entry_points())
+    lines += [f"  {name:<10} {what}" for name, what in names.items()]
+    lines += ["", "eosin COMMAND --help tells more."]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+"""Background work under supervision: retention, checkpoints, expiry scans.
+
+Always true: a failure in background work is logged and ends that round of it, never the broker; and nothing outlives
+`stop`. This is one of the two places that may catch Exception; the other is the connection's edge.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from eosin.storage.clock import Clock
+
+log = logging.getLogger(__name__)
+
+Work = Callable[[], Awaitable[object] | object]
+"""One round of work; what it returns is awaited when it can be, and otherwise ignored."""
+
+
+class Background:
+    """The tasks of one broker that nobody waits for."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._tasks: dict[asyncio.Task[None], str] = {}
+
+    def every(self, interval_ms: int, name: str, work: Work) -> None:
+        """Do `work` again and again, `interval_ms` after the end of the last round, until `stop`."""
+        self._start(name, self._repeat(interval_ms, name, work))
+
+    def once(self, name: str, work: Work) -> None:
+        """Do `work` once, without anyone waiting for it."""
+        self._start(name, self._round(name, work))
+
+    async def stop(self) -> None:
+        """Cancel everything and wait until it is gone."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _start(self, name: str, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine, name=name)
+        self._tasks[task] = name
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+
+    async def _repeat(self, interval_ms: int, name: str, work: Work) -> None:
+        while True:
+            await self._clock.sleep(interval_ms)
+            await self._round(name, work)
+
+    async def _round(self, name: str, work: Work) -> None:
+        try:
+            result = work()
+            if isinstance(result, Awaitable):
+                await result
+        except Exception:
+            log.exception("%s failed; the broker goes on", name)

@@ -1,0 +1,197 @@
+"""`eosin serve`: run a broker until SIGTERM or Ctrl-C.
+
+Exit code 0 after a clean stop; 2 with one sentence on stderr when it cannot start as asked.
+"""
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eosin.broker import __main__ as program
+from eosin.broker.cli.arguments import Parser, fail
+from eosin.broker.config import DURABILITIES, BrokerConfig
+from eosin.broker.config_sources import LoadedConfig, load_config
+from eosin.broker.listeners import parse_listeners
+from eosin.broker.logs import fields, setup_logging
+from eosin.broker.settings import SettingError
+from eosin.broker.version import VERSION
+
+if TYPE_CHECKING:
+    from eosin.broker.server import Server
+
+log = logging.getLogger(__name__)
+
+OK = 0
+FAILED = 1
+UNUSABLE = 2
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns its exit code."""
+    try:
+        loaded = _configure(arguments)
+    except SettingError as refused:
+        return fail("serve", str(refused))
+    config = loaded.config
+    setup_logging(level=config.eosin_log_level, form=config.eosin_log_format)
+    for warning in loaded.warnings:
+        log.warning(warning)
+    _raise_file_limit()
+    with asyncio.Runner(loop_factory=_loop_factory(config.eosin_event_loop)) as runner:
+        return runner.run(_serve(config))
+
+
+def parser() -> Parser:
+    """The options of the command."""
+    options = Parser(prog="eosin serve", description="Run a broker until SIGTERM or Ctrl-C.")
+    listen = "[NAME=]HOST:PORT"
+    options.add_argument(
+        "--listen", action="append", metavar=listen, help="listen here; may be repeated (127.0.0.1:9092)"
+    )
+    options.add_argument(
+        "--advertise", action="append", metavar=listen, help="tell clients of that listener this address"
+    )
+    options.add_argument("--data-dir", metavar="DIR", help="where logs are kept (data)")
+    options.add_argument("--durability", choices=DURABILITIES, help="what an acknowledged write has survived (fsync)")
+    options.add_argument("--config", metavar="FILE", help="a properties file with Kafka's names")
+    options.add_argument(
+        "--set", action="append", metavar="NAME=VALUE", default=[], help="set one setting; may be repeated"
+    )
+    options.add_argument("--log-level", choices=("debug", "info", "warning", "error"), help="how much is logged (info)")
+    options.add_argument("--loop", choices=("auto", "uvloop", "asyncio"), help="the event loop (auto)")
+    return options
+
+
+def _configure(arguments: Sequence[str]) -> LoadedConfig:
+    options = parser().parse_args(arguments)
+    flags = {
+        "listeners": _listeners("--listen", options.listen),
+        "advertised.listeners": _listeners("--advertise", options.advertise),
+        "log.dirs": options.data_dir,
+        "eosin.durability": options.durability,
+        "eosin.log.level": options.log_level,
+        "eosin.event.loop": options.loop or os.environ.get("EOSIN_LOOP"),
+    }
+    if options.data_dir is not None and "," in options.data_dir:
+        raise SettingError(f"--data-dir must be one directory without a comma in its name, not {options.data_dir!r}")
+    return load_config(
+        properties=_read(options.config) if options.config is not None else "",
+        assignments=options.set,
+        flags={key: text for key, text in flags.items() if text is not None},
+    )
+
+
+def _listeners(flag: str, texts: Sequence[str] | None) -> str | None:
+    return None if texts is None else ",".join(str(listener) for listener in parse_listeners(texts, key=flag))
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise SettingError(f"cannot read the config file {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingError(f"cannot read the config file {path}: it is not UTF-8 text") from None
+
+
+def _loop_factory(choice: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if choice == "asyncio":
+        return None
+    try:
+        import uvloop
+    except ImportError:
+        if choice == "uvloop":
+            log.warning("uvloop is not installed; running on asyncio's own loop")
+        return None
+    return uvloop.new_event_loop
+
+
+async def _serve(config: BrokerConfig) -> int:
+    from eosin.broker.server import Server, StartError
+
+    stop = _stop_on_signals()
+    server = Server(config)
+    try:
+        if not await _started(server, stop):
+            return OK
+    except StartError as refused:
+        return fail("serve", str(refused))
+    # What start-up built stays for good; without it a full collection has less to walk.
+    gc.freeze()
+    print(ready_line(config, server.addresses, _seconds_since_start()), flush=True)
+    await stop.wait()
+    return OK if await server.shutdown() else FAILED
+
+
+def ready_line(config: BrokerConfig, addresses: Sequence[str], seconds: float) -> str:
+    """The one line that tells that requests are accepted."""
+    where = f"data {config.data_dir or 'none'}, durability {config.durability}"
+    return f"eosin {VERSION} ready on {', '.join(addresses)} in {seconds:.2f} s ({where})"
+
+
+async def _started(server: "Server", stop: asyncio.Event) -> bool:
+    """Start the server, unless told to stop meanwhile."""
+    starting = asyncio.ensure_future(server.startup())
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not starting.done():
+        starting.cancel()
+    try:
+        await starting
+    except asyncio.CancelledError:
+        return False
+    return True
+
+
+def _stop_on_signals() -> asyncio.Event:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def on_signal(number: int) -> None:
+        log.info("stopping", extra=fields(signal=signal.Signals(number).name))
+        stop.set()
+        # Whoever asks a second time wants it now.
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(each)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C arrives as KeyboardInterrupt
+            loop.add_signal_handler(number, on_signal, number)
+    return stop
+
+
+def _raise_file_limit() -> None:
+    """A log has several files and a connection one; the usual soft limit of 1024 is soon too few."""
+    try:
+        import resource
+    except ImportError:
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == hard:
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (ValueError, OSError) as error:
+        log.warning("cannot raise the limit on open files from %d: %s", soft, error)
+
+
+def _seconds_since_start() -> float:
+    """Seconds since this process was started, interpreter included where the system tells that."""
+    with contextlib.suppress(OSError, IndexError, ValueError, AttributeError):
+        # Field 22 of proc(5), counted behind the command's name, which may hold spaces and brackets.
+        started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - started / os.sysconf("SC_CLK_TCK")
+    return time.monotonic() - program.IMPORTED_AT
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,68 @@
+"""How log lines look: one line per event on stderr, as text to be read or as JSON to be collected.
+
+    2026-05-17T08:30:00.123Z INFO  broker.server: stopping signal=SIGTERM
+
+Facts of an event go into `extra=fields(key=value)`, so that both forms can show them.
+"""
+
+import json
+import logging
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+_FIELDS: Final = "eosin_fields"
+_PREFIX: Final = "eosin."
+
+
+def fields(**facts: Any) -> Mapping[str, Any]:
+    """Facts for `extra=` of a logging call."""
+    return {_FIELDS: facts}
+
+
+def setup_logging(*, level: str, form: str = "text") -> None:
+    """Send every log line of this process to stderr, from `level` (debug, info, warning, error) on."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    # asyncio tells of its selector and of slow callbacks at levels that say nothing to an operator.
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+def _when(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class TextFormatter(logging.Formatter):
+    """A line for people."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        name = record.name.removeprefix(_PREFIX)
+        line = f"{_when(record)} {record.levelname:<7} {name}: {_single_line(record.getMessage())}"
+        for key, value in getattr(record, _FIELDS, {}).items():
+            line += f" {key}={_single_line(str(value))}"
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+class JsonFormatter(logging.Formatter):
+    """A line for collectors."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        event: dict[str, Any] = {
+            "time": _when(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        event |= getattr(record, _FIELDS, {})
+        if record.exc_info:
+            event["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(event, default=str)
+
+
+def _single_line(text: str) -> str:
+    """Text from a peer may hold line ends, which would let it forge log lines."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
