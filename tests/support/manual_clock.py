@@ -1,0 +1,73 @@
+"""A clock that stands still until a test moves it."""
+
+import asyncio
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True, order=True)
+class ManualTimer:
+    """A scheduled call of a `ManualClock`."""
+
+    due_ms: float
+    order: int
+    callback: Callable[[], None] | None = field(compare=False)
+
+    def cancel(self) -> None:
+        """Do not call."""
+        self.callback = None
+
+
+class ManualClock:
+    """`eosin.storage.clock.Clock` by hand: time moves only in `advance`, which runs what has come due, in order."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        self._now_ms: float = now_ms
+        self._timers: list[ManualTimer] = []
+        self._made = 0
+
+    def now_ms(self) -> int:
+        return int(self._now_ms)
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> ManualTimer:
+        self._made += 1
+        timer = ManualTimer(self._now_ms + max(0.0, delay_ms), self._made, callback)
+        heapq.heappush(self._timers, timer)
+        return timer
+
+    async def sleep(self, delay_ms: float) -> None:
+        waiting = asyncio.get_running_loop().create_future()
+        self.call_later(delay_ms, lambda: None if waiting.done() else waiting.set_result(None))
+        await waiting
+
+    @property
+    def pending(self) -> int:
+        """How many calls are scheduled."""
+        return sum(timer.callback is not None for timer in self._timers)
+
+    def advance(self, ms: float) -> None:
+        """Move `ms` milliseconds ahead, running each due call at its own time. Sleepers wake in the loop's next turns."""
+        end = self._now_ms + ms
+        while self._timers and self._timers[0].due_ms <= end:
+            timer = heapq.heappop(self._timers)
+            self._now_ms = max(self._now_ms, timer.due_ms)
+            if timer.callback is not None:
+                timer.callback()
+        self._now_ms = end
+
+    async def run(self, ms: float, *, turns: int = 20) -> None:
+        """Move `ms` ahead one timer at a time, and let the loop turn in between so that sleepers act at their time."""
+        end = self._now_ms + ms
+        while True:
+            await _turn(turns)
+            if not self._timers or self._timers[0].due_ms > end:
+                break
+            self.advance(max(0.0, self._timers[0].due_ms - self._now_ms))
+        self._now_ms = end
+        await _turn(turns)
+
+
+async def _turn(turns: int) -> None:
+    for _ in range(turns):
+        await asyncio.sleep(0)
