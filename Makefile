@@ -1,0 +1,68 @@
+# Everything a newcomer needs: `make run` starts a broker, `make test` proves the checkout.
+# Variables: PYTHON (the interpreter for .venv), ARGS (for run and bench), FRAMES and SEED (for fuzz).
+
+PYTHON ?= python3
+ARGS ?=
+FRAMES ?= 10000000
+SEED ?= 1
+WORKERS ?= auto
+
+BIN := .venv/bin
+ROOMS := protocol storage coordinator client broker
+CODE := $(ROOMS) tests $(wildcard bench)
+TYPED := $(addprefix .types/eosin/,$(ROOMS))
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run check format lint imports types test quick bench fuzz codec-fuzz transcripts clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+setup: .venv/ready  ## create .venv and install Eosin with everything the tests need
+
+.venv/ready: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	touch $@
+
+run: setup  ## run a broker on 127.0.0.1:9092, its logs in ./data (ARGS="--durability os" and so on)
+	exec $(BIN)/eosin serve $(ARGS)
+
+check: setup format lint imports types  ## everything that can be proved without running the code
+
+format: setup  ## the code is formatted (make format FIX=1 formats it)
+	$(BIN)/ruff format --quiet $(if $(FIX),,--check --diff) $(CODE)
+
+lint: setup
+	$(BIN)/ruff check --quiet $(if $(FIX),--fix) $(CODE)
+
+imports: setup  ## rooms import in one direction
+	$(BIN)/lint-imports --no-cache | tail -n +3
+
+# Type checkers do not follow import hooks, so the rooms are shown to mypy under the name that they are installed with.
+types: setup
+	mkdir -p .types
+	test -L .types/eosin || ln -s .. .types/eosin
+	$(BIN)/mypy $(TYPED)
+
+test: check  ## the whole proof: check, then every test
+	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal
+
+quick: setup lint  ## the inner loop: lint and the tests that need no second process
+	$(BIN)/pytest -q -n $(WORKERS) -m "not slow" --ignore tests/clients --ignore tests/crash
+
+bench: setup  ## measure the budgets; a table, and JSON in bench-results/
+	$(BIN)/python -m bench $(ARGS)
+
+fuzz: setup  ## FRAMES mutated frames through a fake transport, from SEED on
+	PYTHONPATH=tests/support $(BIN)/python tests/support/fuzz_broker.py --frames $(FRAMES) --seed $(SEED)
+
+codec-fuzz: setup  ## many random messages through every codec
+	HYPOTHESIS_PROFILE=many $(BIN)/pytest -q -n $(WORKERS) tests/protocol --timeout 0
+
+transcripts: setup  ## rewrite the expectations of the coordinator's transcripts; review the diff
+	EOSIN_REWRITE_TRANSCRIPTS=1 $(BIN)/pytest -q tests/coordinator -k transcript
+
+clean:  ## remove what can be made again (not ./data)
+	rm -rf .venv .types build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
