@@ -47,7 +47,7 @@ class ManualClock:
         return sum(timer.callback is not None for timer in self._timers)
 
     def advance(self, ms: float) -> None:
-        """Move `ms` milliseconds ahead, running each due call at its own time. Sleepers wake in the loop's next turns."""
+        """Move `ms` milliseconds ahead, running each due call at its own time. Sleepers wake at the next turns."""
         end = self._now_ms + ms
         while self._timers and self._timers[0].due_ms <= end:
             timer = heapq.heappop(self._timers)
