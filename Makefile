@@ -37,7 +37,7 @@ lint: setup
 	$(BIN)/ruff check --quiet $(if $(FIX),--fix) $(CODE)
 
 imports: setup  ## rooms import in one direction
-	$(BIN)/lint-imports --no-cache | tail -n +3
+	$(BIN)/lint-imports --no-cache
 
 # Type checkers do not follow import hooks, so the rooms are shown to mypy under the name that they are installed with.
 types: setup

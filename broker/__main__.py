@@ -1,7 +1,7 @@
 """The `eosin` command: finds the subcommand and runs it.
 
-Each command is a module `eosin.broker.cli.<command>` with `main(arguments) -> exit code`, imported only when it is asked
-for, because the time to import is time to start. Other distributions add commands by an entry point in the group
+Each command is a module `eosin.broker.cli.<command>` with `main(arguments) -> exit code`, imported only when asked for,
+because the time to import is time to start. Other distributions add commands by an entry point in the group
 `eosin.commands` whose object is such a `main`.
 """
 
