@@ -1,0 +1,56 @@
+"""A real broker process for the session, and every client library as a parameter.
+
+`EOSIN_TEST_BOOTSTRAP=host:port` runs the same scenarios against another broker, which is how they were checked: a
+scenario that Apache Kafka fails is either one of its known defects or wrong.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from broker_process import BrokerProcess
+from real_clients import aio, confluent, kafka_python
+from real_clients.base import Client
+from scenario import Scenario
+
+CLIENTS = (confluent.CLIENT, kafka_python.CLIENT, aio.CLIENT)
+
+
+@pytest.fixture(scope="session")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of the broker under test."""
+    if given := os.environ.get("EOSIN_TEST_BOOTSTRAP"):
+        yield given
+        return
+    with BrokerProcess(tmp_path_factory.mktemp("broker")) as broker:
+        yield broker.address
+
+
+@pytest.fixture(params=CLIENTS, ids=lambda client: client.name)
+def client(request: pytest.FixtureRequest) -> Client:
+    """Each client library in turn."""
+    assert isinstance(request.param.name, str)
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def scenario(client: Client, bootstrap: str) -> Iterator[Scenario]:
+    """One client library against the broker."""
+    made = Scenario(client, bootstrap)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    """A data directory for a test that starts its own broker."""
+    return tmp_path / "data"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Client libraries leave sockets and tasks to the garbage collector; that is theirs, and no warning of ours."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))

@@ -1,0 +1,65 @@
+"""A second instance with the same transactional id fences the first, whatever the first does next."""
+
+import pytest
+from real_clients.base import ClientRefused, Producer
+from scenario import Scenario
+
+
+def _replaced(scenario: Scenario, topic: str) -> tuple[Producer, Producer]:
+    """An instance with an open transaction, and its successor."""
+    transactional_id = scenario.name("tx")
+    first = scenario.transactional(transactional_id)
+    first.begin()
+    first.send(topic, b"zombie")
+    first.flush()
+    return first, scenario.transactional(transactional_id)
+
+
+def _the_successor_works(scenario: Scenario, topic: str, second: Producer) -> None:
+    second.begin()
+    second.send(topic, b"successor")
+    second.commit()
+    assert [each.value for each in scenario.reader(topic).read(2, timeout_s=1.5)] == [b"successor"]
+
+
+def test_a_fenced_producer_cannot_commit(scenario: Scenario) -> None:
+    topic = scenario.topic()
+    first, second = _replaced(scenario, topic)
+    with pytest.raises(ClientRefused) as refused:
+        first.commit()
+    assert refused.value.kind == "fenced"
+    _the_successor_works(scenario, topic, second)
+
+
+def test_a_fenced_producer_cannot_produce(scenario: Scenario) -> None:
+    topic = scenario.topic()
+    first, second = _replaced(scenario, topic)
+
+    def produce_and_commit() -> None:
+        first.send(topic, b"zombie again")
+        first.flush()
+        first.commit()
+
+    with pytest.raises(ClientRefused) as refused:
+        produce_and_commit()
+    assert refused.value.kind == "fenced"
+    _the_successor_works(scenario, topic, second)
+
+
+def test_a_fenced_producer_cannot_add_offsets(scenario: Scenario) -> None:
+    topic = scenario.topic()
+    group = scenario.name("group")
+    consumer = scenario.consumer(group=group)
+    consumer.subscribe([topic])
+    consumer.read(1, timeout_s=3)
+    first, second = _replaced(scenario, topic)
+
+    def send_offsets_and_commit() -> None:
+        first.send_offsets({(topic, 0): 1}, consumer)
+        first.commit()
+
+    with pytest.raises(ClientRefused) as refused:
+        send_offsets_and_commit()
+    assert refused.value.kind == "fenced"
+    assert consumer.committed(topic, 0) is None
+    _the_successor_works(scenario, topic, second)

@@ -1,0 +1,117 @@
+"""A real broker in its own process, started and stopped the way a user does it."""
+
+import os
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+_READY = re.compile(r"^eosin \S+ ready on (\S+) in ([0-9.]+) s")
+
+
+class BrokerProcess:
+    """`eosin serve` on a free loopback port. A context manager: leaving it stops the broker cleanly."""
+
+    def __init__(
+        self, data_dir: Path, *, durability: str = "os", settings: dict[str, str] | None = None, port: int = 0
+    ) -> None:
+        self.data_dir = data_dir
+        self.durability = durability
+        self.settings = settings or {}
+        self.port = port
+        self.ready_line = ""
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def address(self) -> str:
+        """host:port that clients bootstrap from."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        """What the broker has logged so far."""
+        return (self.data_dir.parent / f"{self.data_dir.name}.log").read_text()
+
+    def start(self, timeout_s: float = 20) -> Self:
+        """Start, and wait until it says that it is ready. A restart takes the same port again."""
+        command = [sys.executable, "-m", "eosin.broker", "serve", "--listen", self.address]
+        command += ["--durability", self.durability]
+        if self.durability != "memory":
+            command += ["--data-dir", str(self.data_dir)]
+        for name, value in self.settings.items():
+            command += ["--set", f"{name}={value}"]
+        self.data_dir.parent.mkdir(parents=True, exist_ok=True)
+        with (self.data_dir.parent / f"{self.data_dir.name}.log").open("a") as log:
+            self._process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+            )
+        assert self._process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            if not selector.select(timeout_s):
+                self.kill()
+                raise AssertionError(f"the broker did not say that it is ready within {timeout_s} s:\n{self.log}")
+        self.ready_line = self._process.stdout.readline()
+        ready = _READY.match(self.ready_line)
+        if ready is None:
+            self._process.wait(10)
+            raise AssertionError(f"the broker did not start: {self.ready_line!r}\n{self.log}")
+        self.port = int(ready.group(1).rpartition(":")[2])
+        return self
+
+    def stop(self, timeout_s: float = 20) -> int:
+        """SIGTERM; the exit code."""
+        return self._end(signal.SIGTERM, timeout_s)
+
+    def kill(self) -> int:
+        """SIGKILL; the exit code."""
+        return self._end(signal.SIGKILL, 10)
+
+    def _end(self, how: signal.Signals, timeout_s: float) -> int:
+        assert self._process is not None
+        self._process.send_signal(how)
+        try:
+            code = self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(10)
+            raise AssertionError(f"the broker did not stop within {timeout_s} s:\n{self.log}") from None
+        finally:
+            if self._process.stdout is not None:
+                self._process.stdout.close()
+        self._process = None
+        return code
+
+    def resident_bytes(self) -> int:
+        """Resident memory of the process now."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            self.stop()
+
+
+def wait_until(true: Callable[[], object], timeout_s: float = 10.0, every_s: float = 0.02) -> None:
+    """Call `true` until it answers something true. Fails after `timeout_s`."""
+    deadline = time.monotonic() + timeout_s
+    while not true():
+        if time.monotonic() > deadline:
+            raise AssertionError("it did not come true in time")
+        time.sleep(every_s)
