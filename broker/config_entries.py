@@ -1,0 +1,139 @@
+"""`ConfigEntry`: one setting as DescribeConfigs and CreateTopics tell it, with where its value comes from.
+
+A value comes from the first of: the topic, this broker's changed settings, those of all brokers, what was set at
+start, the default. Each place that has a value is a synonym of the entry, in that order (KIP-226).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from eosin.broker.cluster import Topic
+from eosin.broker.config import BROKER_SETTINGS, BrokerConfig
+from eosin.broker.config_changes import DYNAMIC_BROKER_SETTINGS
+from eosin.broker.settings import Kind, Setting, value_text
+from eosin.broker.topic_configs import TOPIC_CONFIGS
+
+if TYPE_CHECKING:
+    from eosin.broker.cluster import Cluster
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, by its number on the wire."""
+
+    DYNAMIC_TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSynonym:
+    """A value that an entry has in one place, used or not."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One setting of a topic or a broker."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    read_only: bool
+    kind: Kind
+    documentation: str
+    synonyms: tuple[ConfigSynonym, ...]
+
+
+_Layers = Sequence[tuple[ConfigSource, Mapping[str, str | None]]]
+
+
+def topic_entries(topic: Topic, cluster: "Cluster", config: BrokerConfig) -> Iterator[ConfigEntry]:
+    """Every config of `topic`, by name."""
+    layers = _layers(cluster, config)
+    log_config = cluster.log_config(topic.name)
+    for name in sorted({*TOPIC_CONFIGS, *topic.configs}):
+        setting = TOPIC_CONFIGS.get(name)
+        if setting is None:  # an internal config, or one of another version
+            value = topic.configs[name]
+            own = ConfigSynonym(name, value, ConfigSource.DYNAMIC_TOPIC)
+            yield ConfigEntry(name, value, ConfigSource.DYNAMIC_TOPIC, False, Kind.STRING, "", (own,))
+        else:
+            effective = value_text(getattr(log_config, setting.field_name))
+            yield _topic_entry(setting, topic.configs.get(name), effective, layers)
+
+
+def _topic_entry(setting: Setting, own: str | None, effective: str | None, layers: _Layers) -> ConfigEntry:
+    names = [synonym.name for synonym in setting.synonyms]
+    synonyms = _synonyms(names, layers) or [
+        ConfigSynonym(setting.name, value_text(setting.default), ConfigSource.DEFAULT)
+    ]
+    if own is not None:
+        synonyms.insert(0, ConfigSynonym(setting.name, own, ConfigSource.DYNAMIC_TOPIC))
+        source = ConfigSource.DYNAMIC_TOPIC
+    else:
+        # Of several broker settings behind one config the first that is set wins, wherever it was set.
+        winner = next((name for name in names if any(layer.get(name) is not None for _, layer in layers)), None)
+        source = next((each.source for each in synonyms if each.name == winner), ConfigSource.DEFAULT)
+    return ConfigEntry(
+        name=setting.name,
+        value=effective if own is None else own,
+        source=source,
+        read_only=False,
+        kind=setting.kind,
+        documentation=setting.doc,
+        synonyms=tuple(synonyms),
+    )
+
+
+def broker_entries(cluster: "Cluster", config: BrokerConfig) -> Iterator[ConfigEntry]:
+    """Every setting of this broker, by name."""
+    layers = _layers(cluster, config)
+    for name in sorted(BROKER_SETTINGS):
+        yield _broker_entry(name, layers)
+
+
+def cluster_wide_entries(cluster: "Cluster") -> Iterator[ConfigEntry]:
+    """The settings that were changed for all brokers, by name."""
+    changed = cluster.broker_configs(None)
+    for name in sorted(changed):
+        yield _broker_entry(name, [(ConfigSource.DYNAMIC_DEFAULT_BROKER, changed)])
+
+
+def _broker_entry(name: str, layers: _Layers) -> ConfigEntry:
+    setting = BROKER_SETTINGS[name]
+    synonyms = _synonyms([name], layers)
+    used = synonyms[0] if synonyms else ConfigSynonym(name, None, ConfigSource.DEFAULT)
+    return ConfigEntry(
+        name=name,
+        value=used.value,
+        source=used.source,
+        read_only=name not in DYNAMIC_BROKER_SETTINGS,
+        kind=setting.kind,
+        documentation=setting.doc,
+        synonyms=tuple(synonyms),
+    )
+
+
+def _layers(cluster: "Cluster", config: BrokerConfig) -> _Layers:
+    return (
+        (ConfigSource.DYNAMIC_BROKER, cluster.broker_configs(cluster.node_id)),
+        (ConfigSource.DYNAMIC_DEFAULT_BROKER, cluster.broker_configs(None)),
+        (ConfigSource.STATIC_BROKER, {name: config.text(name) for name in config.given if name in BROKER_SETTINGS}),
+        (ConfigSource.DEFAULT, {name: value_text(setting.default) for name, setting in BROKER_SETTINGS.items()}),
+    )
+
+
+def _synonyms(names: Sequence[str], layers: _Layers) -> list[ConfigSynonym]:
+    return [
+        ConfigSynonym(name, value, source)
+        for source, layer in layers
+        for name in names
+        if (value := layer.get(name)) is not None
+    ]

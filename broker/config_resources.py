@@ -1,0 +1,36 @@
+"""What a config request can be about, and which broker a resource name means."""
+
+from enum import IntEnum
+
+from eosin.broker.cluster import Cluster, Outcome
+from eosin.protocol.errors import ErrorCode
+
+
+class ResourceType(IntEnum):
+    """Kinds of resources that have settings, by their number on the wire."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+def broker_of(resource_name: str, cluster: Cluster) -> int | Outcome | None:
+    """The node id that a BROKER resource names, None for all brokers (an empty name), or why it names nobody."""
+    if not resource_name:
+        return None
+    if resource_name != str(cluster.node_id):
+        return Outcome(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id: this is broker {cluster.node_id} (empty means all brokers), not {resource_name!r}",
+        )
+    return cluster.node_id
+
+
+def unsupported(resource_type: int) -> Outcome:
+    """The answer about a resource that has no settings here."""
+    known = {each.value: each.name for each in ResourceType}
+    return Outcome(
+        ErrorCode.INVALID_REQUEST, f"Eosin has no settings of type {known.get(resource_type, resource_type)}"
+    )

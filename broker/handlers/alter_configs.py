@@ -1,0 +1,46 @@
+"""AlterConfigs (key 33), versions 0-2: replace all settings of topics or brokers.
+
+What a resource's list does not name goes back to its default: clients should prefer IncrementalAlterConfigs
+(KIP-339). v2 is the first flexible version.
+"""
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.cluster import ConfigChange, Outcome
+from eosin.broker.config_requests import ResourceChange, alter
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+
+async def handle(request: AlterConfigsRequest, context: RequestContext, services: Services) -> AlterConfigsResponse:
+    resources = [
+        ResourceChange(
+            each.resource_type,
+            each.resource_name,
+            [ConfigChange(config.name, config.value) for config in each.configs],
+        )
+        for each in request.resources
+    ]
+    outcomes = await alter(resources, services.cluster, replace=True, validate_only=request.validate_only)
+    return AlterConfigsResponse(responses=tuple(map(_response, request.resources, outcomes)))
+
+
+def _response(resource: AlterConfigsResource, outcome: Outcome) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=outcome.error,
+        error_message=outcome.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def refuse(request: AlterConfigsRequest, context: RequestContext, error: ErrorCode) -> AlterConfigsResponse:
+    return AlterConfigsResponse(responses=tuple(_response(each, Outcome(error)) for each in request.resources))
+
+
+API = Api(key=ApiKey.ALTER_CONFIGS, versions=range(0, 3), handle=handle, refuse=refuse)

@@ -1,0 +1,57 @@
+"""CreatePartitions (key 37), versions 0-3: raise the number of partitions of topics.
+
+`count` is the new total. v2 is the first flexible version; v3 changes nothing for us (it may answer a quota error).
+The internal topics never grow: which partition an id belongs to depends on their number.
+"""
+
+import asyncio
+from collections import Counter
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.cluster import Outcome
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+
+async def handle(
+    request: CreatePartitionsRequest, context: RequestContext, services: Services
+) -> CreatePartitionsResponse:
+    times = Counter(topic.name for topic in request.topics)
+    wanted = {topic.name: topic for topic in request.topics}
+    results = await asyncio.gather(
+        *(
+            _grow(topic, services, named_twice=times[topic.name] > 1, validate_only=request.validate_only)
+            for topic in wanted.values()
+        )
+    )
+    return CreatePartitionsResponse(results=tuple(results))
+
+
+async def _grow(
+    topic: CreatePartitionsTopic, services: Services, *, named_twice: bool, validate_only: bool
+) -> CreatePartitionsTopicResult:
+    if named_twice:
+        return _result(topic.name, Outcome(ErrorCode.INVALID_REQUEST, f"Topic '{topic.name}' is named twice"))
+    assignments = None if topic.assignments is None else [each.broker_ids for each in topic.assignments]
+    outcome = await services.cluster.create_partitions(
+        topic.name, count=topic.count, assignments=assignments, validate_only=validate_only
+    )
+    return _result(topic.name, outcome)
+
+
+def _result(name: str, outcome: Outcome) -> CreatePartitionsTopicResult:
+    return CreatePartitionsTopicResult(name=name, error_code=outcome.error, error_message=outcome.message)
+
+
+def refuse(request: CreatePartitionsRequest, context: RequestContext, error: ErrorCode) -> CreatePartitionsResponse:
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    return CreatePartitionsResponse(results=tuple(_result(name, Outcome(error)) for name in names))
+
+
+API = Api(key=ApiKey.CREATE_PARTITIONS, versions=range(0, 4), handle=handle, refuse=refuse)

@@ -1,0 +1,96 @@
+"""CreateTopics (key 19), versions 0-7: create topics.
+
+v1 adds the dry run and error messages, v5 the sizes and effective configs of what was created, v7 its id. A partition
+count or replication factor of -1 means the broker's default (v4+ clients send it; older ones are answered the same).
+A name that a request holds twice is refused once. The timeout is not needed: nothing here waits for another broker.
+"""
+
+import asyncio
+from collections import Counter
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.cluster import Outcome, Topic
+from eosin.broker.config_entries import topic_entries
+from eosin.broker.topics import MAX_PARTITIONS_PER_CHANGE
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+
+async def handle(request: CreateTopicsRequest, context: RequestContext, services: Services) -> CreateTopicsResponse:
+    wanted = {topic.name: topic for topic in request.topics}
+    if sum(_count(topic) for topic in wanted.values()) > MAX_PARTITIONS_PER_CHANGE:
+        return refuse(request, context, ErrorCode.POLICY_VIOLATION)
+    times = Counter(topic.name for topic in request.topics)
+    # Side by side, so that one sync makes all of them durable.
+    results = await asyncio.gather(
+        *(
+            _create(topic, services, validate_only=request.validate_only)
+            if times[topic.name] == 1
+            else _named_twice(topic)
+            for topic in wanted.values()
+        )
+    )
+    return CreateTopicsResponse(topics=tuple(results))
+
+
+def _count(topic: CreatableTopic) -> int:
+    return len(topic.assignments) or max(topic.num_partitions, 1)
+
+
+async def _named_twice(topic: CreatableTopic) -> CreatableTopicResult:
+    return _failed(topic.name, Outcome(ErrorCode.INVALID_REQUEST, f"Topic '{topic.name}' is named twice"))
+
+
+async def _create(topic: CreatableTopic, services: Services, *, validate_only: bool) -> CreatableTopicResult:
+    if len({each.partition_index for each in topic.assignments}) != len(topic.assignments):
+        return _failed(
+            topic.name, Outcome(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "A partition is assigned more than once")
+        )
+    if len({config.name for config in topic.configs}) != len(topic.configs):
+        return _failed(topic.name, Outcome(ErrorCode.INVALID_CONFIG, "A configuration is named twice"))
+    outcome = await services.cluster.create_topic(
+        topic.name,
+        partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments={each.partition_index: each.broker_ids for each in topic.assignments} or None,
+        configs={config.name: config.value for config in topic.configs},
+        validate_only=validate_only,
+    )
+    if outcome.topic is None:
+        return _failed(topic.name, outcome)
+    return _created(outcome.topic, topic, services)
+
+
+def _created(topic: Topic, wanted: CreatableTopic, services: Services) -> CreatableTopicResult:
+    factor = len(wanted.assignments[0].broker_ids) if wanted.assignments else wanted.replication_factor
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        num_partitions=topic.partitions,
+        replication_factor=factor if factor > 0 else services.config.default_replication_factor,
+        configs=tuple(
+            CreatableTopicConfigs(
+                name=entry.name, value=entry.value, read_only=entry.read_only, config_source=entry.source
+            )
+            for entry in topic_entries(topic, services.cluster, services.config)
+        ),
+    )
+
+
+def _failed(name: str, outcome: Outcome) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=outcome.error, error_message=outcome.message, configs=())
+
+
+def refuse(request: CreateTopicsRequest, context: RequestContext, error: ErrorCode) -> CreateTopicsResponse:
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    return CreateTopicsResponse(topics=tuple(_failed(name, Outcome(error)) for name in names))
+
+
+API = Api(key=ApiKey.CREATE_TOPICS, versions=range(0, 8), handle=handle, refuse=refuse)

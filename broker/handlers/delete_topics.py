@@ -1,0 +1,82 @@
+"""DeleteTopics (key 20), versions 0-6: delete topics with all their records.
+
+v5 adds error messages; v6 names topics by name or by id. Internal topics stay. An unknown name is 3, an unknown id
+100. A topic that a request names twice, in whichever way, is refused and stays.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.cluster import Cluster, Outcome
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import ZERO_UUID
+from eosin.protocol.schemas.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+
+
+async def handle(request: DeleteTopicsRequest, context: RequestContext, services: Services) -> DeleteTopicsResponse:
+    if not services.config.delete_topic_enable:
+        # A name for this was added late; older clients know only the general code.
+        disabled = ErrorCode.TOPIC_DELETION_DISABLED if context.api_version >= 3 else ErrorCode.INVALID_REQUEST
+        return refuse(request, context, disabled)
+    wanted = _wanted(request, context)
+    names = [_name(state, services.cluster) for state in wanted]
+    times = Counter(name for name in names if isinstance(name, str))
+    results = await asyncio.gather(
+        *(
+            _delete(state, name, services.cluster, named_twice=isinstance(name, str) and times[name] > 1)
+            for state, name in zip(wanted, names, strict=True)
+        )
+    )
+    return DeleteTopicsResponse(responses=tuple(results))
+
+
+def _wanted(request: DeleteTopicsRequest, context: RequestContext) -> Sequence[DeleteTopicState]:
+    if context.api_version >= 6:
+        return request.topics
+    return [DeleteTopicState(name=name) for name in request.topic_names]
+
+
+def _name(state: DeleteTopicState, cluster: Cluster) -> str | Outcome:
+    """The name of the topic that is meant, or why there is none."""
+    by_id = state.topic_id != ZERO_UUID
+    if by_id == (state.name is not None):
+        return Outcome(ErrorCode.INVALID_REQUEST, "A topic is named by either its name or its id")
+    if state.name is not None:
+        return state.name
+    topic = cluster.topic_by_id(state.topic_id)
+    if topic is None:
+        return Outcome(ErrorCode.UNKNOWN_TOPIC_ID, "No topic has this id")
+    return topic.name
+
+
+async def _delete(
+    state: DeleteTopicState, name: str | Outcome, cluster: Cluster, *, named_twice: bool
+) -> DeletableTopicResult:
+    if isinstance(name, Outcome):
+        return _result(state.name, state.topic_id, name)
+    topic = cluster.topics.get(name)
+    topic_id = state.topic_id if topic is None else topic.topic_id
+    if named_twice:
+        return _result(name, topic_id, Outcome(ErrorCode.INVALID_REQUEST, f"Topic '{name}' is named twice"))
+    return _result(name, topic_id, await cluster.delete_topic(name))
+
+
+def _result(name: str | None, topic_id: bytes, outcome: Outcome) -> DeletableTopicResult:
+    return DeletableTopicResult(name=name, topic_id=topic_id, error_code=outcome.error, error_message=outcome.message)
+
+
+def refuse(request: DeleteTopicsRequest, context: RequestContext, error: ErrorCode) -> DeleteTopicsResponse:
+    return DeleteTopicsResponse(
+        responses=tuple(_result(state.name, state.topic_id, Outcome(error)) for state in _wanted(request, context))
+    )
+
+
+API = Api(key=ApiKey.DELETE_TOPICS, versions=range(0, 7), handle=handle, refuse=refuse)

@@ -1,0 +1,96 @@
+"""DescribeConfigs (key 32), versions 0-4: the settings of topics and brokers, and where their values come from.
+
+v1 replaces `is_default` by the source and adds synonyms, v3 adds types and documentation. A broker is named by its
+id; an empty name means what was changed for all brokers. No keys, or none named, asks for every setting. Nothing here
+is secret, so nothing is marked sensitive.
+"""
+
+from collections.abc import Iterable
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.cluster import Outcome
+from eosin.broker.config_entries import (
+    ConfigEntry,
+    ConfigSource,
+    broker_entries,
+    cluster_wide_entries,
+    topic_entries,
+)
+from eosin.broker.config_resources import ResourceType, broker_of, unsupported
+from eosin.broker.topics import unknown_topic
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+
+def handle(request: DescribeConfigsRequest, context: RequestContext, services: Services) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(results=tuple(_describe(each, request, services) for each in request.resources))
+
+
+def _describe(
+    resource: DescribeConfigsResource, request: DescribeConfigsRequest, services: Services
+) -> DescribeConfigsResult:
+    entries = _entries(resource, services)
+    if isinstance(entries, Outcome):
+        return _result(resource, entries)
+    keys = resource.configuration_keys
+    configs = tuple(_config(entry, request) for entry in entries if not keys or entry.name in keys)
+    return _result(resource, Outcome(ErrorCode.NONE), configs)
+
+
+def _entries(resource: DescribeConfigsResource, services: Services) -> Iterable[ConfigEntry] | Outcome:
+    cluster = services.cluster
+    match resource.resource_type:
+        case ResourceType.TOPIC:
+            topic = cluster.topics.get(resource.resource_name)
+            if topic is None:
+                return unknown_topic(resource.resource_name)
+            return topic_entries(topic, cluster, services.config)
+        case ResourceType.BROKER:
+            node_id = broker_of(resource.resource_name, cluster)
+            if isinstance(node_id, Outcome):
+                return node_id
+            return cluster_wide_entries(cluster) if node_id is None else broker_entries(cluster, services.config)
+        case _:
+            return unsupported(resource.resource_type)
+
+
+def _config(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        is_default=entry.source == ConfigSource.DEFAULT,
+        config_source=entry.source,
+        synonyms=tuple(DescribeConfigsSynonym(each.name, each.value, each.source) for each in entry.synonyms)
+        if request.include_synonyms
+        else (),
+        config_type=entry.kind,
+        documentation=entry.documentation if request.include_documentation else None,
+    )
+
+
+def _result(
+    resource: DescribeConfigsResource, outcome: Outcome, configs: tuple[DescribeConfigsResourceResult, ...] = ()
+) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=outcome.error,
+        error_message=outcome.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=configs,
+    )
+
+
+def refuse(request: DescribeConfigsRequest, context: RequestContext, error: ErrorCode) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(results=tuple(_result(each, Outcome(error)) for each in request.resources))
+
+
+API = Api(key=ApiKey.DESCRIBE_CONFIGS, versions=range(0, 5), handle=handle, refuse=refuse)

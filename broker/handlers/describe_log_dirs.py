@@ -1,0 +1,46 @@
+"""DescribeLogDirs (key 35), versions 0-4: the data directory and the sizes of the logs in it.
+
+v2 is the first flexible version, v3 adds an error for the whole, v4 the sizes of the volume, which are not known here
+(-1). No topics (null) asks for all. A partition without a file yet is told with size 0. A log that has failed is left
+out. At durability `memory` there is no directory; its name is then `memory`.
+"""
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.schemas.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+
+def handle(request: DescribeLogDirsRequest, context: RequestContext, services: Services) -> DescribeLogDirsResponse:
+    wanted = _wanted(request)
+    topics: dict[str, list[DescribeLogDirsPartition]] = {}
+    for partition, log in services.partitions.hosted():
+        if log.failure is None and (wanted is None or partition in wanted):
+            topics.setdefault(partition.topic, []).append(
+                DescribeLogDirsPartition(partition_index=partition.partition, partition_size=log.size_bytes)
+            )
+    result = DescribeLogDirsResult(
+        log_dir=services.config.data_dir or "memory",
+        topics=tuple(DescribeLogDirsTopic(name, tuple(partitions)) for name, partitions in topics.items()),
+    )
+    return DescribeLogDirsResponse(results=(result,))
+
+
+def _wanted(request: DescribeLogDirsRequest) -> set[TopicPartition] | None:
+    if request.topics is None:
+        return None
+    return {TopicPartition(each.topic, index) for each in request.topics for index in each.partitions}
+
+
+def refuse(request: DescribeLogDirsRequest, context: RequestContext, error: ErrorCode) -> DescribeLogDirsResponse:
+    return DescribeLogDirsResponse(error_code=error)
+
+
+API = Api(key=ApiKey.DESCRIBE_LOG_DIRS, versions=range(0, 5), handle=handle, refuse=refuse)

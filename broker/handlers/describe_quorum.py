@@ -1,0 +1,60 @@
+"""DescribeQuorum (key 55), versions 0-2: the state of the metadata log.
+
+Kafka's consoles and tools ask about `__cluster_metadata`, partition 0. Ours has another name but the same role, so
+its true state is told under that one: who leads it, how far it is, and that its leader is its only voter. v1 adds
+timestamps, v2 messages, directory ids and the voters' addresses.
+"""
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    Listener,
+    Node,
+    ReplicaState,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
+
+KAFKAS_METADATA_TOPIC = "__cluster_metadata"
+
+
+def handle(request: DescribeQuorumRequest, context: RequestContext, services: Services) -> DescribeQuorumResponse:
+    return DescribeQuorumResponse(
+        topics=tuple(
+            ResponseTopicData(
+                topic.topic_name,
+                tuple(_partition(topic.topic_name, each.partition_index, services) for each in topic.partitions),
+            )
+            for topic in request.topics
+        ),
+        nodes=tuple(
+            Node(each.node_id, (Listener(context.listener, each.host, each.port),))
+            for each in services.cluster.brokers(context.listener)
+        ),
+    )
+
+
+def _partition(topic: str, index: int, services: Services) -> ResponsePartitionData:
+    if topic != KAFKAS_METADATA_TOPIC or index != 0:
+        return ResponsePartitionData(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    quorum, now_ms = services.cluster.quorum(), services.clock.now_ms()
+    return ResponsePartitionData(
+        partition_index=index,
+        leader_id=quorum.leader_id,
+        leader_epoch=quorum.leader_epoch,
+        high_watermark=quorum.high_watermark,
+        current_voters=tuple(
+            ReplicaState(voter.node_id, voter.directory_id, voter.log_end_offset, now_ms, now_ms)
+            for voter in quorum.voters
+        ),
+    )
+
+
+def refuse(request: DescribeQuorumRequest, context: RequestContext, error: ErrorCode) -> DescribeQuorumResponse:
+    return DescribeQuorumResponse(error_code=error)
+
+
+API = Api(key=ApiKey.DESCRIBE_QUORUM, versions=range(0, 3), handle=handle, refuse=refuse)

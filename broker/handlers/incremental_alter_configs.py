@@ -1,0 +1,52 @@
+"""IncrementalAlterConfigs (key 44), versions 0-1: change single settings of topics or brokers (KIP-339).
+
+Each setting is set, deleted (back to its default), or, when it is a list, appended to or subtracted from. v1 is the
+first flexible version.
+"""
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.cluster import ConfigChange, Outcome
+from eosin.broker.config_requests import ResourceChange, alter
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+
+async def handle(
+    request: IncrementalAlterConfigsRequest, context: RequestContext, services: Services
+) -> IncrementalAlterConfigsResponse:
+    resources = [
+        ResourceChange(
+            each.resource_type,
+            each.resource_name,
+            [ConfigChange(config.name, config.value, config.config_operation) for config in each.configs],
+        )
+        for each in request.resources
+    ]
+    outcomes = await alter(resources, services.cluster, replace=False, validate_only=request.validate_only)
+    return IncrementalAlterConfigsResponse(responses=tuple(map(_response, request.resources, outcomes)))
+
+
+def _response(resource: AlterConfigsResource, outcome: Outcome) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=outcome.error,
+        error_message=outcome.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def refuse(
+    request: IncrementalAlterConfigsRequest, context: RequestContext, error: ErrorCode
+) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=tuple(_response(each, Outcome(error)) for each in request.resources)
+    )
+
+
+API = Api(key=ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=range(0, 2), handle=handle, refuse=refuse)

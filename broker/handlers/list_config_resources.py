@@ -1,0 +1,51 @@
+"""ListConfigResources (key 74), versions 0-1: what has settings of its own (KIP-1142).
+
+v0, then called ListClientMetricsResources, lists subscriptions to client metrics; there are none. v1 names the types
+it asks for, every one when it names none. Groups and client metrics have no settings here, so they list nothing.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.cluster import Cluster
+from eosin.broker.config_resources import ResourceType
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+_NAMES: Final[Mapping[int, Callable[[Cluster, str], Iterable[str]]]] = {
+    ResourceType.TOPIC: lambda cluster, listener: cluster.topics,
+    ResourceType.BROKER: lambda cluster, listener: (str(each.node_id) for each in cluster.brokers(listener)),
+    ResourceType.BROKER_LOGGER: lambda cluster, listener: (),
+    ResourceType.CLIENT_METRICS: lambda cluster, listener: (),
+    ResourceType.GROUP: lambda cluster, listener: (),
+}
+
+
+def handle(
+    request: ListConfigResourcesRequest, context: RequestContext, services: Services
+) -> ListConfigResourcesResponse:
+    if context.api_version == 0:
+        return ListConfigResourcesResponse()
+    types = list(dict.fromkeys(request.resource_types)) or list(_NAMES)
+    if any(each not in _NAMES for each in types):
+        return refuse(request, context, ErrorCode.UNSUPPORTED_VERSION)
+    return ListConfigResourcesResponse(
+        config_resources=tuple(
+            ConfigResource(name, each) for each in types for name in _NAMES[each](services.cluster, context.listener)
+        )
+    )
+
+
+def refuse(
+    request: ListConfigResourcesRequest, context: RequestContext, error: ErrorCode
+) -> ListConfigResourcesResponse:
+    return ListConfigResourcesResponse(error_code=error)
+
+
+API = Api(key=ApiKey.LIST_CONFIG_RESOURCES, versions=range(0, 2), handle=handle, refuse=refuse)

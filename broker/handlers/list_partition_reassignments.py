@@ -1,0 +1,24 @@
+"""ListPartitionReassignments (key 46), version 0: partitions on their way to other brokers. There are never any."""
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+
+def handle(
+    request: ListPartitionReassignmentsRequest, context: RequestContext, services: Services
+) -> ListPartitionReassignmentsResponse:
+    return ListPartitionReassignmentsResponse()
+
+
+def refuse(
+    request: ListPartitionReassignmentsRequest, context: RequestContext, error: ErrorCode
+) -> ListPartitionReassignmentsResponse:
+    return ListPartitionReassignmentsResponse(error_code=error)
+
+
+API = Api(key=ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=range(0, 1), handle=handle, refuse=refuse)
