@@ -110,7 +110,8 @@ class ConfluentProducer:
         except ck.KafkaException as fatal:
             raise _refused(fatal.args[0]) from None
         except SystemError as fatal:  # what the binding makes of a fatal error while it calls back
-            assert isinstance(fatal.__cause__, ck.KafkaException)
+            if not isinstance(fatal.__cause__, ck.KafkaException):
+                raise
             raise _refused(fatal.__cause__.args[0]) from None
         if left:
             raise ClientRefused("other", "records are still unacknowledged")
