@@ -1,4 +1,4 @@
-"""Records of `__eosin_metadata`: topics, producer id blocks and starts of a directory.
+"""Records of `__eosin_metadata`: topics, producer id blocks, starts of a directory, settings changed at run time.
 
 The log is compacted, so each key holds the newest of its kind. As in `__consumer_offsets`, the version in front of a
 key says which kind it is. Values are flexible from version 0 on: what comes later goes into tagged fields.
@@ -56,6 +56,21 @@ class StartRecord(Message):
     start_count: int = 0  # starts of a broker on this directory; leader and coordinator epochs follow from it
 
 
+class BrokerConfigsKey(Message):
+    node_id: int = -1  # -1: every broker
+
+
+class BrokerSetting(Message):
+    """A broker setting that was changed at run time."""
+
+    name: str = ""
+    value: str = ""
+
+
+class BrokerConfigsRecord(Message):
+    configs: tuple[BrokerSetting, ...] = ()
+
+
 def topic_key(version: int) -> Layout:
     """The key of a topic."""
     return message(TopicKey, False, "name" / string(False))
@@ -99,6 +114,18 @@ def start_record(version: int) -> Layout:
     return message(StartRecord, True, "start_count" / Int32)
 
 
+def broker_configs_key(version: int) -> Layout:
+    """The key of a broker's changed settings."""
+    return message(BrokerConfigsKey, False, "node_id" / Int32)
+
+
+def broker_configs_record(version: int) -> Layout:
+    """The value of a broker's changed settings: all of them."""
+    flexible = True
+    setting = message(BrokerSetting, flexible, "name" / string(flexible), "value" / string(flexible))
+    return message(BrokerConfigsRecord, flexible, "configs" / array(setting, flexible))
+
+
 KINDS: Final = (
     RecordKind(
         key=RecordSchema(TopicKey, versions=range(0, 1), layout=topic_key),
@@ -111,5 +138,9 @@ KINDS: Final = (
     RecordKind(
         key=RecordSchema(StartKey, versions=range(2, 3), layout=start_key),
         value=RecordSchema(StartRecord, versions=range(0, 1), layout=start_record),
+    ),
+    RecordKind(
+        key=RecordSchema(BrokerConfigsKey, versions=range(3, 4), layout=broker_configs_key),
+        value=RecordSchema(BrokerConfigsRecord, versions=range(0, 1), layout=broker_configs_record),
     ),
 )
