@@ -1,0 +1,183 @@
+"""One pass over the partitions that a fetch wants: look at each, then read (storage.md section 15).
+
+Looking costs no input or output: it finds the log, checks epochs and offsets, and counts what is there, so that a fetch
+that has to wait has read nothing in vain. Reading follows the order of the request or session and spends the byte
+limits on it. Always true: the first partition that has data gives at least one whole batch, however small the limits
+are; all later ones keep to them.
+"""
+
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from eosin.broker.fetch_sessions import Wanted
+from eosin.broker.long_poll import Watch
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+from eosin.storage.appends import Isolation, ReadResult
+
+if TYPE_CHECKING:
+    from eosin.broker.api import Services
+    from eosin.storage.partition_log import PartitionLog
+
+FIRST_TOPIC_ID_VERSION: Final = 13
+FIRST_ZSTD_VERSION: Final = 10
+
+
+class FetchLimits:
+    """What a request says for all its partitions."""
+
+    __slots__ = ("api_version", "isolation", "max_bytes", "min_bytes")
+
+    def __init__(self, *, api_version: int, isolation: Isolation | None, max_bytes: int, min_bytes: int) -> None:
+        self.api_version = api_version
+        self.isolation = isolation
+        """None for a replica, which reads to the log end."""
+        self.max_bytes = max_bytes
+        self.min_bytes = min_bytes
+
+
+class Look:
+    """One wanted partition, as the pass found it."""
+
+    __slots__ = ("diverging", "error", "log", "partition", "result", "wanted")
+
+    log: "PartitionLog"
+    """Only set without an error."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self.partition: TopicPartition | None = None
+        self.error = ErrorCode.NONE
+        self.diverging: tuple[int, int] | None = None
+        """The largest epoch not above the fetcher's, and where it ends, when that shows that the logs part."""
+        self.result: ReadResult | None = None
+        """What was read; None for an error, or where there is nothing to read."""
+
+
+class FetchPass:
+    """One look and one read."""
+
+    __slots__ = ("_at", "_left", "_limits", "_services", "available", "looks", "settled")
+
+    def __init__(self, wanted: Sequence[Wanted], limits: FetchLimits, services: "Services") -> None:
+        self._limits = limits
+        self._services = services
+        self._at = 0
+        self._left = limits.max_bytes
+        self.available = 0
+        """Bytes that could be read; no longer counted once there are `min_bytes`."""
+        self.settled = not wanted
+        """Whether there is something to say that waiting cannot change: an error, or logs that part."""
+        self.looks = [self._look(each) for each in wanted]
+
+    @property
+    def has_enough(self) -> bool:
+        """Whether the fetch may be answered now."""
+        return self.settled or self.available >= self._limits.min_bytes
+
+    def watches(self) -> list[Watch]:
+        """What to wait for."""
+        return [Watch(each.log, offset=each.wanted.fetch_offset, limit=each.wanted.max_bytes) for each in self.looks]
+
+    def _look(self, wanted: Wanted) -> Look:
+        look = Look(wanted)
+        error = self._find(look) or self._check(look)
+        if error:
+            look.error = error
+            self.settled = True
+        elif look.diverging is not None:
+            self.settled = True
+        elif self.available < self._limits.min_bytes:
+            self.available += look.log.bytes_available(
+                wanted.fetch_offset, isolation=self._limits.isolation, limit=wanted.max_bytes
+            )
+        return look
+
+    def _find(self, look: Look) -> ErrorCode:
+        """Set the look's log (15.6)."""
+        wanted = look.wanted
+        by_id = self._limits.api_version >= FIRST_TOPIC_ID_VERSION
+        name = wanted.topic
+        if by_id:
+            topic = self._services.cluster.topic_by_id(wanted.topic_id)
+            if topic is None:
+                return ErrorCode.UNKNOWN_TOPIC_ID
+            name = topic.name
+        look.partition = TopicPartition(name, wanted.partition)
+        log = self._services.partitions.get(look.partition)
+        if isinstance(log, ErrorCode):
+            return log
+        if by_id and log.topic_id != wanted.topic_id:
+            return ErrorCode.INCONSISTENT_TOPIC_ID
+        look.log = log
+        return ErrorCode.NONE
+
+    def _check(self, look: Look) -> ErrorCode:
+        """Whether the log can serve what is wanted: epochs first, then the offset (15.1 and section 17)."""
+        wanted, log = look.wanted, look.log
+        error = check_leader_epoch(log, wanted.current_leader_epoch)
+        if error:
+            return error
+        if self._limits.api_version < FIRST_ZSTD_VERSION and log.config.compression_type == "zstd":
+            return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        if wanted.fetch_offset < log.log_start_offset:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        if wanted.last_fetched_epoch >= 0:
+            epoch, end_offset = log.epoch_end_offset(wanted.last_fetched_epoch)
+            if end_offset < 0:
+                return ErrorCode.OFFSET_OUT_OF_RANGE
+            if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+                look.diverging = epoch, end_offset
+                return ErrorCode.NONE
+        if wanted.fetch_offset > log.log_end_offset:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        return ErrorCode.NONE
+
+    def read(self) -> Awaitable[None] | None:
+        """Read every partition that has something, in order, within the limits. None when that took no wait."""
+        reading = self._advance()
+        return None if reading is None else self._finish(reading)
+
+    def _advance(self) -> Awaitable[ReadResult] | None:
+        """Read on until a log has to fetch its bytes from the disk."""
+        isolation = self._limits.isolation
+        while self._at < len(self.looks):
+            look = self.looks[self._at]
+            self._at += 1
+            if look.error or look.diverging is not None:
+                continue
+            first = self._left == self._limits.max_bytes
+            limit = max(0, min(look.wanted.max_bytes, self._left))
+            if look.wanted.fetch_offset >= visible_end(look.log, isolation) or (limit == 0 and not first):
+                continue
+            result = look.log.read(look.wanted.fetch_offset, max_bytes=limit, isolation=isolation, min_one_batch=first)
+            if not isinstance(result, ReadResult):
+                return result
+            self._keep(look, result)
+        return None
+
+    async def _finish(self, reading: Awaitable[ReadResult] | None) -> None:
+        while reading is not None:
+            self._keep(self.looks[self._at - 1], await reading)
+            reading = self._advance()
+
+    def _keep(self, look: Look, result: ReadResult) -> None:
+        look.error = result.error
+        if result.error == ErrorCode.NONE:
+            look.result = result
+            self._left -= len(result.records)
+
+
+def visible_end(log: "PartitionLog", isolation: Isolation | None) -> int:
+    """The offset up to which a reader may see."""
+    if isolation is Isolation.READ_UNCOMMITTED:
+        return log.high_watermark
+    return log.log_end_offset if isolation is None else log.last_stable_offset
+
+
+def check_leader_epoch(log: "PartitionLog", epoch: int) -> ErrorCode:
+    """Whether the client speaks of this leader: an older one is fenced, a newer one unknown, -1 does not ask
+    (storage.md section 17)."""
+    if epoch < 0 or epoch == log.leader_epoch:
+        return ErrorCode.NONE
+    return ErrorCode.FENCED_LEADER_EPOCH if epoch < log.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -1,0 +1,207 @@
+"""Fetch sessions (KIP-227; storage.md section 16): what a consumer wants, remembered, so that each fetch says only what
+changed and each answer carries only what is new.
+
+`FetchSessions` owns the sessions, at most `slots` of them. Always true: a session's epoch moves on when a request is
+accepted, not when it is answered, so a request sent twice is noticed; and a partition's place in its session is its
+turn: whoever was answered with data goes to the end.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from eosin.protocol.errors import ErrorCode
+from eosin.storage.clock import Chance, Clock
+
+if TYPE_CHECKING:
+    from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
+
+INITIAL_EPOCH: Final = 0
+"""A full fetch that asks for a new session."""
+FINAL_EPOCH: Final = -1
+"""A full fetch that closes its session and wants none."""
+NO_SESSION: Final = 0
+
+MIN_EVICTION_MS: Final = 120_000
+"""A session younger than this keeps its slot; one idle for longer loses it to whoever comes next (Kafka's constant)."""
+
+_MAX_EPOCH: Final = 2**31 - 1
+
+
+class Wanted:
+    """One partition as a fetcher wants it, and what it was last told about it."""
+
+    __slots__ = (
+        "current_leader_epoch",
+        "fetch_offset",
+        "key",
+        "last_fetched_epoch",
+        "max_bytes",
+        "partition",
+        "told_high_watermark",
+        "told_log_start_offset",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, topic: "FetchTopic", request: "FetchPartition", *, key: Hashable) -> None:
+        self.topic = topic.topic
+        """Empty when the fetcher names topics by id."""
+        self.topic_id = topic.topic_id
+        """Zero when the fetcher names topics by name."""
+        self.partition = request.partition
+        self.key = key
+        """What tells it from the session's other partitions: its topic, as the fetcher names it, and its number."""
+        self.told_high_watermark = -1
+        self.told_log_start_offset = -1
+        self.update(request)
+
+    def update(self, request: "FetchPartition") -> None:
+        """Take over what the fetcher now asks for."""
+        self.fetch_offset = request.fetch_offset
+        self.max_bytes = request.partition_max_bytes
+        self.current_leader_epoch = request.current_leader_epoch
+        self.last_fetched_epoch = request.last_fetched_epoch
+
+
+class FetchSession:
+    """One session: its partitions, in the order in which they are read."""
+
+    __slots__ = ("created_ms", "epoch", "last_used_ms", "partitions", "session_id", "uses_topic_ids")
+
+    def __init__(self, session_id: int, *, uses_topic_ids: bool, wanted: Iterable[Wanted], now_ms: int) -> None:
+        self.session_id = session_id
+        self.uses_topic_ids = uses_topic_ids
+        self.partitions: dict[Hashable, Wanted] = {each.key: each for each in wanted}
+        self.epoch = 1
+        """The epoch that the next request must carry."""
+        self.created_ms = now_ms
+        self.last_used_ms = now_ms
+
+    def told(self, wanted: Wanted, *, high_watermark: int, log_start_offset: int, has_records: bool) -> None:
+        """Remember what an answer says about a partition. `high_watermark` is -1 after an error, so that the next
+        answer speaks of the partition again, whatever it has to say."""
+        wanted.told_high_watermark = high_watermark
+        wanted.told_log_start_offset = log_start_offset
+        if has_records and self.partitions.get(wanted.key) is wanted:
+            self.partitions[wanted.key] = self.partitions.pop(wanted.key)
+
+
+class FullFetch:
+    """A request that names everything it wants. `wants_session` when the answer may open a session."""
+
+    __slots__ = ("uses_topic_ids", "wanted", "wants_session")
+
+    def __init__(self, wanted: Sequence[Wanted], *, wants_session: bool, uses_topic_ids: bool) -> None:
+        self.wanted = wanted
+        self.wants_session = wants_session
+        self.uses_topic_ids = uses_topic_ids
+
+
+class IncrementalFetch:
+    """A request within a session. `wanted` is everything the session held when it came."""
+
+    __slots__ = ("session", "wanted")
+
+    def __init__(self, session: FetchSession) -> None:
+        self.session = session
+        self.wanted: Sequence[Wanted] = tuple(session.partitions.values())
+
+
+class FetchSessions:
+    """All sessions of this broker, the least recently used first."""
+
+    def __init__(self, *, slots: int, clock: Clock, chance: Chance) -> None:
+        self._slots = slots
+        self._clock = clock
+        self._chance = chance
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def begin(self, request: "FetchRequest", *, uses_topic_ids: bool) -> FullFetch | IncrementalFetch | ErrorCode:
+        """What a request wants, with the help of its session if it has one; or the error of the whole request."""
+        epoch = request.session_epoch
+        if epoch > INITIAL_EPOCH:
+            return self._continue(request, uses_topic_ids=uses_topic_ids)
+        if request.session_id != NO_SESSION:
+            self._sessions.pop(request.session_id, None)
+        wanted = _wanted(request, uses_topic_ids=uses_topic_ids)
+        return FullFetch(wanted, wants_session=epoch == INITIAL_EPOCH, uses_topic_ids=uses_topic_ids)
+
+    def open(self, fetch: FullFetch) -> FetchSession | None:
+        """A session for the partitions of a full fetch, when it wants one and there is room."""
+        if not fetch.wants_session or not self._make_room(len(fetch.wanted)):
+            return None
+        session_id = self._new_id()
+        session = FetchSession(
+            session_id, uses_topic_ids=fetch.uses_topic_ids, wanted=fetch.wanted, now_ms=self._clock.now_ms()
+        )
+        self._sessions[session_id] = session
+        return session
+
+    def _continue(self, request: "FetchRequest", *, uses_topic_ids: bool) -> FullFetch | IncrementalFetch | ErrorCode:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if request.session_epoch != session.epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if session.uses_topic_ids != uses_topic_ids:
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        _apply(request, session)
+        if not session.partitions:
+            del self._sessions[session.session_id]
+            return FullFetch((), wants_session=False, uses_topic_ids=uses_topic_ids)
+        session.epoch = session.epoch + 1 if session.epoch < _MAX_EPOCH else 1
+        session.last_used_ms = self._clock.now_ms()
+        self._sessions.move_to_end(session.session_id)
+        return IncrementalFetch(session)
+
+    def _make_room(self, size: int) -> bool:
+        """Whether a session of `size` partitions may open; drops another one for it if that is fair."""
+        if len(self._sessions) < self._slots:
+            return True
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None:
+            return False
+        now_ms = self._clock.now_ms()
+        idle = now_ms - oldest.last_used_ms > MIN_EVICTION_MS
+        # Among sessions that are all in use the larger one wins: it saves more. Equal ones would only evict each other.
+        outweighed = now_ms - oldest.created_ms > MIN_EVICTION_MS and len(oldest.partitions) < size
+        if idle or outweighed:
+            del self._sessions[oldest.session_id]
+            return True
+        return False
+
+    def _new_id(self) -> int:
+        while True:
+            session_id = 1 + self._chance.below(_MAX_EPOCH)
+            if session_id not in self._sessions:
+                return session_id
+
+
+def _wanted(request: "FetchRequest", *, uses_topic_ids: bool) -> list[Wanted]:
+    return [
+        Wanted(topic, partition, key=(topic.topic_id if uses_topic_ids else topic.topic, partition.partition))
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+
+
+def _apply(request: "FetchRequest", session: FetchSession) -> None:
+    """Bring the session's partitions up to date: changed and added ones, then forgotten ones."""
+    partitions = session.partitions
+    for topic in request.topics:
+        name = topic.topic_id if session.uses_topic_ids else topic.topic
+        for partition in topic.partitions:
+            key = (name, partition.partition)
+            known = partitions.get(key)
+            if known is not None:
+                known.update(partition)
+            else:
+                partitions[key] = Wanted(topic, partition, key=key)
+    for forgotten in request.forgotten_topics_data:
+        name = forgotten.topic_id if session.uses_topic_ids else forgotten.topic
+        for index in forgotten.partitions:
+            partitions.pop((name, index), None)

@@ -1,0 +1,222 @@
+"""Fetch (key 1), versions 4-17: read whole record batches from partitions, waiting for them if asked to.
+
+v4 is the first with isolation levels, and with answers that hold batches as they were written. v5 tells log start
+offsets. v7 brings fetch sessions (KIP-227). v9 brings leader epochs (KIP-320). v10 is the first that may be given zstd.
+v11 tells the client's rack; the answer is always to stay with the leader. v12 is the first flexible version and
+compares the last fetched epoch (KIP-595). v13 names topics by id. v15 moves the replica id to a tagged field. v16 names
+the current leader beside NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH (KIP-951). v17 tells a replica's directory.
+
+An answer comes at once when there are `min_bytes`, or an error or parting logs to tell; else when that has become so,
+or after `max_wait_ms` (storage.md section 15; sessions: section 16). Reading is done by `broker/fetch_pass.py`. Records
+are what the log gave, uncopied. An answer without records holds empty records, never null: librdkafka breaks on null.
+"""
+
+from collections.abc import Awaitable
+from typing import Final
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.cluster import NO_LEADER
+from eosin.broker.fetch_pass import FetchLimits, FetchPass, Look
+from eosin.broker.fetch_sessions import FetchSession, FullFetch, IncrementalFetch
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import Uuid
+from eosin.protocol.schemas.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+from eosin.storage.appends import NO_RECORDS, Isolation
+
+FIRST_SESSION_VERSION: Final = 7
+FIRST_TOPIC_ID_VERSION: Final = 13
+FIRST_REPLICA_STATE_VERSION: Final = 15
+FIRST_LEADER_VERSION: Final = 16
+
+_MOVED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+_NO_ABORTED: Final[tuple[AbortedTransaction, ...]] = ()
+
+
+def handle(
+    request: FetchRequest, context: RequestContext, services: Services
+) -> FetchResponse | Awaitable[FetchResponse]:
+    """Look, then read and answer, or wait first."""
+    fetch = services.fetch_sessions.begin(request, uses_topic_ids=context.api_version >= FIRST_TOPIC_ID_VERSION)
+    if isinstance(fetch, ErrorCode):
+        return FetchResponse(error_code=fetch)
+    limits = _limits(request, context, services)
+    found = FetchPass(fetch.wanted, limits, services)
+    if request.max_wait_ms > 0 and not found.has_enough:
+        return _wait_and_read(fetch, found, limits, request.max_wait_ms, context, services)
+    reading = found.read()
+    if reading is not None:
+        return _read_and_answer(fetch, found, limits, reading, context, services)
+    return _answer(fetch, found, limits, context, services)
+
+
+def _limits(request: FetchRequest, context: RequestContext, services: Services) -> FetchLimits:
+    is_new = context.api_version >= FIRST_REPLICA_STATE_VERSION
+    replica_id = request.replica_state.replica_id if is_new else request.replica_id
+    committed = request.isolation_level == Isolation.READ_COMMITTED
+    max_bytes = max(0, min(request.max_bytes, services.config.fetch_max_bytes))
+    return FetchLimits(
+        api_version=context.api_version,
+        isolation=None if replica_id >= 0 else Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED,
+        max_bytes=max_bytes,
+        min_bytes=min(request.min_bytes, max_bytes),
+    )
+
+
+async def _wait_and_read(
+    fetch: FullFetch | IncrementalFetch,
+    found: FetchPass,
+    limits: FetchLimits,
+    max_wait_ms: int,
+    context: RequestContext,
+    services: Services,
+) -> FetchResponse:
+    await services.partitions.long_polls.wait(
+        found.watches(), isolation=limits.isolation, min_bytes=limits.min_bytes, max_wait_ms=max_wait_ms
+    )
+    found = FetchPass(fetch.wanted, limits, services)
+    reading = found.read()
+    if reading is not None:
+        await reading
+    return _answer(fetch, found, limits, context, services)
+
+
+async def _read_and_answer(
+    fetch: FullFetch | IncrementalFetch,
+    found: FetchPass,
+    limits: FetchLimits,
+    reading: Awaitable[None],
+    context: RequestContext,
+    services: Services,
+) -> FetchResponse:
+    await reading
+    return _answer(fetch, found, limits, context, services)
+
+
+def _answer(
+    fetch: FullFetch | IncrementalFetch,
+    found: FetchPass,
+    limits: FetchLimits,
+    context: RequestContext,
+    services: Services,
+) -> FetchResponse:
+    is_full = isinstance(fetch, FullFetch)
+    session = services.fetch_sessions.open(fetch) if isinstance(fetch, FullFetch) else fetch.session
+    topics: dict[str | Uuid, list[PartitionData]] = {}
+    by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
+    leaders: set[int] = set()
+    for look in found.looks:
+        data = _partition(look, limits, services)
+        news = session is None or _note(session, look, data)
+        if not is_full and not news:
+            continue
+        topics.setdefault(look.wanted.topic_id if by_id else look.wanted.topic, []).append(data)
+        leaders.add(data.current_leader.leader_id)
+    leaders.discard(NO_LEADER)
+    return FetchResponse(
+        session_id=0 if session is None else session.session_id,
+        responses=tuple(
+            FetchableTopicResponse(topic_id=name, partitions=tuple(partitions))
+            if isinstance(name, bytes)
+            else FetchableTopicResponse(name, partitions=tuple(partitions))
+            for name, partitions in topics.items()
+        ),
+        node_endpoints=_endpoints(leaders, context, services) if leaders else (),
+    )
+
+
+def _note(session: FetchSession, look: Look, data: PartitionData) -> bool:
+    """Remember in the session what the answer says; whether it says anything new (16.3)."""
+    wanted = look.wanted
+    has_records = len(data.records or b"") > 0
+    news = (
+        has_records
+        or data.error_code != ErrorCode.NONE
+        or look.diverging is not None
+        or data.high_watermark != wanted.told_high_watermark
+        or data.log_start_offset != wanted.told_log_start_offset
+    )
+    session.told(
+        wanted,
+        high_watermark=data.high_watermark,
+        log_start_offset=data.log_start_offset,
+        has_records=has_records,
+    )
+    return news
+
+
+def _partition(look: Look, limits: FetchLimits, services: Services) -> PartitionData:
+    if look.error:
+        return _failed(look, limits, services)
+    log = look.log
+    diverging = EpochEndOffset() if look.diverging is None else EpochEndOffset(*look.diverging)
+    result = look.result
+    if result is None:
+        return PartitionData(
+            partition_index=look.wanted.partition,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            diverging_epoch=diverging,
+            aborted_transactions=_NO_ABORTED if limits.isolation is Isolation.READ_COMMITTED else None,
+            records=NO_RECORDS,
+        )
+    aborted = result.aborted
+    return PartitionData(
+        partition_index=look.wanted.partition,
+        high_watermark=result.high_watermark,
+        last_stable_offset=result.last_stable_offset,
+        log_start_offset=result.log_start_offset,
+        aborted_transactions=None
+        if aborted is None
+        else tuple(AbortedTransaction(each.producer_id, each.first_offset) for each in aborted),
+        records=result.records,
+    )
+
+
+def _failed(look: Look, limits: FetchLimits, services: Services) -> PartitionData:
+    current_leader = LeaderIdAndEpoch()
+    if limits.api_version >= FIRST_LEADER_VERSION and look.error in _MOVED and look.partition is not None:
+        current_leader = LeaderIdAndEpoch(*services.partitions.leader(look.partition))
+    return PartitionData(
+        partition_index=look.wanted.partition,
+        error_code=look.error,
+        high_watermark=-1,
+        current_leader=current_leader,
+        aborted_transactions=_NO_ABORTED if limits.isolation is Isolation.READ_COMMITTED else None,
+        records=NO_RECORDS,
+    )
+
+
+def _endpoints(leaders: set[int], context: RequestContext, services: Services) -> tuple[NodeEndpoint, ...]:
+    """The addresses of the leaders that the answer names."""
+    brokers = services.cluster.brokers(context.listener)
+    return tuple(NodeEndpoint(*broker) for broker in brokers if broker.node_id in leaders)
+
+
+def refuse(request: FetchRequest, context: RequestContext, error: ErrorCode) -> FetchResponse:
+    """`error` at the top from version 7 on, below for every partition."""
+    if context.api_version >= FIRST_SESSION_VERSION:
+        return FetchResponse(error_code=error)
+    return FetchResponse(
+        responses=tuple(
+            FetchableTopicResponse(
+                topic.topic,
+                topic.topic_id,
+                tuple(PartitionData(each.partition, error, -1, records=NO_RECORDS) for each in topic.partitions),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+API: Final = Api(key=ApiKey.FETCH, versions=range(4, 18), handle=handle, refuse=refuse)

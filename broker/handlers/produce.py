@@ -1,0 +1,179 @@
+"""Produce (key 0), versions 3-13: append one record batch to each of some partitions.
+
+v3 is the first with batches of magic 2 and with transactions. v5 answers the log start offset. v7 is the first that may
+carry zstd. v8 answers which records are at fault, and a message. v9 is the first flexible version. v10 names the
+current leader beside NOT_LEADER_OR_FOLLOWER (KIP-951). v11 knows TRANSACTION_ABORTABLE. v12 adds its partitions to the
+transaction by itself (KIP-890). v13 names topics by id.
+
+ApiVersions announces 0-13: librdkafka before 2.11.1 compresses only when it can see version 0, and never uses it
+(transactions.md 11.12). A request below 3 closes its connection.
+
+Checks come in Kafka's order (storage.md section 4): steps 1 to 6 in `broker/produced.py`, the transaction coordinator's
+word in `broker/verification.py`, the rest in the log. Batches are appended before the handler returns, so that
+pipelined requests reach the logs in the order in which they came; only a request that needs the coordinator's word
+first appends later, and its producer's next ones wait for it. What is waited for after that is durability: acks=1 and
+acks=-1 both answer when the high watermark has passed the batch (storage.md 19). acks=0 answers nothing; an error
+closes the connection.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Final
+
+from eosin.broker.api import Api, CloseConnection, RequestContext, Services
+from eosin.broker.produced import Produced, ProducedBatch, ProducedTopic, read_produced
+from eosin.broker.verification import VerificationRequest
+from eosin.broker.waits import wait_for_all
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from eosin.storage.appends import Appended, Refused
+
+FIRST_LEADER_VERSION: Final = 10
+
+_TOO_LATE: Final = Refused(ErrorCode.REQUEST_TIMED_OUT, "written, but not durable within the request's timeout")
+
+_Answer = ProduceResponse | None
+
+
+def handle(request: ProduceRequest, context: RequestContext, services: Services) -> _Answer | Awaitable[_Answer]:
+    """Append, then answer: at once when everything is durable already."""
+    produced = read_produced(request, context, services)
+    if produced.transactional and produced.transactional_id is not None:
+        verification = services.partitions.verification
+        question = VerificationRequest(
+            produced.transactional_id, produced.transactional, api_version=context.api_version
+        )
+        if not verification.verify_now(question):
+            work = _verify_first(produced, question, request.timeout_ms, context, services)
+            return verification.in_turn(question.producer, work)
+    return _append(produced, request.timeout_ms, context, services)
+
+
+async def _verify_first(
+    produced: Produced, question: VerificationRequest, timeout_ms: int, context: RequestContext, services: Services
+) -> _Answer:
+    await services.partitions.verification.verify(question)
+    answer = _append(produced, timeout_ms, context, services)
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+def _append(
+    produced: Produced, timeout_ms: int, context: RequestContext, services: Services
+) -> _Answer | Awaitable[_Answer]:
+    now_ms = services.clock.now_ms()
+    waiting: list[ProducedBatch] = []
+    for topic in produced.topics:
+        for batch in topic.batches:
+            if batch.outcome is None:
+                assert batch.records is not None
+                outcome = batch.outcome = batch.log.append(batch.records, now_ms=now_ms, guard=batch.guard)
+                if isinstance(outcome, Appended) and batch.log.high_watermark <= outcome.last_offset:
+                    waiting.append(batch)
+            batch.records = None  # the request's frame is not kept while the answer waits
+    if produced.acks == 0:
+        _close_on_error(produced)
+        return None
+    if waiting:
+        return _answer_when_durable(produced, waiting, timeout_ms, context, services)
+    return _answer(produced, context, services)
+
+
+def _close_on_error(produced: Produced) -> None:
+    for topic in produced.topics:
+        for batch in topic.batches:
+            if isinstance(batch.outcome, Refused):
+                error = batch.outcome.error
+                raise CloseConnection(f"Produce with acks=0 to {topic.name}-{batch.index}: {error.name}")
+
+
+async def _answer_when_durable(
+    produced: Produced, waiting: list[ProducedBatch], timeout_ms: int, context: RequestContext, services: Services
+) -> ProduceResponse:
+    durable: list[asyncio.Future[ErrorCode]] = []
+    for batch in waiting:
+        assert isinstance(batch.outcome, Appended)
+        durable.append(batch.log.durable(batch.outcome.last_offset + 1))
+    await wait_for_all(durable, clock=services.clock, timeout_ms=timeout_ms)
+    for batch, future in zip(waiting, durable, strict=True):
+        if not future.done():
+            batch.outcome = _TOO_LATE
+        elif future.result() != ErrorCode.NONE:
+            batch.outcome = Refused(future.result())
+    return _answer(produced, context, services)
+
+
+def _answer(produced: Produced, context: RequestContext, services: Services) -> ProduceResponse:
+    topics = []
+    moved = False
+    for topic in produced.topics:
+        partitions = []
+        for batch in topic.batches:
+            outcome = batch.outcome
+            if isinstance(outcome, Appended):
+                answer = PartitionProduceResponse(
+                    batch.index, 0, outcome.base_offset, outcome.log_append_time_ms, outcome.log_start_offset
+                )
+            else:
+                assert outcome is not None
+                answer = _refusal(batch, outcome, services)
+                moved = moved or outcome.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+            partitions.append(answer)
+        topics.append(TopicProduceResponse(topic.name, topic.topic_id, tuple(partitions)))
+    if moved and context.api_version >= FIRST_LEADER_VERSION:
+        return ProduceResponse(tuple(topics), node_endpoints=_endpoints(produced.topics, context, services))
+    return ProduceResponse(tuple(topics))
+
+
+def _refusal(batch: ProducedBatch, refused: Refused, services: Services) -> PartitionProduceResponse:
+    current_leader = LeaderIdAndEpoch()
+    if refused.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        current_leader = LeaderIdAndEpoch(*services.partitions.leader(batch.partition))
+    return PartitionProduceResponse(
+        index=batch.index,
+        error_code=refused.error,
+        base_offset=-1,
+        record_errors=tuple(BatchIndexAndErrorMessage(index, message) for index, message in refused.record_errors),
+        error_message=refused.message,
+        current_leader=current_leader,
+    )
+
+
+def _endpoints(topics: list[ProducedTopic], context: RequestContext, services: Services) -> tuple[NodeEndpoint, ...]:
+    """The addresses of the leaders that the answer names."""
+    leaders = {
+        services.partitions.leader(batch.partition)[0]
+        for topic in topics
+        for batch in topic.batches
+        if isinstance(batch.outcome, Refused) and batch.outcome.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    }
+    return tuple(
+        NodeEndpoint(*broker) for broker in services.cluster.brokers(context.listener) if broker.node_id in leaders
+    )
+
+
+def refuse(request: ProduceRequest, context: RequestContext, error: ErrorCode) -> ProduceResponse | None:
+    """`error` for every partition; nothing when the client wants no answer."""
+    if request.acks == 0:
+        return None
+    return ProduceResponse(
+        tuple(
+            TopicProduceResponse(
+                topic.name,
+                topic.topic_id,
+                tuple(PartitionProduceResponse(each.index, error, -1) for each in topic.partition_data),
+            )
+            for topic in request.topic_data
+        )
+    )
+
+
+API: Final = Api(key=ApiKey.PRODUCE, versions=range(3, 14), handle=handle, refuse=refuse, advertised=range(0, 14))

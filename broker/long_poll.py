@@ -1,0 +1,107 @@
+"""Long polls: fetches that wait until there is enough to read (storage.md 15.3).
+
+`LongPolls` owns who waits for which log. Always true: a poll is woken by what its readers may see (the high watermark
+for read_uncommitted, the last stable offset for read_committed, hence also by markers), never by bytes that are only
+written; and a poll that ended, however it ended, is no longer known to any log.
+
+A log tells of its progress on every append, so the question "does anybody wait?" is one dictionary look-up, and a
+waiting poll counts only the log that moved, never its other partitions again.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from eosin.storage.appends import Isolation
+from eosin.storage.clock import Clock
+
+if TYPE_CHECKING:
+    from eosin.storage.partition_log import PartitionLog
+
+
+class Watch:
+    """One partition that a poll waits for: the bytes from `offset` on, of which at most `limit` count."""
+
+    __slots__ = ("counted", "limit", "log", "offset")
+
+    def __init__(self, log: "PartitionLog", *, offset: int, limit: int) -> None:
+        self.log = log
+        self.offset = offset
+        self.limit = limit
+        self.counted = 0
+        """Bytes of this partition that already count towards the poll's minimum."""
+
+
+class _Poll:
+    """One waiting fetch. `woken` is done when there is enough, or when waiting longer makes no sense."""
+
+    __slots__ = ("isolation", "missing", "watches", "woken")
+
+    def __init__(self, watches: Sequence[Watch], *, isolation: Isolation | None, min_bytes: int) -> None:
+        self.watches = {watch.log: watch for watch in watches}
+        self.isolation = isolation
+        self.missing = min_bytes
+        self.woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def wake(self) -> None:
+        if not self.woken.done():
+            self.woken.set_result(None)
+
+    def count(self, log: "PartitionLog") -> None:
+        if log.failure is not None:
+            self.wake()
+            return
+        watch = self.watches[log]
+        available = log.bytes_available(watch.offset, isolation=self.isolation, limit=watch.limit)
+        self.missing -= available - watch.counted
+        watch.counted = available
+        if self.missing <= 0:
+            self.wake()
+
+
+class LongPolls:
+    """Every fetch that waits, by the logs that it waits for."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        # Dictionaries as ordered sets: polls are woken in the order in which they came.
+        self._by_log: dict[PartitionLog, dict[_Poll, None]] = {}
+
+    def progress(self, log: "PartitionLog") -> None:
+        """Count what `log` has gained and wake whoever has enough. The `on_progress` of every log."""
+        polls = self._by_log.get(log)
+        if polls is not None:
+            for poll in polls:
+                poll.count(log)
+
+    def interrupt(self, log: "PartitionLog") -> None:
+        """Wake whoever waits for `log`, which is not what it was: deleted, or led by somebody else."""
+        for poll in self._by_log.get(log, ()):
+            poll.wake()
+
+    def waiting(self, log: "PartitionLog") -> int:
+        """How many polls wait for `log`."""
+        return len(self._by_log.get(log, ()))
+
+    async def wait(
+        self, watches: Sequence[Watch], *, isolation: Isolation | None, min_bytes: int, max_wait_ms: int
+    ) -> None:
+        """Wait until the watched partitions hold `min_bytes` together that a reader may see, until one of them failed
+        or changed hands, or until `max_wait_ms` passed. The caller looks for itself what there is then."""
+        poll = _Poll(watches, isolation=isolation, min_bytes=min_bytes)
+        for log in poll.watches:
+            self._by_log.setdefault(log, {})[poll] = None
+            poll.count(log)  # whatever came between the caller's own look and now
+        timer = self._clock.call_later(max_wait_ms, poll.wake)
+        try:
+            await poll.woken
+        finally:
+            timer.cancel()
+            self._forget(poll)
+
+    def _forget(self, poll: _Poll) -> None:
+        for log in poll.watches:
+            polls = self._by_log[log]
+            del polls[poll]
+            if not polls:
+                del self._by_log[log]

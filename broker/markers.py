@@ -1,0 +1,90 @@
+"""Transaction markers written into the partitions of this broker (transactions.md 4.7 and 5).
+
+`LocalMarkers` is the near end of the marker sender's two paths. Always true: every marker of a call is appended before
+any is waited for, so that one group commit takes them all; each (producer id, partition) gets its own answer, whatever
+became of the others; and a marker on `__consumer_offsets` is answered only when the offsets of its transaction are
+visible.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from eosin.coordinator.ports import MarkersForPartitions
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from eosin.storage.appends import Marker, Refused
+from eosin.storage.clock import Clock
+
+if TYPE_CHECKING:
+    from eosin.broker.partitions import Partitions
+    from eosin.coordinator.groups.service import GroupCoordinator
+
+MarkerKey = tuple[int, TopicPartition]
+"""Producer id and partition: what an answer belongs to."""
+
+_GROUP_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.NOT_COORDINATOR: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+}
+"""The group coordinator's answers as a marker sender knows them: it expects only partition errors (4.7 rule 6)."""
+
+
+class LocalMarkers:
+    """The marker target of this broker's own partitions (`MarkerTarget`)."""
+
+    def __init__(self, partitions: "Partitions", *, clock: Clock) -> None:
+        self._partitions = partitions
+        self._clock = clock
+        self._groups: GroupCoordinator | None = None
+
+    def bind(self, groups: "GroupCoordinator") -> None:
+        """Whoever owns the offsets in `__consumer_offsets`, from now on."""
+        self._groups = groups
+
+    async def write_markers(self, markers: Sequence[MarkersForPartitions]) -> Mapping[MarkerKey, ErrorCode]:
+        """Write each marker to each of its partitions; answer one code per (producer id, partition) when all are
+        durable, and when the offsets that they decide are visible."""
+        answers: dict[MarkerKey, ErrorCode] = {}
+        waiting: list[tuple[MarkerKey, Awaitable[ErrorCode]]] = []
+        offsets: list[tuple[MarkerKey, Marker]] = []
+        now_ms = self._clock.now_ms()
+        for each in markers:
+            for partition in each.partitions:
+                key = (each.marker.producer_id, partition)
+                if partition.topic == CONSUMER_OFFSETS_TOPIC:
+                    offsets.append((key, each.marker))
+                    continue
+                outcome = self._append(partition, each.marker, now_ms)
+                if isinstance(outcome, ErrorCode):
+                    answers[key] = outcome
+                else:
+                    waiting.append((key, outcome))
+        await self._write_offsets(offsets, answers)
+        for key, durable in waiting:
+            answers[key] = await durable
+        return answers
+
+    def _append(self, partition: TopicPartition, marker: Marker, now_ms: int) -> ErrorCode | Awaitable[ErrorCode]:
+        log = self._partitions.get(partition)
+        if isinstance(log, ErrorCode):
+            return log
+        result = log.append_marker(marker, now_ms=now_ms)
+        if isinstance(result, Refused):
+            return result.error
+        end_offset = result.last_offset + 1
+        return ErrorCode.NONE if log.high_watermark >= end_offset else log.durable(end_offset)
+
+    async def _write_offsets(
+        self, offsets: Sequence[tuple[MarkerKey, Marker]], answers: dict[MarkerKey, ErrorCode]
+    ) -> None:
+        if not offsets:
+            return
+        groups = self._groups
+        assert groups is not None, "markers for __consumer_offsets before the group coordinator is bound"
+        # A call runs up to its own wait as soon as it is awaited; only several of them need tasks to run side by side.
+        calls = [groups.write_markers(key[1].partition, marker) for key, marker in offsets]
+        errors = [await calls[0]] if len(calls) == 1 else await asyncio.gather(*calls)
+        for (key, _), error in zip(offsets, errors, strict=True):
+            answers[key] = _GROUP_ERRORS.get(error, error)

@@ -1,0 +1,199 @@
+"""`Partitions`: from a topic partition to its log (what Kafka calls the replica manager).
+
+Owns the question "is it mine?": a log is handed out when this broker leads the partition, else the error that says why
+not. Everything that must know whether a partition is local asks here, and nobody else may assume it. Always true: every
+partition that the cluster metadata gives to this broker is in `_logs`, unless its log could not be opened; and whoever
+waits for a log is woken when the log goes away.
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from eosin.broker.cluster import NO_LEADER, Cluster, Topic
+from eosin.broker.long_poll import LongPolls
+from eosin.broker.markers import LocalMarkers
+from eosin.broker.verification import TransactionVerification
+from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs, MarkerTarget, TransactionVerifier
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
+from eosin.storage.appends import AppendOrigin, AppendResult, Marker
+from eosin.storage.clock import Clock
+
+if TYPE_CHECKING:
+    from asyncio import Future
+
+    from eosin.broker.config import BrokerConfig
+    from eosin.coordinator.groups.service import GroupCoordinator
+    from eosin.storage.log_manager import LogManager
+    from eosin.storage.partition_log import PartitionLog
+
+_LOG: Final = logging.getLogger("eosin.broker.partitions")
+
+
+class Partitions:
+    """The partitions that this broker leads. A listener of the cluster (`ClusterListener`), the marker sender's map
+    (`MarkerTargets`), and the place where fetches wait."""
+
+    def __init__(self, *, cluster: Cluster, log_manager: "LogManager", clock: Clock, config: "BrokerConfig") -> None:
+        self._cluster = cluster
+        self._log_manager = log_manager
+        self._logs: dict[TopicPartition, PartitionLog] = {}
+        self.long_polls = LongPolls(clock)
+        self.markers = LocalMarkers(self, clock=clock)
+        self.verification = TransactionVerification(clock=clock, config=config)
+        self.consumer_offsets_logs: CoordinatorLogs = _InternalLogs(
+            self, cluster, CONSUMER_OFFSETS_TOPIC, planned=config.offsets_topic_num_partitions
+        )
+        self.transaction_state_logs: CoordinatorLogs = _InternalLogs(
+            self, cluster, TRANSACTION_STATE_TOPIC, planned=config.transaction_state_log_num_partitions
+        )
+
+    def open(self) -> None:
+        """Take every partition that the cluster gives to this broker, and follow the cluster from now on."""
+        for topic in self._cluster.topics.values():
+            self._take(topic, range(topic.partitions))
+        self._cluster.subscribe(self)
+
+    def bind(self, *, groups: "GroupCoordinator", transactions: TransactionVerifier) -> None:
+        """Close the circle: the coordinators write through this object, and it asks them."""
+        self.markers.bind(groups)
+        self.verification.bind(transactions)
+
+    def get(self, partition: TopicPartition) -> "PartitionLog | ErrorCode":
+        """The log of a partition that this broker leads; else UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, or
+        KAFKA_STORAGE_ERROR when the log has failed or never opened."""
+        log = self._logs.get(partition)
+        if log is not None:
+            return log if log.failure is None else ErrorCode.KAFKA_STORAGE_ERROR
+        leader = self._cluster.leader_of(partition)
+        if leader is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if leader == self._cluster.node_id:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def hosted(self) -> "Iterator[tuple[TopicPartition, PartitionLog]]":
+        """Every log of this broker, failed ones included, in the order in which the partitions came."""
+        return iter(self._logs.items())
+
+    def leader(self, partition: TopicPartition) -> tuple[int, int]:
+        """Node id and leader epoch of a partition as the cluster knows them, -1 for what it does not know."""
+        leader = self._cluster.leader_of(partition)
+        if leader is None:
+            return NO_LEADER, -1
+        return leader, self._cluster.leader_epoch if leader == self._cluster.node_id else -1
+
+    def target(self, partition: TopicPartition) -> MarkerTarget | ErrorCode:
+        """Where a marker for `partition` goes (`MarkerTargets`)."""
+        leader = self._cluster.leader_of(partition)
+        if leader is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if leader == self._cluster.node_id:
+            return self.markers
+        # With more brokers, the path over the wire to `leader` is found here.
+        return ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    # The cluster's changes ------------------------------------------------------------------------------------------
+
+    def topic_created(self, topic: Topic) -> None:
+        """Open the new topic's logs."""
+        self._take(topic, range(topic.partitions))
+
+    def partitions_added(self, topic: Topic, first_new: int) -> None:
+        """Open the new partitions' logs."""
+        self._take(topic, range(first_new, topic.partitions))
+
+    def topic_deleted(self, topic: Topic) -> None:
+        """Let go of the topic's logs and have them deleted; whoever waits for them looks again."""
+        gone = [
+            log
+            for index in range(topic.partitions)
+            if (log := self._logs.pop(TopicPartition(topic.name, index), None)) is not None
+        ]
+        try:
+            self._log_manager.delete_logs(topic.name)
+        except OSError:
+            _LOG.exception("could not delete the logs of topic %s: their files stay behind", topic.name)
+        for log in gone:
+            self.long_polls.interrupt(log)
+
+    def configs_changed(self, topic: Topic) -> None:
+        """Let the topic's logs follow its new settings."""
+        config = self._cluster.log_config(topic.name)
+        for index in range(topic.partitions):
+            log = self._logs.get(TopicPartition(topic.name, index))
+            if log is not None:
+                log.update_config(config)
+
+    def _take(self, topic: Topic, indexes: range) -> None:
+        config = self._cluster.log_config(topic.name)
+        for index in indexes:
+            partition = TopicPartition(topic.name, index)
+            if self._cluster.leader_of(partition) != self._cluster.node_id:
+                continue
+            try:
+                log = self._log_manager.create_log(partition, topic.topic_id, config, self._cluster.leader_epoch)
+            except OSError:
+                _LOG.exception("could not open the log of %s: the partition stays offline until a restart", partition)
+                continue
+            log.on_progress = self.long_polls.progress
+            self._logs[partition] = log
+
+
+class _InternalLogs:
+    """The partitions of one internal topic, for its coordinator (`CoordinatorLogs`)."""
+
+    def __init__(self, partitions: Partitions, cluster: Cluster, topic: str, *, planned: int) -> None:
+        self._partitions = partitions
+        self._cluster = cluster
+        self._topic = topic
+        self._planned = planned
+        self._opened: dict[int, _CoordinatorLog] = {}
+
+    @property
+    def partition_count(self) -> int:
+        topic = self._cluster.topics.get(self._topic)
+        return self._planned if topic is None else topic.partitions
+
+    def log(self, partition: int) -> CoordinatorLog | ErrorCode:
+        log = self._partitions.get(TopicPartition(self._topic, partition))
+        if isinstance(log, ErrorCode):
+            return ErrorCode.NOT_COORDINATOR
+        opened = self._opened.get(partition)
+        if opened is None or opened.log is not log:
+            opened = self._opened[partition] = _CoordinatorLog(log)
+        return opened
+
+
+class _CoordinatorLog:
+    """A partition log as its coordinator uses it: what it appends is its own, not a client's (storage.md section 4)."""
+
+    __slots__ = ("log",)
+
+    def __init__(self, log: "PartitionLog") -> None:
+        self.log = log
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.log.leader_epoch
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.log.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self.log.high_watermark
+
+    def append(self, batch: bytes, *, now_ms: int) -> AppendResult:
+        return self.log.append(batch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
+
+    def append_marker(self, marker: Marker, *, now_ms: int) -> AppendResult:
+        return self.log.append_marker(marker, now_ms=now_ms)
+
+    def durable(self, end_offset: int) -> "Future[ErrorCode]":
+        return self.log.durable(end_offset)
+
+    def batches(self) -> "Iterator[bytes | memoryview]":
+        return self.log.batches()

@@ -1,0 +1,181 @@
+"""What a Produce request holds, and whether its batches may go to a log at all.
+
+Owns the checks that need the request, the version or the cluster (storage.md section 4, steps 1 to 6); all that follow
+need a log's configuration or state and belong to the log. Nothing here changes anything: a request is read to its end
+before the first batch of it is appended, since some errors are those of the whole request.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from eosin.protocol.batch_header import COMPRESSION_MASK, HEADER_BYTES, MAGIC, BatchHeader, peek_magic, read_header
+from eosin.protocol.compression import Compression, CorruptRecords
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition, Uuid
+from eosin.storage.appends import AppendResult, Refused, VerificationGuard
+
+if TYPE_CHECKING:
+    from eosin.broker.api import RequestContext, Services
+    from eosin.protocol.schemas.produce import ProduceRequest, TopicProduceData
+    from eosin.storage.partition_log import PartitionLog
+
+ADMIN_CLIENT_ID: Final = "__admin_client"
+"""The only client that may write to internal topics, by Kafka's own rule."""
+
+FIRST_ZSTD_VERSION: Final = 7
+FIRST_TOPIC_ID_VERSION: Final = 13
+
+_NO_TOPIC_ID: Final = Refused(ErrorCode.UNKNOWN_TOPIC_ID)
+_BAD_ACKS: Final = Refused(ErrorCode.INVALID_REQUIRED_ACKS, "acks must be -1, 0 or 1")
+_INTERNAL: Final = Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients cannot write to internal topics")
+_NO_BATCH: Final = Refused(ErrorCode.INVALID_RECORD, "the partition has no record batch")
+_TWO_BATCHES: Final = Refused(ErrorCode.INVALID_RECORD, "the partition has more than one record batch")
+_OLD_MAGIC: Final = Refused(ErrorCode.INVALID_RECORD, "only record batches of magic 2 are supported")
+_CUT_OFF: Final = Refused(ErrorCode.CORRUPT_MESSAGE, "the records do not end where their batch does")
+_NO_ZSTD: Final = Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or higher")
+_NO_TRANSACTIONAL_ID: Final = Refused(
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactional batches without a transactional id"
+)
+_TWO_PRODUCERS: Final = Refused(
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING, "transactional batches of more than one producer id or epoch"
+)
+
+
+class ProducedBatch:
+    """One partition of a Produce request, from the request to its answer."""
+
+    __slots__ = ("guard", "header", "index", "log", "outcome", "partition", "records")
+
+    header: BatchHeader
+    """Only set when `outcome` is None, or was when the request was read."""
+    log: "PartitionLog"
+    """Likewise."""
+    partition: TopicPartition
+    """Set when the topic is known by name."""
+
+    def __init__(self, index: int, records: "bytes | bytearray | memoryview | None") -> None:
+        self.index = index
+        self.records = records
+        """The batch, until it is appended."""
+        self.guard: VerificationGuard | None = None
+        self.outcome: AppendResult | None = None
+        """What the answer says; None for a batch that is still to be appended."""
+
+
+class ProducedTopic:
+    """One topic of a Produce request."""
+
+    __slots__ = ("batches", "name", "topic_id")
+
+    def __init__(self, request: "TopicProduceData", batches: list[ProducedBatch]) -> None:
+        self.name = request.name
+        self.topic_id: Uuid = request.topic_id
+        self.batches = batches
+
+
+class Produced:
+    """A whole Produce request, checked as far as it can be without a log."""
+
+    __slots__ = ("acks", "topics", "transactional", "transactional_id")
+
+    def __init__(self, request: "ProduceRequest") -> None:
+        self.acks = request.acks
+        self.transactional_id = request.transactional_id
+        self.topics: list[ProducedTopic] = []
+        self.transactional: list[ProducedBatch] = []
+        """The transactional batches among those that may be appended."""
+
+    def refuse(self, refused: Refused) -> None:
+        """Refuse the request as a whole."""
+        for topic in self.topics:
+            for batch in topic.batches:
+                batch.outcome = refused
+        self.transactional = []
+
+
+def read_produced(request: "ProduceRequest", context: "RequestContext", services: "Services") -> Produced:
+    """Check what `request` holds, step by step in Kafka's order, and find the log of each batch."""
+    produced = Produced(request)
+    producer: tuple[int, int] | None = None
+    whole: Refused | None = None
+    for topic in request.topic_data:
+        name = _topic_name(topic, context, services)
+        batches: list[ProducedBatch] = []
+        for partition in topic.partition_data:
+            batch = ProducedBatch(partition.index, partition.records)
+            batches.append(batch)
+            shape = _shape(batch, context.api_version)
+            batch.outcome = _NO_TOPIC_ID if name is None else _find(batch, name, shape, request.acks, context, services)
+            if shape is None and batch.header.is_transactional:
+                whole = whole or _producer_error(batch.header, request.transactional_id, producer)
+                producer = (batch.header.producer_id, batch.header.producer_epoch)
+                if batch.outcome is None:
+                    produced.transactional.append(batch)
+        produced.topics.append(ProducedTopic(topic, batches))
+    if whole is not None:
+        produced.refuse(whole)
+    return produced
+
+
+def _producer_error(
+    header: BatchHeader, transactional_id: str | None, producer: tuple[int, int] | None
+) -> Refused | None:
+    """What a transactional batch says about the whole request (step 1), after one of `producer`."""
+    if transactional_id is None:
+        return _NO_TRANSACTIONAL_ID
+    if producer is not None and producer != (header.producer_id, header.producer_epoch):
+        return _TWO_PRODUCERS
+    return None
+
+
+def _topic_name(topic: "TopicProduceData", context: "RequestContext", services: "Services") -> str | None:
+    if context.api_version < FIRST_TOPIC_ID_VERSION:
+        return topic.name
+    known = services.cluster.topic_by_id(topic.topic_id)
+    return None if known is None else known.name
+
+
+def _shape(batch: ProducedBatch, api_version: int) -> Refused | None:
+    """Exactly one whole batch of magic 2, in a codec of the version (step 3); sets `header`."""
+    records = batch.records
+    if not records:
+        return _NO_BATCH
+    if peek_magic(records) not in (MAGIC, -1):
+        return _OLD_MAGIC
+    try:
+        header = batch.header = read_header(records)
+    except CorruptRecords as error:
+        return Refused(ErrorCode.CORRUPT_MESSAGE, str(error))
+    if header.size != len(records):
+        return _TWO_BATCHES if len(records) - header.size >= HEADER_BYTES else _CUT_OFF
+    if api_version < FIRST_ZSTD_VERSION and header.attributes & COMPRESSION_MASK == Compression.ZSTD:
+        return _NO_ZSTD
+    return None
+
+
+def _find(
+    batch: ProducedBatch,
+    name: str,
+    shape: Refused | None,
+    acks: int,
+    context: "RequestContext",
+    services: "Services",
+) -> Refused | None:
+    """The first thing that is wrong with a partition (steps 2 to 6), or None with its `log` set.
+
+    That enough replicas are in sync (step 6) needs no test as long as the leader is the only one: the least number
+    asked for is never more than there are replicas.
+    """
+    batch.partition = TopicPartition(name, batch.index)
+    log = services.partitions.get(batch.partition)
+    if log is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return Refused(log)
+    if shape is not None:
+        return shape
+    if not -1 <= acks <= 1:
+        return _BAD_ACKS
+    if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
+        return _INTERNAL
+    if isinstance(log, ErrorCode):
+        return Refused(log)
+    batch.log = log
+    return None

@@ -1,0 +1,220 @@
+"""Before a partition takes the first batch of a transaction, the transaction coordinator must know of it (KIP-890;
+transactions.md 4.8, 6.4 and 6.5).
+
+`TransactionVerification` asks the coordinator once per Produce request, for all its partitions. Always true: a batch is
+appended under the guard that its own log gave out when the question was asked, so an answer that comes too late opens
+nothing; every request is judged by its own version's rules, whoever else asks for the same producer; and while a
+producer's request waits for the coordinator, its later requests wait behind it, so none of them overtakes.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from eosin.coordinator.ports import TransactionVerifier
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+from eosin.storage.appends import AppendResult, Refused, VerificationGuard
+from eosin.storage.clock import Clock
+
+if TYPE_CHECKING:
+    from eosin.broker.config import BrokerConfig
+    from eosin.protocol.batch_header import BatchHeader
+    from eosin.storage.partition_log import PartitionLog
+
+RETRY_BACKOFF_MS: Final = 20
+"""Between two questions while the coordinator is busy (Kafka's `add.partitions.to.txn.retry.backoff.ms`)."""
+RETRY_MAX_MS: Final = 100
+"""How long to go on asking (Kafka's `add.partitions.to.txn.retry.backoff.max.ms`)."""
+
+FIRST_ADDING_VERSION: Final = 12
+"""From this version of Produce on, asking also adds the partition to the transaction."""
+FIRST_ABORTABLE_VERSION: Final = 11
+"""From this version of Produce on, clients know TRANSACTION_ABORTABLE."""
+
+_ALWAYS: Final[Mapping[ErrorCode, ErrorCode]] = {
+    # Retriable by every client, and without a search for a new leader: the partition is where it was.
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_COORDINATOR: ErrorCode.NOT_ENOUGH_REPLICAS,
+    # Produce never says PRODUCER_FENCED: clients abort on the one and die of the other (transactions.md 4).
+    ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,
+}
+_BUSY_IS_LATER: Final = {**_ALWAYS, ErrorCode.CONCURRENT_TRANSACTIONS: ErrorCode.NOT_ENOUGH_REPLICAS}
+_NO_ABORTABLE: Final = {**_BUSY_IS_LATER, ErrorCode.TRANSACTION_ABORTABLE: ErrorCode.INVALID_TXN_STATE}
+
+_MESSAGES: Final[Mapping[ErrorCode, str]] = {
+    ErrorCode.NOT_ENOUGH_REPLICAS: "the transaction coordinator cannot confirm the transaction yet",
+    ErrorCode.CONCURRENT_TRANSACTIONS: "the producer's previous transaction is still being completed",
+    ErrorCode.INVALID_TXN_STATE: "the partition is not part of the producer's transaction",
+    ErrorCode.TRANSACTION_ABORTABLE: "the partition is not part of the producer's transaction",
+    ErrorCode.INVALID_PRODUCER_EPOCH: "a newer instance of the producer has taken over",
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: "the transactional id does not belong to this producer id",
+}
+
+ProducerKey = tuple[int, int]
+"""Producer id and epoch."""
+
+_T = TypeVar("_T")
+
+
+class TransactionalBatch(Protocol):
+    """A transactional batch on its way into a log, as far as its verification goes."""
+
+    partition: TopicPartition
+    header: "BatchHeader"
+    log: "PartitionLog"
+    guard: VerificationGuard | None
+    """Set when the batch may be appended under it."""
+    outcome: AppendResult | None
+    """Set to the refusal when the batch may not be appended."""
+
+
+class VerificationRequest:
+    """What one Produce request asks the coordinator: one producer, all its batches that may start a transaction."""
+
+    __slots__ = ("api_version", "batches", "producer", "transactional_id")
+
+    def __init__(self, transactional_id: str, batches: Sequence[TransactionalBatch], *, api_version: int) -> None:
+        header = batches[0].header
+        self.transactional_id = transactional_id
+        self.batches = batches
+        self.api_version = api_version
+        self.producer: ProducerKey = (header.producer_id, header.producer_epoch)
+
+
+def translated(error: ErrorCode, api_version: int) -> ErrorCode:
+    """The coordinator's answer as a client of Produce `api_version` must hear it (transactions.md 4.8 rules 3 and
+    5)."""
+    if api_version >= FIRST_ADDING_VERSION:
+        return _ALWAYS.get(error, error)
+    if api_version >= FIRST_ABORTABLE_VERSION:
+        return _BUSY_IS_LATER.get(error, error)
+    return _NO_ABORTABLE.get(error, error)
+
+
+class TransactionVerification:
+    """The partitions' side of verification, for all producers."""
+
+    def __init__(self, *, clock: Clock, config: "BrokerConfig") -> None:
+        self._clock = clock
+        self._enabled = config.transaction_partition_verification_enable
+        self._retry_for_ms = min(RETRY_MAX_MS, config.request_timeout_ms)
+        self._verifier: TransactionVerifier | None = None
+        # The last request of each producer that is waiting for the coordinator.
+        self._turns: dict[ProducerKey, asyncio.Task[Any]] = {}
+
+    def bind(self, verifier: TransactionVerifier) -> None:
+        """Whom to ask from now on."""
+        self._verifier = verifier
+
+    def verify_now(self, request: VerificationRequest) -> bool:
+        """Settle every batch of `request` if that takes no wait; else change nothing and answer False, and the caller
+        goes on with `in_turn` and `verify`."""
+        if request.producer in self._turns:
+            return False
+        unknown = _begin(request.batches)
+        # From version 12 on, asking takes a write, and a log that still lacks the previous transaction's marker is
+        # worth a wait.
+        if request.api_version >= FIRST_ADDING_VERSION and (unknown or _is_busy(request.batches)):
+            return False
+        if unknown:
+            self._ask(request, unknown)
+        _translate(request)
+        return True
+
+    def in_turn(self, producer: ProducerKey, work: Coroutine[Any, Any, _T]) -> "asyncio.Task[_T]":
+        """Run `work` after whatever this producer already has waiting; what comes later waits for it in its turn."""
+        task = asyncio.get_running_loop().create_task(_after(self._turns.get(producer), work))
+        self._turns[producer] = task
+
+        def end(done: asyncio.Task[Any]) -> None:
+            work.close()  # cancelled before it began, it would complain that nobody ever ran it
+            if self._turns.get(producer) is done:
+                del self._turns[producer]
+
+        task.add_done_callback(end)
+        return task
+
+    async def verify(self, request: VerificationRequest) -> None:
+        """Settle every batch of `request`: give it its guard, or its refusal."""
+        deadline_ms = self._clock.now_ms() + self._retry_for_ms
+        while True:
+            unknown = _begin(request.batches)
+            if unknown and request.api_version >= FIRST_ADDING_VERSION:
+                await self._add(request, unknown)
+            elif unknown:
+                self._ask(request, unknown)
+            again = request.api_version >= FIRST_ADDING_VERSION and _is_busy(request.batches)
+            if not again or self._clock.now_ms() + RETRY_BACKOFF_MS > deadline_ms:
+                break
+            await self._clock.sleep(RETRY_BACKOFF_MS)
+        _translate(request)
+
+    def _ask(self, request: VerificationRequest, unknown: Sequence[TransactionalBatch]) -> None:
+        if not self._enabled:
+            return
+        assert self._verifier is not None, "a transactional batch before the coordinator is bound"
+        producer_id, producer_epoch = request.producer
+        answers = self._verifier.verify(
+            request.transactional_id,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            partitions=[batch.partition for batch in unknown],
+        )
+        for batch in unknown:
+            error = answers[batch.partition]
+            if error != ErrorCode.NONE:
+                batch.outcome = Refused(error)
+
+    async def _add(self, request: VerificationRequest, unknown: Sequence[TransactionalBatch]) -> None:
+        assert self._verifier is not None, "a transactional batch before the coordinator is bound"
+        producer_id, producer_epoch = request.producer
+        error = await self._verifier.add_partitions(
+            request.transactional_id,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            partitions=[batch.partition for batch in unknown],
+        )
+        if error != ErrorCode.NONE:
+            for batch in unknown:
+                batch.outcome = Refused(error)
+
+
+async def _after(before: "asyncio.Task[Any] | None", work: Coroutine[Any, Any, _T]) -> _T:
+    if before is not None:
+        await asyncio.wait((before,))
+    return await work
+
+
+def _begin(batches: Sequence[TransactionalBatch]) -> list[TransactionalBatch]:
+    """Ask each log what it knows. Those left over need the coordinator's word, and have the guard to append under."""
+    unknown: list[TransactionalBatch] = []
+    for batch in batches:
+        header = batch.header
+        verdict = batch.log.begin_verification(
+            producer_id=header.producer_id, producer_epoch=header.producer_epoch, base_sequence=header.base_sequence
+        )
+        batch.guard = batch.outcome = None
+        if isinstance(verdict, Refused):
+            batch.outcome = verdict
+        elif verdict is not None:
+            batch.guard = verdict
+            unknown.append(batch)
+    return unknown
+
+
+def _is_busy(batches: Sequence[TransactionalBatch]) -> bool:
+    return any(
+        isinstance(batch.outcome, Refused) and batch.outcome.error == ErrorCode.CONCURRENT_TRANSACTIONS
+        for batch in batches
+    )
+
+
+def _translate(request: VerificationRequest) -> None:
+    for batch in request.batches:
+        refused = batch.outcome
+        if isinstance(refused, Refused):
+            error = translated(refused.error, request.api_version)
+            batch.outcome = Refused(error, refused.message or _MESSAGES.get(error))
