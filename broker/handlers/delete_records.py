@@ -1,0 +1,86 @@
+"""DeleteRecords (key 21), versions 0-2: move the start of some partitions forward.
+
+v2 is the first flexible version. Offset -1 means the high watermark; an offset at or below the log start changes
+nothing. Only topics whose cleanup.policy contains `delete` allow it, and never internal ones (storage.md section 13).
+Under durability `fsync` the new start is durable before it is answered: what was deleted does not come back. What is
+not done after `timeout_ms` is answered REQUEST_TIMED_OUT and goes on.
+"""
+
+import asyncio
+from typing import Final
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.waits import wait_for_all
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition
+from eosin.protocol.schemas.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+HIGH_WATERMARK: Final = -1
+
+_Result = DeleteRecordsPartitionResult
+
+
+async def handle(request: DeleteRecordsRequest, context: RequestContext, services: Services) -> DeleteRecordsResponse:
+    """Move every partition's start side by side."""
+    tasks = [
+        [
+            asyncio.create_task(_delete(TopicPartition(topic.name, each.partition_index), each.offset, services))
+            for each in topic.partitions
+        ]
+        for topic in request.topics
+    ]
+    await wait_for_all([task for each in tasks for task in each], clock=services.clock, timeout_ms=request.timeout_ms)
+    return DeleteRecordsResponse(
+        topics=tuple(
+            DeleteRecordsTopicResult(
+                topic.name,
+                tuple(
+                    task.result() if task.done() else _refused(each.partition_index, ErrorCode.REQUEST_TIMED_OUT)
+                    for each, task in zip(topic.partitions, of_topic, strict=True)
+                ),
+            )
+            for topic, of_topic in zip(request.topics, tasks, strict=True)
+        )
+    )
+
+
+async def _delete(partition: TopicPartition, offset: int, services: Services) -> _Result:
+    if partition.topic in INTERNAL_TOPICS:
+        return _refused(partition.partition, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    log = services.partitions.get(partition)
+    if isinstance(log, ErrorCode):
+        return _refused(partition.partition, log)
+    if not log.config.is_deleted_by_retention:
+        return _refused(partition.partition, ErrorCode.POLICY_VIOLATION)
+    before = log.high_watermark if offset == HIGH_WATERMARK else offset
+    if not 0 <= before <= log.high_watermark:
+        return _refused(partition.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+    error = await log.delete_records_before(before)
+    if error:
+        return _refused(partition.partition, error)
+    return _Result(partition.partition, log.log_start_offset, ErrorCode.NONE)
+
+
+def _refused(index: int, error: ErrorCode) -> _Result:
+    return _Result(index, -1, error)
+
+
+def refuse(request: DeleteRecordsRequest, context: RequestContext, error: ErrorCode) -> DeleteRecordsResponse:
+    """`error` for every partition."""
+    return DeleteRecordsResponse(
+        topics=tuple(
+            DeleteRecordsTopicResult(
+                topic.name, tuple(_refused(each.partition_index, error) for each in topic.partitions)
+            )
+            for topic in request.topics
+        )
+    )
+
+
+API: Final = Api(key=ApiKey.DELETE_RECORDS, versions=range(0, 3), handle=handle, refuse=refuse)

@@ -1,0 +1,130 @@
+"""ListOffsets (key 2), versions 1-10: the offset that belongs to a timestamp, for each of some partitions.
+
+v1 is the first to answer one (timestamp, offset) pair. v2 brings isolation levels. v4 brings leader epochs (KIP-320).
+v6 is the first flexible version. v7 adds timestamp -3, the record with the largest timestamp (KIP-734); v8 adds -4, the
+earliest local offset (KIP-405); v9 adds -5, the latest tiered one (KIP-1005). v10 tells how long to wait for tiered
+storage, which does not exist here: -4 is what -2 is, and -5 finds nothing.
+
+What lies at or beyond the caller's visible end, the high watermark or under read_committed the last stable offset, is
+not found: (-1, -1) without an error (storage.md section 18).
+"""
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.fetch_pass import check_leader_epoch, visible_end
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.schemas.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from eosin.storage.appends import Isolation
+
+if TYPE_CHECKING:
+    from eosin.storage.partition_log import PartitionLog
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+
+_SINCE: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+"""The version that brought each of the special timestamps."""
+
+_Found = tuple[int, int, int]
+"""Timestamp, offset, leader epoch."""
+
+_NOT_FOUND: Final[_Found] = (-1, -1, -1)
+
+
+def handle(request: ListOffsetsRequest, context: RequestContext, services: Services) -> ListOffsetsResponse:
+    """Look every partition up."""
+    isolation = _isolation(request)
+    asked = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for each in topic.partitions:
+            partition = TopicPartition(topic.name, each.partition_index)
+            twice = asked[partition] > 1
+            outcome = ErrorCode.INVALID_REQUEST if twice else _look_up(partition, each, isolation, context, services)
+            if isinstance(outcome, ErrorCode):
+                partitions.append(ListOffsetsPartitionResponse(each.partition_index, outcome))
+            else:
+                timestamp, offset, leader_epoch = outcome
+                partitions.append(
+                    ListOffsetsPartitionResponse(
+                        each.partition_index, timestamp=timestamp, offset=offset, leader_epoch=leader_epoch
+                    )
+                )
+        topics.append(ListOffsetsTopicResponse(topic.name, tuple(partitions)))
+    return ListOffsetsResponse(topics=tuple(topics))
+
+
+def _isolation(request: ListOffsetsRequest) -> Isolation | None:
+    if request.replica_id >= 0:
+        return None
+    committed = request.isolation_level == Isolation.READ_COMMITTED
+    return Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
+
+
+def _look_up(
+    partition: TopicPartition,
+    wanted: ListOffsetsPartition,
+    isolation: Isolation | None,
+    context: RequestContext,
+    services: Services,
+) -> _Found | ErrorCode:
+    if wanted.timestamp < 0:
+        since = _SINCE.get(wanted.timestamp)
+        if since is None or context.api_version < since:
+            return ErrorCode.UNSUPPORTED_VERSION
+    log = services.partitions.get(partition)
+    if isinstance(log, ErrorCode):
+        return log
+    error = check_leader_epoch(log, wanted.current_leader_epoch)
+    if error:
+        return error
+    try:
+        return _find(log, wanted.timestamp, isolation)
+    except OSError:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def _find(log: "PartitionLog", timestamp: int, isolation: Isolation | None) -> _Found:
+    end = visible_end(log, isolation)
+    if timestamp == LATEST:
+        return -1, end, log.leader_epoch
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return -1, log.log_start_offset, log.epoch_at_start()
+    if timestamp == LATEST_TIERED:
+        return _NOT_FOUND
+    found = (
+        log.offset_of_max_timestamp(isolation=isolation)
+        if timestamp == MAX_TIMESTAMP
+        else log.offset_for_timestamp(timestamp, isolation=isolation)
+    )
+    return _NOT_FOUND if found is None or found[1] >= end else found
+
+
+def refuse(request: ListOffsetsRequest, context: RequestContext, error: ErrorCode) -> ListOffsetsResponse:
+    """`error` for every partition."""
+    return ListOffsetsResponse(
+        topics=tuple(
+            ListOffsetsTopicResponse(
+                topic.name,
+                tuple(ListOffsetsPartitionResponse(each.partition_index, error) for each in topic.partitions),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+API: Final = Api(key=ApiKey.LIST_OFFSETS, versions=range(1, 11), handle=handle, refuse=refuse)

@@ -1,0 +1,64 @@
+"""OffsetForLeaderEpoch (key 23), versions 2-4: where a leader epoch ends, so that a reader can tell whether the log it
+read from is still the one it reads (KIP-101, KIP-320).
+
+v2 brings the caller's current leader epoch. v3 tells whether a replica asks, a consumer (-1) or a tool (-2), which
+makes no difference here. v4 is the first flexible version. Answers the largest epoch not above the one asked for, and
+its end; for the current epoch that is the log end; (-1, -1) when nothing is known of it (storage.md section 17).
+"""
+
+from typing import Final
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.fetch_pass import check_leader_epoch
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.schemas.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+
+def handle(
+    request: OffsetForLeaderEpochRequest, context: RequestContext, services: Services
+) -> OffsetForLeaderEpochResponse:
+    """Look every partition up."""
+    return OffsetForLeaderEpochResponse(
+        topics=tuple(
+            OffsetForLeaderTopicResult(
+                topic.topic, tuple(_answer(topic.topic, each, services) for each in topic.partitions)
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def _answer(topic: str, wanted: OffsetForLeaderPartition, services: Services) -> EpochEndOffset:
+    log = services.partitions.get(TopicPartition(topic, wanted.partition))
+    if isinstance(log, ErrorCode):
+        return EpochEndOffset(log, wanted.partition)
+    error = check_leader_epoch(log, wanted.current_leader_epoch)
+    if error:
+        return EpochEndOffset(error, wanted.partition)
+    epoch, end_offset = log.epoch_end_offset(wanted.leader_epoch)
+    return EpochEndOffset(ErrorCode.NONE, wanted.partition, epoch, end_offset)
+
+
+def refuse(
+    request: OffsetForLeaderEpochRequest, context: RequestContext, error: ErrorCode
+) -> OffsetForLeaderEpochResponse:
+    """`error` for every partition."""
+    return OffsetForLeaderEpochResponse(
+        topics=tuple(
+            OffsetForLeaderTopicResult(
+                topic.topic, tuple(EpochEndOffset(error, each.partition) for each in topic.partitions)
+            )
+            for topic in request.topics
+        )
+    )
+
+
+API: Final = Api(key=ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=range(2, 5), handle=handle, refuse=refuse)
