@@ -29,7 +29,9 @@ else:
     Adapter = construct.Adapter
     Subconstruct = construct.Subconstruct
 
-Records = bytes | bytearray | memoryview | None
+Buffer = bytes | bytearray | memoryview
+
+Records = Buffer | None
 """A field of record batches. Decoded, it is a view into the frame, never a copy."""
 
 MAX_STRING_BYTES: Final = 32767
@@ -336,6 +338,19 @@ def minimal_bytes(node: Construct) -> int:
             return 1
         case _:
             return node.sizeof()
+
+
+def holds_records(node: Construct) -> bool:
+    """Whether a field of record batches is anywhere in `node`."""
+    match node:
+        case Layout():
+            return any(holds_records(field.node) for fields in (node.plain, node.tagged) for field in fields)
+        case Array():
+            return holds_records(node.element)
+        case NullableStruct():
+            return holds_records(node.subcon)
+        case _:
+            return isinstance(node, Blob) and node.holds_records
 
 
 # The vocabulary of declarations

@@ -1,0 +1,185 @@
+"""Frames to messages and back: the only module that parses and builds.
+
+Codecs are generated from the declarations under `schemas/`, each on its first use and each direction apart, so that a
+start pays for none of them and a broker only for what its clients speak. Whatever bytes come in, a decoder answers with
+a message or raises `DecodeError`. `interpret` and `build` do the same work through construct's interpreter: they are
+slow, and they are the reference that tests compare the generated code with.
+
+A frame is what `frames.py` hands out, without its size prefix. An encoded frame has it.
+"""
+
+import io
+from collections.abc import Callable
+from typing import Any, Final
+
+import construct
+
+from eosin.protocol.codegen import source_of
+from eosin.protocol.codegen_decode import Decoder, generate_decoder
+from eosin.protocol.codegen_encode import Encoder, generate_encoder
+from eosin.protocol.headers import (
+    RequestHeader,
+    close_frame,
+    has_tagged_response_header,
+    read_request_header,
+    read_response_header,
+    start_request,
+    start_response,
+    start_tagged_response,
+)
+from eosin.protocol.schemas import schema_of
+from eosin.protocol.types import ApiSchema, Buffer, DecodeError, EncodeError, Layout, Message
+from eosin.protocol.varints import Data
+
+__all__ = [
+    "Buffer",
+    "DecodeError",
+    "EncodeError",
+    "RequestHeader",
+    "build",
+    "decode_request",
+    "decode_request_header",
+    "decode_response",
+    "encode_request",
+    "encode_response",
+    "interpret",
+    "sources",
+]
+
+_ResponseStart = Callable[[int], bytes]
+
+_REQUEST_DECODERS: Final[dict[tuple[int, int], Decoder]] = {}
+_REQUEST_ENCODERS: Final[dict[tuple[int, int], Encoder]] = {}
+_RESPONSE_DECODERS: Final[dict[tuple[int, int], Decoder]] = {}
+_RESPONSE_ENCODERS: Final[dict[tuple[int, int], tuple[_ResponseStart, Encoder]]] = {}
+
+
+# What a broker does
+
+
+def decode_request_header(frame: Data) -> RequestHeader:
+    """The header of the request in `frame`; its API and version may be unknown. Raises DecodeError."""
+    return read_request_header(frame, _has_tagged_request_header)
+
+
+def decode_request(key: int, version: int, frame: Data, offset: int) -> Any:
+    """The request whose body starts at `offset` and ends with the frame.
+
+    Fields of record batches are views of `frame`; everything else is copied. Raises DecodeError, also for a version
+    that is not declared.
+    """
+    try:
+        decode = _REQUEST_DECODERS[key, version]
+    except KeyError:
+        decode = _request_decoder(key, version)
+    return decode(frame, offset)
+
+
+def encode_response(key: int, version: int, correlation_id: int, message: Message) -> list[Buffer]:
+    """The frame that answers a request, as few buffers as can be. Record batches of 4 KiB or more are not copied."""
+    try:
+        start, encode = _RESPONSE_ENCODERS[key, version]
+    except KeyError:
+        start, encode = _response_encoder(key, version)
+    return close_frame(encode(message, bytearray(start(correlation_id))))
+
+
+# What a client does
+
+
+def encode_request(
+    key: int, version: int, correlation_id: int, client_id: str | None, message: Message
+) -> list[Buffer]:
+    """The frame of a request, as `encode_response` does it."""
+    try:
+        encode = _REQUEST_ENCODERS[key, version]
+    except KeyError:
+        encode = _request_encoder(key, version)
+    has_tags = _has_tagged_request_header(key, version)
+    return close_frame(encode(message, start_request(key, version, correlation_id, client_id, has_tags=has_tags)))
+
+
+def decode_response(key: int, version: int, frame: Data) -> tuple[int, Any]:
+    """The correlation id and the message of the response in `frame`. Raises DecodeError."""
+    try:
+        decode = _RESPONSE_DECODERS[key, version]
+    except KeyError:
+        decode = _response_decoder(key, version)
+    has_tags = has_tagged_response_header(_declared(key, version), version)
+    correlation_id, body = read_response_header(frame, has_tags=has_tags)
+    return correlation_id, decode(frame, body)
+
+
+# Generation
+
+
+def _declared(key: int, version: int) -> ApiSchema:
+    schema = schema_of(key)
+    if schema is None or version not in schema.versions:
+        raise DecodeError(f"API {key} version {version} is not declared")
+    return schema
+
+
+def _has_tagged_request_header(key: int, version: int) -> bool:
+    schema = schema_of(key)
+    return schema is not None and version in schema.versions and schema.is_flexible(version)
+
+
+def _request_decoder(key: int, version: int) -> Decoder:
+    layout = _declared(key, version).request(version)
+    decoder = generate_decoder(layout, f"{layout.struct.__name__} v{version} decoder")
+    return _REQUEST_DECODERS.setdefault((key, version), decoder)
+
+
+def _request_encoder(key: int, version: int) -> Encoder:
+    layout = _declared(key, version).request(version)
+    encoder = generate_encoder(layout, f"{layout.struct.__name__} v{version} encoder")
+    return _REQUEST_ENCODERS.setdefault((key, version), encoder)
+
+
+def _response_decoder(key: int, version: int) -> Decoder:
+    layout = _declared(key, version).response(version)
+    decoder = generate_decoder(layout, f"{layout.struct.__name__} v{version} decoder")
+    return _RESPONSE_DECODERS.setdefault((key, version), decoder)
+
+
+def _response_encoder(key: int, version: int) -> tuple[_ResponseStart, Encoder]:
+    schema = _declared(key, version)
+    layout = schema.response(version)
+    start = start_tagged_response if has_tagged_response_header(schema, version) else start_response
+    encoder = generate_encoder(layout, f"{layout.struct.__name__} v{version} encoder")
+    return _RESPONSE_ENCODERS.setdefault((key, version), (start, encoder))
+
+
+def sources(key: int, version: int) -> str:
+    """What is generated for one version of an API, to be read by a person."""
+    functions = (
+        _request_decoder(key, version),
+        _request_encoder(key, version),
+        _response_decoder(key, version),
+        _response_encoder(key, version)[1],
+    )
+    return "\n\n".join(f"# {function.__doc__}\n{source_of(function)}" for function in functions)
+
+
+# The reference
+
+
+def interpret(layout: Layout, data: Data) -> Any:
+    """The message that is `data` and nothing more, by construct's interpreter. Raises DecodeError."""
+    stream = io.BytesIO(data)
+    try:
+        message = layout.parse_stream(stream)
+    except construct.ConstructError as error:
+        raise DecodeError(str(error)) from error
+    if stream.tell() != len(data):
+        raise DecodeError(f"{len(data) - stream.tell()} bytes after the message")
+    return message
+
+
+def build(layout: Layout, message: Message) -> bytes:
+    """The bytes of `message`, by construct's interpreter. Raises EncodeError."""
+    try:
+        return layout.build(message)
+    except (construct.ConstructError, AttributeError, TypeError, ValueError) as error:
+        raise EncodeError(str(error)) from error
