@@ -1,0 +1,11 @@
+"""Benchmarks: programs that print ratios, never timed tests. `make bench` runs all, `python -m bench NAME` one.
+
+Machines differ and are shared, so every figure that has a reference is measured beside it in the same run, interleaved,
+and reported as a ratio.
+"""
+
+import sys
+from pathlib import Path
+
+# The broker process and its helpers are the ones that the tests use.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))

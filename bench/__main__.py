@@ -1,0 +1,31 @@
+"""`python -m bench [--quick] [--json FILE] [NAME ...]`: run the benchmarks and print their table."""
+
+import argparse
+import importlib
+from pathlib import Path
+
+from bench.report import Row, table, write_json
+
+NAMES = ("codec", "small_requests", "commits", "throughput", "footprint", "growth")
+
+
+def main() -> None:
+    """Run the named benchmarks, or all."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[*NAMES, []], help="which; all without a name")
+    parser.add_argument("--quick", action="store_true", help="a short run, to see that they work")
+    parser.add_argument("--json", type=Path, default=Path("bench-results/latest.json"), help="where the figures go")
+    options = parser.parse_args()
+    rows: list[Row] = []
+    for name in options.names or NAMES:
+        print(f"... {name}", flush=True)
+        found = importlib.import_module(f"bench.{name}").run(quick=options.quick)
+        rows += found
+        print(table(found), flush=True)
+    write_json(rows, options.json)
+    missed = [f"{row.group}: {row.name}" for row in rows if row.met is False]
+    print(f"{len(rows)} figures in {options.json}; budgets missed: {'; '.join(missed) or 'none'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""Commits by librdkafka: latency beside its in-process mock cluster, rate, and what transactions cost a producer."""
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from broker_process import BrokerProcess
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bench.report import Row, percentile
+
+GROUP = "Commits (librdkafka)"
+
+
+def _producer(config: dict[str, Any]) -> Producer:
+    producer = Producer({"linger.ms": 0, "queue.buffering.max.messages": 1_000_000, **config})
+    if "transactional.id" in config:
+        producer.init_transactions(30)
+    return producer
+
+
+def _commit_times(producer: Producer, topic: str, count: int) -> list[float]:
+    """Seconds that each commit of one 100-byte record took, with the record's own way to the broker."""
+    times = []
+    for _ in range(count):
+        producer.begin_transaction()
+        producer.produce(topic, value=b"x" * 100, partition=0)
+        started = time.perf_counter()
+        producer.commit_transaction(30)
+        times.append(time.perf_counter() - started)
+    return times
+
+
+def _latency(broker: BrokerProcess, quick: bool) -> list[Row]:
+    ours = _producer({"bootstrap.servers": broker.address, "transactional.id": "bench-latency"})
+    mock = _producer({"test.mock.num.brokers": 1, "transactional.id": "bench-latency"})
+    _topic(broker, "latency", 1)
+    _commit_times(ours, "latency", 50)
+    _commit_times(mock, "latency", 50)
+    measured: tuple[list[float], list[float]] = ([], [])
+    for _ in range(3 if quick else 20):
+        measured[0].extend(_commit_times(ours, "latency", 50))
+        measured[1].extend(_commit_times(mock, "latency", 50))
+    rows = []
+    for share, name in ((0.5, "p50"), (0.99, "p99")):
+        value, reference = (percentile(times, share) * 1e6 for times in measured)
+        budget = 1.3 if name == "p50" and broker.durability == "os" else None
+        title = f"commit latency {name}, 1 producer, {broker.durability}"
+        rows.append(Row(GROUP, title, value, "us", reference, "mock cluster", budget))
+    return rows
+
+
+def _topic(broker: BrokerProcess, name: str, partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    for future in admin.create_topics([NewTopic(name, partitions, 1)]).values():
+        future.result(10)
+
+
+def _rate(broker: BrokerProcess, producers: int, seconds: float) -> float:
+    """Transactions per second of so many producers side by side, a thread each."""
+    topic = f"rate-{producers}"
+    _topic(broker, topic, producers)
+    counts = [0] * producers
+    made = [
+        _producer({"bootstrap.servers": broker.address, "transactional.id": f"bench-rate-{producers}-{index}"})
+        for index in range(producers)
+    ]
+    end = time.perf_counter() + seconds
+
+    def work(index: int) -> None:
+        while time.perf_counter() < end:
+            made[index].begin_transaction()
+            made[index].produce(topic, value=b"x" * 100, partition=index)
+            made[index].commit_transaction(30)
+            counts[index] += 1
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(producers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(counts) / seconds
+
+
+def _stream(producer: Producer, topic: str, seconds: float, turn: Callable[[], None]) -> float:
+    """MB/s of 1 KiB records, calling `turn` every 100 ms."""
+    value = b"x" * 1024
+    sent, started = 0, time.perf_counter()
+    next_turn = started + 0.1
+    while (now := time.perf_counter()) < started + seconds:
+        if now >= next_turn:
+            turn()
+            next_turn = time.perf_counter() + 0.1
+        for _ in range(100):
+            try:
+                producer.produce(topic, value=value, partition=0)
+                sent += 1
+            except BufferError:
+                producer.poll(0.01)
+        producer.poll(0)
+    producer.flush(60)
+    return sent * len(value) / (time.perf_counter() - started) / 1e6
+
+
+def _transactional_cost(broker: BrokerProcess, quick: bool) -> Row:
+    common = {"bootstrap.servers": broker.address, "linger.ms": 5, "queue.buffering.max.messages": 10_000}
+    plain = _producer({**common, "enable.idempotence": True})
+    transactional = _producer({**common, "transactional.id": "bench-cost"})
+    _topic(broker, "cost", 1)
+
+    def commit() -> None:
+        transactional.commit_transaction(30)
+        transactional.begin_transaction()
+
+    pairs = []
+    for _ in range(2 if quick else 6):
+        plain_rate = _stream(plain, "cost", 2, lambda: None)
+        transactional.begin_transaction()
+        transactional_rate = _stream(transactional, "cost", 2, commit)
+        transactional.commit_transaction(30)
+        pairs.append((transactional_rate, plain_rate))
+    ours, reference = (percentile([pair[side] for pair in pairs], 0.5) for side in (0, 1))
+    name = f"transactional produce, commit every 100 ms, {broker.durability}"
+    return Row(GROUP, name, ours, "MB/s", reference, "plain", 0.97, higher_is_better=True)
+
+
+def run(quick: bool = False) -> list[Row]:
+    """All of it, at both durable levels."""
+    rows: list[Row] = []
+    for durability in ("os", "fsync"):
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            BrokerProcess(Path(folder) / "data", durability=durability) as broker,
+        ):
+            rows += _latency(broker, quick)
+            for producers in (1, 4, 16):
+                rate = _rate(broker, producers, 2 if quick else 5)
+                rows.append(Row(GROUP, f"transactions, {producers} producers, {durability}", rate, "/s"))
+            rows.append(_transactional_cost(broker, quick))
+    return rows
