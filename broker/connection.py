@@ -1,0 +1,360 @@
+"""One client's life: bytes become frames, frames become exchanges, answers leave in order.
+
+Always true:
+- Requests begin in the order they came and are answered in that order; at most `max_in_flight` are in between.
+- Whatever is wrong with what a peer sent ends that peer's connection with one log line, and nothing else.
+- Nothing piles up: at the limit of requests, or when the peer does not read its answers, no request is begun and the
+  socket is not read. After `max_frames_per_turn` requests, other connections get their turn of the loop.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, cast
+
+from eosin.broker.api import Api, CloseConnection, RequestContext, Services
+from eosin.broker.exchange import Exchange, Interceptor
+from eosin.broker.handlers import api_versions
+from eosin.broker.logs import fields
+from eosin.protocol.codec import Buffer, decode_request, decode_request_header, encode_response
+from eosin.protocol.frames import FrameDecoder, FrameError
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.types import DecodeError
+
+log = logging.getLogger(__name__)
+
+_TLS_RECORD: Final = b"\x16\x03"
+_HTTP_METHODS: Final = (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"CONN", b"PATC", b"PRI ", b"TRAC")
+
+
+@dataclass(slots=True)
+class ConnectionHost:
+    """What the connections of one broker share, and what the server sees of them."""
+
+    services: Services
+    apis: Mapping[int, Api]
+    max_frame_bytes: int
+    max_in_flight: int = 64
+    max_frames_per_turn: int = 32
+    write_buffer_bytes: int = 1_048_576
+    interceptor: Interceptor | None = None
+    connections: "dict[Connection, None]" = field(default_factory=dict)
+    """Open connections, oldest first."""
+    running: "dict[asyncio.Future[Any], None]" = field(default_factory=dict)
+    """Requests that wait for something, also those whose client is gone: a caller that leaves undoes nothing."""
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The protocol object of one client's transport."""
+
+    __slots__ = (
+        "_active",
+        "_begin_later",
+        "_closing",
+        "_contexts",
+        "_decoder",
+        "_exchanges",
+        "_flush_later",
+        "_frames",
+        "_host",
+        "_loop",
+        "_out",
+        "_out_bytes",
+        "_reading",
+        "_transport",
+        "_write_blocked",
+        "idle_rounds",
+        "listener",
+        "peer",
+        "software",
+    )
+
+    def __init__(self, host: ConnectionHost, listener: str, loop: asyncio.AbstractEventLoop) -> None:
+        self.listener = listener
+        self.peer = "?"
+        """HOST:PORT of the client."""
+        self.software = ("", "")
+        """The client library's name and version as it told them; empty when it did not (KIP-511)."""
+        self.idle_rounds = 0
+        """For the server: how often in a row `is_idle` was true."""
+        self._host = host
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._decoder = FrameDecoder(host.max_frame_bytes)
+        self._frames: deque[memoryview] = deque()
+        """Received, not yet begun."""
+        self._exchanges: deque[Exchange] = deque()
+        """Begun, not yet answered, in order."""
+        self._out: list[Buffer] = []
+        """Answers of this turn of the loop, not yet with the transport."""
+        self._out_bytes = 0
+        self._contexts: dict[int, RequestContext] = {}
+        """Requests of one kind share their surroundings: by api key and version."""
+        self._begin_later: asyncio.Handle | None = None
+        self._flush_later: asyncio.Handle | None = None
+        self._active = False
+        self._reading = True
+        self._write_blocked = False
+        self._closing = False
+
+    # Called by the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The client is connected."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=self._host.write_buffer_bytes)
+        address = transport.get_extra_info("peername") or ("?", 0)
+        self.peer = f"{address[0]}:{address[1]}"
+        self._host.connections[self] = None
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go."""
+        return self._decoder.get_buffer(sizehint)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """`nbytes` came."""
+        self._active = True
+        try:
+            self._frames += self._decoder.received(nbytes)
+        except FrameError as error:
+            self._refuse_peer(_greeting(error))
+            return
+        if self._frames and self._begin_later is None:
+            self._begin_requests()
+
+    def eof_received(self) -> bool:
+        """The client sends no more; like Kafka, we take it as gone."""
+        return False
+
+    def pause_writing(self) -> None:
+        """The client does not read its answers."""
+        self._write_blocked = True
+        self._steer_reading()
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        self._write_blocked = False
+        self._schedule_begin()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone. What it began goes on; nobody will see the answers."""
+        self._closing = True
+        self._transport = None
+        self._host.connections.pop(self, None)
+        for handle in (self._begin_later, self._flush_later):
+            if handle is not None:
+                handle.cancel()
+        self._frames.clear()
+        self._exchanges.clear()
+        self._out.clear()
+
+    # Called by the server
+
+    @property
+    def in_flight(self) -> int:
+        """Requests begun and not answered."""
+        return len(self._exchanges)
+
+    def is_idle(self) -> bool:
+        """Whether nothing came since this was last asked, and nothing is being answered."""
+        idle = not self._active and not self._exchanges and not self._frames
+        self._active = False
+        return idle
+
+    def stop_beginning(self) -> None:
+        """Begin no more requests; those that run are answered."""
+        self._closing = True
+        self._frames.clear()
+        self._steer_reading()
+
+    def close(self) -> None:
+        """Send the answers that are known already, and close."""
+        self._closing = True
+        self._frames.clear()
+        if self._transport is not None:
+            self._flush()
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close now, whatever is unsent."""
+        self._closing = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    # Begin
+
+    def _begin_requests(self) -> None:
+        """Begin what may be begun in this turn of the loop, and send the answers that are known, in one piece."""
+        frames = self._frames
+        turn = self._host.max_frames_per_turn
+        while frames and turn and self._may_begin():
+            turn -= 1
+            if self._begin(frames.popleft()):
+                # A coroutine takes its first step in the next turn; what came behind it must not overtake it.
+                break
+        self._flush()
+        if frames and self._may_begin():
+            self._schedule_begin()
+        self._steer_reading()
+
+    def _may_begin(self) -> bool:
+        host = self._host
+        return (
+            not self._closing
+            and not self._write_blocked
+            and len(self._exchanges) < host.max_in_flight
+            and self._out_bytes <= host.write_buffer_bytes
+        )
+
+    def _schedule_begin(self) -> None:
+        if self._begin_later is None and not self._closing:
+            self._begin_later = self._loop.call_soon(self._begin_again)
+
+    def _begin_again(self) -> None:
+        self._begin_later = None
+        self._begin_requests()
+
+    def _steer_reading(self) -> None:
+        """Read only while what was read can be begun."""
+        wanted = not self._frames and not self._write_blocked and not self._closing
+        if wanted is self._reading or self._transport is None or self._transport.is_closing():
+            return
+        self._reading = wanted
+        if wanted:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    def _begin(self, frame: memoryview) -> bool:
+        """Take one request through the steps as far as it goes now. True when it starts in the next turn only."""
+        host = self._host
+        try:
+            if host.interceptor is not None:
+                host.interceptor.received(self.peer, frame)
+            exchange = self._decode(frame)
+            if exchange is None:
+                return False
+            waiting = exchange.handle(host.services, host.interceptor)
+        except DecodeError as error:
+            self._refuse_peer(f"sent a malformed request: {error}")
+            return False
+        except CloseConnection:
+            self.close()
+            return False
+        if exchange.api.key is ApiKey.API_VERSIONS:
+            self._keep_software(exchange.context)
+        if waiting is not None:
+            return self._wait(exchange, waiting)
+        self._answer(exchange)
+        return False
+
+    def _decode(self, frame: memoryview) -> Exchange | None:
+        """The exchange that a frame begins; None when it cannot be begun and that is dealt with."""
+        header = decode_request_header(frame)
+        version = header.api_version
+        api = self._host.apis.get(header.api_key)
+        if api is None:
+            self._refuse_peer(f"asked for the unknown api key {header.api_key}")
+            return None
+        if version in api.versions:
+            request = decode_request(api.key, version, frame, header.body_offset)
+            return Exchange(api, self._context(api, version, header.client_id), header.correlation_id, request)
+        if api.key is not ApiKey.API_VERSIONS:
+            self._refuse_peer(f"asked for version {version} of {api.key.name}, which is not served")
+            return None
+        exchange = Exchange(api, self._context(api, 0, header.client_id), header.correlation_id, None)
+        exchange.answer = encode_response(api.key, 0, header.correlation_id, api_versions.unsupported_version())
+        self._answer(exchange)
+        return None
+
+    def _context(self, api: Api, version: int, client_id: str | None) -> RequestContext:
+        kind = api.key << 16 | version
+        context = self._contexts.get(kind)
+        if context is None or context.client_id != client_id:
+            host = "/" + self.peer.rpartition(":")[0]
+            context = RequestContext(version, client_id, host, self.listener, *self.software)
+            self._contexts[kind] = context
+        return context
+
+    def _keep_software(self, context: RequestContext) -> None:
+        software = (context.client_software_name, context.client_software_version)
+        if software != self.software:
+            self.software = software
+            self._contexts.clear()
+
+    # Answer
+
+    def _wait(self, exchange: Exchange, waiting: Awaitable[Any]) -> bool:
+        """Keep a place for the answer. True when its coroutine has not taken its first step yet."""
+        future = asyncio.ensure_future(waiting, loop=self._loop)
+        self._exchanges.append(exchange)
+        self._host.running[future] = None
+        future.add_done_callback(partial(self._finished, exchange))
+        return future is not waiting
+
+    def _finished(self, exchange: Exchange, future: "asyncio.Future[Any]") -> None:
+        del self._host.running[future]
+        try:
+            exchange.finish(future)
+        except (CloseConnection, asyncio.CancelledError):
+            self.close()
+        exchanges = self._exchanges
+        while exchanges and exchanges[0].answer is not None:
+            self._queue(exchanges.popleft())
+        if self._frames:
+            self._schedule_begin()  # which sends the answers as well
+        elif not exchanges:
+            self._flush()
+        elif self._flush_later is None:
+            # More may be answered in this turn of the loop: one write for all of them.
+            self._flush_later = self._loop.call_soon(self._flush)
+
+    def _answer(self, exchange: Exchange) -> None:
+        if self._exchanges:
+            self._exchanges.append(exchange)
+        else:
+            self._queue(exchange)
+
+    def _queue(self, exchange: Exchange) -> None:
+        """The answer is the next in order."""
+        buffers = exchange.answer
+        assert buffers is not None
+        size = 0
+        for buffer in buffers:
+            size += len(buffer)
+        self._out += buffers
+        self._out_bytes += size
+        if self._host.interceptor is not None:
+            self._host.interceptor.answered(exchange.context, exchange.api, size)
+
+    def _flush(self) -> None:
+        """Hand the answers to the transport in one piece."""
+        if self._flush_later is not None:
+            self._flush_later.cancel()
+            self._flush_later = None
+        out = self._out
+        if not out or self._transport is None:
+            return
+        self._out = []
+        self._out_bytes = 0
+        if len(out) == 1:
+            self._transport.write(out[0])
+        else:
+            self._transport.writelines(out)
+
+    def _refuse_peer(self, why: str) -> None:
+        log.warning("closing the connection: the peer %s", why, extra=fields(peer=self.peer, listener=self.listener))
+        self.close()
+
+
+def _greeting(error: FrameError) -> str:
+    """What the peer did wrong. The size of another protocol's first bytes is absurd, which calls it by its name."""
+    start = error.size.to_bytes(4, "big", signed=True)
+    if start.startswith(_TLS_RECORD):
+        return "speaks TLS, but this listener is plain TCP (set the client's security.protocol to PLAINTEXT)"
+    if start in _HTTP_METHODS:
+        return "speaks HTTP, but this is a Kafka listener"
+    return f"sent {error}"

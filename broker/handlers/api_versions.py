@@ -1,0 +1,82 @@
+"""ApiVersions (key 18), versions 0-4: the APIs, versions and features that this broker serves; the first request of all.
+
+The answer is made from the registry, so it cannot differ from what is served, but for the ranges that an `Api` says
+are announced otherwise. From v3 on the client tells its name and version (KIP-511), and the answer tells features
+(KIP-584): the finalized level of `transaction.version` is what makes clients use the transaction protocol of KIP-890.
+A row of supported features that starts at 0 is left out below v4, where older clients fail on it (KAFKA-17011); a
+feature at level 0 is not listed as finalized (transactions.md 6.5). A version that is not served is answered as
+version 0 with UNSUPPORTED_VERSION.
+"""
+
+import re
+from typing import Final
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+TRANSACTION_VERSION: Final = "transaction.version"
+HIGHEST_TRANSACTION_VERSION: Final = 2
+
+_FEATURES_FROM: Final = 3
+_FEATURES_FROM_ZERO_FROM: Final = 4
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(request: ApiVersionsRequest, context: RequestContext, services: Services) -> ApiVersionsResponse:
+    """Answer with everything; the connection keeps the client's name from `context`."""
+    if context.api_version >= _FEATURES_FROM:
+        software = (request.client_software_name, request.client_software_version)
+        if not all(_SOFTWARE.fullmatch(text) for text in software):
+            return refuse(request, context, ErrorCode.INVALID_REQUEST)
+        context.client_software_name, context.client_software_version = software
+    level = services.config.eosin_transaction_version
+    return ApiVersionsResponse(
+        api_keys=announced(),
+        supported_features=_supported(context.api_version),
+        # Clients keep the features with the highest epoch they saw, so a level changed by a restart needs a new one.
+        finalized_features_epoch=max(services.cluster.leader_epoch, 0),
+        finalized_features=(
+            (FinalizedFeatureKey(name=TRANSACTION_VERSION, max_version_level=level, min_version_level=level),)
+            if level
+            else ()
+        ),
+    )
+
+
+def announced() -> tuple[ApiVersion, ...]:
+    """Every API with the versions that clients are told, by key."""
+    from eosin.broker.registry import APIS  # the registry imports every handler, this one too
+
+    return tuple(
+        ApiVersion(api_key=api.key, min_version=versions.start, max_version=versions.stop - 1)
+        for api in sorted(APIS, key=lambda api: api.key)
+        for versions in (api.advertised or api.versions,)
+    )
+
+
+def _supported(version: int) -> tuple[SupportedFeatureKey, ...]:
+    if version < _FEATURES_FROM_ZERO_FROM:
+        return ()
+    return (SupportedFeatureKey(name=TRANSACTION_VERSION, min_version=0, max_version=HIGHEST_TRANSACTION_VERSION),)
+
+
+def unsupported_version() -> ApiVersionsResponse:
+    """The answer, to be sent as version 0, to a version that is not served: it tells which ones are (KIP-511)."""
+    served = ApiVersion(api_key=API.key, min_version=API.versions.start, max_version=API.versions.stop - 1)
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=(served,))
+
+
+def refuse(request: ApiVersionsRequest, context: RequestContext, error: ErrorCode) -> ApiVersionsResponse:
+    """The answer that carries `error` and nothing else."""
+    return ApiVersionsResponse(error_code=error)
+
+
+API = Api(key=ApiKey.API_VERSIONS, versions=range(0, 5), handle=handle, refuse=refuse)

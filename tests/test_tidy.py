@@ -1,0 +1,193 @@
+"""Rules that a program can check: packaging, who may touch what, how long a file may be."""
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ROOMS = ("protocol", "storage", "coordinator", "client", "broker")
+MAX_LINES = 400
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def sources(*folders: str) -> Iterator[Path]:
+    for folder in folders:
+        yield from sorted((ROOT / folder).rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def calls(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of every call in a file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            yield node.lineno, ast.unparse(node.func)
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and module of every import in a file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.lineno, node.module
+
+
+def test_the_package_table_names_every_folder_with_code() -> None:
+    rooms = [room for room in (*ROOMS, "pipeline") if (ROOT / room).is_dir()]
+    folders = {path.parent.relative_to(ROOT).as_posix() for path in sources(*rooms)}
+    on_disk = {"eosin." + folder.replace("/", ".") for folder in folders}
+    assert on_disk == set(PROJECT["tool"]["setuptools"]["packages"])
+
+
+def test_every_folder_with_code_is_a_package() -> None:
+    for path in sources(*ROOMS):
+        assert (path.parent / "__init__.py").exists(), f"{name_of(path.parent)} has no __init__.py"
+
+
+def test_the_root_is_not_a_package() -> None:
+    assert not (ROOT / "__init__.py").exists()
+    assert not (ROOT / "eosin").exists()
+
+
+def test_the_version_is_the_one_that_is_packaged() -> None:
+    from eosin.broker.version import VERSION
+
+    assert PROJECT["project"]["version"] == VERSION
+
+
+@pytest.mark.parametrize("path", list(sources(*ROOMS)), ids=name_of)
+def test_a_file_is_one_noun_of_bounded_length(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= MAX_LINES
+
+
+@pytest.mark.parametrize("path", list(sources(*ROOMS)), ids=name_of)
+def test_a_module_says_what_it_owns(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text())), "no docstring"
+
+
+def test_only_storage_files_opens_files() -> None:
+    banned = {"open", "os.open", "io.open", "aiofiles.open", "os.fdopen"}
+    found = [
+        f"{name_of(path)}:{line} {call}"
+        for path in sources(*ROOMS)
+        if name_of(path) != "storage/files.py"
+        for line, call in calls(path)
+        if call in banned
+    ]
+    assert not found
+
+
+def test_only_the_clock_tells_the_time() -> None:
+    banned = re.compile(r"(time\.(time|time_ns|monotonic|monotonic_ns|sleep)|datetime\.(now|utcnow|today))")
+    # __main__ and serve measure the start itself, before there is a clock.
+    allowed = {"storage/clock.py", "broker/__main__.py", "broker/cli/serve.py"}
+    found = [
+        f"{name_of(path)}:{line} {call}"
+        for path in sources(*ROOMS)
+        if name_of(path) not in allowed
+        for line, call in calls(path)
+        if banned.fullmatch(call)
+    ]
+    assert not found
+
+
+def test_only_the_clock_module_imports_chance() -> None:
+    found = [
+        f"{name_of(path)}:{line} {module}"
+        for path in sources(*ROOMS)
+        if name_of(path) != "storage/clock.py"
+        for line, module in imports(path)
+        if module in ("random", "secrets")
+    ]
+    assert not found
+
+
+def test_only_the_edge_and_the_supervisor_catch_everything() -> None:
+    allowed = {"broker/connection.py", "broker/background.py"}
+    found = []
+    for path in sources(*ROOMS):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.ExceptHandler):
+                continue
+            caught = "everything" if node.type is None else ast.unparse(node.type)
+            if re.search(r"\b(everything|Exception|BaseException)\b", caught) and name_of(path) not in allowed:
+                found.append(f"{name_of(path)}:{node.lineno} {caught}")
+    assert not found
+
+
+def test_only_the_server_and_the_client_touch_sockets() -> None:
+    allowed = re.compile(r"(broker/(server|connection)\.py|broker/cli/health\.py|client/.*)")
+    found = [
+        f"{name_of(path)}:{line} {module}"
+        for path in sources(*ROOMS)
+        if not allowed.fullmatch(name_of(path))
+        for line, module in imports(path)
+        if module in ("socket", "ssl", "selectors", "socketserver")
+    ]
+    assert not found
+
+
+def test_rooms_are_imported_by_their_installed_name() -> None:
+    found = [
+        f"{name_of(path)}:{line} {module}"
+        for path in sources(*ROOMS, "tests")
+        for line, module in imports(path)
+        if module.partition(".")[0] in ROOMS
+    ]
+    assert not found
+
+
+def test_the_pipeline_reaches_brokers_over_tcp_only() -> None:
+    found = [
+        f"{name_of(path)}:{line} {module}"
+        for path in sources("pipeline")
+        for line, module in imports(path)
+        if re.match(r"eosin\.(storage|coordinator|broker)\b", module)
+    ]
+    assert not found
+
+
+def test_every_handler_is_in_the_registry() -> None:
+    from eosin.broker.registry import APIS
+
+    registered = {api.handle.__module__ for api in APIS}
+    files = {f"eosin.broker.handlers.{path.stem}" for path in sources("broker/handlers") if path.stem != "__init__"}
+    helpers = {name for name in files if not re.search(r"^API = ", _text_of(name), re.MULTILINE)}
+    assert files - helpers == registered
+
+
+def _text_of(module: str) -> str:
+    return (ROOT / (module.removeprefix("eosin.").replace(".", "/") + ".py")).read_text()
+
+
+def test_the_text_speaks_of_eosin_alone() -> None:
+    """Nobody who reads the code can do anything with where or how it was written."""
+    # Put together here, so that this file does not hold them.
+    banned = re.compile(
+        "|".join(("/wo" + "rk/", r"\.\./sha" + "red", "contra" + r"cts\.md", r"\bchat" + "gpt", r"\bcla" + "ude\\b")),
+        re.I,
+    )
+    found = [
+        f"{name_of(path)}:{number}"
+        for path in _texts()
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1)
+        if banned.search(line)
+    ]
+    assert not found
+
+
+def _texts() -> Iterator[Path]:
+    folders = (*ROOMS, "pipeline", "tests", "docs", "docker", "bench", ".ci")
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in (".py", ".md", ".txt", ".yaml", ".yml", ".toml", ".sh", "") and path.is_file():
+                yield path
+    yield from (path for path in sorted(ROOT.glob("*.md")))
+    yield from (ROOT / "Makefile", ROOT / "pyproject.toml")
