@@ -1,4 +1,4 @@
-"""Produce and read_committed fetch throughput of the broker alone: ready-made batches, one connection, five in flight."""
+"""Produce and read_committed fetch throughput: ready-made batches over one connection, five in flight."""
 
 import itertools
 import tempfile
