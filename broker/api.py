@@ -52,6 +52,7 @@ class Services:
 Handler = Callable[[Any, RequestContext, Services], Any | Awaitable[Any]]
 """(request, context, services) to a response; None means that the request has no answer (Produce with acks=0)."""
 
+
 class CloseConnection(Exception):
     """Raised by a handler whose request has no answer to carry its error in (Produce with acks=0, storage.md 19): the
     connection is to be closed, so that the client looks again. It is an answer to the peer, not a fault of the broker.

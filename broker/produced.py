@@ -7,7 +7,7 @@ before the first batch of it is appended, since some errors are those of the who
 
 from typing import TYPE_CHECKING, Final
 
-from eosin.protocol.batch_header import COMPRESSION_MASK, HEADER_BYTES, MAGIC, BatchHeader, peek_magic, read_header
+from eosin.protocol.batch_header import COMPRESSION_MASK, MAGIC, BatchHeader, peek_magic, read_header
 from eosin.protocol.compression import Compression, CorruptRecords
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition, Uuid
@@ -28,9 +28,7 @@ _NO_TOPIC_ID: Final = Refused(ErrorCode.UNKNOWN_TOPIC_ID)
 _BAD_ACKS: Final = Refused(ErrorCode.INVALID_REQUIRED_ACKS, "acks must be -1, 0 or 1")
 _INTERNAL: Final = Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "clients cannot write to internal topics")
 _NO_BATCH: Final = Refused(ErrorCode.INVALID_RECORD, "the partition has no record batch")
-_TWO_BATCHES: Final = Refused(ErrorCode.INVALID_RECORD, "the partition has more than one record batch")
 _OLD_MAGIC: Final = Refused(ErrorCode.INVALID_RECORD, "only record batches of magic 2 are supported")
-_CUT_OFF: Final = Refused(ErrorCode.CORRUPT_MESSAGE, "the records do not end where their batch does")
 _NO_ZSTD: Final = Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or higher")
 _NO_TRANSACTIONAL_ID: Final = Refused(
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactional batches without a transactional id"
@@ -135,7 +133,7 @@ def _topic_name(topic: "TopicProduceData", context: "RequestContext", services: 
 
 
 def _shape(batch: ProducedBatch, api_version: int) -> Refused | None:
-    """Exactly one whole batch of magic 2, in a codec of the version (step 3); sets `header`."""
+    """A batch of magic 2, in a codec of the version (step 3, as far as the header tells); sets `header`."""
     records = batch.records
     if not records:
         return _NO_BATCH
@@ -145,8 +143,6 @@ def _shape(batch: ProducedBatch, api_version: int) -> Refused | None:
         header = batch.header = read_header(records)
     except CorruptRecords as error:
         return Refused(ErrorCode.CORRUPT_MESSAGE, str(error))
-    if header.size != len(records):
-        return _TWO_BATCHES if len(records) - header.size >= HEADER_BYTES else _CUT_OFF
     if api_version < FIRST_ZSTD_VERSION and header.attributes & COMPRESSION_MASK == Compression.ZSTD:
         return _NO_ZSTD
     return None

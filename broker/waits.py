@@ -1,23 +1,34 @@
-"""Waiting for several futures at once, for so long and no longer, on the broker's clock."""
+"""Waiting for several futures at once, for so long and no longer, on the broker's clock.
+
+Made of callbacks alone: a request that waits for durability needs neither a task nor another turn of the loop to begin.
+"""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from eosin.storage.clock import Clock
 
+_T = TypeVar("_T")
 
-async def wait_for_all(futures: Sequence["asyncio.Future[Any]"], *, clock: Clock, timeout_ms: int) -> None:
-    """Return when every future is done, or `timeout_ms` from now. Changes none of them: the caller looks."""
-    open_futures = [future for future in futures if not future.done()]
-    if not open_futures:
-        return
-    left = len(open_futures)
-    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+def after_all(
+    futures: Sequence["asyncio.Future[Any]"], *, clock: Clock, timeout_ms: int, then: Callable[[], _T]
+) -> "asyncio.Future[_T]":
+    """A future of `then()`, which is called when every one of `futures` is done, or `timeout_ms` from now. Changes none
+    of them: `then` looks. Cancelling the future undoes nothing."""
+    result: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
+    left = len(futures)
 
     def end() -> None:
-        if not over.done():
-            over.set_result(None)
+        timer.cancel()
+        if result.done():
+            return
+        try:
+            result.set_result(then())
+        finally:
+            # A fault in `then` is reported by the loop; whoever waits is let go.
+            result.cancel()
 
     def one_done(_: "asyncio.Future[Any]") -> None:
         nonlocal left
@@ -25,12 +36,9 @@ async def wait_for_all(futures: Sequence["asyncio.Future[Any]"], *, clock: Clock
         if left == 0:
             end()
 
-    for future in open_futures:
-        future.add_done_callback(one_done)
     timer = clock.call_later(timeout_ms, end)
-    try:
-        await over
-    finally:
-        timer.cancel()
-        for future in open_futures:
-            future.remove_done_callback(one_done)
+    for future in futures:
+        future.add_done_callback(one_done)
+    if left == 0:
+        end()
+    return result

@@ -7,14 +7,16 @@ not done after `timeout_ms` is answered REQUEST_TIMED_OUT and goes on.
 """
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.waits import wait_for_all
+from eosin.broker.waits import after_all
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition
 from eosin.protocol.schemas.delete_records import (
+    DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
@@ -26,28 +28,36 @@ HIGH_WATERMARK: Final = -1
 _Result = DeleteRecordsPartitionResult
 
 
-async def handle(request: DeleteRecordsRequest, context: RequestContext, services: Services) -> DeleteRecordsResponse:
-    """Move every partition's start side by side."""
-    tasks = [
-        [
-            asyncio.create_task(_delete(TopicPartition(topic.name, each.partition_index), each.offset, services))
-            for each in topic.partitions
-        ]
+def handle(
+    request: DeleteRecordsRequest, context: RequestContext, services: Services
+) -> Awaitable[DeleteRecordsResponse]:
+    """Move every partition's start, all side by side."""
+    topics = [
+        (topic.name, [(each.partition_index, _begin(topic.name, each, services)) for each in topic.partitions])
         for topic in request.topics
     ]
-    await wait_for_all([task for each in tasks for task in each], clock=services.clock, timeout_ms=request.timeout_ms)
-    return DeleteRecordsResponse(
-        topics=tuple(
-            DeleteRecordsTopicResult(
-                topic.name,
-                tuple(
-                    task.result() if task.done() else _refused(each.partition_index, ErrorCode.REQUEST_TIMED_OUT)
-                    for each, task in zip(topic.partitions, of_topic, strict=True)
-                ),
+
+    def answer() -> DeleteRecordsResponse:
+        return DeleteRecordsResponse(
+            topics=tuple(
+                DeleteRecordsTopicResult(
+                    name,
+                    tuple(
+                        task.result() if task.done() else _refused(index, ErrorCode.REQUEST_TIMED_OUT)
+                        for index, task in partitions
+                    ),
+                )
+                for name, partitions in topics
             )
-            for topic, of_topic in zip(request.topics, tasks, strict=True)
         )
-    )
+
+    tasks = [task for _, partitions in topics for _, task in partitions]
+    return after_all(tasks, clock=services.clock, timeout_ms=request.timeout_ms, then=answer)
+
+
+def _begin(topic: str, wanted: DeleteRecordsPartition, services: Services) -> "asyncio.Task[_Result]":
+    partition = TopicPartition(topic, wanted.partition_index)
+    return asyncio.get_running_loop().create_task(_delete(partition, wanted.offset, services))
 
 
 async def _delete(partition: TopicPartition, offset: int, services: Services) -> _Result:

@@ -23,7 +23,7 @@ from typing import Final
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.produced import Produced, ProducedBatch, ProducedTopic, read_produced
 from eosin.broker.verification import VerificationRequest
-from eosin.broker.waits import wait_for_all
+from eosin.broker.waits import after_all
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.produce import (
@@ -95,20 +95,23 @@ def _close_on_error(produced: Produced) -> None:
                 raise CloseConnection(f"Produce with acks=0 to {topic.name}-{batch.index}: {error.name}")
 
 
-async def _answer_when_durable(
+def _answer_when_durable(
     produced: Produced, waiting: list[ProducedBatch], timeout_ms: int, context: RequestContext, services: Services
-) -> ProduceResponse:
+) -> "asyncio.Future[_Answer]":
     durable: list[asyncio.Future[ErrorCode]] = []
     for batch in waiting:
         assert isinstance(batch.outcome, Appended)
         durable.append(batch.log.durable(batch.outcome.last_offset + 1))
-    await wait_for_all(durable, clock=services.clock, timeout_ms=timeout_ms)
-    for batch, future in zip(waiting, durable, strict=True):
-        if not future.done():
-            batch.outcome = _TOO_LATE
-        elif future.result() != ErrorCode.NONE:
-            batch.outcome = Refused(future.result())
-    return _answer(produced, context, services)
+
+    def answer() -> _Answer:
+        for batch, future in zip(waiting, durable, strict=True):
+            if not future.done():
+                batch.outcome = _TOO_LATE
+            elif future.result() != ErrorCode.NONE:
+                batch.outcome = Refused(future.result())
+        return _answer(produced, context, services)
+
+    return after_all(durable, clock=services.clock, timeout_ms=timeout_ms, then=answer)
 
 
 def _answer(produced: Produced, context: RequestContext, services: Services) -> ProduceResponse:
