@@ -168,9 +168,6 @@ class BrokerConfig:
     transaction_state_log_segment_bytes: int = setting(
         104_857_600, "Segments of __transaction_state.", kind=INT, at_least=1
     )
-    transaction_state_log_load_buffer_size: int = setting(
-        5_242_880, "Bytes read at a time while loading it.", kind=INT, at_least=1
-    )
     transaction_state_log_replication_factor: int = setting(
         1, "Replicas of __transaction_state; more than there are brokers is capped. (Kafka: 3)", kind=SHORT, at_least=1
     )
@@ -228,6 +225,20 @@ class BrokerConfig:
         kind=INT,
         at_least=0,
         at_most=10_000,
+    )
+    eosin_marker_retry_backoff_ms: int = setting(
+        20, "Before markers, or a record in doubt, are written again; doubled each time.", kind=INT, at_least=1
+    )
+    eosin_marker_retry_backoff_max_ms: int = setting(1000, "The longest such wait.", kind=INT, at_least=1)
+    eosin_group_new_member_join_timeout_ms: int = setting(
+        300_000, "How long a member may wait in its first join phase.", kind=INT, at_least=1
+    )
+    eosin_group_max_pending_members: int = setting(
+        10_000, "Member ids of a group handed out and not yet used; the oldest makes room.", kind=INT, at_least=1
+    )
+    eosin_group_max_groups: int = setting(1_000_000, "Groups of this broker at most.", kind=INT, at_least=1)
+    eosin_group_member_metadata_max_bytes: int = setting(
+        1_048_576, "Protocol metadata that one member may bring along.", kind=INT, at_least=1
     )
     eosin_flush_threads: int = setting(4, "Threads that sync files side by side.", kind=INT, at_least=1, at_most=64)
     eosin_connection_max_in_flight_requests: int = setting(

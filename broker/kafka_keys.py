@@ -50,7 +50,7 @@ metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interv
 metadata.log.segment.min.bytes metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes
 metadata.max.retention.ms metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
 num.io.threads num.network.threads num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads
-num.replica.fetchers offsets.commit.required.acks offsets.topic.compression.codec.level
+num.replica.fetchers offsets.commit.required.acks offsets.load.buffer.size offsets.topic.compression.codec.level
 password.encoder.cipher.algorithm password.encoder.iterations password.encoder.key.length
 password.encoder.keyfactory.algorithm password.encoder.old.secret password.encoder.secret principal.builder.class
 process.roles producer.purgatory.purge.interval.requests queued.max.request.bytes queued.max.requests quota.window.num
@@ -76,9 +76,9 @@ share.coordinator.state.topic.min.isr share.coordinator.state.topic.num.partitio
 share.coordinator.state.topic.prune.interval.ms share.coordinator.state.topic.replication.factor
 share.coordinator.state.topic.segment.bytes share.coordinator.threads share.coordinator.write.timeout.ms
 socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms telemetry.max.bytes
-transaction.two.phase.commit.enable unclean.leader.election.interval.ms unstable.api.versions.enable
-unstable.feature.versions.enable zookeeper.connect zookeeper.connection.timeout.ms zookeeper.max.in.flight.requests
-zookeeper.metadata.migration.enable zookeeper.session.timeout.ms zookeeper.set.acl
+transaction.state.log.load.buffer.size transaction.two.phase.commit.enable unclean.leader.election.interval.ms
+unstable.api.versions.enable unstable.feature.versions.enable zookeeper.connect zookeeper.connection.timeout.ms
+zookeeper.max.in.flight.requests zookeeper.metadata.migration.enable zookeeper.session.timeout.ms zookeeper.set.acl
 """
 
 UNUSED: Final = frozenset(_NAMES.split())

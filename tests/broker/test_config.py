@@ -1,0 +1,211 @@
+"""Settings: where they come from, what they may be, and what a topic inherits."""
+
+import dataclasses
+
+import pytest
+
+from eosin.broker.config import BROKER_SETTINGS, BrokerConfig
+from eosin.broker.config_sources import load_config, parse_properties
+from eosin.broker.kafka_keys import UNUSED
+from eosin.broker.listeners import Listener, parse_listener
+from eosin.broker.settings import Kind, SettingError, value_text
+from eosin.broker.topic_configs import TOPIC_CONFIGS, parse_topic_config, with_overrides
+from eosin.storage.log_config import LogConfig
+
+
+def test_without_anything_given_the_defaults_are_kafkas() -> None:
+    config = load_config().config
+    assert config.transaction_max_timeout_ms == 900_000
+    assert config.topic_defaults == LogConfig()
+    assert config.bound_listeners == (Listener("PLAINTEXT", "127.0.0.1", 9092),)
+    assert config.given == {}
+
+
+def test_the_later_source_wins() -> None:
+    loaded = load_config(
+        properties="num.partitions=2\nfetch.max.bytes=2048\nmessage.max.bytes=5",
+        assignments=["num.partitions=3", "fetch.max.bytes=4096"],
+        flags={"num.partitions": "4"},
+    )
+    assert (loaded.config.num_partitions, loaded.config.fetch_max_bytes, loaded.config.message_max_bytes) == (
+        4,
+        4096,
+        5,
+    )
+    assert loaded.config.given == {"num.partitions": "4", "fetch.max.bytes": "4096", "message.max.bytes": "5"}
+
+
+def test_a_properties_file_is_read_as_java_reads_it() -> None:
+    text = "# comment\n! another\n\n  a=1\nb : 2\nc 3\nd = x\\\n    y\ne=\\u0041\\t\\\\\nf\ng=a=b\nh\\ i=j\n"
+    assert parse_properties(text) == [
+        ("a", "1"),
+        ("b", "2"),
+        ("c", "3"),
+        ("d", "xy"),
+        ("e", "A\t\\"),
+        ("f", ""),
+        ("g", "a=b"),
+        ("h i", "j"),
+    ]
+
+
+def test_an_unknown_setting_is_refused_with_its_nearest_neighbour() -> None:
+    with pytest.raises(SettingError, match=r"unknown setting 'num\.partition'; did you mean num\.partitions\?"):
+        load_config(assignments=["num.partition=1"])
+
+
+def test_kafka_settings_without_a_use_here_are_listed_in_one_warning() -> None:
+    loaded = load_config(properties="num.io.threads=8\nprocess.roles=broker\nssl.keystore.type=JKS\nbroker.id=7")
+    assert loaded.warnings == (
+        "Kafka settings that Eosin does not use: num.io.threads, process.roles, ssl.keystore.type",
+    )
+    assert loaded.config.node_id == 7
+
+
+@pytest.mark.parametrize(
+    ("assignment", "sentence"),
+    [
+        ("transaction.max.timeout.ms=0", "transaction.max.timeout.ms must be an integer in ms of at least 1, not '0'"),
+        ("num.partitions=many", "num.partitions must be an integer of at least 1, not 'many'"),
+        ("num.partitions=1_0", "num.partitions must be an integer of at least 1, not '1_0'"),
+        ("num.partitions=2147483648", "num.partitions must be an integer of at least 1, not '2147483648'"),
+        ("auto.create.topics.enable=yes", "auto.create.topics.enable must be true or false, not 'yes'"),
+        ("eosin.transaction.version=3", "eosin.transaction.version must be an integer from 0 to 2, not '3'"),
+        ("eosin.durability=disk", "eosin.durability must be one of fsync, os, memory, not 'disk'"),
+        ("log.cleanup.policy=shred", "log.cleanup.policy must be a list of delete, compact, not 'shred'"),
+        (
+            "log.cleaner.min.cleanable.ratio=nan",
+            "log.cleaner.min.cleanable.ratio must be a number from 0 to 1, not 'nan'",
+        ),
+        ("log.retention.hours=0", "log.retention.hours must be -1 or at least 1, not '0'"),
+        ("log.dirs=a,b", "log.dirs must be one directory, not 2"),
+        ("nothing", "--set takes name=value, not 'nothing'"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_one_sentence_with_the_key(assignment: str, sentence: str) -> None:
+    with pytest.raises(SettingError) as refused:
+        load_config(assignments=[assignment])
+    assert str(refused.value) == sentence
+
+
+def test_memory_beside_a_data_directory_is_refused() -> None:
+    with pytest.raises(SettingError, match="memory writes nothing"):
+        load_config(flags={"log.dirs": "somewhere", "eosin.durability": "memory"})
+
+
+@pytest.mark.parametrize(
+    ("text", "listener"),
+    [
+        ("127.0.0.1:9092", Listener("PLAINTEXT", "127.0.0.1", 9092)),
+        ("INSIDE=broker:9092", Listener("INSIDE", "broker", 9092)),
+        ("PLAINTEXT://localhost:0", Listener("PLAINTEXT", "localhost", 0)),
+        ("[::1]:9092", Listener("PLAINTEXT", "::1", 9092)),
+        (":9092", Listener("PLAINTEXT", "", 9092)),
+    ],
+)
+def test_a_listener_is_read_in_both_forms(text: str, listener: Listener) -> None:
+    assert parse_listener(text, key="listeners") == listener
+    assert parse_listener(str(listener), key="listeners") == listener
+
+
+@pytest.mark.parametrize("text", ["", "9092", "host", "host:port", "host:65536", "a b:1", "NAME=host", "SSL://host:1"])
+def test_a_bad_listener_is_refused(text: str) -> None:
+    with pytest.raises(SettingError, match="listeners"):
+        parse_listener(text, key="listeners")
+
+
+@pytest.mark.parametrize(
+    ("listeners", "advertised", "complaint"),
+    [
+        ("0.0.0.0:9092", "", r"--advertise PLAINTEXT=HOST:9092"),
+        (":9092", "", r"binds every address"),
+        ("[::]:9092", "", r"binds every address"),
+        ("a:1,b:2", "", r"names PLAINTEXT twice"),
+        ("a:1", "OTHER=b:2", r"no listener has that name"),
+        ("a:1", "0.0.0.0:1", r"that clients can connect to"),
+        ("a:1", "a:0", r"that clients can connect to"),
+    ],
+)
+def test_listeners_that_clients_could_not_reach_are_refused(listeners: str, advertised: str, complaint: str) -> None:
+    with pytest.raises(SettingError, match=complaint):
+        load_config(flags={"listeners": listeners, "advertised.listeners": advertised})
+
+
+def test_every_address_may_be_bound_when_clients_are_told_another() -> None:
+    config = load_config(flags={"listeners": "0.0.0.0:9092", "advertised.listeners": "broker.example:19092"}).config
+    assert config.told_listeners == (Listener("PLAINTEXT", "broker.example", 19092),)
+
+
+def test_a_listener_that_maps_to_another_protocol_than_plaintext_is_refused() -> None:
+    load_config(properties="listener.security.protocol.map=INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT")
+    with pytest.raises(SettingError, match="OUTSIDE to PLAINTEXT"):
+        load_config(properties="listener.security.protocol.map=INSIDE:PLAINTEXT,OUTSIDE:SSL")
+
+
+@pytest.mark.parametrize(
+    ("settings", "retention_ms"),
+    [
+        ({}, 604_800_000),
+        ({"log.retention.hours": "1"}, 3_600_000),
+        ({"log.retention.hours": "1", "log.retention.minutes": "2"}, 120_000),
+        ({"log.retention.hours": "1", "log.retention.minutes": "2", "log.retention.ms": "3"}, 3),
+        ({"log.retention.hours": "-1"}, -1),
+    ],
+)
+def test_a_topics_default_comes_from_the_finest_broker_setting(settings: dict[str, str], retention_ms: int) -> None:
+    assert load_config(flags=settings).config.topic_defaults.retention_ms == retention_ms
+
+
+def test_every_synonym_of_a_topic_config_is_a_broker_setting_with_the_same_default() -> None:
+    for config in TOPIC_CONFIGS.values():
+        for synonym in config.synonyms:
+            assert synonym.name in BROKER_SETTINGS, synonym.name
+    assert BrokerConfig().topic_defaults == LogConfig()
+
+
+def test_a_topic_config_for_every_field_of_a_log_config() -> None:
+    fields = {each.name for each in dataclasses.fields(LogConfig)} - {"internal_segment_bytes"}
+    assert {config.field_name for config in TOPIC_CONFIGS.values()} == fields
+
+
+def test_the_default_of_every_setting_reads_back_as_itself() -> None:
+    for setting in (*BROKER_SETTINGS.values(), *TOPIC_CONFIGS.values()):
+        text = value_text(setting.default)
+        if text is not None:
+            value = setting.parse(text)
+            assert (frozenset(value) if isinstance(setting.default, frozenset) else value) == setting.default
+
+
+def test_every_setting_is_documented_and_in_one_list_only() -> None:
+    for name, setting in BROKER_SETTINGS.items():
+        assert setting.doc.endswith((".", ")")), name
+        assert name not in UNUSED, name
+        if setting.kind in (Kind.INT, Kind.LONG, Kind.SHORT):
+            assert setting.at_least is not None, f"{name} has no lower limit"
+
+
+def test_a_topics_own_configs_override_the_defaults() -> None:
+    config = with_overrides(LogConfig(), {"retention.ms": "5", "cleanup.policy": "compact,delete"})
+    assert config == LogConfig(retention_ms=5, cleanup_policy=frozenset({"compact", "delete"}))
+    assert with_overrides(LogConfig(), {"internal.segment.bytes": "100"}).segment_limit_bytes == 100
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [
+        ("retention.sm", "1", "Unknown topic config name: retention.sm"),
+        ("message.format.version", "2.0", "Unknown topic config name"),
+        ("segment.bytes", "100", "at least 1048576"),
+        ("remote.storage.enable", "true", "no tiered storage"),
+        ("compression.gzip.level", "0", "from 1 to 9"),
+        ("cleanup.policy", "delete,burn", "a list of delete, compact"),
+    ],
+)
+def test_a_topic_config_that_cannot_be_used_is_refused(name: str, text: str, complaint: str) -> None:
+    with pytest.raises(SettingError, match=complaint):
+        parse_topic_config(name, text)
+
+
+def test_compaction_lags_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(SettingError, match=r"min\.compaction\.lag\.ms \(6\) must not be above"):
+        with_overrides(LogConfig(), {"min.compaction.lag.ms": "6", "max.compaction.lag.ms": "5"})
