@@ -188,9 +188,6 @@ class BrokerConfig:
     group_max_size: int = setting(INT_MAX, "Members of a group at most.", kind=INT, at_least=1)
     offset_metadata_max_bytes: int = setting(4096, "The longest note beside a committed offset.", kind=INT, at_least=0)
     offsets_commit_timeout_ms: int = setting(5000, "How long a commit waits to be durable.", kind=INT, at_least=1)
-    offsets_load_buffer_size: int = setting(
-        5_242_880, "Bytes read at a time while loading offsets.", kind=INT, at_least=1
-    )
     offsets_retention_minutes: int = setting(
         10_080, "Offsets of an empty group are kept this long.", kind=INT, at_least=1
     )
