@@ -1,0 +1,139 @@
+"""Cuts a byte stream into frames, without doing any I/O.
+
+A frame is an int32 size and that many bytes. The caller receives straight into the decoder's memory, as
+`asyncio.BufferedProtocol` does it, and gets frames as views of that memory: nothing is copied but the start of a frame
+that did not fit behind its predecessors.
+
+    view = decoder.get_buffer()             # where the next bytes go
+    frames = decoder.received(sock.recv_into(view))
+    ...                                     # frames, and what was decoded from them, may be kept as long as needed
+    decoder.release()                       # nobody looks at any of them any more: the memory may be used again
+
+Always true: memory that frames may still view is never written again. While frames are out, new bytes go behind them,
+and when no room is left there, into fresh memory. `release` is a gain in speed, not a duty.
+"""
+
+import mmap
+import struct
+from typing import Final
+
+from eosin.protocol.headers import SIZE_BYTES
+
+_SIZE: Final = struct.Struct(">i")
+
+BUFFER_BYTES: Final = 65536
+"""Memory of one connection; a frame that is larger gets memory of its own."""
+
+LEAST_ROOM_BYTES: Final = 4096
+"""The decoder does not ask for less than this, so that a receive is worth its system call."""
+
+LAZY_BYTES: Final = 1 << 20
+"""Memory of more than this is taken from the system page by page as it fills: the size is only a claim of the peer."""
+
+_HTTP: Final = frozenset((b"GET ", b"POST", b"HEAD", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI "))
+
+
+class FrameError(Exception):
+    """The stream is not one of frames. Nothing after this point means anything; the connection is closed."""
+
+
+class FrameDecoder:
+    """Cuts the bytes of one connection into frames."""
+
+    def __init__(self, max_frame_bytes: int, *, buffer_bytes: int = BUFFER_BYTES) -> None:
+        """Frames are at most `max_frame_bytes` long (`socket.request.max.bytes`), their size prefix not counted."""
+        self._max_frame_bytes: Final = max_frame_bytes
+        self._buffer_bytes: Final = buffer_bytes
+        self._buffer = memoryview(b"")  # taken when the first byte arrives: many connections never send one
+        self._start = 0
+        """Where the first frame that is not complete begins."""
+        self._end = 0
+        """Where the next byte goes."""
+        self._lent = False
+        """Whether frames may view the buffer before `_start`."""
+        self._needed = SIZE_BYTES
+        """Bytes of the incomplete frame, with its size, as far as that is known."""
+        self._large: memoryview | None = None
+        """Memory of a frame that does not fit the buffer; `_end` counts in it while it fills."""
+        self._first = True
+
+    def get_buffer(self, size_hint: int = -1) -> memoryview:
+        """Memory for the next bytes: never empty. The hint is ignored, as the protocol of asyncio allows."""
+        if self._large is not None:
+            return self._large[self._end :]
+        if self._start == self._end and not self._lent:
+            self._start = self._end = 0
+        room = len(self._buffer) - self._end
+        if room < self._start + self._needed - self._end or (room < LEAST_ROOM_BYTES and self._start > 0):
+            self._make_room()
+        return self._buffer[self._end :]
+
+    def received(self, count: int) -> list[memoryview]:
+        """The frames that `count` more bytes complete. Raises FrameError; frames before the bad one are lost too."""
+        self._end += count
+        if self._large is not None:
+            return self._large_frame(self._large)
+        frames = []
+        buffer, start, end = self._buffer, self._start, self._end
+        while end - start >= SIZE_BYTES:
+            (size,) = _SIZE.unpack_from(buffer, start)
+            if self._first or not 0 <= size <= self._max_frame_bytes:
+                self._check(size)
+            stop = start + SIZE_BYTES + size
+            if stop > end:
+                self._needed = SIZE_BYTES + size
+                break
+            frames.append(buffer[start + SIZE_BYTES : stop])
+            start = stop
+        else:
+            self._needed = SIZE_BYTES
+        self._start = start
+        self._lent |= bool(frames)
+        if self._needed > self._buffer_bytes:
+            self._begin_large()
+        return frames
+
+    def release(self) -> None:
+        """Frames that were handed out, and views of them, are no longer used: their memory may be written again."""
+        self._lent = False
+
+    def _make_room(self) -> None:
+        """Move the incomplete frame to where all of it fits: to the front, or out of the way of frames in use."""
+        begun = self._buffer[self._start : self._end]
+        if self._lent or not self._buffer:
+            self._buffer = _memory(self._buffer_bytes)
+            self._lent = False
+        self._buffer[: len(begun)] = begun
+        self._start, self._end = 0, len(begun)
+
+    def _begin_large(self) -> None:
+        begun = self._buffer[self._start + SIZE_BYTES : self._end]
+        self._large = _memory(self._needed - SIZE_BYTES)
+        self._large[: len(begun)] = begun
+        self._end = len(begun)
+
+    def _large_frame(self, large: memoryview) -> list[memoryview]:
+        if self._end < len(large):
+            return []
+        self._large = None
+        self._end = self._start  # the buffer holds nothing but frames that were handed out before this one
+        self._needed = SIZE_BYTES
+        return [large]
+
+    def _check(self, size: int) -> None:
+        """Refuse a size that cannot be. At the start of a connection, say what the peer seems to speak instead."""
+        greeting = _SIZE.pack(size)
+        if self._first and greeting.startswith(b"\x16\x03"):
+            raise FrameError("the peer speaks TLS to a plaintext listener")
+        if self._first and greeting in _HTTP:
+            raise FrameError("the peer speaks HTTP to a Kafka listener")
+        if size < 0:
+            raise FrameError(f"a frame of {size} bytes")
+        if size > self._max_frame_bytes:
+            raise FrameError(f"a frame of {size} bytes, at most {self._max_frame_bytes} are allowed")
+        self._first = False
+
+
+def _memory(size: int) -> memoryview:
+    """Writable memory of `size` bytes. What is large is touched only as it fills."""
+    return memoryview(bytearray(size) if size <= LAZY_BYTES else mmap.mmap(-1, size))
