@@ -1,0 +1,115 @@
+"""What storage asks of a disk: `Disk` and `File`, as protocols.
+
+The promises here hold for every implementation: an `append` either writes everything or changes nothing; a file's
+`size` is what has been written through this object; nothing keeps bytes in user space. Calls block and may be made from
+any thread, but `append`, `truncate`, `pin` and `close` of one file only from the thread that owns it. Cold work leaves
+the event loop through `Disk.off_loop`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import ParamSpec, Protocol, TypeVar
+
+Buffer = bytes | bytearray | memoryview
+"""Bytes of one-byte items, so that `len` counts bytes."""
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class DirectoryInUse(Exception):
+    """Another process works on this directory."""
+
+
+class TornWrite(OSError):
+    """A write stopped half-way and what it left behind could not be taken back."""
+
+
+class File(Protocol):
+    """An open file: appended to at its end, read anywhere."""
+
+    path: str
+    size: int
+    """Bytes."""
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        """Write all of `buffers` at the end, to the page cache. Raises OSError with nothing changed, or TornWrite."""
+
+    def read(self, position: int, size: int) -> Buffer:
+        """`size` bytes from `position` on, fewer at the end of the file."""
+
+    def read_now(self, position: int, size: int) -> Buffer | None:
+        """As `read`, but None when that would wait for the device."""
+
+    def sync(self) -> None:
+        """Wait until everything appended is durable."""
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes."""
+
+    def pin(self) -> None:
+        """Keep the descriptor open beyond `close`, until `unpin`: a thread is using it."""
+
+    def unpin(self) -> None:
+        """Undo one `pin`."""
+
+    def close(self) -> None:
+        """Give the descriptor back, as soon as nothing pins it. Does not sync."""
+
+
+class Lock(Protocol):
+    """An exclusive lock that is held."""
+
+    def release(self) -> None:
+        """Let others in."""
+
+
+class Disk(Protocol):
+    """A tree of files. Paths use `/`."""
+
+    volatile: bool
+    """Whether nothing on it outlives the process, so that syncing is pointless."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Open a file for appending and reading. Raises FileNotFoundError unless `create`."""
+
+    def read_whole(self, path: str) -> bytes:
+        """A file's content. Raises FileNotFoundError."""
+
+    def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        """Replace a file's content: whoever reads sees the old or the new. Durable on return if `durable`."""
+
+    def sync_file(self, path: str) -> None:
+        """Wait until a file's content is durable."""
+
+    def sync_directory(self, path: str) -> None:
+        """Wait until the names in a directory are durable."""
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file or directory another name, replacing a file that has it."""
+
+    def unlink(self, path: str) -> None:
+        """Remove a file. Raises FileNotFoundError."""
+
+    def make_directory(self, path: str) -> None:
+        """Create a directory and its parents; nothing happens if it exists."""
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory and all in it; nothing happens if it is not there."""
+
+    def list(self, path: str) -> list[str]:
+        """The names in a directory, sorted. Raises FileNotFoundError."""
+
+    def is_directory(self, path: str) -> bool:
+        """Whether `path` is a directory."""
+
+    def size(self, path: str) -> int | None:
+        """Bytes of a file; None when there is none."""
+
+    def modified_ms(self, path: str) -> int:
+        """When a file was last changed, ms since the epoch."""
+
+    def lock(self, path: str) -> Lock:
+        """Take the exclusive lock that the file `path` stands for. Raises DirectoryInUse."""
+
+    async def off_loop(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Run blocking work where it does not hold up the event loop."""

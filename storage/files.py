@@ -1,0 +1,246 @@
+"""The only opener of files: `SystemDisk`, on the operating system's files.
+
+What is promised stands in `disk.py`; `MemoryDisk` keeps the same promises without files. Where a system has no
+`writev`, `preadv` or `fdatasync` (Windows), plainer calls stand in.
+"""
+
+import contextlib
+import errno
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final, ParamSpec, TypeVar
+
+import aiofiles.os
+
+from eosin.storage.disk import Buffer, DirectoryInUse, Disk, File, Lock, TornWrite
+from eosin.storage.memory_disk import MemoryDisk
+
+__all__ = ["Buffer", "DirectoryInUse", "Disk", "File", "Lock", "MemoryDisk", "SystemDisk", "TornWrite"]
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+_NO_WAIT_UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+_PROBABLY_CACHED_BYTES: Final = 16 * 1024 * 1024
+"""Where the system cannot say whether a read would block: how much of a file's end is taken to be in the cache."""
+
+_writev = getattr(os, "writev", None)
+_preadv = getattr(os, "preadv", None)
+_pread = getattr(os, "pread", None)
+_NO_WAIT: Final[int] = getattr(os, "RWF_NOWAIT", 0)
+_fdatasync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
+
+
+class SystemFile:
+    """`File` on a descriptor of the operating system."""
+
+    __slots__ = ("_closing", "_descriptor", "_pins", "_read_lock", "path", "size")
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path = path
+        self.size = os.fstat(descriptor).st_size
+        self._descriptor = descriptor
+        self._pins = 0
+        self._closing = False
+        self._read_lock = threading.Lock() if _pread is None else None
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        total = sum(map(len, buffers))
+        try:
+            written = _write_some(self._descriptor, buffers)
+            while written < total:  # a short write: the rest meets the reason for it
+                written += _write_some(self._descriptor, _after(buffers, written))
+        except OSError as error:
+            self._take_back(error)
+            raise
+        self.size += total
+
+    def _take_back(self, error: OSError) -> None:
+        try:
+            os.ftruncate(self._descriptor, self.size)
+        except OSError as second:
+            raise TornWrite(
+                second.errno, f"cannot take back a partial write after {error}: {second}", self.path
+            ) from error
+
+    def read(self, position: int, size: int) -> Buffer:
+        if _pread is not None:
+            data: bytes = _pread(self._descriptor, size, position)
+            return data
+        assert self._read_lock is not None
+        with self._read_lock:
+            os.lseek(self._descriptor, position, os.SEEK_SET)
+            return os.read(self._descriptor, size)
+
+    def read_now(self, position: int, size: int) -> Buffer | None:
+        if _NO_WAIT and _preadv is not None:
+            buffer = bytearray(size)
+            try:
+                count = _preadv(self._descriptor, (buffer,), position, _NO_WAIT)
+            except BlockingIOError:
+                return None
+            except OSError as error:
+                if error.errno not in _NO_WAIT_UNSUPPORTED:
+                    raise
+            else:
+                if count < size and position + count < self.size:
+                    return None
+                del buffer[count:]
+                return buffer
+        return self.read(position, size) if position >= self.size - _PROBABLY_CACHED_BYTES else None
+
+    def sync(self) -> None:
+        _fdatasync(self._descriptor)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+        self.size = size
+
+    def pin(self) -> None:
+        self._pins += 1
+
+    def unpin(self) -> None:
+        self._pins -= 1
+        if self._closing:
+            self.close()
+
+    def close(self) -> None:
+        self._closing = True
+        if not self._pins and self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _write_some(descriptor: int, buffers: Sequence[Buffer]) -> int:
+    """Write at the end (the descriptor is in append mode); how many bytes were taken."""
+    if _writev is not None:
+        count: int = _writev(descriptor, buffers)
+        return count
+    return os.write(descriptor, b"".join(buffers))
+
+
+def _after(buffers: Sequence[Buffer], skip: int) -> list[Buffer]:
+    """What is left of `buffers` after the first `skip` bytes."""
+    left: list[Buffer] = []
+    for buffer in buffers:
+        if skip < len(buffer):
+            left.append(memoryview(buffer)[skip:])
+            skip = 0
+        else:
+            skip -= len(buffer)
+    return left
+
+
+class SystemLock:
+    """A lock on an open file: flock keeps out this program, the POSIX lock keeps out Apache Kafka."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _lock_descriptor(descriptor: int) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+class SystemDisk:
+    """`Disk` on the operating system's files."""
+
+    volatile = False
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        flags = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0) | (os.O_CREAT if create else 0)
+        return SystemFile(path, os.open(path, flags, 0o644))
+
+    def read_whole(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        temporary = path + ".tmp"
+        with open(temporary, "wb", buffering=0) as file:
+            written = 0
+            while written < len(data):
+                written += file.write(memoryview(data)[written:])
+            if durable:
+                os.fsync(file.fileno())
+        os.replace(temporary, path)
+        if durable:
+            self.sync_directory(os.path.dirname(path))
+
+    def sync_file(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDWR)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def sync_directory(self, path: str) -> None:
+        if sys.platform == "win32":
+            return  # names are the file system's journal's business there
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def rename(self, old: str, new: str) -> None:
+        os.replace(old, new)
+
+    def unlink(self, path: str) -> None:
+        os.unlink(path)
+
+    def make_directory(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def remove_tree(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            for entry in list(os.scandir(path)):
+                if entry.is_dir(follow_symlinks=False):
+                    self.remove_tree(entry.path)
+                else:
+                    os.unlink(entry.path)
+            os.rmdir(path)
+
+    def list(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def is_directory(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def size(self, path: str) -> int | None:
+        try:
+            return os.stat(path).st_size
+        except FileNotFoundError:
+            return None
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def lock(self, path: str) -> Lock:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            _lock_descriptor(descriptor)
+        except OSError as error:
+            os.close(descriptor)
+            raise DirectoryInUse(path) from error
+        return SystemLock(descriptor)
+
+    async def off_loop(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        run: Any = aiofiles.os.wrap(function)
+        result: _T = await run(*args, **kwargs)
+        return result

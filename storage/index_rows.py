@@ -1,0 +1,104 @@
+"""`IndexRows`: what the three kinds of index file have in common.
+
+An index is rows of one size, in order, appended to in memory and written behind: at a checkpoint, after a roll and at a
+clean close. Until then recovery can rebuild it from the log. Always true: the first `stored` rows are in the file; rows
+after them are in memory, encoded, until `mark_stored`; whoever writes cuts the file to the stored rows first, so that
+what an interrupted write left behind does no harm.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from eosin.storage.disk import Disk
+
+
+class IndexWrite:
+    """Rows on their way to an index file. `run` may be called in any thread."""
+
+    __slots__ = ("_data", "_disk", "_path", "_position", "rows")
+
+    def __init__(self, disk: Disk, path: str, position: int, data: bytes, rows: int) -> None:
+        self._disk = disk
+        self._path = path
+        self._position = position
+        self._data = data
+        self.rows = rows
+        """How many rows the file holds afterwards."""
+
+    def run(self) -> None:
+        """Make the file hold exactly the stored rows and these, durably."""
+        file = self._disk.open(self._path, create=True)
+        try:
+            if file.size != self._position:
+                file.truncate(self._position)
+            if self._data:
+                file.append([self._data])
+            file.sync()
+        finally:
+            file.close()
+
+
+class IndexRows:
+    """Base of the index files: rows, those stored and those still in memory."""
+
+    ROW: ClassVar[struct.Struct]
+
+    __slots__ = ("_disk", "_pending", "_written", "path", "stored")
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        """An index without rows, whose file need not exist."""
+        self.path = path
+        self.stored = 0
+        self._disk = disk
+        self._pending = bytearray()
+        self._written = False
+
+    @property
+    def count(self) -> int:
+        """All rows, stored or not."""
+        return self.stored + len(self._pending) // self.ROW.size
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the file exists and lacks nothing."""
+        return self._written and not self._pending
+
+    def _add(self, *row: int) -> None:
+        self._pending += self.ROW.pack(*row)
+
+    def _adopt_file(self) -> None:
+        """Take the whole rows of the file as stored."""
+        size = self._disk.size(self.path)
+        self._written = size is not None
+        self.stored = (size or 0) // self.ROW.size
+
+    def _stored_rows(self, first: int, last: int) -> Iterator[Any]:
+        """The rows [first, last) from the file."""
+        if first >= last:
+            return iter(())
+        file = self._disk.open(self.path)
+        try:
+            data = file.read(first * self.ROW.size, (last - first) * self.ROW.size)
+        finally:
+            file.close()
+        return self.ROW.iter_unpack(data)
+
+    def _forget_rows_from(self, count: int) -> None:
+        """Keep only the first `count` rows."""
+        if count >= self.stored:
+            del self._pending[(count - self.stored) * self.ROW.size :]
+        else:
+            self.stored = count
+            self._pending.clear()
+            self._written = False  # the file holds more than it should until it is written again
+
+    def write(self) -> IndexWrite:
+        """The write that brings the file up to date."""
+        return IndexWrite(self._disk, self.path, self.stored * self.ROW.size, bytes(self._pending), self.count)
+
+    def mark_stored(self, rows: int) -> None:
+        """The first `rows` rows are in the file now."""
+        del self._pending[: (rows - self.stored) * self.ROW.size]
+        self.stored = rows
+        self._written = True

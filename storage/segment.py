@@ -1,0 +1,260 @@
+"""`Segment`: one `.log` file and its three indexes.
+
+Always true: `size` bytes hold whole batches, the last of which ends before `end_offset`; an offset-index row is added
+for a batch when more than `index.interval.bytes` lie between the start of the last indexed batch and its own; files are
+opened when they are needed and closed by `release`.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from eosin.storage.aborted_index import AbortedIndex
+from eosin.storage.disk import Buffer, Disk, File
+from eosin.storage.index_rows import IndexRows
+from eosin.storage.offset_index import OffsetIndex
+from eosin.storage.time_index import TimeIndex
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+ABORTED_INDEX_SUFFIX: Final = ".txnindex"
+DELETED_SUFFIX: Final = ".deleted"
+INDEX_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_INDEX_SUFFIX)
+SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, *INDEX_SUFFIXES)
+
+NO_TIMESTAMP: Final = -1
+_UNKNOWN: Final = -2
+MAX_RELATIVE_OFFSET: Final = 2**31 - 1
+
+
+def stem(base_offset: int) -> str:
+    """The name of a segment's files without suffix."""
+    return f"{base_offset:020d}"
+
+
+class Segment:
+    """Batches from `base_offset` on, in one file."""
+
+    __slots__ = (
+        "_disk",
+        "_file",
+        "_first_timestamp",
+        "_max_timestamp",
+        "_offset_index",
+        "_time_index",
+        "aborted_index",
+        "base_offset",
+        "created_ms",
+        "end_offset",
+        "is_unsynced",
+        "last_used",
+        "max_timestamp_offset",
+        "path",
+        "roll_jitter_ms",
+        "size",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        *,
+        size: int,
+        end_offset: int,
+        created_ms: int = 0,
+        roll_jitter_ms: int = 0,
+        has_aborted: bool = False,
+    ) -> None:
+        """A segment whose file exists. Nothing is read before it is asked for."""
+        self._disk = disk
+        self.path = f"{directory}/{stem(base_offset)}"
+        """Path of the files, without suffix."""
+        self.base_offset = base_offset
+        self.size = size
+        """Bytes of whole batches."""
+        self.end_offset = end_offset
+        """The offset after the last batch (for an inactive segment: at most the next segment's base)."""
+        self.created_ms = created_ms
+        """When this process first saw it, ms."""
+        self.roll_jitter_ms = roll_jitter_ms
+        self.is_unsynced = False
+        """Whether bytes were appended that no finished or running flush covers."""
+        self.max_timestamp_offset = base_offset
+        """Last offset of the batch with the largest timestamp. Known once `max_timestamp` was asked for."""
+        self.aborted_index: AbortedIndex | None = None
+        if has_aborted:
+            self.aborted_index = AbortedIndex.load(disk, self.path + ABORTED_INDEX_SUFFIX)
+        self._file: File | None = None
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self._first_timestamp = _UNKNOWN if size else NO_TIMESTAMP
+        self._max_timestamp = _UNKNOWN if size else NO_TIMESTAMP
+
+    @classmethod
+    def create(
+        cls, disk: Disk, directory: str, base_offset: int, *, created_ms: int = 0, roll_jitter_ms: int = 0
+    ) -> "Segment":
+        """A new, empty segment; leftovers of one with the same name are removed. Raises OSError."""
+        segment = cls(
+            disk,
+            directory,
+            base_offset,
+            size=0,
+            end_offset=base_offset,
+            created_ms=created_ms,
+            roll_jitter_ms=roll_jitter_ms,
+        )
+        for suffix in INDEX_SUFFIXES:
+            if disk.size(segment.path + suffix) is not None:
+                disk.unlink(segment.path + suffix)
+        file = disk.open(segment.path + LOG_SUFFIX, create=True)
+        if file.size:
+            file.truncate(0)
+        segment._file = file
+        segment._offset_index = OffsetIndex(disk, segment.path + INDEX_SUFFIX)
+        segment._time_index = TimeIndex(disk, segment.path + TIME_INDEX_SUFFIX)
+        return segment
+
+    # Parts ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def file(self) -> File:
+        """The open `.log` file."""
+        if self._file is None:
+            self._file = self._disk.open(self.path + LOG_SUFFIX)
+        return self._file
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        """From offsets to positions."""
+        if self._offset_index is None:
+            self._offset_index = OffsetIndex.load(self._disk, self.path + INDEX_SUFFIX)
+        return self._offset_index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        """From timestamps to offsets."""
+        if self._time_index is None:
+            self._time_index = TimeIndex.load(self._disk, self.path + TIME_INDEX_SUFFIX)
+        return self._time_index
+
+    @property
+    def max_timestamp(self) -> int:
+        """The largest timestamp of its batches in ms, -1 if they have none."""
+        if self._max_timestamp == _UNKNOWN:
+            # The last row of an inactive segment is its maximum; the active one's is known since it was loaded.
+            self._max_timestamp = self.time_index.last_key
+            self.max_timestamp_offset = self.base_offset + self.time_index.last_value
+        return self._max_timestamp
+
+    @property
+    def first_timestamp(self) -> int:
+        """The largest timestamp of its first batch in ms, by which it ages (storage.md section 7)."""
+        if self._first_timestamp == _UNKNOWN:
+            self._first_timestamp = int.from_bytes(self.file.read(35, 8), "big", signed=True)
+        return self._first_timestamp
+
+    @property
+    def directory(self) -> str:
+        """The partition's directory."""
+        return self.path.rpartition("/")[0]
+
+    # Writing --------------------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        buffers: Sequence[Buffer],
+        *,
+        size: int,
+        last_offset: int,
+        max_timestamp: int,
+        index_interval_bytes: int,
+    ) -> None:
+        """Write one batch of `size` bytes at the end. Raises OSError with nothing changed, or TornWrite."""
+        self.file.append(buffers)
+        self.note(
+            self.size,
+            size=size,
+            last_offset=last_offset,
+            max_timestamp=max_timestamp,
+            index_interval_bytes=index_interval_bytes,
+        )
+
+    def note(
+        self, position: int, *, size: int, last_offset: int, max_timestamp: int, index_interval_bytes: int
+    ) -> None:
+        """Take the batch at `position`, which is in the file, into the indexes. The segment is new, or was rewound."""
+        if max_timestamp > self._max_timestamp:
+            self._max_timestamp = max_timestamp
+            self.max_timestamp_offset = last_offset
+        if position == 0:
+            self._first_timestamp = max_timestamp
+        offset_index = self.offset_index
+        if position - offset_index.last_value > index_interval_bytes:
+            offset_index.add(last_offset - self.base_offset, position)
+            self.time_index.add_if_later(self._max_timestamp, self.max_timestamp_offset - self.base_offset)
+        self.size = position + size
+        self.end_offset = last_offset + 1
+
+    def finish(self) -> None:
+        """No batch will follow: add the final time-index row."""
+        self.time_index.add_if_later(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+
+    def is_full(self, incoming_bytes: int, *, last_offset: int, limit_bytes: int, max_index_bytes: int) -> bool:
+        """Whether a batch does not fit any more: in the file, an index, or 31 bits of relative offset."""
+        return (
+            self.size + incoming_bytes > limit_bytes
+            or last_offset - self.base_offset > MAX_RELATIVE_OFFSET
+            or self.offset_index.count * OffsetIndex.ROW.size > max_index_bytes - OffsetIndex.ROW.size
+            or self.time_index.count * TimeIndex.ROW.size > max_index_bytes - 2 * TimeIndex.ROW.size
+        )
+
+    def is_old(self, max_timestamp: int, *, now_ms: int, roll_after_ms: int) -> bool:
+        """Whether a batch with this timestamp belongs into another segment: it ages by record time (section 7)."""
+        first = self.first_timestamp
+        elapsed = max_timestamp - first if first >= 0 else now_ms - self.created_ms
+        return elapsed > roll_after_ms - self.roll_jitter_ms
+
+    def require_aborted_index(self) -> AbortedIndex:
+        """The transaction index, made if there is none yet."""
+        if self.aborted_index is None:
+            self.aborted_index = AbortedIndex(self._disk, self.path + ABORTED_INDEX_SUFFIX)
+        return self.aborted_index
+
+    # Recovery -------------------------------------------------------------------------------------------------------
+
+    def rewind(self, offset: int) -> int:
+        """Forget what the indexes say about `offset` and beyond, for a scan that will `note` it again; the position
+        where that scan has to start."""
+        relative = offset - self.base_offset
+        self.offset_index.drop_from(relative, self.size)
+        self.time_index.drop_from(relative)
+        if self.aborted_index is not None:
+            self.aborted_index.drop_from(offset)
+        self._max_timestamp = self.time_index.last_key
+        self.max_timestamp_offset = self.base_offset + max(0, self.time_index.last_value)
+        return self.offset_index.last_value
+
+    # Files ----------------------------------------------------------------------------------------------------------
+
+    def indexes(self) -> Iterable[IndexRows]:
+        """The indexes that are or should be in files."""
+        yield self.offset_index
+        yield self.time_index
+        if self.aborted_index is not None:
+            yield self.aborted_index
+
+    def unstored_indexes(self) -> list[IndexRows]:
+        """The indexes that have rows which are not in their file. Does not look at indexes nobody has used."""
+        used = (self._offset_index, self._time_index, self.aborted_index)
+        return [index for index in used if index is not None and not index.is_stored]
+
+    def release(self) -> None:
+        """Give back the descriptor, and the memory that can be read again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        for index in (self._offset_index, self._time_index, self.aborted_index):
+            if index is not None:
+                index.release()

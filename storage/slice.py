@@ -1,0 +1,97 @@
+"""`SliceRequest`: which bytes of one segment a reader gets.
+
+Everything that depends on the log's state is decided before; what remains only reads the file, so it may run in the
+event loop when the bytes are in the cache and in a thread when they are not. Always true: a slice is whole batches, the
+first of which contains the offset asked for; it ends at the limit or at a batch boundary before it.
+"""
+
+from typing import Final, NamedTuple
+
+from eosin.storage.batch_scan import Read, last_boundary, seek
+from eosin.storage.disk import Buffer, File
+
+_LENGTH_AT: Final = 8
+_SIZE_PREFIX: Final = 12
+_OFFSET_BYTES: Final = 8
+
+
+class WouldBlock(Exception):
+    """The bytes are not in the cache."""
+
+
+class Slice(NamedTuple):
+    """Whole batches of one segment."""
+
+    data: Buffer
+    position: int
+    next_offset: int
+    """The offset after the last batch; the offset asked for when there is none."""
+
+
+class SliceRequest:
+    """One read of one segment."""
+
+    __slots__ = ("_boundary", "_end_offset", "_from", "_limit", "_max_bytes", "_min_one_batch", "_offset", "_placed")
+
+    def __init__(
+        self,
+        *,
+        offset: int,
+        position: int,
+        placed: bool,
+        limit: int,
+        end_offset: int,
+        boundary: int,
+        max_bytes: int,
+        min_one_batch: bool,
+    ) -> None:
+        """`position`: a batch start at or before the batch of `offset`, exactly that batch's if `placed`. `limit`: the
+        boundary where the readable part ends, before `end_offset`. `boundary`: a batch start at or before
+        `position + max_bytes`, as near as the index knows."""
+        self._offset = offset
+        self._from = position
+        self._placed = placed
+        self._limit = limit
+        self._end_offset = end_offset
+        self._boundary = boundary
+        self._max_bytes = max_bytes
+        self._min_one_batch = min_one_batch
+
+    def read(self, read: Read) -> Slice:
+        """Carry it out. Raises OSError, CorruptRecords, and whatever `read` raises."""
+        start = self._from if self._placed else seek(read, self._from, self._limit, self._offset)
+        wanted = min(self._limit - start, self._max_bytes)
+        if wanted <= 0 and not (self._min_one_batch and start < self._limit):
+            return Slice(b"", start, self._offset)
+        data = read(start, wanted) if wanted > 0 else b""
+        if start + len(data) >= self._limit:
+            return Slice(data, start, self._end_offset)
+        walk_from = self._boundary - start if start < self._boundary < start + len(data) else 0
+        end, next_offset = last_boundary(data, walk_from)
+        if end == 0:
+            return self._first_batch(read, start)
+        if next_offset < 0 and end + _OFFSET_BYTES <= len(data):  # the walk began at the last boundary
+            next_offset = int.from_bytes(memoryview(data)[end : end + _OFFSET_BYTES], "big")
+        elif next_offset < 0:
+            _, next_offset = last_boundary(memoryview(data)[:end], 0)
+        return Slice(memoryview(data)[:end], start, next_offset)
+
+    def _first_batch(self, read: Read, start: int) -> Slice:
+        if not self._min_one_batch:
+            return Slice(b"", start, self._offset)
+        size = int.from_bytes(read(start + _LENGTH_AT, 4), "big") + _SIZE_PREFIX
+        data = read(start, min(size, self._limit - start))
+        _, next_offset = last_boundary(data, 0)
+        return Slice(data, start, next_offset)
+
+
+def read_now(file: File) -> Read:
+    """A read that raises WouldBlock instead of waiting for the device."""
+
+    def read(position: int, size: int) -> Buffer:
+        data = file.read_now(position, size)
+        if data is None:
+            raise WouldBlock
+        return data
+
+    return read

@@ -1,0 +1,31 @@
+"""The time index of a segment (`.timeindex`, binary-layouts.md section 12).
+
+A row says: among the records up to that relative offset the largest timestamp is this one; and the offset is the last
+of the batch that holds it. Always true: timestamps grow strictly, offsets never shrink; a row is 12 bytes.
+"""
+
+import struct
+from itertools import pairwise
+
+from eosin.storage.sparse_index import SparseIndex
+
+
+class TimeIndex(SparseIndex):
+    """From a timestamp to an offset. Keys are timestamps in ms, values are relative offsets."""
+
+    ROW = struct.Struct(">qi")
+    KEY_TYPE = "q"
+
+    __slots__ = ()
+
+    def add_if_later(self, timestamp: int, relative_offset: int) -> None:
+        """Append a row if `timestamp` is beyond the last row's."""
+        if timestamp > self.last_key:
+            self.add(timestamp, relative_offset)
+
+    def drop_from(self, relative_offset: int) -> None:
+        """Keep the rows below a relative offset, when they are in order; else none."""
+        rows = self.rows()
+        in_order = all(a[0] < b[0] and a[1] <= b[1] for a, b in pairwise(rows))
+        kept = sum(1 for _, offset in rows if offset < relative_offset) if in_order else 0
+        self.cut_to(kept)
