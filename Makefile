@@ -13,7 +13,7 @@ CODE := $(ROOMS) tests $(wildcard bench)
 TYPED := $(addprefix .types/eosin/,$(ROOMS))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check format lint imports types test quick bench fuzz codec-fuzz transcripts clean
+.PHONY: help setup run check format lint imports types test quick bench fuzz codec-fuzz docs transcripts clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -59,6 +59,9 @@ fuzz: setup  ## FRAMES mutated frames through a fake transport, from SEED on
 
 codec-fuzz: setup  ## many random messages through every codec
 	HYPOTHESIS_PROFILE=many $(BIN)/pytest -q -n $(WORKERS) tests/protocol --timeout 0
+
+docs: setup  ## write the pages that come from the code
+	PYTHONPATH=tests/support $(BIN)/python tests/support/configuration_page.py
 
 transcripts: setup  ## rewrite the expectations of the coordinator's transcripts; review the diff
 	EOSIN_REWRITE_TRANSCRIPTS=1 $(BIN)/pytest -q tests/coordinator -k transcript

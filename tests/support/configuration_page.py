@@ -1,0 +1,63 @@
+"""Renders `docs/configuration.md` from the tables of settings, so that the page cannot drift: `make docs`."""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from eosin.broker.config import BrokerConfig
+from eosin.broker.settings import Setting, settings_of, value_text
+from eosin.broker.topic_configs import TOPIC_CONFIGS
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
+
+_INTRODUCTION = """\
+# Configuration
+
+Settings have Kafka's names; one that Kafka does not have starts with `eosin.`. They come from, the later the stronger: the
+defaults below, the properties file of `--config FILE`, `--set name=value` (repeatable), and the flags of `eosin serve`.
+
+A key that Kafka has and Eosin does not use is named in one warning. An unknown key, or a value outside what the table
+allows, is one sentence on stderr and exit code 2.
+
+This page is written by `make docs` from the broker's own tables.
+
+## Broker
+"""
+
+_TOPICS = """
+## Topics
+
+Set for a topic when it is created or by AlterConfigs; otherwise the broker setting named last gives the default.
+"""
+
+
+def _text(value: object) -> str:
+    text = value_text(value)
+    return "" if text is None else f"`{text}`" if text else "(empty)"
+
+
+def _broker_rows(settings: Iterable[Setting]) -> Iterable[str]:
+    yield "| setting | default | allowed | meaning |"
+    yield "|---|---|---|---|"
+    for each in settings:
+        yield f"| `{each.name}` | {_text(each.default)} | {each.allowed()} | {each.doc} |"
+
+
+def _topic_rows(settings: Iterable[Setting]) -> Iterable[str]:
+    yield "| config | default | allowed | meaning | broker setting |"
+    yield "|---|---|---|---|---|"
+    for each in settings:
+        synonyms = ", ".join(f"`{synonym.name}`" for synonym in each.synonyms)
+        yield f"| `{each.name}` | {_text(each.default)} | {each.allowed()} | {each.doc} | {synonyms} |"
+
+
+def page() -> str:
+    """The whole page."""
+    broker = "\n".join(_broker_rows(settings_of(BrokerConfig).values()))
+    topics = "\n".join(_topic_rows(TOPIC_CONFIGS.values()))
+    return f"{_INTRODUCTION}\n{broker}\n{_TOPICS}\n{topics}\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
+    print(f"wrote {PAGE}", file=sys.stderr)
