@@ -149,7 +149,7 @@ class Cluster(Protocol):
 
     @property
     def topics(self) -> Mapping[str, Topic]:
-        """Every topic by name, the internal ones included, in order of creation. Not to be changed by readers."""
+        """Every topic by name, the internal ones included. Not to be changed by readers."""
 
     def broker_configs(self, node_id: int | None) -> Mapping[str, str]:
         """Broker settings changed at run time, by Kafka's names, as text: one broker's, or with None those of all

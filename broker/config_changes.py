@@ -118,6 +118,15 @@ def topic_defaults(config: BrokerConfig, *layers: Mapping[str, str]) -> LogConfi
     return defaults_from(values)
 
 
+def usable_broker_configs(configs: Mapping[str, str]) -> tuple[Configs, list[str]]:
+    """Those of `configs`, accepted once, that this version takes too, and one sentence about each of the others."""
+    refused = {
+        name: outcome for name in configs if (outcome := check_broker_configs({name: configs[name]})) is not None
+    }
+    complaints = [str(outcome.message) for outcome in refused.values()]
+    return {name: text for name, text in configs.items() if name not in refused}, complaints
+
+
 def tolerant_overrides(defaults: LogConfig, configs: Mapping[str, str]) -> tuple[LogConfig, list[str]]:
     """`with_overrides` for configs that were accepted once, perhaps by another version or under other defaults: what
     cannot be used now is left out, with one sentence each about it."""

@@ -1,0 +1,389 @@
+"""`EmbeddedCluster`: the cluster of one broker, kept in a log of its own beside the data.
+
+Changes of one topic take turns; changes of different topics run side by side, so that one sync makes many durable. A
+change is checked and written without an await in between, and enters the image when it is durable, whether or not its
+requester is still there.
+"""
+
+import asyncio
+import errno
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from eosin.broker import internal_topics, topics
+from eosin.broker.cluster import (
+    NO_CONFIGS,
+    NO_LEADER,
+    USE_DEFAULT,
+    ClusterListener,
+    ConfigChange,
+    Endpoint,
+    Outcome,
+    PartitionState,
+    Quorum,
+    Topic,
+    Voter,
+)
+from eosin.broker.config import BrokerConfig
+from eosin.broker.config_changes import (
+    changed_configs,
+    check_broker_configs,
+    check_topic_configs,
+    is_list_config,
+    is_list_setting,
+    tolerant_overrides,
+    topic_defaults,
+    usable_broker_configs,
+)
+from eosin.broker.metadata_image import ALL_BROKERS, MetadataImage, broker_configs_record, topic_record
+from eosin.broker.metadata_log import METADATA_LOG_CONFIG, METADATA_PARTITION, METADATA_TOPIC_ID, MetadataLog
+from eosin.broker.settings import value_text
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
+from eosin.protocol.schemas.records.cluster_metadata import (
+    BrokerConfigsKey,
+    ProducerIdsKey,
+    ProducerIdsRecord,
+    StartKey,
+    StartRecord,
+    TopicKey,
+)
+from eosin.protocol.types import Message
+from eosin.storage.clock import Chance, Clock
+from eosin.storage.log_config import LogConfig
+
+if TYPE_CHECKING:
+    from eosin.storage.log_manager import LogManager
+
+_LOG: Final = logging.getLogger("eosin.broker.cluster")
+
+PRODUCER_IDS_PER_BLOCK: Final = 1000
+_START: Final = "the start"  # turns that no topic's changes can wait for: these are no topic names
+_BROKER_CONFIGS: Final = "broker configs"
+_PRODUCER_IDS: Final = "producer ids"
+_PRODUCER_IDS_MAX: Final = 2**63 - 1
+
+
+class EmbeddedCluster:
+    """Implements `eosin.broker.cluster.Cluster`, and `eosin.coordinator.ports.ProducerIds`."""
+
+    def __init__(self, *, config: BrokerConfig, log_manager: "LogManager", clock: Clock, chance: Chance) -> None:
+        self.node_id: int = config.node_id
+        self._config = config
+        self._log_manager = log_manager
+        self._clock = clock
+        self._chance = chance
+        self._image = MetadataImage()
+        self._listeners: list[ClusterListener] = []
+        self._endpoints: dict[str, Endpoint] = {}
+        self._defaults = config.topic_defaults
+        self._log_configs: dict[str, LogConfig] = {}
+        self._turns: dict[str, asyncio.Future[None]] = {}
+        self._leader_epoch = 0
+
+    # The start -----------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Read the metadata and count this start, durably. Raises `UnreadableMetadata`, or OSError when it cannot be
+        written. The log manager must be open."""
+        log = self._log_manager.create_log(METADATA_PARTITION, METADATA_TOPIC_ID, METADATA_LOG_CONFIG, 0)
+        self._log = MetadataLog(log, self._clock)
+        for key, value in self._log.records():
+            self._image.apply(key, value)
+        self._take_broker_configs()
+        self._leader_epoch = self._image.start_count
+        # The counter itself is written under the new epoch, so that a lost tail shows there as anywhere else.
+        self._log_manager.set_leader_epoch(self._leader_epoch)
+        changes = [self._write(_START, StartKey(), StartRecord(self._image.start_count + 1))]
+        for topic in internal_topics.missing(self._config, self.topics, self._chance):
+            changes.append(self._write(topic.name, TopicKey(topic.name), topic_record(topic)))
+        if any(error != ErrorCode.NONE for error in await asyncio.gather(*changes)):
+            raise OSError(errno.EIO, "cannot write cluster metadata", str(METADATA_PARTITION))
+        internal_topics.warn_of_capped_replication(self._config, brokers=1)
+
+    def advertise(self, listener: str, host: str, port: int) -> None:
+        """Tell clients of `listener` this address from now on."""
+        self._endpoints[listener] = Endpoint(self.node_id, host, port)
+
+    # Reads ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def cluster_id(self) -> str:
+        return self._log_manager.cluster_id
+
+    @property
+    def controller_id(self) -> int:
+        return self.node_id
+
+    @property
+    def leader_epoch(self) -> int:
+        return self._leader_epoch
+
+    @property
+    def topics(self) -> Mapping[str, Topic]:
+        return self._image.topics
+
+    def endpoint(self, listener: str) -> Endpoint:
+        return self._endpoints[listener]
+
+    def brokers(self, listener: str) -> Sequence[Endpoint]:
+        return (self._endpoints[listener],)
+
+    def topic_by_id(self, topic_id: Uuid) -> Topic | None:
+        return self._image.topic_by_id(topic_id)
+
+    def leader_of(self, partition: TopicPartition) -> int | None:
+        topic = self._image.topics.get(partition.topic)
+        return self.node_id if topic is not None and 0 <= partition.partition < topic.partitions else None
+
+    def partition_state(self, partition: TopicPartition) -> PartitionState | None:
+        if self.leader_of(partition) is None:
+            return None
+        here = (self.node_id,)
+        log = self._log_manager.logs.get(partition)
+        if log is not None and log.failure is not None:
+            return PartitionState(NO_LEADER, self._leader_epoch, here, here, here)
+        return PartitionState(self.node_id, self._leader_epoch, here, here, ())
+
+    def quorum(self) -> Quorum:
+        voter = Voter(self.node_id, self._log_manager.directory_id, self._log.log_end_offset)
+        return Quorum(self.node_id, self._leader_epoch, self._log.high_watermark, (voter,))
+
+    def broker_configs(self, node_id: int | None) -> Mapping[str, str]:
+        return self._image.broker_configs(ALL_BROKERS if node_id is None else node_id)
+
+    def log_config(self, topic: str) -> LogConfig:
+        config = self._log_configs.get(topic)
+        if config is None:
+            known = self._image.topics.get(topic)
+            if known is None:
+                return self._defaults
+            config, complaints = tolerant_overrides(self._defaults, known.configs)
+            for complaint in complaints:
+                _LOG.warning("topic %s: a config is ignored: %s", topic, complaint)
+            self._log_configs[topic] = config
+        return config
+
+    def subscribe(self, listener: ClusterListener) -> None:
+        self._listeners.append(listener)
+
+    # Topics --------------------------------------------------------------------------------------------------------
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = USE_DEFAULT,
+        replication_factor: int = USE_DEFAULT,
+        assignments: Mapping[int, Sequence[int]] | None = None,
+        configs: Mapping[str, str | None] = NO_CONFIGS,
+        validate_only: bool = False,
+    ) -> Outcome:
+        turn = topics.collision_key(name)
+        await self._turn(turn)
+        refused = topics.check_new_name(name, topics=self.topics, namesake=self._image.namesake(name))
+        if refused is not None:
+            return refused
+        own = self._new_configs(configs)
+        if isinstance(own, Outcome):
+            return own
+        size = topics.size_of_new_topic(
+            partitions=partitions,
+            replication_factor=replication_factor,
+            assignments=assignments,
+            defaults=topics.TopicSize(self._config.num_partitions, 1),
+            brokers=(self.node_id,),
+        )
+        if isinstance(size, Outcome):
+            return size
+        topic_id = ZERO_UUID if validate_only else self._chance.uuid()
+        topic = Topic(name, topic_id, size.partitions, own)
+        if validate_only:
+            return Outcome(ErrorCode.NONE, topic=topic)
+
+        def created() -> None:
+            for listener in self._listeners:
+                listener.topic_created(topic)
+
+        return await self._change(turn, TopicKey(name), topic_record(topic), created, topic)
+
+    def _new_configs(self, configs: Mapping[str, str | None]) -> Mapping[str, str] | Outcome:
+        own: dict[str, str] = {}
+        for config, value in sorted(configs.items()):
+            if value is None:
+                return Outcome(ErrorCode.INVALID_CONFIG, f"A null value is not supported for {config}")
+            own[config] = value
+        return check_topic_configs(own, defaults=self._defaults, internal=False) or own
+
+    async def delete_topic(self, name: str) -> Outcome:
+        turn = topics.collision_key(name)
+        await self._turn(turn)
+        topic = self.topics.get(name)
+        refused = topics.check_deletion(topic, name)
+        if topic is None or refused is not None:
+            return refused or topics.unknown_topic(name)
+        gone = topic
+
+        def deleted() -> None:
+            self._log_configs.pop(name, None)
+            for listener in self._listeners:
+                listener.topic_deleted(gone)
+
+        return await self._change(turn, TopicKey(name), None, deleted, gone)
+
+    async def create_partitions(
+        self,
+        name: str,
+        *,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None = None,
+        validate_only: bool = False,
+    ) -> Outcome:
+        turn = topics.collision_key(name)
+        await self._turn(turn)
+        topic = self.topics.get(name)
+        refused = topics.check_more_partitions(
+            topic, name, count=count, assignments=assignments, brokers=(self.node_id,)
+        )
+        if topic is None or refused is not None:
+            return refused or topics.unknown_topic(name)
+        grown, first_new = Topic(name, topic.topic_id, count, topic.configs, topic.internal), topic.partitions
+        if validate_only:
+            return Outcome(ErrorCode.NONE, topic=grown)
+
+        def added() -> None:
+            for listener in self._listeners:
+                listener.partitions_added(grown, first_new)
+
+        return await self._change(turn, TopicKey(name), topic_record(grown), added, grown)
+
+    # Configs -------------------------------------------------------------------------------------------------------
+
+    async def alter_topic_configs(
+        self, name: str, changes: Sequence[ConfigChange], *, replace: bool = False, validate_only: bool = False
+    ) -> Outcome:
+        turn = topics.collision_key(name)
+        await self._turn(turn)
+        topic = self.topics.get(name)
+        if topic is None:
+            return topics.unknown_topic(name)
+        configs = changed_configs(
+            topic.configs,
+            changes,
+            replace=replace,
+            is_list=is_list_config,
+            effective=lambda config: value_text(getattr(self._defaults, config.replace(".", "_"), None)),
+        )
+        if isinstance(configs, Outcome):
+            return configs
+        refused = check_topic_configs(configs, defaults=self._defaults, internal=topic.internal)
+        if refused is not None:
+            return refused
+        changed = Topic(name, topic.topic_id, topic.partitions, configs, topic.internal)
+        if validate_only:
+            return Outcome(ErrorCode.NONE, topic=changed)
+
+        def altered() -> None:
+            self._log_configs.pop(name, None)
+            for listener in self._listeners:
+                listener.configs_changed(changed)
+
+        return await self._change(turn, TopicKey(name), topic_record(changed), altered, changed)
+
+    async def alter_broker_configs(
+        self,
+        node_id: int | None,
+        changes: Sequence[ConfigChange],
+        *,
+        replace: bool = False,
+        validate_only: bool = False,
+    ) -> Outcome:
+        await self._turn(_BROKER_CONFIGS)
+        configs = changed_configs(
+            self.broker_configs(node_id),
+            changes,
+            replace=replace,
+            is_list=is_list_setting,
+            effective=lambda name: self._config.given.get(name),
+        )
+        if isinstance(configs, Outcome):
+            return configs
+        if (refused := check_broker_configs(configs)) is not None or validate_only:
+            return refused or Outcome(ErrorCode.NONE)
+
+        def altered() -> None:
+            self._take_broker_configs()
+            for topic in self.topics.values():
+                for listener in self._listeners:
+                    listener.configs_changed(topic)
+
+        key = BrokerConfigsKey(ALL_BROKERS if node_id is None else node_id)
+        return await self._change(_BROKER_CONFIGS, key, broker_configs_record(configs), altered)
+
+    def _take_broker_configs(self) -> None:
+        layers = []
+        for node_id in (ALL_BROKERS, self.node_id):
+            usable, complaints = usable_broker_configs(self._image.broker_configs(node_id))
+            layers.append(usable)
+            for complaint in complaints:
+                _LOG.warning("a broker setting that was changed at run time is ignored: %s", complaint)
+        self._defaults = topic_defaults(self._config, *layers)
+        self._log_configs.clear()
+
+    # Producer ids --------------------------------------------------------------------------------------------------
+
+    async def allocate_block(self) -> range:
+        await self._turn(_PRODUCER_IDS)
+        start = self._image.next_producer_id
+        end = start + PRODUCER_IDS_PER_BLOCK
+        if end > _PRODUCER_IDS_MAX:
+            raise OSError(errno.EOVERFLOW, "all producer ids have been given out")
+        outcome = await self._change(_PRODUCER_IDS, ProducerIdsKey(), ProducerIdsRecord(end))
+        if outcome.error != ErrorCode.NONE:
+            raise OSError(errno.EIO, "cannot store a block of producer ids", str(METADATA_PARTITION))
+        return range(start, end)
+
+    # Changes -------------------------------------------------------------------------------------------------------
+
+    async def _turn(self, turn: str) -> None:
+        """Wait until no change of `turn` is on its way. Whoever returns from here must write without another await."""
+        while (other := self._turns.get(turn)) is not None:
+            await asyncio.shield(other)
+
+    async def _change(
+        self,
+        turn: str,
+        key: Message,
+        value: Message | None,
+        then: Callable[[], None] | None = None,
+        topic: Topic | None = None,
+    ) -> Outcome:
+        written = self._write(turn, key, value, then)
+        # Shielded: a requester that goes away undoes nothing.
+        error = await asyncio.shield(written)
+        if error != ErrorCode.NONE:
+            return Outcome(error, "The cluster's metadata cannot be written")
+        return Outcome(ErrorCode.NONE, topic=topic)
+
+    def _write(
+        self, turn: str, key: Message, value: Message | None, then: Callable[[], None] | None = None
+    ) -> "asyncio.Future[ErrorCode]":
+        """Write a record; once it is durable, take it into the image and call `then`, and only then be done."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[ErrorCode] = loop.create_future()
+        self._turns[turn] = next_turn = loop.create_future()
+
+        def finished(durable: "asyncio.Future[ErrorCode]") -> None:
+            error = ErrorCode.KAFKA_STORAGE_ERROR if durable.cancelled() else durable.result()
+            del self._turns[turn]
+            next_turn.set_result(None)
+            if error == ErrorCode.NONE:
+                self._image.apply(key, value)
+                if then is not None:
+                    then()
+            if not done.done():
+                done.set_result(error)
+
+        self._log.put(key, value).add_done_callback(finished)
+        return done

@@ -1,0 +1,67 @@
+"""The topics that coordinators keep their state in: they exist from the first start, at no cost until they are written
+to.
+
+Their settings are fixed when they are created (storage.md 14.8); how many partitions they have never changes, since
+it decides which of them an id belongs to.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from eosin.broker.cluster import Topic
+from eosin.broker.config import BrokerConfig
+from eosin.broker.topic_configs import INTERNAL_SEGMENT_BYTES, TOPIC_CONFIGS
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from eosin.storage.clock import Chance
+
+_LOG: Final = logging.getLogger("eosin.broker.cluster")
+
+
+def missing(config: BrokerConfig, topics: Mapping[str, Topic], chance: Chance) -> Iterator[Topic]:
+    """The internal topics that are not in `topics` yet, as they are to be created."""
+    wanted = (
+        (CONSUMER_OFFSETS_TOPIC, config.offsets_topic_num_partitions, consumer_offsets_configs(config)),
+        (TRANSACTION_STATE_TOPIC, config.transaction_state_log_num_partitions, transaction_state_configs(config)),
+    )
+    for name, partitions, configs in wanted:
+        if name not in topics:
+            yield Topic(name, chance.uuid(), partitions, configs, internal=True)
+
+
+def consumer_offsets_configs(config: BrokerConfig) -> dict[str, str]:
+    """The configs of `__consumer_offsets`."""
+    return {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        **_segment_bytes(config.offsets_topic_segment_bytes),
+    }
+
+
+def transaction_state_configs(config: BrokerConfig) -> dict[str, str]:
+    """The configs of `__transaction_state`. With one replica, more than one in sync would never be reached."""
+    return {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "min.insync.replicas": "1",
+        "unclean.leader.election.enable": "false",
+        **_segment_bytes(config.transaction_state_log_segment_bytes),
+    }
+
+
+def _segment_bytes(size: int) -> dict[str, str]:
+    lowest = TOPIC_CONFIGS["segment.bytes"].at_least or 0
+    return {"segment.bytes" if size >= lowest else INTERNAL_SEGMENT_BYTES: str(size)}
+
+
+def warn_of_capped_replication(config: BrokerConfig, *, brokers: int) -> None:
+    """One warning about every setting that asks for more replicas than there are brokers."""
+    settings = (
+        "default.replication.factor",
+        "offsets.topic.replication.factor",
+        "transaction.state.log.replication.factor",
+        "transaction.state.log.min.isr",
+    )
+    capped = [f"{name}={config.text(name)}" for name in settings if config.value(name) > brokers]
+    if capped:
+        _LOG.warning("%s: capped at the number of brokers, which is %d", ", ".join(capped), brokers)

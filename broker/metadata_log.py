@@ -1,0 +1,81 @@
+"""`MetadataLog`: cluster metadata as records in `__eosin_metadata-0`, one record per change.
+
+It is a partition log like any other: Kafka's format, the same recovery, compacted, so that the latest record of each
+key is the truth and a null value means that the thing is gone.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import METADATA_TOPIC, TopicPartition, Uuid
+from eosin.protocol.record_codec import decode_key, decode_value, encode_key, encode_value
+from eosin.protocol.records import NewRecord, build_batch, iter_records
+from eosin.protocol.schemas.records import cluster_metadata
+from eosin.protocol.types import DecodeError, Message
+from eosin.storage.appends import AppendOrigin, Refused
+from eosin.storage.clock import Clock
+from eosin.storage.log_config import LogConfig
+
+if TYPE_CHECKING:
+    from eosin.storage.partition_log import PartitionLog
+
+METADATA_PARTITION: Final = TopicPartition(METADATA_TOPIC, 0)
+METADATA_TOPIC_ID: Final[Uuid] = bytes(15) + b"\x01"
+"""Fixed, as Kafka's own metadata topic has a fixed id."""
+METADATA_LOG_CONFIG: Final = LogConfig(cleanup_policy=frozenset({"compact"}))
+
+_VALUE_VERSION: Final = 0
+_VALUES: Final = {kind.key.struct: kind.value.struct for kind in cluster_metadata.KINDS}
+
+
+class UnreadableMetadata(Exception):
+    """The metadata log holds something that this version cannot read; serving without it would lose topics."""
+
+
+class MetadataLog:
+    """Reads all records once, at start; then writes."""
+
+    def __init__(self, log: "PartitionLog", clock: Clock) -> None:
+        self._log = log
+        self._clock = clock
+
+    @property
+    def log_end_offset(self) -> int:
+        """The next offset to be written."""
+        return self._log.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """Everything below is as durable as configured."""
+        return self._log.high_watermark
+
+    def records(self) -> Iterator[tuple[Message, Message | None]]:
+        """Every (key, value) in the order written; a value of None is a tombstone. Raises `UnreadableMetadata`."""
+        for batch in self._log.batches():
+            for record in iter_records(batch):
+                assert record.key is not None, "every metadata record has a key"
+                try:
+                    yield _decoded(record.key, record.value)
+                except DecodeError as error:
+                    raise UnreadableMetadata(f"{METADATA_PARTITION}, offset {record.offset}: {error}") from error
+
+    def put(self, key: Message, value: Message | None) -> "asyncio.Future[ErrorCode]":
+        """Write one record, now. The future is done with NONE when it is durable, else with KAFKA_STORAGE_ERROR."""
+        now_ms = self._clock.now_ms()
+        record = NewRecord(encode_key(key), None if value is None else encode_value(value, _VALUE_VERSION))
+        batch = build_batch([record], timestamp=now_ms)
+        result = self._log.append(batch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
+        if isinstance(result, Refused):
+            failed: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+            failed.set_result(ErrorCode.KAFKA_STORAGE_ERROR)
+            return failed
+        return self._log.durable(result.last_offset + 1)
+
+
+def _decoded(key_bytes: bytes, value_bytes: bytes | None) -> tuple[Message, Message | None]:
+    key = decode_key(cluster_metadata.KINDS, key_bytes)
+    if key is None:
+        raise DecodeError("a kind of record that this version does not know")
+    return key, None if value_bytes is None else decode_value(_VALUES[type(key)], value_bytes)
