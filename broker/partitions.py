@@ -2,10 +2,12 @@
 
 Owns the question "is it mine?": a log is handed out when this broker leads the partition, else the error that says why
 not. Everything that must know whether a partition is local asks here, and nobody else may assume it. Always true: every
-partition that the cluster metadata gives to this broker is in `_logs`, unless its log could not be opened; and whoever
-waits for a log is woken when the log goes away.
+partition that the cluster metadata gives to this broker is in `_logs`, unless its log could not be opened, or belongs
+to an internal topic and was never written to: of those most partitions stay unused, so they cost nothing before.
+Whoever waits for a log is woken when the log goes away.
 """
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
@@ -17,12 +19,10 @@ from eosin.broker.verification import TransactionVerification
 from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs, MarkerTarget, TransactionVerifier
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
-from eosin.storage.appends import AppendOrigin, AppendResult, Marker
+from eosin.storage.appends import AppendOrigin, AppendResult, Marker, Refused
 from eosin.storage.clock import Clock
 
 if TYPE_CHECKING:
-    from asyncio import Future
-
     from eosin.broker.config import BrokerConfig
     from eosin.coordinator.groups.service import GroupCoordinator
     from eosin.storage.log_manager import LogManager
@@ -52,7 +52,9 @@ class Partitions:
     def open(self) -> None:
         """Take every partition that the cluster gives to this broker, and follow the cluster from now on."""
         for topic in self._cluster.topics.values():
-            self._take(topic, range(topic.partitions))
+            for index in range(topic.partitions):
+                if not topic.internal or TopicPartition(topic.name, index) in self._log_manager.logs:
+                    self._take(topic, index)
         self._cluster.subscribe(self)
 
     def bind(self, *, groups: "GroupCoordinator", transactions: TransactionVerifier) -> None:
@@ -66,12 +68,21 @@ class Partitions:
         log = self._logs.get(partition)
         if log is not None:
             return log if log.failure is None else ErrorCode.KAFKA_STORAGE_ERROR
+        return self._get_unopened(partition)
+
+    def _get_unopened(self, partition: TopicPartition) -> "PartitionLog | ErrorCode":
         leader = self._cluster.leader_of(partition)
         if leader is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if leader == self._cluster.node_id:
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if leader != self._cluster.node_id:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        topic = self._cluster.topics[partition.topic]
+        log = self._take(topic, partition.partition) if topic.internal else None
+        return ErrorCode.KAFKA_STORAGE_ERROR if log is None else log
+
+    def opened(self, partition: TopicPartition) -> "PartitionLog | None":
+        """The log of a partition if it is open, failed or not."""
+        return self._logs.get(partition)
 
     def hosted(self) -> "Iterator[tuple[TopicPartition, PartitionLog]]":
         """Every log of this broker, failed ones included, in the order in which the partitions came."""
@@ -98,11 +109,13 @@ class Partitions:
 
     def topic_created(self, topic: Topic) -> None:
         """Open the new topic's logs."""
-        self._take(topic, range(topic.partitions))
+        if not topic.internal:
+            self.partitions_added(topic, 0)
 
     def partitions_added(self, topic: Topic, first_new: int) -> None:
         """Open the new partitions' logs."""
-        self._take(topic, range(first_new, topic.partitions))
+        for index in range(first_new, topic.partitions):
+            self._take(topic, index)
 
     def topic_deleted(self, topic: Topic) -> None:
         """Let go of the topic's logs and have them deleted; whoever waits for them looks again."""
@@ -126,19 +139,20 @@ class Partitions:
             if log is not None:
                 log.update_config(config)
 
-    def _take(self, topic: Topic, indexes: range) -> None:
+    def _take(self, topic: Topic, index: int) -> "PartitionLog | None":
+        """Open the log of a partition if this broker leads it; None, and a line in the log, when that fails."""
+        partition = TopicPartition(topic.name, index)
+        if self._cluster.leader_of(partition) != self._cluster.node_id:
+            return None
         config = self._cluster.log_config(topic.name)
-        for index in indexes:
-            partition = TopicPartition(topic.name, index)
-            if self._cluster.leader_of(partition) != self._cluster.node_id:
-                continue
-            try:
-                log = self._log_manager.create_log(partition, topic.topic_id, config, self._cluster.leader_epoch)
-            except OSError:
-                _LOG.exception("could not open the log of %s: the partition stays offline until a restart", partition)
-                continue
-            log.on_progress = self.long_polls.progress
-            self._logs[partition] = log
+        try:
+            log = self._log_manager.create_log(partition, topic.topic_id, config, self._cluster.leader_epoch)
+        except OSError:
+            _LOG.exception("could not open the log of %s: the partition is offline", partition)
+            return None
+        log.on_progress = self.long_polls.progress
+        self._logs[partition] = log
+        return log
 
 
 class _InternalLogs:
@@ -149,7 +163,7 @@ class _InternalLogs:
         self._cluster = cluster
         self._topic = topic
         self._planned = planned
-        self._opened: dict[int, _CoordinatorLog] = {}
+        self._known: dict[int, _CoordinatorLog] = {}
 
     @property
     def partition_count(self) -> int:
@@ -157,43 +171,71 @@ class _InternalLogs:
         return self._planned if topic is None else topic.partitions
 
     def log(self, partition: int) -> CoordinatorLog | ErrorCode:
-        log = self._partitions.get(TopicPartition(self._topic, partition))
-        if isinstance(log, ErrorCode):
+        name = TopicPartition(self._topic, partition)
+        known = self._known.get(partition)
+        if known is None:
+            known = self._known[partition] = _CoordinatorLog(name, self._partitions, self._cluster)
+        if self._cluster.leader_of(name) != self._cluster.node_id or known.has_failed:
             return ErrorCode.NOT_COORDINATOR
-        opened = self._opened.get(partition)
-        if opened is None or opened.log is not log:
-            opened = self._opened[partition] = _CoordinatorLog(log)
-        return opened
+        return known
 
 
 class _CoordinatorLog:
-    """A partition log as its coordinator uses it: what it appends is its own, not a client's (storage.md section 4)."""
+    """A partition log as its coordinator uses it: what it appends is its own, not a client's (storage.md section 4),
+    and there is no log before the first append."""
 
-    __slots__ = ("log",)
+    __slots__ = ("_cluster", "_log", "_name", "_partitions")
 
-    def __init__(self, log: "PartitionLog") -> None:
-        self.log = log
+    def __init__(self, name: TopicPartition, partitions: Partitions, cluster: Cluster) -> None:
+        self._name = name
+        self._partitions = partitions
+        self._cluster = cluster
+        self._log: PartitionLog | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether nothing can be written any more."""
+        log = self._opened()
+        return log is not None and log.failure is not None
 
     @property
     def leader_epoch(self) -> int:
-        return self.log.leader_epoch
+        log = self._opened()
+        return self._cluster.leader_epoch if log is None else log.leader_epoch
 
     @property
     def log_end_offset(self) -> int:
-        return self.log.log_end_offset
+        log = self._opened()
+        return 0 if log is None else log.log_end_offset
 
     @property
     def high_watermark(self) -> int:
-        return self.log.high_watermark
+        log = self._opened()
+        return 0 if log is None else log.high_watermark
 
     def append(self, batch: bytes, *, now_ms: int) -> AppendResult:
-        return self.log.append(batch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
+        log = self._opened() or self._partitions.get(self._name)
+        if isinstance(log, ErrorCode):
+            return Refused(log)
+        return log.append(batch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
 
     def append_marker(self, marker: Marker, *, now_ms: int) -> AppendResult:
-        return self.log.append_marker(marker, now_ms=now_ms)
+        log = self._opened() or self._partitions.get(self._name)
+        return Refused(log) if isinstance(log, ErrorCode) else log.append_marker(marker, now_ms=now_ms)
 
-    def durable(self, end_offset: int) -> "Future[ErrorCode]":
-        return self.log.durable(end_offset)
+    def durable(self, end_offset: int) -> "asyncio.Future[ErrorCode]":
+        log = self._opened()
+        if log is not None:
+            return log.durable(end_offset)
+        nothing: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        nothing.set_result(ErrorCode.NONE if end_offset <= 0 else ErrorCode.KAFKA_STORAGE_ERROR)
+        return nothing
 
     def batches(self) -> "Iterator[bytes | memoryview]":
-        return self.log.batches()
+        log = self._opened()
+        return iter(()) if log is None else log.batches()
+
+    def _opened(self) -> "PartitionLog | None":
+        if self._log is None:
+            self._log = self._partitions.opened(self._name)
+        return self._log

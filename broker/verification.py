@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from eosin.coordinator.eager import start_now
 from eosin.coordinator.ports import TransactionVerifier
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -124,18 +125,22 @@ class TransactionVerification:
         _translate(request)
         return True
 
-    def in_turn(self, producer: ProducerKey, work: Coroutine[Any, Any, _T]) -> "asyncio.Task[_T]":
-        """Run `work` after whatever this producer already has waiting; what comes later waits for it in its turn."""
-        task = asyncio.get_running_loop().create_task(_after(self._turns.get(producer), work))
-        self._turns[producer] = task
+    def in_turn(self, producer: ProducerKey, work: Coroutine[Any, Any, _T]) -> "_T | asyncio.Task[_T]":
+        """Run `work` after whatever this producer already has waiting; what comes later waits for it in its turn. Its
+        result, when it took no wait."""
+        before = self._turns.get(producer)
+        started = start_now(work if before is None else _after(before, work))
+        if not isinstance(started, asyncio.Task):
+            return started
 
-        def end(done: asyncio.Task[Any]) -> None:
+        def end(done: asyncio.Task[_T]) -> None:
             work.close()  # cancelled before it began, it would complain that nobody ever ran it
             if self._turns.get(producer) is done:
                 del self._turns[producer]
 
-        task.add_done_callback(end)
-        return task
+        self._turns[producer] = started
+        started.add_done_callback(end)
+        return started
 
     async def verify(self, request: VerificationRequest) -> None:
         """Settle every batch of `request`: give it its guard, or its refusal."""
@@ -182,9 +187,8 @@ class TransactionVerification:
                 batch.outcome = Refused(error)
 
 
-async def _after(before: "asyncio.Task[Any] | None", work: Coroutine[Any, Any, _T]) -> _T:
-    if before is not None:
-        await asyncio.wait((before,))
+async def _after(before: "asyncio.Task[Any]", work: Coroutine[Any, Any, _T]) -> _T:
+    await asyncio.wait((before,))
     return await work
 
 

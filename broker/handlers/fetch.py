@@ -18,6 +18,7 @@ from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.cluster import NO_LEADER
 from eosin.broker.fetch_pass import FetchLimits, FetchPass, Look
 from eosin.broker.fetch_sessions import FetchSession, FullFetch, IncrementalFetch
+from eosin.coordinator.eager import start_now
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import Uuid
@@ -52,10 +53,10 @@ def handle(
     limits = _limits(request, context, services)
     found = FetchPass(fetch.wanted, limits, services)
     if request.max_wait_ms > 0 and not found.has_enough:
-        return _wait_and_read(fetch, found, limits, request.max_wait_ms, context, services)
+        return start_now(_wait_and_read(fetch, found, limits, request.max_wait_ms, context, services))
     reading = found.read()
     if reading is not None:
-        return _read_and_answer(fetch, found, limits, reading, context, services)
+        return start_now(_read_and_answer(fetch, found, limits, reading, context, services))
     return _answer(fetch, found, limits, context, services)
 
 
