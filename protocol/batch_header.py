@@ -145,12 +145,17 @@ def read_header(buffer: BytesLike, position: int = 0) -> BatchHeader:
     Trusts nothing else: the batch may run past the end of the buffer, and magic and checksum are the caller's to check.
     """
     try:
-        base_offset, length, *rest = HEADER.unpack_from(buffer, position)
+        # Spelled out: twice as fast as with a starred rest.
+        (base_offset, length, leader_epoch, magic, crc, attributes, last_offset_delta, base_timestamp, max_timestamp,
+         producer_id, producer_epoch, base_sequence, count) = HEADER.unpack_from(buffer, position)  # fmt: skip
     except struct.error as error:
         raise CorruptRecords(f"{len(buffer) - position} bytes are no batch header") from error
     if length < HEADER_BYTES - SIZE_PREFIX_BYTES:
         raise CorruptRecords(f"impossible batch length {length}")
-    return BatchHeader(base_offset, length + SIZE_PREFIX_BYTES, *rest)
+    return BatchHeader(
+        base_offset, length + SIZE_PREFIX_BYTES, leader_epoch, magic, crc, attributes, last_offset_delta,
+        base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count,
+    )  # fmt: skip
 
 
 def batches(buffer: BytesLike, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:

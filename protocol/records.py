@@ -177,11 +177,16 @@ def build_batch(
     )
 
 
-def recompress(batch: BytesLike, compression: Compression, *, level: int | None = None) -> bytearray:
-    """The same batch, its records untouched, with another codec or level."""
+def recompress(
+    batch: BytesLike, compression: Compression, *, level: int | None = None, payload: BytesLike | None = None
+) -> bytearray:
+    """The same batch, its records untouched, with another codec or level. `payload` is what `records_payload` answers,
+    where the caller has it already."""
     header = read_header(batch)
-    payload = compress(compression, records_payload(batch, header), level)
-    return _assemble(header, payload, attributes=header.attributes & ~COMPRESSION_MASK | compression)
+    if payload is None:
+        payload = records_payload(batch, header)
+    attributes = header.attributes & ~COMPRESSION_MASK | compression
+    return _assemble(header, compress(compression, payload, level), attributes=attributes)
 
 
 def retain_records(

@@ -1,0 +1,244 @@
+"""Whether a batch may be appended, and in which bytes: storage.md section 4, steps 7 to 15.
+
+Owns the checks that look at nothing but the batch, the topic's configuration and the time; what other batches have to
+do with it (step 16) is the producer state's. Always true: a batch that comes back valid can be read by every consumer,
+to its last record, and its header tells the truth about its records; whatever the bytes, the answer is a value.
+"""
+
+from typing import Final
+
+import msgspec
+
+from eosin.protocol.batch_header import (
+    COMPRESSION_MASK,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    MAGIC,
+    NO_TIMESTAMP,
+    BatchHeader,
+    peek_magic,
+    read_header,
+    set_timestamps_in_place,
+    verify_crc,
+)
+from eosin.protocol.compression import (
+    COMPRESSION_BY_CONFIG_NAME,
+    MAX_DECOMPRESSED_BYTES,
+    BytesLike,
+    Compression,
+    CorruptRecords,
+    TooLarge,
+)
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.record_fields import decode_record
+from eosin.protocol.records import recompress, records_payload
+from eosin.storage.appends import Refused
+from eosin.storage.log_config import LogConfig
+from eosin.storage.record_walk import first_fault, walk_records
+
+MAX_RECORDS_IN_BATCH: Final = 1 << 20
+"""More are refused as too large, so that no batch can hold up the event loop for seconds."""
+MAX_RECORD_ERRORS: Final = 100
+"""Faulty records that a refusal lists one by one."""
+
+_INT64_MIN: Final = -(2**63)
+_INT64_MAX: Final = 2**63 - 1
+_PRODUCER: Final = "producer"
+
+
+class ValidBatch(msgspec.Struct, frozen=True, gc=False):
+    """A batch that may be appended once the producer state agrees."""
+
+    header: BatchHeader
+    """Of `data`."""
+    data: BytesLike
+    """What to append, but for base offset and leader epoch: the batch as it came, uncopied, or its rewritten form."""
+    max_timestamp: int
+    """ms; the largest timestamp of a record, or the append time: what `header` says, by now checked."""
+    log_append_time_ms: int = NO_TIMESTAMP
+    """The append time for a topic that stamps its records, else -1."""
+
+
+def validate_client_batch(batch: BytesLike, config: LogConfig, now_ms: int) -> ValidBatch | Refused:
+    """Check what a Produce request wants to append to one partition: exactly one batch, in Kafka's order of checks."""
+    header = _whole_batch(batch, config, from_client=True)
+    if isinstance(header, Refused):
+        return header
+    if fault := _shape_fault(header):
+        return Refused(ErrorCode.INVALID_RECORD, fault)
+    try:
+        return _checked_records(batch, header, config, now_ms)
+    except TooLarge as error:
+        return Refused(ErrorCode.MESSAGE_TOO_LARGE, str(error))
+    except CorruptRecords as error:
+        # Not CORRUPT_MESSAGE: clients would send the same bytes again until they give up (step 13).
+        return Refused(ErrorCode.INVALID_RECORD, f"the records cannot be decompressed: {error}")
+
+
+def validate_coordinator_batch(batch: BytesLike, config: LogConfig) -> ValidBatch | Refused:
+    """Check a batch that a coordinator of this broker built: whole, not too large, checksum right."""
+    header = _whole_batch(batch, config, from_client=False)
+    return header if isinstance(header, Refused) else ValidBatch(header, batch, header.max_timestamp)
+
+
+def _whole_batch(batch: BytesLike, config: LogConfig, *, from_client: bool) -> BatchHeader | Refused:
+    """Steps 3 and 7, and 15 as far as it can be told: one whole batch, of a size that fits, with the right checksum."""
+    size = len(batch)
+    if not size:
+        return Refused(ErrorCode.INVALID_RECORD, "no batch was sent for the partition")
+    magic = peek_magic(batch)
+    if magic not in (MAGIC, -1):
+        return Refused(ErrorCode.INVALID_RECORD, f"record format {magic} is not supported, only 2 is")
+    try:
+        header = read_header(batch)
+    except CorruptRecords as error:
+        return Refused(ErrorCode.CORRUPT_MESSAGE, str(error))
+    if size > header.size + HEADER_BYTES:
+        return Refused(ErrorCode.INVALID_RECORD, "more than one batch was sent for the partition")
+    if from_client and header.base_offset != 0:
+        return Refused(ErrorCode.INVALID_RECORD, f"the batch has base offset {header.base_offset}, not 0")
+    if header.size > config.max_message_bytes:
+        return _too_large(header.size, config)
+    if size != header.size:
+        return Refused(ErrorCode.CORRUPT_MESSAGE, f"a batch of {header.size} bytes in {size} bytes")
+    if not verify_crc(batch, 0, header):
+        return Refused(ErrorCode.CORRUPT_MESSAGE, "the checksum of the batch is wrong")
+    if not from_client and header.size > config.segment_limit_bytes:
+        return _no_segment_holds(header.size, config)
+    return header
+
+
+def _shape_fault(header: BatchHeader) -> str | None:
+    """What the header says that no producer's batch may (step 8), beyond Kafka also where it would do harm."""
+    count = header.records_count
+    if header.last_offset_delta < 0:
+        return f"the last offset delta is {header.last_offset_delta}"
+    if count <= 0:
+        return f"the batch claims {count} records"
+    if header.last_offset_delta + 1 != count:
+        return f"the batch claims {count} records, but its last offset delta is {header.last_offset_delta}"
+    if header.is_control:
+        return "clients may not write control batches"
+    if header.has_producer_id:
+        if header.base_sequence < 0 or header.producer_epoch < 0:
+            return f"a producer id with sequence {header.base_sequence} and epoch {header.producer_epoch}"
+    elif header.is_transactional:
+        return "a transactional batch without a producer id"
+    if header.has_delete_horizon:
+        return "clients may not set a delete horizon"
+    return None
+
+
+def _checked_records(batch: BytesLike, header: BatchHeader, config: LogConfig, now_ms: int) -> ValidBatch | Refused:
+    """Steps 9 to 15."""
+    count = header.records_count
+    if count > MAX_RECORDS_IN_BATCH:
+        return Refused(ErrorCode.MESSAGE_TOO_LARGE, f"{count} records, more than {MAX_RECORDS_IN_BATCH} in one batch")
+    limit = max(MAX_DECOMPRESSED_BYTES, config.max_message_bytes)
+    data = bytes(records_payload(batch, header, limit))
+    walked = walk_records(data, count)
+    if walked is None:
+        fault = first_fault(data, count)
+        assert fault is not None, "the fast walk refuses what the slow one accepts"
+        return Refused(ErrorCode.INVALID_RECORD, f"record {fault[0]} is malformed: {fault[1]}", (fault,))
+    lowest_delta, highest_delta, keyless = walked
+    bounds = _timestamp_bounds(config, now_ms)
+    base = header.base_timestamp
+    if (keyless and config.is_compacted) or not (
+        bounds is None or bounds[0] <= base + lowest_delta <= base + highest_delta <= bounds[1]
+    ):
+        refused = _refused_records(data, header, bounds, keys_required=config.is_compacted)
+        if refused is not None:
+            return refused
+    if header.is_log_append_time:
+        return Refused(ErrorCode.INVALID_TIMESTAMP, "clients may not send log append times")
+    return _in_final_form(batch, data, header, config, now_ms, max(NO_TIMESTAMP, base + highest_delta))
+
+
+def _timestamp_bounds(config: LogConfig, now_ms: int) -> tuple[int, int] | None:
+    """The lowest and the highest timestamp (ms) that records may have; None where the broker's clock stamps them."""
+    if config.is_log_append_time:
+        return None
+    return (
+        max(_INT64_MIN, now_ms - config.message_timestamp_before_max_ms),
+        min(_INT64_MAX, now_ms + config.message_timestamp_after_max_ms),
+    )
+
+
+def _refused_records(
+    data: bytes, header: BatchHeader, bounds: tuple[int, int] | None, *, keys_required: bool
+) -> Refused | None:
+    """Look at each record for what the walk has found to be wrong with some (steps 10 to 12). None if nothing is after
+    all, since a record may lack a timestamp."""
+    keyless: list[tuple[int, str]] = []
+    mistimed: list[tuple[int, str]] = []
+    position = 0
+    for index in range(header.records_count):
+        record, position = decode_record(data, position, base_offset=0, base_timestamp=header.base_timestamp)
+        if keys_required and record.key is None:
+            keyless.append((index, "a compacted topic takes no record without a key"))
+        elif bounds and record.timestamp != NO_TIMESTAMP and not bounds[0] <= record.timestamp <= bounds[1]:
+            fault = f"timestamp {record.timestamp} is not within [{bounds[0]}, {bounds[1]}]"
+            mistimed.append((index, fault))
+    if not keyless and not mistimed:
+        return None
+    error = ErrorCode.INVALID_TIMESTAMP if mistimed else ErrorCode.INVALID_RECORD
+    faults = sorted(keyless + mistimed)
+    shown = "; ".join(f"record {index}: {fault}" for index, fault in faults[:3])
+    return Refused(error, f"{len(faults)} records refused: {shown}", tuple(faults[:MAX_RECORD_ERRORS]))
+
+
+def _in_final_form(
+    batch: BytesLike, data: bytes, header: BatchHeader, config: LogConfig, now_ms: int, max_timestamp: int
+) -> ValidBatch | Refused:
+    """Give the batch the codec and the timestamps that the topic wants, copying it only when they differ. `data` is its
+    records, decompressed."""
+    final = batch
+    codec = _codec_wanted(config, header)
+    if codec is not header.compression:
+        final = recompress(batch, codec, level=_level(config, codec), payload=data)
+        if len(final) > config.max_message_bytes:
+            return _too_large(len(final), config)
+    if len(final) > config.segment_limit_bytes:
+        return _no_segment_holds(len(final), config)
+    log_append_time_ms = NO_TIMESTAMP
+    attributes = header.attributes & ~COMPRESSION_MASK | codec
+    if config.is_log_append_time:
+        attributes |= LOG_APPEND_TIME
+        max_timestamp = log_append_time_ms = now_ms
+    if attributes != header.attributes or max_timestamp != header.max_timestamp:
+        if final is batch:
+            final = bytearray(batch)
+        assert isinstance(final, bytearray)
+        set_timestamps_in_place(final, attributes=attributes, max_timestamp=max_timestamp)
+    if final is not batch:
+        header = read_header(final)
+    return ValidBatch(header, final, max_timestamp, log_append_time_ms)
+
+
+def _codec_wanted(config: LogConfig, header: BatchHeader) -> Compression:
+    if config.compression_type == _PRODUCER:
+        return header.compression
+    return COMPRESSION_BY_CONFIG_NAME[config.compression_type]
+
+
+def _level(config: LogConfig, codec: Compression) -> int | None:
+    match codec:
+        case Compression.GZIP:
+            return config.compression_gzip_level
+        case Compression.LZ4:
+            return config.compression_lz4_level
+        case Compression.ZSTD:
+            return config.compression_zstd_level
+        case _:
+            return None
+
+
+def _too_large(size: int, config: LogConfig) -> Refused:
+    message = f"the batch has {size} bytes, max.message.bytes allows {config.max_message_bytes}"
+    return Refused(ErrorCode.MESSAGE_TOO_LARGE, message)
+
+
+def _no_segment_holds(size: int, config: LogConfig) -> Refused:
+    message = f"the batch has {size} bytes, segment.bytes is {config.segment_limit_bytes}"
+    return Refused(ErrorCode.RECORD_LIST_TOO_LARGE, message)
