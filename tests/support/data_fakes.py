@@ -1,0 +1,82 @@
+"""Stand-ins for a partition log and a transaction coordinator, for tests of who waits for them and who asks them."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+from eosin.storage.appends import Isolation, Refused, VerificationGuard
+
+
+class FakeLog:
+    """A log of numbered bytes: offset n is byte n, and the test moves its watermarks."""
+
+    def __init__(self, *, high_watermark: int = 0, last_stable_offset: int | None = None) -> None:
+        self.high_watermark = high_watermark
+        self.last_stable_offset = high_watermark if last_stable_offset is None else last_stable_offset
+        self.failure: OSError | None = None
+        self.on_progress: Callable[[FakeLog], None] | None = None
+        self.counted = 0
+        """How often somebody asked how much there is."""
+
+    def grow_to(self, high_watermark: int, *, stable: int | None = None) -> None:
+        """Make everything below `high_watermark` durable, and below `stable` decided."""
+        self.high_watermark = high_watermark
+        self.last_stable_offset = high_watermark if stable is None else stable
+        self.tell()
+
+    def fail(self) -> None:
+        """Take the log offline."""
+        self.failure = OSError("the disk is gone")
+        self.tell()
+
+    def tell(self) -> None:
+        if self.on_progress is not None:
+            self.on_progress(self)
+
+    def bytes_available(self, offset: int, *, isolation: Isolation | None, limit: int) -> int:
+        self.counted += 1
+        committed = isolation is Isolation.READ_COMMITTED
+        end = self.last_stable_offset if committed else self.high_watermark
+        return min(limit, max(0, end - offset))
+
+
+class FakeVerifiedLog:
+    """The part of a log that hands out verification guards; the test says what it answers."""
+
+    def __init__(self, *verdicts: VerificationGuard | Refused | None) -> None:
+        self.verdicts = list(verdicts)
+        self.asked = 0
+
+    def begin_verification(self, **_: object) -> VerificationGuard | Refused | None:
+        self.asked += 1
+        return self.verdicts.pop(0) if len(self.verdicts) > 1 else self.verdicts[0]
+
+
+class FakeVerifier:
+    """A transaction coordinator (`TransactionVerifier`) whose answers the test gives in advance; the last one stays."""
+
+    def __init__(self, *answers: ErrorCode) -> None:
+        self.answers = list(answers)
+        self.asked: list[tuple[str, tuple[TopicPartition, ...]]] = []
+        self.gate: asyncio.Event | None = None
+        """Adding waits for this when it is set."""
+
+    def _answer(self) -> ErrorCode:
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+    def verify(
+        self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        self.asked.append(("verify", tuple(partitions)))
+        answer = self._answer()
+        return dict.fromkeys(partitions, answer)
+
+    async def add_partitions(
+        self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
+    ) -> ErrorCode:
+        self.asked.append(("add", tuple(partitions)))
+        answer = self._answer()
+        if self.gate is not None:
+            await self.gate.wait()
+        return answer
