@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.exchange import Exchange, Interceptor
@@ -25,9 +25,6 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import DecodeError
 
 log = logging.getLogger(__name__)
-
-_TLS_RECORD: Final = b"\x16\x03"
-_HTTP_METHODS: Final = (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"CONN", b"PATC", b"PRI ", b"TRAC")
 
 
 @dataclass(slots=True)
@@ -120,7 +117,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             self._frames += self._decoder.received(nbytes)
         except FrameError as error:
-            self._refuse_peer(_greeting(error))
+            self._refuse_peer(str(error))
             return
         if self._frames and self._begin_later is None:
             self._begin_requests()
@@ -196,7 +193,10 @@ class Connection(asyncio.BufferedProtocol):
                 # A coroutine takes its first step in the next turn; what came behind it must not overtake it.
                 break
         self._flush()
-        if frames and self._may_begin():
+        if not frames:
+            if not self._exchanges:
+                self._decoder.release()
+        elif self._may_begin():
             self._schedule_begin()
         self._steer_reading()
 
@@ -239,7 +239,7 @@ class Connection(asyncio.BufferedProtocol):
                 return False
             waiting = exchange.handle(host.services, host.interceptor)
         except DecodeError as error:
-            self._refuse_peer(f"sent a malformed request: {error}")
+            self._refuse_peer(f"a malformed request: {error}")
             return False
         except CloseConnection:
             self.close()
@@ -257,13 +257,13 @@ class Connection(asyncio.BufferedProtocol):
         version = header.api_version
         api = self._host.apis.get(header.api_key)
         if api is None:
-            self._refuse_peer(f"asked for the unknown api key {header.api_key}")
+            self._refuse_peer(f"a request with the unknown api key {header.api_key}")
             return None
         if version in api.versions:
             request = decode_request(api.key, version, frame, header.body_offset)
             return Exchange(api, self._context(api, version, header.client_id), header.correlation_id, request)
         if api.key is not ApiKey.API_VERSIONS:
-            self._refuse_peer(f"asked for version {version} of {api.key.name}, which is not served")
+            self._refuse_peer(f"a request with version {version} of {api.key.name}, which is not served")
             return None
         exchange = Exchange(api, self._context(api, 0, header.client_id), header.correlation_id, None)
         exchange.answer = encode_response(api.key, 0, header.correlation_id, api_versions.unsupported_version())
@@ -346,15 +346,5 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.writelines(out)
 
     def _refuse_peer(self, why: str) -> None:
-        log.warning("closing the connection: the peer %s", why, extra=fields(peer=self.peer, listener=self.listener))
+        log.warning("closing a connection: %s", why, extra=fields(peer=self.peer, listener=self.listener))
         self.close()
-
-
-def _greeting(error: FrameError) -> str:
-    """What the peer did wrong. The size of another protocol's first bytes is absurd, which calls it by its name."""
-    start = error.size.to_bytes(4, "big", signed=True)
-    if start.startswith(_TLS_RECORD):
-        return "speaks TLS, but this listener is plain TCP (set the client's security.protocol to PLAINTEXT)"
-    if start in _HTTP_METHODS:
-        return "speaks HTTP, but this is a Kafka listener"
-    return f"sent {error}"

@@ -1,0 +1,441 @@
+"""One client's connection: order, limits, backpressure, and what happens to peers that misbehave."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from fake_peer import FakePeer, host_of, turns
+
+from eosin.broker.api import Api, CloseConnection, RequestContext, Services
+from eosin.broker.handlers import api_versions
+from eosin.protocol.codec import decode_response, encode_request
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.api_versions import ApiVersionsRequest
+from eosin.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+Handler = Callable[[HeartbeatRequest, RequestContext, Services], Any]
+
+BEAT = ApiKey.HEARTBEAT
+
+
+def refuse(request: HeartbeatRequest, context: RequestContext, error: ErrorCode) -> HeartbeatResponse:
+    return HeartbeatResponse(error_code=error)
+
+
+def beating(handle: Handler) -> Api:
+    """Heartbeat is small, and carries a number and texts both ways: a good stand-in for any API."""
+    return Api(key=BEAT, versions=range(0, 5), handle=handle, refuse=refuse)
+
+
+def echo(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
+    return HeartbeatResponse(throttle_time_ms=request.generation_id)
+
+
+def beats(*numbers: int) -> list[HeartbeatRequest]:
+    return [HeartbeatRequest(group_id="g", generation_id=number, member_id="m") for number in numbers]
+
+
+def numbers(answers: list[HeartbeatResponse]) -> list[int]:
+    return [answer.throttle_time_ms for answer in answers]
+
+
+class Gate:
+    """A handler whose answers a test lets go one by one."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[int, asyncio.Future[HeartbeatResponse]] = {}
+        self.begun: list[int] = []
+
+    def __call__(
+        self, request: HeartbeatRequest, context: RequestContext, services: Services
+    ) -> Awaitable[HeartbeatResponse]:
+        self.begun.append(request.generation_id)
+        future = asyncio.get_running_loop().create_future()
+        self.waiting[request.generation_id] = future
+        return future
+
+    def open(self, number: int) -> None:
+        self.waiting.pop(number).set_result(HeartbeatResponse(throttle_time_ms=number))
+
+
+@pytest.mark.parametrize("piece", [1, 3, 7, 64, 100_000])
+async def test_requests_in_pieces_of_any_size_are_answered_in_order(piece: int) -> None:
+    peer = FakePeer(host_of(beating(echo)))
+    data = b"".join(peer.frame(BEAT, 4, beat) for beat in beats(*range(100)))
+    peer.transport.feed(data, piece=piece)
+    await turns(10)
+    assert numbers(peer.answers()) == list(range(100))
+
+
+async def test_the_answers_to_one_read_leave_in_one_write() -> None:
+    peer = FakePeer(host_of(beating(echo)))
+    peer.send(BEAT, 4, *beats(1, 2, 3))
+    assert peer.transport.writes == 1
+    assert numbers(peer.answers()) == [1, 2, 3]
+
+
+async def test_an_answer_that_is_ready_early_waits_for_those_before_it() -> None:
+    gate = Gate()
+    peer = FakePeer(host_of(beating(gate)))
+    peer.send(BEAT, 4, *beats(1, 2, 3))
+    gate.open(3)
+    gate.open(2)
+    await turns()
+    assert peer.answers() == []
+    gate.open(1)
+    await turns()
+    assert numbers(peer.answers()) == [1, 2, 3]
+    assert peer.transport.writes == 1
+
+
+async def test_a_request_behind_a_coroutine_does_not_begin_before_it() -> None:
+    begun: list[int] = []
+
+    async def slowly(number: int) -> HeartbeatResponse:
+        begun.append(number)
+        await asyncio.sleep(0)
+        return HeartbeatResponse(throttle_time_ms=number)
+
+    def handle(request: HeartbeatRequest, context: RequestContext, services: Services) -> Any:
+        if request.generation_id % 2:
+            return slowly(request.generation_id)
+        begun.append(request.generation_id)
+        return HeartbeatResponse(throttle_time_ms=request.generation_id)
+
+    peer = FakePeer(host_of(beating(handle)))
+    peer.send(BEAT, 4, *beats(1, 2, 3, 4))
+    await turns(20)
+    assert begun == [1, 2, 3, 4]
+    assert numbers(peer.answers()) == [1, 2, 3, 4]
+
+
+async def test_at_the_limit_of_requests_in_flight_nothing_more_is_begun_or_read() -> None:
+    gate = Gate()
+    peer = FakePeer(host_of(beating(gate), max_in_flight=3))
+    peer.send(BEAT, 4, *beats(*range(8)))
+    await turns()
+    assert gate.begun == [0, 1, 2]
+    assert not peer.transport.reading
+    gate.open(1)
+    await turns()
+    assert gate.begun == [0, 1, 2], "a request behind an unanswered one still takes a place"
+    gate.open(0)
+    await turns()
+    assert gate.begun == [0, 1, 2, 3, 4]
+    for number in (2, 3, 4):
+        gate.open(number)
+    await turns()
+    assert gate.begun == list(range(8))
+    assert peer.transport.reading
+    for number in (5, 6, 7):
+        gate.open(number)
+    await turns()
+    assert numbers(peer.answers()) == list(range(8))
+
+
+async def test_a_peer_that_does_not_read_its_answers_is_paused() -> None:
+    begun = []
+
+    def verbose(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
+        begun.append(request.generation_id)
+        return HeartbeatResponse(throttle_time_ms=request.generation_id)
+
+    peer = FakePeer(host_of(beating(verbose), write_buffer_bytes=100, max_frames_per_turn=4))
+    peer.transport.read_slowly()
+    peer.send(BEAT, 4, *beats(*range(1000)))
+    await turns(50)
+    # 16 bytes an answer: a hundred bytes and one turn's worth, whatever else was sent.
+    assert len(begun) <= 12
+    assert len(peer.transport.unsent) <= 12 * 16
+    assert not peer.transport.reading
+    peer.transport.read_all()
+    await turns(600)
+    assert numbers(peer.answers()) == list(range(1000))
+    assert peer.transport.reading
+
+
+async def test_answers_of_one_turn_are_bounded_too() -> None:
+    begun = []
+
+    def verbose(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
+        begun.append(request.generation_id)
+        return HeartbeatResponse()
+
+    peer = FakePeer(host_of(beating(verbose), write_buffer_bytes=30, max_frames_per_turn=1000))
+    peer.transport.read_slowly()
+    peer.send(BEAT, 4, *beats(*range(100)))
+    assert len(begun) == 2
+
+
+async def test_one_connection_cannot_starve_another() -> None:
+    order: list[str] = []
+
+    def handle(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
+        order.append(request.group_id)
+        return HeartbeatResponse()
+
+    host = host_of(beating(handle), max_frames_per_turn=10)
+    greedy, modest = FakePeer(host), FakePeer(host)
+    greedy.send(BEAT, 4, *[HeartbeatRequest(group_id="greedy")] * 500)
+    modest.send(BEAT, 4, HeartbeatRequest(group_id="modest"))
+    await turns(100)
+    assert order.index("modest") == 10
+    assert len(order) == 501
+
+
+async def test_an_unserved_version_of_api_versions_is_answered_as_version_0(caplog: pytest.LogCaptureFixture) -> None:
+    peer = FakePeer(host_of(api_versions.API, beating(echo)))
+    # A header as version 2 with tags and a body of the future.
+    body = b"\x00\x12\x00\x63" + (77).to_bytes(4, "big") + b"\x00\x01x" + b"\x00future"
+    peer.transport.feed(len(body).to_bytes(4, "big") + body)
+    (frame,) = peer.transport.frames()
+    correlation_id, answer = decode_response(ApiKey.API_VERSIONS, 0, frame)
+    assert correlation_id == 77
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == [(18, 0, 4)]
+    peer.send(BEAT, 4, *beats(1))
+    assert numbers(peer.answers()) == [1]
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        (b"\x00\x00\x00\x0a\x03\xe7\x00\x00\x00\x00\x00\x01\xff\xff", "unknown api key 999"),
+        (b"\x00\x00\x00\x0a\x00\x0c\x00\x63\x00\x00\x00\x01\xff\xff", "version 99 of HEARTBEAT, which is not served"),
+        (b"\x00\x00\x00\x0a\x00\x0c\xff\xff\x00\x00\x00\x01\xff\xff", "version -1 of HEARTBEAT, which is not served"),
+        (b"\x00\x00\x00\x0a\x00\x0c\x00\x00\x00\x00\x00\x01\xff\xff", "malformed request"),
+        (b"\x00\x00\x00\x02\x00\x0c", "malformed request"),
+        (b"\x00\x00\x00\x00", "malformed request"),
+        (b"\xff\xff\xff\xff", "a frame of -1 bytes"),
+        (b"\x00\x0f\x42\x41", "a frame of 1000001 bytes"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "TLS"),
+        (b"GET / HTTP/1.1\r\nHost: localhost:9092\r\n\r\n", "HTTP"),
+    ],
+)
+async def test_a_peer_that_sends_nonsense_is_closed_with_one_log_line(
+    data: bytes, complaint: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    host = host_of(beating(echo))
+    bad, good = FakePeer(host), FakePeer(host)
+    bad.transport.feed(data + data)
+    await turns()
+    assert bad.transport.is_closing()
+    assert bad.answers() == []
+    assert [(record.levelno, complaint in record.getMessage()) for record in caplog.records] == [
+        (logging.WARNING, True)
+    ]
+    assert list(host.connections) == [good.connection]
+    good.send(BEAT, 4, *beats(5))
+    assert numbers(good.answers()) == [5]
+
+
+async def test_what_came_before_the_nonsense_is_answered() -> None:
+    peer = FakePeer(host_of(beating(echo)))
+    peer.transport.feed(peer.frame(BEAT, 4, beats(1)[0]) + b"\x00\x00\x00\x02\x00\x0c")
+    assert numbers(peer.answers()) == [1]
+    assert peer.transport.is_closing()
+
+
+async def test_a_handler_that_fails_is_logged_and_answered_with_unknown_server_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def later() -> HeartbeatResponse:
+        raise OSError("disk")
+
+    def handle(request: HeartbeatRequest, context: RequestContext, services: Services) -> Any:
+        if request.generation_id == 1:
+            raise ZeroDivisionError
+        return later() if request.generation_id == 2 else HeartbeatResponse()
+
+    peer = FakePeer(host_of(beating(handle)))
+    peer.send(BEAT, 4, *beats(1, 2, 3))
+    await turns(10)
+    assert [answer.error_code for answer in peer.answers()] == [-1, -1, 0]
+    assert [type(record.exc_info[1]) for record in caplog.records if record.exc_info] == [ZeroDivisionError, OSError]
+
+
+async def test_an_answer_that_cannot_be_encoded_is_refused_instead(caplog: pytest.LogCaptureFixture) -> None:
+    def handle(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
+        return HeartbeatResponse(throttle_time_ms=2**40)
+
+    peer = FakePeer(host_of(beating(handle)))
+    peer.send(BEAT, 4, *beats(1))
+    assert [answer.error_code for answer in peer.answers()] == [-1]
+    assert len(caplog.records) == 1
+
+
+async def test_when_not_even_the_refusal_works_the_connection_closes(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(*_: Any) -> Any:
+        raise ZeroDivisionError
+
+    peer = FakePeer(host_of(Api(key=BEAT, versions=range(0, 5), handle=broken, refuse=broken)))
+    peer.send(BEAT, 4, *beats(1))
+    assert peer.transport.is_closing()
+    assert len(caplog.records) == 2
+
+
+async def test_a_request_without_an_answer_gets_none_and_the_next_is_answered() -> None:
+    def handle(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse | None:
+        return HeartbeatResponse(throttle_time_ms=2) if request.generation_id == 2 else None
+
+    peer = FakePeer(host_of(beating(handle)))
+    peer.transport.feed(peer.frame(BEAT, 4, beats(1)[0]))
+    peer._asked.clear()
+    peer.send(BEAT, 4, *beats(2))
+    assert numbers(peer.answers()) == [2]
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+async def test_a_handler_can_close_the_connection(awaited: bool, caplog: pytest.LogCaptureFixture) -> None:
+    async def later() -> None:
+        raise CloseConnection
+
+    def handle(request: HeartbeatRequest, context: RequestContext, services: Services) -> Any:
+        if awaited:
+            return later()
+        raise CloseConnection
+
+    peer = FakePeer(host_of(beating(handle)))
+    peer.send(BEAT, 4, *beats(1))
+    await turns(5)
+    assert peer.transport.is_closing()
+    assert not caplog.records
+
+
+async def test_what_a_client_began_goes_on_when_it_leaves() -> None:
+    gate = Gate()
+    host = host_of(beating(gate))
+    peer = FakePeer(host)
+    peer.send(BEAT, 4, *beats(1))
+    peer.transport.lose()
+    assert not host.connections
+    assert len(host.running) == 1
+    gate.open(1)
+    await turns()
+    assert not host.running
+
+
+async def test_the_context_tells_who_asks_at_which_version_over_which_listener() -> None:
+    seen: list[tuple[Any, ...]] = []
+
+    def handle(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
+        seen.append((context.api_version, context.client_id, context.client_host, context.listener))
+        return HeartbeatResponse()
+
+    peer = FakePeer(host_of(beating(handle)), listener="INSIDE")
+    peer.transport.feed(peer.frame(BEAT, 4, beats(1)[0], client_id="a"))
+    peer.transport.feed(peer.frame(BEAT, 3, beats(1)[0], client_id="a"))
+    peer.transport.feed(peer.frame(BEAT, 4, beats(1)[0], client_id="b"))
+    peer.transport.feed(peer.frame(BEAT, 4, beats(1)[0], client_id=None))
+    where = ("/127.0.0.1", "INSIDE")
+    assert seen == [(4, "a", *where), (3, "a", *where), (4, "b", *where), (4, None, *where)]
+
+
+async def test_a_connection_is_idle_when_nothing_came_and_nothing_runs() -> None:
+    gate = Gate()
+    peer = FakePeer(host_of(beating(gate)))
+    assert peer.connection.is_idle()
+    peer.send(BEAT, 4, *beats(1))
+    assert not peer.connection.is_idle()
+    assert not peer.connection.is_idle(), "a request is being answered"
+    gate.open(1)
+    await turns()
+    assert peer.connection.is_idle()
+
+
+async def test_a_connection_that_stops_beginning_still_answers_what_runs() -> None:
+    gate = Gate()
+    peer = FakePeer(host_of(beating(gate), max_in_flight=2))
+    peer.send(BEAT, 4, *beats(1, 2, 3))
+    peer.connection.stop_beginning()
+    gate.open(1)
+    gate.open(2)
+    await turns()
+    assert numbers(peer.answers()) == [1, 2]
+    assert gate.begun == [1, 2]
+
+
+class Recorder:
+    """An interceptor that writes down the steps, and interferes on request."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+        self.instead: HeartbeatResponse | None = None
+        self.close_at = ""
+
+    def _step(self, name: str) -> None:
+        self.steps.append(name)
+        if self.close_at == name:
+            raise CloseConnection
+
+    def received(self, peer: str, frame: memoryview) -> None:
+        self._step("received")
+
+    def decoded(self, context: RequestContext, api: Api, request: Any) -> Any:
+        self._step("decoded")
+        return self.instead
+
+    def handled(self, context: RequestContext, api: Api, request: Any, response: Any) -> Any:
+        self._step("handled")
+        return response
+
+    def answered(self, context: RequestContext, api: Api, size: int) -> None:
+        self._step("answered")
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+async def test_an_interceptor_sees_every_step(awaited: bool) -> None:
+    async def later(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
+        return echo(request, context, services)
+
+    recorder = Recorder()
+    peer = FakePeer(host_of(beating(later if awaited else echo), interceptor=recorder))
+    peer.send(BEAT, 4, *beats(1))
+    await turns(5)
+    assert recorder.steps == ["received", "decoded", "handled", "answered"]
+    assert numbers(peer.answers()) == [1]
+
+
+async def test_an_interceptor_can_answer_in_the_handlers_place() -> None:
+    gate, recorder = Gate(), Recorder()
+    recorder.instead = HeartbeatResponse(throttle_time_ms=99)
+    peer = FakePeer(host_of(beating(gate), interceptor=recorder))
+    peer.send(BEAT, 4, *beats(1))
+    assert numbers(peer.answers()) == [99]
+    assert not gate.begun
+
+
+@pytest.mark.parametrize("step", ["received", "decoded", "handled"])
+async def test_an_interceptor_can_lose_the_connection_at_any_step(step: str) -> None:
+    recorder = Recorder()
+    recorder.close_at = step
+    peer = FakePeer(host_of(beating(echo), interceptor=recorder))
+    peer.send(BEAT, 4, *beats(1))
+    assert peer.transport.is_closing()
+    assert peer.answers() == []
+
+
+async def test_a_clients_software_is_kept_for_all_its_requests() -> None:
+    seen: list[str] = []
+
+    def handle(request: Any, context: RequestContext, services: Services) -> HeartbeatResponse:
+        seen.append(f"{context.client_software_name} {context.client_software_version}")
+        return HeartbeatResponse()
+
+    def learn(request: ApiVersionsRequest, context: RequestContext, services: Services) -> Any:
+        context.client_software_name = request.client_software_name
+        context.client_software_version = request.client_software_version
+        return api_versions.unsupported_version()
+
+    versions = Api(key=ApiKey.API_VERSIONS, versions=range(0, 5), handle=learn, refuse=api_versions.refuse)
+    peer = FakePeer(host_of(versions, beating(handle)))
+    peer.send(BEAT, 4, *beats(1))
+    told = ApiVersionsRequest(client_software_name="a-client", client_software_version="1.2")
+    peer.transport.feed(b"".join(encode_request(ApiKey.API_VERSIONS, 3, 9, "x", told)))
+    peer.send(BEAT, 4, *beats(1))
+    assert seen == [" ", "a-client 1.2"]
+    assert peer.connection.software == ("a-client", "1.2")

@@ -1,0 +1,56 @@
+"""A client of one connection, through a fake transport: sends messages, reads answers."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, cast
+
+from fake_transport import FakeTransport
+
+from eosin.broker.api import Api, Services
+from eosin.broker.connection import Connection, ConnectionHost
+from eosin.protocol.codec import decode_response, encode_request
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.types import Message
+
+
+def host_of(*apis: Api, services: Any = None, **limits: Any) -> ConnectionHost:
+    """A host that serves `apis`, with `limits` by field name."""
+    by_key: Mapping[int, Api] = {int(api.key): api for api in apis}
+    return ConnectionHost(services=cast(Services, services), apis=by_key, **{"max_frame_bytes": 1_000_000, **limits})
+
+
+class FakePeer:
+    """A client library reduced to its bytes."""
+
+    def __init__(self, host: ConnectionHost, *, listener: str = "PLAINTEXT") -> None:
+        self.transport = FakeTransport()
+        self.connection = Connection(host, listener, asyncio.get_running_loop())
+        self.transport.connect(self.connection)
+        self._asked: list[tuple[ApiKey, int, int]] = []
+        self._next_id = 1
+
+    def frame(self, key: ApiKey, version: int, message: Message, *, client_id: str | None = "test") -> bytes:
+        """One request as bytes; its answer is expected."""
+        correlation_id, self._next_id = self._next_id, self._next_id + 1
+        self._asked.append((key, version, correlation_id))
+        return b"".join(encode_request(key, version, correlation_id, client_id, message))
+
+    def send(self, key: ApiKey, version: int, *messages: Message) -> None:
+        """Send requests in one piece."""
+        self.transport.feed(b"".join(self.frame(key, version, message) for message in messages))
+
+    def answers(self) -> list[Any]:
+        """The answers that came since the last call, checked to be in the order of the requests."""
+        messages = []
+        for frame in self.transport.frames():
+            key, version, correlation_id = self._asked.pop(0)
+            answered_id, message = decode_response(key, version, frame)
+            assert answered_id == correlation_id, "answers are not in the order of the requests"
+            messages.append(message)
+        return messages
+
+
+async def turns(count: int = 3) -> None:
+    """Let the loop turn."""
+    for _ in range(count):
+        await asyncio.sleep(0)
