@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import construct
 
-from eosin.protocol.types import Boolean, Construct
+from eosin.protocol.nodes import Construct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +85,7 @@ def source_of(function: Callable[..., Any]) -> str:
 
 def fixed_format(node: Construct) -> str | None:
     """The `struct` format of a node that always takes the same number of bytes; None for any other node."""
-    if node is Boolean:
+    if node is construct.Flag:
         return "?"
     if isinstance(node, construct.FormatField):
         return str(node.fmtstr[1])

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from eosin.protocol.codegen import SourceWriter, fixed_format
-from eosin.protocol.types import (
+from eosin.protocol.nodes import (
     MAX_STRING_BYTES,
     Array,
     Blob,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from eosin.protocol.codegen import SourceWriter, fixed_format
-from eosin.protocol.types import (
+from eosin.protocol.nodes import (
     MAX_STRING_BYTES,
     Array,
     Blob,
@@ -22,7 +22,6 @@ from eosin.protocol.types import (
     NullableStruct,
     TaggedField,
     Text,
-    Uuid,
     holds_records,
 )
 from eosin.protocol.varints import uvarint
@@ -112,7 +111,7 @@ class _EncoderWriter(SourceWriter):
 
     def _node(self, node: Construct, value: str, name: str, path: str) -> None:
         if (format := fixed_format(node)) is not None:
-            if node is Uuid:
+            if format == "16s":
                 # pack would fill a short one up with zeros.
                 with self.block(f"if len({value}) != 16:"):
                     self.write(f'raise EncodeError("{path}.{name}: a uuid has 16 bytes")')
