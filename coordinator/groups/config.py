@@ -1,0 +1,38 @@
+"""`GroupConfig`: every limit and delay of the group coordinator, by Kafka's names with underscores (groups.md 16)."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """Settings of the group coordinator. Those that Kafka does not have start with `eosin_`."""
+
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_initial_rebalance_delay_ms: int = 0
+    """How long the first join phase of an empty group waits for more members; 0 does not wait. (Kafka: 3000)"""
+    group_max_size: int = 2_147_483_647
+    """Members per group."""
+    offset_metadata_max_bytes: int = 4_096
+    """Longest commit metadata. Counted in UTF-16 units, as Kafka does in spite of the name."""
+    offsets_retention_minutes: int = 10_080
+    offsets_retention_check_interval_ms: int = 600_000
+    offsets_topic_num_partitions: int = 50
+    offsets_topic_segment_bytes: int = 104_857_600
+    offsets_topic_compression_codec: int = 0
+    """Compression of the batches written to `__consumer_offsets`: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
+    offsets_commit_timeout_ms: int = 5_000
+    """How long a commit waits to become durable before it is answered with COORDINATOR_NOT_AVAILABLE."""
+    eosin_group_new_member_join_timeout_ms: int = 300_000
+    """How long a member may wait in its first join phase (a constant in Kafka)."""
+    eosin_group_max_pending_members: int = 10_000
+    """Handed-out member ids per group that have not come back; the oldest is forgotten to make room."""
+    eosin_group_max_groups: int = 1_000_000
+    """Groups per broker; a request that would create one more is refused."""
+    eosin_group_member_metadata_max_bytes: int = 1_048_576
+    """Sum of the protocol metadata that one member may bring along."""
+
+    @property
+    def offsets_retention_ms(self) -> int:
+        """How long offsets are kept, in ms."""
+        return self.offsets_retention_minutes * 60_000

@@ -1,0 +1,88 @@
+"""What a decision asks for, and the answers it gives. Effects are carried out from left to right."""
+
+from dataclasses import dataclass
+
+from eosin.coordinator.groups.events import Completion, TimerName
+from eosin.coordinator.groups.group import Group, Ticket
+from eosin.protocol.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedMember:
+    """A member as the leader sees it when it computes the assignment."""
+
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class JoinResult:
+    """The answer to JoinGroup."""
+
+    error: ErrorCode
+    member_id: str = ""
+    generation_id: int = -1
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader_id: str = ""
+    members: tuple[JoinedMember, ...] = ()
+    """Only for the leader."""
+    skip_assignment: bool = False
+    """The leader keeps the stored assignment; the members are told for its information only."""
+
+
+@dataclass(frozen=True, slots=True)
+class SyncResult:
+    """The answer to SyncGroup."""
+
+    error: ErrorCode
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignment: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveResult:
+    """The answer to LeaveGroup: the group's error, then one per member in the order of the request."""
+
+    error: ErrorCode
+    members: tuple[ErrorCode, ...] = ()
+
+
+Answer = JoinResult | SyncResult | LeaveResult
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Answer a waiting request."""
+
+    ticket: Ticket
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Persist:
+    """Write the group's record now; come back with `Stored(then)` or `StoreFailed(then, ...)` once it is durable."""
+
+    group: Group
+    """As it is to be written, which may be ahead of the group in memory."""
+    then: Completion
+
+
+@dataclass(frozen=True, slots=True)
+class StartTimer:
+    """Start or restart a timer."""
+
+    timer: TimerName
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTimer:
+    """Stop a timer; it may not be running."""
+
+    timer: TimerName
+
+
+Effect = Reply | Persist | StartTimer | CancelTimer

@@ -1,0 +1,159 @@
+"""`OffsetStore`: the offsets of one partition of `__consumer_offsets`, as far as its log is durable. Pure.
+
+Always true: what is visible equals what replaying the log in order gives, with compaction or without. Two rules make it
+so. Every value remembers the log offset of its record, and a transaction's value only replaces one that was written
+before it. A tombstone takes away the committed value and every transaction's pending one for the same key, so that a
+later COMMIT cannot bring back what was deleted.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from eosin.protocol.names import TopicPartition
+
+NO_EXPIRY: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """One committed offset, and where it stands in the log."""
+
+    offset: int
+    leader_epoch: int
+    """-1 when the client did not say."""
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int = NO_EXPIRY
+    """Set only by commits of versions 2 to 4 that carry their own retention time."""
+    record_offset: int = -1
+    """The log offset of the record that carries it."""
+
+
+class OffsetToCommit(NamedTuple):
+    """One offset of a commit request."""
+
+    partition: TopicPartition
+    offset: int
+    leader_epoch: int = -1
+    metadata: str | None = None
+    commit_timestamp_ms: int = -1
+    """-1: now."""
+    expire_timestamp_ms: int = NO_EXPIRY
+    """-1: by the broker's retention."""
+
+    def committed(self, *, now_ms: int, record_offset: int) -> CommittedOffset:
+        """The value that this becomes."""
+        return CommittedOffset(
+            offset=self.offset,
+            leader_epoch=self.leader_epoch,
+            metadata=self.metadata or "",
+            commit_timestamp_ms=now_ms if self.commit_timestamp_ms < 0 else self.commit_timestamp_ms,
+            expire_timestamp_ms=self.expire_timestamp_ms,
+            record_offset=record_offset,
+        )
+
+
+_Offsets = dict[TopicPartition, CommittedOffset]
+
+
+class OffsetStore:
+    """Committed offsets by group, and those of open transactions by producer id."""
+
+    def __init__(self) -> None:
+        self._committed: dict[str, _Offsets] = {}
+        self._pending: dict[int, dict[str, _Offsets]] = {}
+        # The same pending offsets from the other side: group, partition, and the producer ids that hold one for it.
+        self._holders: dict[str, dict[TopicPartition, dict[int, None]]] = {}
+
+    # What happens to it, in the order of the log
+
+    def put(self, group_id: str, partition: TopicPartition, value: CommittedOffset) -> None:
+        """A plain commit: visible at once."""
+        self._committed.setdefault(group_id, {})[partition] = value
+
+    def put_pending(self, producer_id: int, group_id: str, partition: TopicPartition, value: CommittedOffset) -> None:
+        """A transaction's commit: invisible until its marker."""
+        self._pending.setdefault(producer_id, {}).setdefault(group_id, {})[partition] = value
+        self._holders.setdefault(group_id, {}).setdefault(partition, {})[producer_id] = None
+
+    def complete(self, producer_id: int, *, commit: bool) -> None:
+        """A marker: the producer's pending offsets become visible, or are dropped.
+
+        Finds nothing when the marker is a repetition, which is harmless.
+        """
+        for group_id, pending in self._pending.pop(producer_id, {}).items():
+            for partition, value in pending.items():
+                self._forget_holder(producer_id, group_id, partition)
+                if commit and self._is_newer(group_id, partition, value):
+                    self.put(group_id, partition, value)
+
+    def remove(self, group_id: str, partition: TopicPartition) -> None:
+        """A tombstone: neither the committed value nor any pending one survives."""
+        committed = self._committed.get(group_id)
+        if committed is not None:
+            committed.pop(partition, None)
+            if not committed:
+                del self._committed[group_id]
+        for producer_id in list(self._holders.get(group_id, {}).get(partition, {})):
+            self.remove_pending(producer_id, group_id, partition)
+
+    def remove_pending(self, producer_id: int, group_id: str, partition: TopicPartition) -> None:
+        """A tombstone inside of a transaction: takes back what that transaction had pending."""
+        groups = self._pending.get(producer_id, {})
+        pending = groups.get(group_id, {})
+        if pending.pop(partition, None) is None:
+            return
+        self._forget_holder(producer_id, group_id, partition)
+        if not pending:
+            del groups[group_id]
+        if not groups:
+            del self._pending[producer_id]
+
+    # What it tells
+
+    def get(self, group_id: str, partition: TopicPartition) -> CommittedOffset | None:
+        """The visible value."""
+        committed = self._committed.get(group_id)
+        return None if committed is None else committed.get(partition)
+
+    def committed(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
+        """Every visible value of a group."""
+        return self._committed.get(group_id, {})
+
+    def is_pending(self, group_id: str, partition: TopicPartition) -> bool:
+        """Whether an open transaction holds an offset for the partition."""
+        return partition in self._holders.get(group_id, {})
+
+    def pending(self, group_id: str) -> Iterator[TopicPartition]:
+        """The partitions for which open transactions hold offsets."""
+        return iter(self._holders.get(group_id, {}))
+
+    def partitions(self, group_id: str) -> dict[TopicPartition, None]:
+        """Every partition for which the group has a committed or a pending value, each once, in a stable order."""
+        return dict.fromkeys((*self.committed(group_id), *self.pending(group_id)))
+
+    def is_empty(self, group_id: str) -> bool:
+        """Whether the group has neither committed nor pending offsets."""
+        return group_id not in self._committed and group_id not in self._holders
+
+    def group_ids(self) -> dict[str, None]:
+        """Every group with a committed or pending offset, each once, in a stable order."""
+        return dict.fromkeys((*self._committed, *self._holders))
+
+    def open_producers(self) -> Iterator[int]:
+        """Producer ids with pending offsets."""
+        return iter(self._pending)
+
+    def _is_newer(self, group_id: str, partition: TopicPartition, value: CommittedOffset) -> bool:
+        current = self.get(group_id, partition)
+        return current is None or value.record_offset > current.record_offset
+
+    def _forget_holder(self, producer_id: int, group_id: str, partition: TopicPartition) -> None:
+        partitions = self._holders[group_id]
+        holders = partitions[partition]
+        del holders[producer_id]
+        if not holders:
+            del partitions[partition]
+        if not partitions:
+            del self._holders[group_id]

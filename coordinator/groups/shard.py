@@ -1,0 +1,191 @@
+"""`Shard`: everything that one partition of `__consumer_offsets` coordinates.
+
+A group and its offsets live and die together here: loading, deleting, expiring and unloading go through both parts.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from enum import Enum
+from functools import partial
+from typing import Final
+
+from eosin.coordinator.groups.commits import Commits, Key
+from eosin.coordinator.groups.config import GroupConfig
+from eosin.coordinator.groups.events import DeleteFailed, Deleting, Loaded, Unloaded
+from eosin.coordinator.groups.expiry import expired_offsets, may_vanish
+from eosin.coordinator.groups.group import Group, GroupState
+from eosin.coordinator.groups.loading import Loader
+from eosin.coordinator.groups.runner import GroupRunner
+from eosin.coordinator.groups.writes import LogWriter, Settled
+from eosin.coordinator.ports import CoordinatorLog
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.records import CorruptRecords
+from eosin.protocol.types import DecodeError
+from eosin.storage.clock import Clock
+
+_LOG: Final = logging.getLogger("eosin.coordinator.groups")
+
+
+class ShardState(Enum):
+    """Whether a shard can answer."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    FAILED = "failed"
+    """Its log could not be read; it stays so until a restart, because guessing would lose offsets."""
+    CLOSED = "closed"
+
+
+_REFUSALS: Final = {
+    ShardState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ShardState.ACTIVE: ErrorCode.NONE,
+    ShardState.FAILED: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ShardState.CLOSED: ErrorCode.NOT_COORDINATOR,
+}
+
+
+class Shard:
+    """One partition's groups and offsets."""
+
+    def __init__(self, partition: int, log: CoordinatorLog, *, clock: Clock, config: GroupConfig) -> None:
+        self.partition = partition
+        self.state = ShardState.LOADING
+        self.log = log
+        self._clock = clock
+        self._config = config
+        self._writer = LogWriter(log)
+        self.commits = Commits(writer=self._writer, clock=clock, config=config, group_appears=self._group_appears)
+        self.runner = GroupRunner(writer=self._writer, clock=clock, config=config, holds_offsets=self.commits.holds)
+        self._deleted_topics: dict[str, None] = {}
+
+    @property
+    def refusal(self) -> ErrorCode:
+        """Why the shard cannot answer; NONE when it can."""
+        return _REFUSALS[self.state]
+
+    @property
+    def groups(self) -> dict[str, Group]:
+        """The groups by id."""
+        return self.runner.groups
+
+    # Life
+
+    async def load(self) -> None:
+        """Read the log, then start to answer."""
+        loader = Loader(self.commits.offsets)
+        try:
+            await loader.load(self.log)
+        except (CorruptRecords, DecodeError, OSError):
+            _LOG.exception("__consumer_offsets-%d could not be read: its groups are unavailable", self.partition)
+            if self.state is ShardState.LOADING:
+                self.state = ShardState.FAILED
+            return
+        if self.state is not ShardState.LOADING:
+            return  # closed meanwhile
+        self.runner.groups.update(loader.groups)
+        self.state = ShardState.ACTIVE
+        for group in loader.groups.values():
+            if group.members:
+                self.runner.happen(group.group_id, Loaded())
+        if self._deleted_topics:
+            self.forget_topics(self._deleted_topics)
+
+    def start_empty(self) -> None:
+        """There is nothing to read: answer at once."""
+        assert self.log.log_end_offset == 0
+        self.state = ShardState.ACTIVE
+
+    def after_writes(self, settled: Settled) -> None:
+        """Settle when everything that was written so far has."""
+        self._writer.after_writes(settled)
+
+    def close(self) -> None:
+        """Stop: whoever waits is sent to look for another coordinator."""
+        self.state = ShardState.CLOSED
+        for group_id in list(self.groups):
+            self.runner.happen(group_id, Unloaded())
+        self.groups.clear()
+        self._writer.close(ErrorCode.NOT_COORDINATOR)
+
+    # Groups
+
+    def create_group(self, group_id: str) -> None:
+        """A group that nobody has joined yet."""
+        self.groups[group_id] = Group(group_id, state_timestamp_ms=self._clock.now_ms())
+
+    def _group_appears(self, group_id: str) -> None:
+        """Offsets of a group have become durable: at the latest now it exists."""
+        if group_id not in self.groups and self.state is ShardState.ACTIVE:
+            self.create_group(group_id)
+
+    def delete_group(self, group_id: str, settled: Settled) -> None:
+        """Delete an empty group with all its offsets, the pending ones of open transactions included."""
+        group = self.groups.get(group_id)
+        if group is None or group.state is GroupState.DEAD:
+            settled(ErrorCode.GROUP_ID_NOT_FOUND, -1)
+        elif group.state is not GroupState.EMPTY:
+            settled(ErrorCode.NON_EMPTY_GROUP, -1)
+        else:
+            self._delete_with_offsets(group_id, list(self.commits.partitions(group_id)), settled)
+
+    def _delete_with_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition], settled: Settled | None = None
+    ) -> None:
+        def on_settled(error: ErrorCode, base_offset: int) -> None:
+            if error is not ErrorCode.NONE:
+                self.runner.happen(group_id, DeleteFailed())
+            elif group_id in self.groups:
+                del self.groups[group_id]
+            if settled is not None:
+                settled(error, base_offset)
+
+        self.runner.happen(group_id, Deleting())
+        self.commits.delete([Key(group_id, each) for each in partitions], on_settled, group_id=group_id)
+
+    # Offsets that go away by themselves
+
+    def expire(self) -> None:
+        """Delete what has outlived its retention, and groups of which nothing is left."""
+        if self.state is not ShardState.ACTIVE:
+            return
+        now_ms, retention_ms = self._clock.now_ms(), self._config.offsets_retention_ms
+        for group in list(self.groups.values()):
+            if group.state is GroupState.DEAD or self.commits.is_being_written(group.group_id):
+                continue  # looked at again in the next pass
+            expired = expired_offsets(group, self.commits.offsets, now_ms=now_ms, retention_ms=retention_ms)
+            nothing_left = len(expired) == len(self.commits.partitions(group.group_id))
+            if nothing_left and may_vanish(group):
+                self._delete_with_offsets(group.group_id, expired, partial(_report, "expire a group"))
+            elif expired:
+                self.commits.delete([Key(group.group_id, each) for each in expired], partial(_report, "expire offsets"))
+
+    def forget_topics(self, topics: Iterable[str]) -> None:
+        """Delete every offset of some topics, in all groups: a topic that comes back under its name starts anew."""
+        if self.state is ShardState.LOADING:
+            self._deleted_topics.update(dict.fromkeys(topics))
+            return
+        gone = frozenset(topics)
+        if self.state is ShardState.ACTIVE:
+            self._delete_where(lambda topic: topic in gone)
+
+    def keep_topics(self, topics: Iterable[str]) -> None:
+        """Delete every offset of other topics than these."""
+        known = frozenset(topics)
+        if self.state is ShardState.ACTIVE:
+            self._delete_where(lambda topic: topic not in known)
+
+    def _delete_where(self, matches: Callable[[str], bool]) -> None:
+        keys = [
+            Key(group_id, partition)
+            for group_id in self.commits.group_ids()
+            for partition in self.commits.partitions(group_id)
+            if matches(partition.topic)
+        ]
+        if keys:
+            self.commits.delete(keys, partial(_report, "delete the offsets of a deleted topic"))
+
+
+def _report(what: str, error: ErrorCode, _: int) -> None:
+    if error is not ErrorCode.NONE:
+        _LOG.warning("could not %s: %s", what, error.name)
