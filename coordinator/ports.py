@@ -36,8 +36,8 @@ class CoordinatorLog(Protocol):
         """Write a transaction marker, now, without waiting."""
 
     def durable(self, end_offset: int) -> "Future[ErrorCode]":
-        """Done with NONE once the high watermark is at or beyond `end_offset`; with KAFKA_STORAGE_ERROR when the log has
-        failed. Already done when there is nothing to wait for. Cancelling it undoes nothing."""
+        """Done with NONE once the high watermark is at or beyond `end_offset`; with KAFKA_STORAGE_ERROR when the log
+        has failed. Already done when there is nothing to wait for. Cancelling it undoes nothing."""
 
     def batches(self) -> "Iterator[bytes | memoryview]":
         """Every batch from the log start to the log end, in order, one whole batch at a time."""
@@ -65,7 +65,9 @@ class MarkersForPartitions:
 class MarkerTarget(Protocol):
     """Where markers go: this broker's own partitions, or another broker over the wire."""
 
-    async def write_markers(self, markers: Sequence[MarkersForPartitions]) -> Mapping[tuple[int, TopicPartition], ErrorCode]:
+    async def write_markers(
+        self, markers: Sequence[MarkersForPartitions]
+    ) -> Mapping[tuple[int, TopicPartition], ErrorCode]:
         """Write each marker to each of its partitions and wait until they are durable (and, for `__consumer_offsets`,
         until the offsets are visible). Answers one code per (producer id, partition)."""
 

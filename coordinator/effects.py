@@ -1,0 +1,52 @@
+"""What a decision asks for. Pure values; `eosin.coordinator.service` alone carries them out.
+
+The order of a tuple of effects is a promise: they are carried out from left to right. `Persist` is always the last of
+its tuple, because what follows it depends on how it ends: that comes back as `Appended` or `AppendFailed`, and what is
+to be done after success waits in `Txn.pending`, never in the service.
+"""
+
+import msgspec
+
+from eosin.coordinator.txn import NO_EPOCH, NO_PRODUCER_ID, Txn
+from eosin.protocol.errors import ErrorCode
+
+
+class Persist(msgspec.Struct, frozen=True, gc=False):
+    """Write the record of `txn` (a tombstone when its phase is DEAD); ends in `Appended` or `AppendFailed`."""
+
+    txn: Txn
+    durable: bool = True
+    """Whether `Appended` waits until the record is as durable as configured. Complete* does not: a reload writes the
+    markers again."""
+
+
+class Reply(msgspec.Struct, frozen=True, gc=False):
+    """Answer the request that this decision, or the record it wrote, came from. Nobody may be waiting."""
+
+    error: ErrorCode
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_EPOCH
+    after_markers: bool = False
+    """The answer is true already, but is better held for a moment until the transaction is complete (B17)."""
+
+
+class WriteMarkers(msgspec.Struct, frozen=True, gc=False):
+    """Begin to write the markers of `txn`, which is in Prepare*, to its partitions; ends in `MarkersWritten`."""
+
+    txn: Txn
+
+
+class AllocateProducerId(msgspec.Struct, frozen=True, gc=False):
+    """The decision needs a producer id that was never used: decide the same request again with one in it."""
+
+
+class RetryLater(msgspec.Struct, frozen=True, gc=False):
+    """The record in `pending` must get into the log: feed `RetryDue` after a backoff."""
+
+
+class Forget(msgspec.Struct, frozen=True, gc=False):
+    """Drop the id from memory: it has expired, or nothing of it was ever stored."""
+
+
+Effect = Persist | Reply | WriteMarkers | AllocateProducerId | RetryLater | Forget
+Effects = tuple[Effect, ...]

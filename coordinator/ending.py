@@ -1,0 +1,134 @@
+"""EndTxn: commit and abort, by the tables of transactions.md 4.5. Pure.
+
+A transaction that is ended by a version 2 client (KIP-890) takes one epoch more with its markers, so that whatever of
+it is late is refused by the partitions; the client is told the pair to go on with.
+"""
+
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from eosin.coordinator.effects import AllocateProducerId, Reply, WriteMarkers
+from eosin.coordinator.requests import EndTxn, MarkersWritten
+from eosin.coordinator.transitions import Decision, move, refuse
+from eosin.coordinator.txn import LAST_CLIENT_EPOCH, NO_PARTITIONS, NO_PRODUCER_ID, Phase, ProducerPair, Txn
+from eosin.protocol.errors import ErrorCode
+
+
+class Outcome(Enum):
+    """What an accepted EndTxn does; a refused one is an `ErrorCode`."""
+
+    PREPARE = "prepare"
+    """Decide the transaction."""
+    DONE = "done"
+    """A repeated request: it was decided just so, and its markers are written."""
+
+
+_PREPARE: Final = Outcome.PREPARE
+_DONE: Final = Outcome.DONE
+_CONCURRENT: Final = ErrorCode.CONCURRENT_TRANSACTIONS
+_INVALID: Final = ErrorCode.INVALID_TXN_STATE
+_FENCED: Final = ErrorCode.PRODUCER_FENCED
+
+# The table of 4.5.1, for clients that know no version 2: state -> (commit, abort).
+BEFORE_VERSION_2: Final[dict[Phase, tuple[Outcome | ErrorCode, Outcome | ErrorCode]]] = {
+    Phase.ONGOING: (_PREPARE, _PREPARE),
+    Phase.PREPARE_COMMIT: (_CONCURRENT, _INVALID),
+    Phase.PREPARE_ABORT: (_INVALID, _CONCURRENT),
+    Phase.COMPLETE_COMMIT: (_DONE, _INVALID),
+    Phase.COMPLETE_ABORT: (_INVALID, _DONE),
+    Phase.EMPTY: (_INVALID, _INVALID),
+}
+
+# The table of 4.5.2: state -> (abort with the last pair, abort with the current one, commit likewise). Who comes with
+# the last pair repeats a request that was carried out. An abort of nothing is decided like any other: with implicit
+# adds a client cannot know whether anything was added.
+VERSION_2: Final[dict[Phase, tuple[Outcome | ErrorCode, ...]]] = {
+    Phase.ONGOING: (_FENCED, _PREPARE, _FENCED, _PREPARE),
+    Phase.EMPTY: (_FENCED, _PREPARE, _FENCED, _INVALID),
+    Phase.PREPARE_ABORT: (_CONCURRENT, _FENCED, _INVALID, _FENCED),
+    Phase.PREPARE_COMMIT: (_INVALID, _FENCED, _CONCURRENT, _FENCED),
+    Phase.COMPLETE_ABORT: (_DONE, _PREPARE, _INVALID, _INVALID),
+    Phase.COMPLETE_COMMIT: (_INVALID, _PREPARE, _DONE, _INVALID),
+}
+
+
+def end(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
+    """Decide a client's EndTxn."""
+    if request.client_version >= 2:
+        return _end_version_2(txn, request, now_ms)
+    if request.producer_id != txn.producer_id:
+        return refuse(txn, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if request.producer_epoch != txn.producer_epoch:  # not even a higher one (B12)
+        return refuse(txn, _FENCED)
+    if txn.pending is not None:
+        return refuse(txn, _CONCURRENT)
+    outcome = BEFORE_VERSION_2[txn.phase][0 if request.commit else 1]
+    if isinstance(outcome, ErrorCode):
+        return refuse(txn, outcome)
+    if outcome is _DONE:
+        return txn, (Reply(ErrorCode.NONE),)
+    after = msgspec.structs.replace(
+        txn, phase=_prepared(request), updated_ms=now_ms, client_version=request.client_version
+    )
+    return move(txn, after, WriteMarkers(after), Reply(ErrorCode.NONE, after_markers=True))
+
+
+def _end_version_2(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
+    pair = ProducerPair(request.producer_id, request.producer_epoch)
+    current, retried = pair == txn.pair, pair == txn.last_pair
+    if txn.is_preparing and pair == txn.next_pair and not current:
+        # It was told its next producer id before this transaction was complete.
+        return refuse(txn, _CONCURRENT)
+    if request.producer_id != txn.producer_id and not retried:
+        return refuse(txn, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if not current and not retried:
+        return refuse(txn, _FENCED)
+    if txn.pending is not None:
+        return refuse(txn, _CONCURRENT)
+    outcome = VERSION_2[txn.phase][2 * request.commit + current]
+    if isinstance(outcome, ErrorCode):
+        return refuse(txn, outcome)
+    if outcome is _DONE:
+        return txn, (Reply(ErrorCode.NONE, txn.producer_id, txn.producer_epoch),)
+    return _prepare_version_2(txn, request, now_ms)
+
+
+def _prepare_version_2(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
+    exhausted = txn.producer_epoch >= LAST_CLIENT_EPOCH
+    if exhausted and request.fresh_producer_id == NO_PRODUCER_ID:
+        return txn, (AllocateProducerId(),)
+    after = msgspec.structs.replace(
+        txn,
+        phase=_prepared(request),
+        producer_epoch=txn.producer_epoch + 1,
+        last_epoch=txn.producer_epoch,
+        next_producer_id=request.fresh_producer_id if exhausted else NO_PRODUCER_ID,
+        start_ms=txn.start_ms if txn.phase is Phase.ONGOING else now_ms,
+        updated_ms=now_ms,
+        client_version=request.client_version,
+    )
+    return move(txn, after, WriteMarkers(after), Reply(ErrorCode.NONE, *after.next_pair, after_markers=True))
+
+
+def _prepared(request: EndTxn) -> Phase:
+    return Phase.PREPARE_COMMIT if request.commit else Phase.PREPARE_ABORT
+
+
+def complete(txn: Txn, event: MarkersWritten, now_ms: int) -> Decision:
+    """All markers are written. An event about an earlier transaction is late, and means nothing."""
+    if not txn.is_preparing or txn.pending is not None or txn.pair != (event.producer_id, event.producer_epoch):
+        return txn, ()
+    pair = txn.next_pair
+    after = msgspec.structs.replace(
+        txn,
+        phase=Phase.COMPLETE_COMMIT if txn.phase is Phase.PREPARE_COMMIT else Phase.COMPLETE_ABORT,
+        producer_id=pair.producer_id,
+        producer_epoch=pair.producer_epoch,
+        previous_producer_id=txn.previous_producer_id if pair == txn.pair else txn.producer_id,
+        next_producer_id=NO_PRODUCER_ID,
+        partitions=NO_PARTITIONS,
+        updated_ms=now_ms,
+    )
+    return move(txn, after, durable=False)

@@ -1,0 +1,91 @@
+"""When to look at what: deadlines of open transactions, and transactional ids that nobody uses.
+
+Owns times only. What is due is handed to the coordinator, which decides again (transactions.md 7): being named here
+proves nothing. Always true: every watched id is due within one timer turn of its deadline, and also if the wall clock
+was moved, within the fallback interval; one that fails when it is due does not keep the others waiting.
+"""
+
+import heapq
+from collections.abc import Callable
+from functools import partial
+
+from eosin.storage.clock import Clock, Timer
+
+
+class Deadlines:
+    """The next deadline of each transactional id that is watched.
+
+    A heap holds at most one live item per id: an id that is watched again for a later moment keeps its earlier item,
+    and who is asked too early asks to be watched again. So a producer with many short transactions costs one item, not
+    one per transaction.
+    """
+
+    def __init__(self, clock: Clock, *, longest_sleep_ms: int, due: Callable[[str], None]) -> None:
+        self._clock = clock
+        self._longest_sleep_ms = longest_sleep_ms
+        self._due = due
+        self._heap: list[tuple[int, str]] = []
+        self._earliest: dict[str, int] = {}
+        self._timer: Timer | None = None
+        self._wakes_ms = 0
+        self._stopped = False
+
+    def watch(self, transactional_id: str, deadline_ms: int) -> None:
+        """Call `due` once wall-clock time has passed `deadline_ms`, or earlier."""
+        earliest = self._earliest.get(transactional_id)
+        if earliest is not None and earliest <= deadline_ms:
+            return
+        self._earliest[transactional_id] = deadline_ms
+        heapq.heappush(self._heap, (deadline_ms, transactional_id))
+        if self._timer is None or deadline_ms < self._wakes_ms:
+            self._arm()
+
+    def stop(self) -> None:
+        """Call nobody any more."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._heap and not self._stopped:
+            now_ms = self._clock.now_ms()
+            self._wakes_ms = self._heap[0][0]
+            wait_ms = min(max(0, self._wakes_ms + 1 - now_ms), self._longest_sleep_ms)
+            self._timer = self._clock.call_later(wait_ms, self._wake)
+
+    def _wake(self) -> None:
+        self._timer = None
+        now_ms = self._clock.now_ms()
+        while self._heap and self._heap[0][0] < now_ms:
+            deadline_ms, transactional_id = heapq.heappop(self._heap)
+            if self._earliest.get(transactional_id) == deadline_ms:
+                del self._earliest[transactional_id]
+                # Each in a call of its own: one that fails does not keep the others waiting (B25).
+                self._clock.call_later(0, partial(self._due, transactional_id))
+        self._arm()
+
+
+class Rounds:
+    """Work that is done again and again, at an interval."""
+
+    def __init__(self, clock: Clock, *, interval_ms: int, work: Callable[[], None]) -> None:
+        self._clock = clock
+        self._interval_ms = interval_ms
+        self._work = work
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        """Begin with the first round after one interval."""
+        self._timer = self._clock.call_later(self._interval_ms, self._round)
+
+    def stop(self) -> None:
+        """No further round."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _round(self) -> None:
+        self.start()
+        self._work()

@@ -1,0 +1,352 @@
+"""`TransactionCoordinator`: the transactions of the `__transaction_state` partitions that this broker leads.
+
+Owns the entries, and which partitions they belong to. What is decided about an entry, and what follows, is up to
+`machine.decide` and to `Interpreter`, which carries it out. Always true: an id is only ever answered for out of a
+partition that was read whole and is still ours; everybody else is told to wait or to go elsewhere.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from eosin.coordinator.config import TransactionConfig
+from eosin.coordinator.effects import Reply
+from eosin.coordinator.entries import Ask, Entry, OwnedPartition
+from eosin.coordinator.expiry import Deadlines, Rounds
+from eosin.coordinator.hashing import partition_for
+from eosin.coordinator.interpreter import Interpreter
+from eosin.coordinator.listing import TransactionDescription, TransactionListing, describe, list_transactions
+from eosin.coordinator.machine import verify
+from eosin.coordinator.markers import MarkerJob
+from eosin.coordinator.ports import CoordinatorLogs, MarkerTargets, ProducerIds
+from eosin.coordinator.producer_ids import ProducerIdBlocks
+from eosin.coordinator.requests import AddPartitions, DeadlinePassed, EndTxn, InitProducerId, Loaded, Request
+from eosin.coordinator.transaction_log import CorruptTransactionLog, replay
+from eosin.coordinator.txn import NO_EPOCH, NO_PRODUCER_ID, Phase, Txn
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+from eosin.storage.clock import Chance, Clock
+
+_LOG: Final = logging.getLogger(__name__)
+
+InitResult = Reply
+EndResult = Reply
+
+DEADLINE_RETRY_MS: Final = 50
+"""Before a transaction that is out of time is looked at again, when it could not be aborted at once."""
+LOAD_BATCHES_PER_TURN: Final = 200
+"""Batches read between two turns of the event loop."""
+EXPIRED_IDS_PER_TURN: Final = 200
+"""Tombstones of one partition that share a batch; one batch is written per turn of the event loop."""
+
+
+class TransactionCoordinator:
+    """What handlers, partitions and the group coordinator ask about transactions (`TransactionVerifier` among it)."""
+
+    def __init__(
+        self,
+        *,
+        logs: CoordinatorLogs,
+        markers: MarkerTargets,
+        producer_ids: ProducerIds,
+        clock: Clock,
+        config: TransactionConfig,
+        chance: Chance,
+    ) -> None:
+        self._logs = logs
+        self._clock = clock
+        self._config = config
+        self._producer_ids = ProducerIdBlocks(producer_ids, clock=clock, chance=chance)
+        self._interpreter = Interpreter(
+            self, targets=markers, producer_ids=self._producer_ids, clock=clock, config=config, chance=chance
+        )
+        self._deadlines = Deadlines(
+            clock,
+            longest_sleep_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+            due=self._deadline_passed,
+        )
+        self._expiry_rounds = Rounds(
+            clock,
+            interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+            work=self._expire_ids,
+        )
+        self._entries: dict[str, Entry] = {}
+        self._owned: dict[int, OwnedPartition] = {}
+        self._loading: dict[int, OwnedPartition] = {}
+        self._never_loaded = True
+        self._reloads: dict[asyncio.Task[None], None] = {}
+
+    # Life -----------------------------------------------------------------------------------------------------------
+
+    async def load(self) -> None:
+        """Read every partition that this broker leads, and have producer ids ready."""
+        for index in range(self._logs.partition_count):
+            await self.load_partition(index)
+        await self._producer_ids.fill()
+        self._never_loaded = False
+
+    async def load_partition(self, index: int) -> None:
+        """Become the coordinator of a partition (transactions.md 8). A log that cannot be believed is not served."""
+        self.resign(index)
+        log = self._logs.log(index)
+        if isinstance(log, ErrorCode):
+            return
+        partition = self._loading[index] = OwnedPartition(index, log)
+        txns: dict[str, Txn] | None
+        try:
+            txns = await self._read(partition)
+        except (CorruptTransactionLog, OSError):
+            _LOG.exception("__transaction_state-%d cannot be read, and is not served until it is loaded again", index)
+            txns = None
+        if self._loading.get(index) is not partition:
+            return  # somebody else owns it by now, or a newer load is under way
+        del self._loading[index]
+        if txns is not None:
+            self._publish(partition, txns)
+
+    def start(self) -> None:
+        """Begin to look for ids that nobody uses. Deadlines are watched from the first load on."""
+        self._expiry_rounds.start()
+
+    async def stop(self) -> None:
+        """Answer everybody, and end. What is decided is in the log: the next start carries it out."""
+        self._expiry_rounds.stop()
+        self._deadlines.stop()
+        self._producer_ids.stop()
+        self._loading.clear()
+        for index in list(self._owned):
+            self.resign(index)
+        self._interpreter.markers.stop()
+        for task in self._reloads:
+            task.cancel()
+
+    def resign(self, index: int) -> None:
+        """Stop being the coordinator of a partition: forget it, and send everybody away to find its next owner."""
+        self._loading.pop(index, None)
+        partition = self._owned.pop(index, None)
+        if partition is None:
+            return
+        self._interpreter.markers.drop(index)
+        for entry in [entry for entry in self._entries.values() if entry.partition is partition]:
+            del self._entries[entry.txn.transactional_id]
+            if entry.held is not None:
+                entry.held[0].answer(entry.held[1])
+            for ask in (entry.ask, *(entry.waiting or ())):
+                if ask is not None:
+                    ask.answer(Reply(ErrorCode.NOT_COORDINATOR))
+
+    def partition_for(self, transactional_id: str) -> int:
+        """The partition of `__transaction_state` that `transactional_id` belongs to."""
+        return partition_for(transactional_id, self._logs.partition_count)
+
+    async def _read(self, partition: OwnedPartition) -> dict[str, Txn]:
+        # What is still on its way to the disk must not be acted upon.
+        await partition.log.durable(partition.log.log_end_offset)
+        txns: dict[str, Txn] = {}
+        for number, batch in enumerate(partition.log.batches(), start=1):
+            replay(batch, txns)
+            if number % LOAD_BATCHES_PER_TURN == 0:
+                await asyncio.sleep(0)
+        return txns
+
+    def _publish(self, partition: OwnedPartition, txns: Mapping[str, Txn]) -> None:
+        self._owned[partition.index] = partition
+        entries = [Entry(txn, partition) for txn in txns.values()]
+        for entry in entries:
+            self._entries[entry.txn.transactional_id] = entry
+        for entry in entries:
+            if entry.txn.phase is Phase.ONGOING:
+                self.opened(entry.txn)
+            self._interpreter.run(entry, Loaded())
+
+    # Requests -------------------------------------------------------------------------------------------------------
+
+    async def init_producer_id(
+        self, transactional_id: str | None, *, timeout_ms: int, producer_id: int, producer_epoch: int
+    ) -> InitResult:
+        """Give a producer its id and epoch (transactions.md 3.1); `producer_id` and `producer_epoch` are -1 for a new
+        instance. Without a transactional id everything else is ignored."""
+        if (producer_id == NO_PRODUCER_ID) != (producer_epoch == NO_EPOCH):
+            return Reply(ErrorCode.INVALID_REQUEST)
+        if transactional_id is None:
+            fresh = self._producer_ids.take()
+            return Reply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) if fresh is None else Reply(ErrorCode.NONE, fresh, 0)
+        if transactional_id and not 0 < timeout_ms <= self._config.transaction_max_timeout_ms:
+            return Reply(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        request = InitProducerId(timeout_ms, self._config.transaction_version, producer_id, producer_epoch)
+        return await self._ask(transactional_id, request)
+
+    async def add_partitions(
+        self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
+    ) -> ErrorCode:
+        """Add partitions to the producer's transaction, starting one if none is open; NONE once that is durable
+        (transactions.md 4.1)."""
+        request = AddPartitions(producer_id, producer_epoch, frozenset(partitions))
+        return (await self._ask(transactional_id, request)).error
+
+    async def end(
+        self,
+        transactional_id: str,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        commit: bool,
+        client_transaction_version: int,
+    ) -> EndResult:
+        """Commit or abort (transactions.md 4.5): NONE once the outcome is durable and, if that takes only a moment, the
+        transaction complete. Clients of version 2 are told the pair to go on with."""
+        request = EndTxn(producer_id, producer_epoch, commit, client_transaction_version)
+        return await self._ask(transactional_id, request)
+
+    def verify(
+        self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Whether each partition is in the producer's ongoing transaction: NONE, TRANSACTION_ABORTABLE (not in it), or
+        why it cannot be said (transactions.md 4.3)."""
+        entry = self._entries.get(transactional_id)
+        if entry is None:
+            return dict.fromkeys(partitions, self._absence(transactional_id))
+        return {
+            partition: verify(entry.txn, partition, producer_id=producer_id, producer_epoch=producer_epoch)
+            for partition in partitions
+        }
+
+    def describe(self, transactional_id: str) -> TransactionDescription | ErrorCode:
+        """One id as it is now; TRANSACTIONAL_ID_NOT_FOUND, or why it cannot be said (transactions.md 10.2)."""
+        entry = self._entries.get(transactional_id)
+        if entry is not None and not entry.txn.is_fresh:
+            return describe(entry.txn)
+        error = self._absence(transactional_id)
+        return ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if error is ErrorCode.INVALID_PRODUCER_ID_MAPPING else error
+
+    def list_transactions(
+        self,
+        *,
+        states: Sequence[str] = (),
+        producer_ids: Sequence[int] = (),
+        longer_than_ms: int = -1,
+        matches: Callable[[str], bool] | None = None,
+    ) -> TransactionListing | ErrorCode:
+        """The ids of this coordinator for which every given filter holds; COORDINATOR_LOAD_IN_PROGRESS while any
+        partition is being read (transactions.md 10.3)."""
+        if self._never_loaded or self._loading:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return list_transactions(
+            (entry.txn for entry in self._entries.values()),
+            now_ms=self._clock.now_ms(),
+            states=states,
+            producer_ids=producer_ids,
+            longer_than_ms=longer_than_ms,
+            matches=matches,
+        )
+
+    async def _ask(self, transactional_id: str, request: Request) -> Reply:
+        ask = Ask(transactional_id, request)
+        self._route(ask)
+        return ask.reply or await ask.answered()
+
+    def _route(self, ask: Ask) -> None:
+        entry = self._entries.get(ask.transactional_id)
+        if entry is not None:
+            self._interpreter.run(entry, ask.request, ask)
+            return
+        error = self._absence(ask.transactional_id)
+        if error is not ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+            ask.answer(Reply(error))
+        elif isinstance(ask.request, InitProducerId):
+            self._introduce(ask)
+        elif isinstance(ask.request, EndTxn) and not ask.request.commit and ask.request.client_version < 2:
+            # The id has expired: there is provably nothing to abort (transactions.md 4.5.7).
+            ask.answer(Reply(ErrorCode.NONE))
+        else:
+            ask.answer(Reply(error))
+
+    def _absence(self, transactional_id: str) -> ErrorCode:
+        """Why there is no entry; INVALID_PRODUCER_ID_MAPPING when nothing is known of the id."""
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        index = self.partition_for(transactional_id)
+        if index in self._owned:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        if self._never_loaded or index in self._loading:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return ErrorCode.NOT_COORDINATOR
+
+    def _introduce(self, ask: Ask) -> None:
+        partition = self._owned[self.partition_for(ask.transactional_id)]
+        entry = self._entries[ask.transactional_id] = Entry(Txn(ask.transactional_id), partition)
+        self._interpreter.run(entry, ask.request, ask)
+        if entry.txn.is_fresh and entry.txn.pending is None:
+            self.forget(entry)  # refused before anything of it was stored
+
+    # What time brings -----------------------------------------------------------------------------------------------
+
+    def _deadline_passed(self, transactional_id: str) -> None:
+        entry = self._entries.get(transactional_id)
+        if entry is None or entry.txn.phase is not Phase.ONGOING:
+            return
+        self._interpreter.run(entry, DeadlinePassed(self._config.transaction_version))
+        if entry.txn.phase is Phase.ONGOING:
+            # It is younger than the one that was watched, or it could not be aborted just now.
+            again_ms = max(entry.txn.deadline_ms, self._clock.now_ms() + DEADLINE_RETRY_MS)
+            self._deadlines.watch(transactional_id, again_ms)
+
+    def _expire_ids(self) -> None:
+        unused_since_ms = self._clock.now_ms() - self._config.transactional_id_expiration_ms
+        unused: dict[OwnedPartition, list[Entry]] = {}
+        for entry in self._entries.values():
+            if entry.txn.updated_ms <= unused_since_ms and entry.txn.is_at_rest:
+                unused.setdefault(entry.partition, []).append(entry)
+        for partition, entries in unused.items():
+            for first in range(0, len(entries), EXPIRED_IDS_PER_TURN):
+                some = entries[first : first + EXPIRED_IDS_PER_TURN]
+                self._clock.call_later(0, partial(self._expire, partition, some))
+
+    def _expire(self, partition: OwnedPartition, entries: Sequence[Entry]) -> None:
+        if self.owns(partition):
+            self._interpreter.expire(partition, entries)
+
+    # For the interpreter --------------------------------------------------------------------------------------------
+
+    def entry(self, transactional_id: str) -> Entry | None:
+        """The entry of an id that is owned now."""
+        return self._entries.get(transactional_id)
+
+    def owns(self, partition: OwnedPartition) -> bool:
+        """Whether it is still this coordinator's, under the same epoch."""
+        return self._owned.get(partition.index) is partition
+
+    def lost(self, partition: OwnedPartition, error: ErrorCode) -> None:
+        """Its log can no longer be written."""
+        _LOG.error("__transaction_state-%d has failed (%s) and is not served any more", partition.index, error.name)
+        self.resign(partition.index)
+
+    def forget(self, entry: Entry) -> None:
+        """Drop the entry; who waits for it is asked about anew."""
+        self._entries.pop(entry.txn.transactional_id, None)
+        waiting, entry.waiting = entry.waiting, None
+        for ask in waiting or ():
+            ask.waits = False
+            if ask.reply is None:
+                self._route(ask)
+
+    def opened(self, txn: Txn) -> None:
+        """A transaction is open: it has a deadline."""
+        self._deadlines.watch(txn.transactional_id, txn.deadline_ms)
+
+    def markers_fenced(self, job: MarkerJob) -> bool:
+        """A partition knows a newer coordinator epoch than ours (5.3.1). When that is so, the newer one finishes the
+        job; when we still are the leader with this very epoch, something is badly wrong, and only time can tell."""
+        index = job.coordinator_partition
+        log = self._logs.log(index)
+        if not isinstance(log, ErrorCode) and log.leader_epoch == job.marker.coordinator_epoch:
+            _LOG.error("%s: fenced, though __transaction_state-%d is ours", job.transactional_id, index)
+            return True
+        self.resign(index)
+        if not isinstance(log, ErrorCode):
+            task = asyncio.get_running_loop().create_task(self.load_partition(index))
+            self._reloads[task] = None
+            task.add_done_callback(self._reloads.pop)
+        return False
