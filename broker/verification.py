@@ -85,14 +85,16 @@ class VerificationRequest:
         self.producer: ProducerKey = (header.producer_id, header.producer_epoch)
 
 
-def translated(error: ErrorCode, api_version: int) -> ErrorCode:
-    """The coordinator's answer as a client of Produce `api_version` must hear it (transactions.md 4.8 rules 3 and
-    5)."""
+def translated(refused: Refused, api_version: int) -> Refused:
+    """A refusal as a transactional client of Produce `api_version` must hear it (transactions.md 4.8 rules 3 and 5)."""
+    error = refused.error
     if api_version >= FIRST_ADDING_VERSION:
-        return _ALWAYS.get(error, error)
-    if api_version >= FIRST_ABORTABLE_VERSION:
-        return _BUSY_IS_LATER.get(error, error)
-    return _NO_ABORTABLE.get(error, error)
+        error = _ALWAYS.get(error, error)
+    elif api_version >= FIRST_ABORTABLE_VERSION:
+        error = _BUSY_IS_LATER.get(error, error)
+    else:
+        error = _NO_ABORTABLE.get(error, error)
+    return Refused(error, refused.message or _MESSAGES.get(error), refused.record_errors)
 
 
 class TransactionVerification:
@@ -115,7 +117,7 @@ class TransactionVerification:
         goes on with `in_turn` and `verify`."""
         if request.producer in self._turns:
             return False
-        unknown = _begin(request.batches)
+        unknown = _begin(request)
         # From version 12 on, asking takes a write, and a log that still lacks the previous transaction's marker is
         # worth a wait.
         if request.api_version >= FIRST_ADDING_VERSION and (unknown or _is_busy(request.batches)):
@@ -146,7 +148,7 @@ class TransactionVerification:
         """Settle every batch of `request`: give it its guard, or its refusal."""
         deadline_ms = self._clock.now_ms() + self._retry_for_ms
         while True:
-            unknown = _begin(request.batches)
+            unknown = _begin(request)
             if unknown and request.api_version >= FIRST_ADDING_VERSION:
                 await self._add(request, unknown)
             elif unknown:
@@ -192,13 +194,17 @@ async def _after(before: "asyncio.Task[Any]", work: Coroutine[Any, Any, _T]) -> 
     return await work
 
 
-def _begin(batches: Sequence[TransactionalBatch]) -> list[TransactionalBatch]:
+def _begin(request: VerificationRequest) -> list[TransactionalBatch]:
     """Ask each log what it knows. Those left over need the coordinator's word, and have the guard to append under."""
     unknown: list[TransactionalBatch] = []
-    for batch in batches:
+    for batch in request.batches:
         header = batch.header
         verdict = batch.log.begin_verification(
-            producer_id=header.producer_id, producer_epoch=header.producer_epoch, base_sequence=header.base_sequence
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            base_sequence=header.base_sequence,
+            # Who adds its partitions as it goes starts each of them with sequence 0 (KAFKA-18202).
+            from_zero=request.api_version >= FIRST_ADDING_VERSION,
         )
         batch.guard = batch.outcome = None
         if isinstance(verdict, Refused):
@@ -218,7 +224,5 @@ def _is_busy(batches: Sequence[TransactionalBatch]) -> bool:
 
 def _translate(request: VerificationRequest) -> None:
     for batch in request.batches:
-        refused = batch.outcome
-        if isinstance(refused, Refused):
-            error = translated(refused.error, request.api_version)
-            batch.outcome = Refused(error, refused.message or _MESSAGES.get(error))
+        if isinstance(batch.outcome, Refused):
+            batch.outcome = translated(batch.outcome, request.api_version)

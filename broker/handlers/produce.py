@@ -22,7 +22,7 @@ from typing import Final
 
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.produced import Produced, ProducedBatch, ProducedTopic, read_produced
-from eosin.broker.verification import VerificationRequest
+from eosin.broker.verification import VerificationRequest, translated
 from eosin.broker.waits import after_all
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -76,7 +76,10 @@ def _append(
             if batch.outcome is None:
                 assert batch.records is not None
                 outcome = batch.outcome = batch.log.append(batch.records, now_ms=now_ms, guard=batch.guard)
-                if isinstance(outcome, Appended) and batch.log.high_watermark <= outcome.last_offset:
+                if isinstance(outcome, Refused):
+                    if outcome.error is ErrorCode.CONCURRENT_TRANSACTIONS:
+                        batch.outcome = translated(outcome, context.api_version)
+                elif batch.log.high_watermark <= outcome.last_offset:
                     waiting.append(batch)
             batch.records = None  # the request's frame is not kept while the answer waits
     if produced.acks == 0:

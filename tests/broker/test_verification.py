@@ -1,0 +1,260 @@
+"""Asking the transaction coordinator before the first batch of a transaction: answers, versions, order."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, cast
+
+import pytest
+from data_fakes import FakeVerifiedLog, FakeVerifier
+from manual_clock import ManualClock
+
+from eosin.broker.config import BrokerConfig
+from eosin.broker.verification import TransactionVerification, VerificationRequest
+from eosin.protocol.batch_header import BatchHeader, read_header
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.records import NewRecord, build_batch
+from eosin.storage.appends import AppendResult, Refused, VerificationGuard
+
+BUSY = Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
+GUARD = VerificationGuard()
+PRODUCER = (7, 3)
+
+HEADER = read_header(
+    build_batch(
+        [NewRecord(b"k", b"v")], timestamp=0, producer_id=7, producer_epoch=3, base_sequence=0, transactional=True
+    )
+)
+
+
+class Batch:
+    """A transactional batch, as the verification sees it."""
+
+    def __init__(self, log: FakeVerifiedLog, index: int = 0) -> None:
+        self.partition = TopicPartition("orders", index)
+        self.header: BatchHeader = HEADER
+        self.log: Any = log
+        self.guard: VerificationGuard | None = None
+        self.outcome: AppendResult | None = None
+
+    @property
+    def error(self) -> ErrorCode | None:
+        return self.outcome.error if isinstance(self.outcome, Refused) else None
+
+
+def question(*batches: Batch, version: int) -> VerificationRequest:
+    return VerificationRequest("tx", batches, api_version=version)
+
+
+def verification(verifier: FakeVerifier, clock: ManualClock | None = None, **config: Any) -> TransactionVerification:
+    made = TransactionVerification(clock=clock or ManualClock(), config=BrokerConfig(**config))
+    made.bind(verifier)
+    return made
+
+
+async def settle() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def test_a_partition_whose_transaction_is_open_needs_no_word_of_the_coordinator() -> None:
+    verifier = FakeVerifier(ErrorCode.NONE)
+    batch = Batch(FakeVerifiedLog(None))
+    assert verification(verifier).verify_now(question(batch, version=12))
+    assert (batch.guard, batch.outcome, verifier.asked) == (None, None, [])
+
+
+@pytest.mark.parametrize("version", [3, 10, 11])
+def test_an_older_client_is_verified_at_once_and_gets_its_guard(version: int) -> None:
+    verifier = FakeVerifier(ErrorCode.NONE)
+    first, second = Batch(FakeVerifiedLog(GUARD), 0), Batch(FakeVerifiedLog(None), 1)
+    assert verification(verifier).verify_now(question(first, second, version=version))
+    assert first.guard is GUARD
+    assert second.guard is None
+    assert verifier.asked == [("verify", (first.partition,))]
+
+
+async def test_from_version_12_on_asking_adds_the_partitions_all_at_once() -> None:
+    verifier = FakeVerifier(ErrorCode.NONE)
+    batches = [Batch(FakeVerifiedLog(GUARD), index) for index in range(3)]
+    asking = question(*batches, version=12)
+    asker = verification(verifier)
+    assert not asker.verify_now(asking)
+    await asker.verify(asking)
+    assert all(batch.guard is GUARD and batch.outcome is None for batch in batches)
+    assert verifier.asked == [("add", tuple(batch.partition for batch in batches))]
+
+
+@pytest.mark.parametrize(
+    ("answer", "up_to_v10", "v11", "from_v12"),
+    [
+        ("TRANSACTION_ABORTABLE", "INVALID_TXN_STATE", "TRANSACTION_ABORTABLE", "TRANSACTION_ABORTABLE"),
+        ("INVALID_TXN_STATE", "INVALID_TXN_STATE", "INVALID_TXN_STATE", "INVALID_TXN_STATE"),
+        ("CONCURRENT_TRANSACTIONS", "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS", "CONCURRENT_TRANSACTIONS"),
+        ("NETWORK_EXCEPTION", "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS"),
+        ("COORDINATOR_LOAD_IN_PROGRESS", "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS"),
+        ("COORDINATOR_NOT_AVAILABLE", "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS"),
+        ("NOT_COORDINATOR", "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS"),
+        ("PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_EPOCH"),
+        ("INVALID_PRODUCER_ID_MAPPING",) * 4,
+    ],
+)
+async def test_each_version_hears_the_coordinators_answer_in_its_own_codes(
+    answer: str, up_to_v10: str, v11: str, from_v12: str
+) -> None:
+    for version, expected in ((3, up_to_v10), (10, up_to_v10), (11, v11), (12, from_v12), (13, from_v12)):
+        clock = ManualClock()
+        asker = verification(FakeVerifier(ErrorCode[answer]), clock)
+        batch = Batch(FakeVerifiedLog(GUARD))
+        asking = question(batch, version=version)
+        if not asker.verify_now(asking):
+            verifying = asyncio.create_task(asker.verify(asking))
+            await clock.run(100)
+            await verifying
+        assert batch.error is ErrorCode[expected], version
+        assert isinstance(batch.outcome, Refused)
+        assert batch.outcome.message or expected == answer
+
+
+async def test_a_busy_coordinator_is_asked_again_every_20_ms_for_100_ms() -> None:
+    clock = ManualClock()
+    verifier = FakeVerifier(ErrorCode.CONCURRENT_TRANSACTIONS)
+    batch = Batch(FakeVerifiedLog(GUARD))
+    verifying = asyncio.create_task(verification(verifier, clock).verify(question(batch, version=12)))
+    await clock.run(99)
+    assert not verifying.done()
+    await clock.run(1)
+    assert verifying.done()
+    assert len(verifier.asked) == 6
+    assert batch.error is ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+async def test_a_coordinator_that_is_busy_for_a_moment_costs_the_client_nothing() -> None:
+    clock = ManualClock()
+    verifier = FakeVerifier(ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NONE)
+    batch = Batch(FakeVerifiedLog(GUARD))
+    verifying = asyncio.create_task(verification(verifier, clock).verify(question(batch, version=12)))
+    await clock.run(40)
+    assert verifying.done()
+    assert (batch.guard, batch.outcome) == (GUARD, None)
+
+
+async def test_b4_a_batch_of_the_next_transaction_waits_until_the_last_ones_marker_is_there() -> None:
+    clock = ManualClock()
+    log = FakeVerifiedLog(BUSY, BUSY, GUARD)
+    verifier = FakeVerifier(ErrorCode.NONE)
+    batch = Batch(log)
+    asker, asking = verification(verifier, clock), question(batch, version=12)
+    assert not asker.verify_now(asking)
+    verifying = asyncio.create_task(asker.verify(asking))
+    await settle()
+    assert verifier.asked == []
+    await clock.run(20)
+    await verifying
+    assert (batch.guard, batch.outcome) == (GUARD, None)
+    assert verifier.asked == [("add", (batch.partition,))]
+
+
+def test_b4_below_version_12_the_next_transactions_batch_is_told_to_come_back() -> None:
+    batch = Batch(FakeVerifiedLog(BUSY))
+    assert verification(FakeVerifier(ErrorCode.NONE)).verify_now(question(batch, version=10))
+    assert batch.error is ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+def test_a_fenced_producers_batch_is_refused_without_asking() -> None:
+    verifier = FakeVerifier(ErrorCode.NONE)
+    batch = Batch(FakeVerifiedLog(Refused(ErrorCode.INVALID_PRODUCER_EPOCH)))
+    assert verification(verifier).verify_now(question(batch, version=12))
+    assert batch.error is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert verifier.asked == []
+
+
+async def test_without_verification_only_version_12_still_asks_because_it_adds() -> None:
+    verifier = FakeVerifier(ErrorCode.NONE)
+    asker = verification(verifier, transaction_partition_verification_enable=False)
+    old, new = Batch(FakeVerifiedLog(GUARD)), Batch(FakeVerifiedLog(GUARD))
+    assert asker.verify_now(question(old, version=11))
+    assert old.guard is GUARD
+    assert verifier.asked == []
+    asking = question(new, version=12)
+    assert not asker.verify_now(asking)
+    await asker.verify(asking)
+    assert verifier.asked == [("add", (new.partition,))]
+
+
+async def test_a_producers_later_requests_wait_for_its_earlier_one() -> None:
+    verifier = FakeVerifier(ErrorCode.NONE)
+    verifier.gate = asyncio.Event()
+    asker = verification(verifier)
+    done: list[str] = []
+
+    async def work(name: str, asking: VerificationRequest) -> str:
+        await asker.verify(asking)
+        done.append(name)
+        return name
+
+    first = question(Batch(FakeVerifiedLog(GUARD)), version=12)
+    second = question(Batch(FakeVerifiedLog(None)), version=12)
+    started = asker.in_turn(PRODUCER, work("first", first))
+    assert isinstance(started, asyncio.Task)
+    assert not asker.verify_now(second), "the log would take it, but its predecessor is not there yet"
+    behind = asker.in_turn(PRODUCER, work("second", second))
+    assert isinstance(behind, asyncio.Task)
+    await settle()
+    assert done == []
+    verifier.gate.set()
+    await asyncio.gather(started, behind)
+    assert done == ["first", "second"]
+    assert asker.verify_now(second), "nobody is left to wait for"
+
+
+async def test_another_producer_waits_for_nobody() -> None:
+    verifier = FakeVerifier(ErrorCode.NONE)
+    verifier.gate = asyncio.Event()
+    asker = verification(verifier)
+    waiting = asker.in_turn((8, 0), asker.verify(question(Batch(FakeVerifiedLog(GUARD)), version=12)))
+    assert isinstance(waiting, asyncio.Task)
+    assert asker.verify_now(question(Batch(FakeVerifiedLog(None)), version=12))
+    waiting.cancel()
+
+
+async def test_work_that_needs_no_wait_is_done_at_once() -> None:
+    asker = verification(FakeVerifier(ErrorCode.NONE))
+
+    async def work() -> str:
+        await asker.verify(question(Batch(FakeVerifiedLog(GUARD)), version=12))
+        return "done"
+
+    assert asker.in_turn(PRODUCER, work()) == "done"
+
+
+async def test_a_request_given_up_lets_the_next_one_pass() -> None:
+    verifier = FakeVerifier(ErrorCode.NONE)
+    verifier.gate = asyncio.Event()
+    asker = verification(verifier)
+
+    async def work() -> str:
+        await asker.verify(question(Batch(FakeVerifiedLog(GUARD)), version=12))
+        return "done"
+
+    tasks = [cast("asyncio.Task[str]", asker.in_turn(PRODUCER, work())) for _ in range(3)]
+    await settle()
+    tasks[1].cancel()
+    tasks[0].cancel()
+    verifier.gate.set()
+    assert await tasks[2] == "done"
+
+
+async def test_b26_requests_of_one_producer_are_judged_each_by_its_own_version() -> None:
+    verifier = FakeVerifier(ErrorCode.TRANSACTION_ABORTABLE)
+    asker = verification(verifier)
+    old, new = Batch(FakeVerifiedLog(GUARD), 0), Batch(FakeVerifiedLog(GUARD), 1)
+    asking_new, asking_old = question(new, version=12), question(old, version=9)
+
+    def both() -> list[Coroutine[Any, Any, None]]:
+        return [asker.verify(asking_new), asker.verify(asking_old)]
+
+    tasks = [asker.in_turn(PRODUCER, work) for work in both()]
+    await asyncio.gather(*(task for task in tasks if isinstance(task, asyncio.Task)))
+    assert (new.error, old.error) == (ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_TXN_STATE)
+    assert [how for how, _ in verifier.asked] == ["add", "verify"]
