@@ -25,7 +25,7 @@ from eosin.broker.cluster import (
     Topic,
     Voter,
 )
-from eosin.broker.config import BrokerConfig
+from eosin.broker.config import BROKER_SETTINGS, BrokerConfig
 from eosin.broker.config_changes import (
     changed_configs,
     check_broker_configs,
@@ -305,7 +305,7 @@ class EmbeddedCluster:
             changes,
             replace=replace,
             is_list=is_list_setting,
-            effective=lambda name: self._config.given.get(name),
+            effective=self._broker_setting,
         )
         if isinstance(configs, Outcome):
             return configs
@@ -320,6 +320,11 @@ class EmbeddedCluster:
 
         key = BrokerConfigsKey(ALL_BROKERS if node_id is None else node_id)
         return await self._change(_BROKER_CONFIGS, key, broker_configs_record(configs), altered)
+
+    def _broker_setting(self, name: str) -> str | None:
+        if name not in BROKER_SETTINGS:
+            return None
+        return self.broker_configs(None).get(name, self._config.text(name))
 
     def _take_broker_configs(self) -> None:
         layers = []

@@ -1,0 +1,78 @@
+"""DeleteTopics."""
+
+import pytest
+from admin_broker import AdminBroker, refused
+
+from eosin.broker.config import BrokerConfig
+from eosin.broker.handlers.delete_topics import API
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.schemas.delete_topics import DeleteTopicsRequest, DeleteTopicState
+
+
+async def with_topics(*names: str) -> AdminBroker:
+    broker = await AdminBroker.started()
+    for name in names:
+        await broker.cluster.create_topic(name)
+    return broker
+
+
+@pytest.mark.parametrize("version", API.versions)
+async def test_every_version_deletes_by_name(version: int) -> None:
+    broker = await with_topics("a", "b")
+    request = DeleteTopicsRequest(topic_names=("a", "no"), topics=(DeleteTopicState("a"), DeleteTopicState("no")))
+    answer = await broker.call(API, request, version)
+    assert [(each.name, each.error_code) for each in answer.responses] == [("a", 0), ("no", 3)]
+    assert "a" not in broker.cluster.topics
+    assert "b" in broker.cluster.topics
+
+
+async def test_a_topic_is_deleted_by_id_and_the_answer_has_both() -> None:
+    broker = await with_topics("a")
+    topic_id = broker.cluster.topics["a"].topic_id
+    request = DeleteTopicsRequest(topics=(DeleteTopicState(None, topic_id), DeleteTopicState(None, b"x" * 16)))
+    answer = await broker.call(API, request)
+    assert [(each.name, each.topic_id, each.error_code) for each in answer.responses] == [
+        ("a", topic_id, 0),
+        (None, b"x" * 16, ErrorCode.UNKNOWN_TOPIC_ID),
+    ]
+    assert "a" not in broker.cluster.topics
+
+
+async def test_a_topic_is_named_by_either_name_or_id() -> None:
+    broker = await with_topics("a")
+    topic_id = broker.cluster.topics["a"].topic_id
+    request = DeleteTopicsRequest(topics=(DeleteTopicState("a", topic_id), DeleteTopicState(None)))
+    answer = await broker.call(API, request)
+    assert [each.error_code for each in answer.responses] == [ErrorCode.INVALID_REQUEST] * 2
+    assert "a" in broker.cluster.topics
+
+
+async def test_a_topic_that_is_named_twice_stays() -> None:
+    broker = await with_topics("a", "b")
+    topic_id = broker.cluster.topics["a"].topic_id
+    request = DeleteTopicsRequest(
+        topics=(DeleteTopicState("a"), DeleteTopicState("b"), DeleteTopicState(None, topic_id))
+    )
+    answer = await broker.call(API, request)
+    assert [each.error_code for each in answer.responses] == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
+    assert "a" in broker.cluster.topics
+
+
+async def test_internal_topics_stay() -> None:
+    broker = await with_topics()
+    answer = await broker.call(API, DeleteTopicsRequest(topics=(DeleteTopicState("__transaction_state"),)))
+    assert [each.error_code for each in answer.responses] == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+
+
+@pytest.mark.parametrize(("version", "error"), [(2, ErrorCode.INVALID_REQUEST), (3, ErrorCode.TOPIC_DELETION_DISABLED)])
+async def test_deletion_can_be_disabled(version: int, error: ErrorCode) -> None:
+    broker = await AdminBroker.started(BrokerConfig(delete_topic_enable=False))
+    await broker.cluster.create_topic("a")
+    answer = await broker.call(API, DeleteTopicsRequest(topic_names=("a",)), version)
+    assert [(each.name, each.error_code) for each in answer.responses] == [("a", error)]
+    assert "a" in broker.cluster.topics
+
+
+def test_a_refusal_names_each_topic() -> None:
+    answer = refused(API, DeleteTopicsRequest(topics=(DeleteTopicState("a"),)), ErrorCode.NOT_CONTROLLER, 6)
+    assert [(each.name, each.error_code) for each in answer.responses] == [("a", 41)]

@@ -1,0 +1,131 @@
+"""Metadata, through the codec at the versions where it differs."""
+
+import pytest
+from admin_broker import AdminBroker, refused
+
+from eosin.broker.config import BrokerConfig
+from eosin.broker.handlers.metadata import API
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
+
+INTERNAL = ["__consumer_offsets", "__transaction_state"]
+
+
+def named(*names: str, create: bool = True) -> MetadataRequest:
+    return MetadataRequest(
+        topics=tuple(MetadataRequestTopic(name=name) for name in names), allow_auto_topic_creation=create
+    )
+
+
+@pytest.mark.parametrize("version", API.versions)
+async def test_every_version_tells_who_leads_a_partition(version: int) -> None:
+    broker = await AdminBroker.started()
+    await broker.cluster.create_topic("orders", partitions=2)
+    answer = await broker.call(API, named("orders"), version)
+    (topic,) = answer.topics
+    assert (topic.error_code, topic.name, topic.is_internal) == (0, "orders", False)
+    assert [(each.partition_index, each.leader_id, each.error_code) for each in topic.partitions] == [
+        (0, 1, 0),
+        (1, 1, 0),
+    ]
+    assert topic.partitions[0].replica_nodes == topic.partitions[0].isr_nodes == (1,)
+    assert topic.partitions[0].leader_epoch == (0 if version >= 7 else -1)
+    assert topic.topic_id == (broker.cluster.topics["orders"].topic_id if version >= 10 else bytes(16))
+    assert [(each.node_id, each.host, each.port) for each in answer.brokers] == [(1, "localhost", 9092)]
+    assert answer.cluster_id == (broker.cluster.cluster_id if version >= 2 else None)
+    assert answer.controller_id == (1 if version >= 1 else -1)
+    assert answer.error_code == 0
+
+
+async def test_the_address_is_that_of_the_listener() -> None:
+    broker = await AdminBroker.started()
+    answer = await broker.call(API, named(), listener="INSIDE")
+    assert [(each.host, each.port) for each in answer.brokers] == [("broker", 19092)]
+
+
+async def test_null_asks_for_all_topics_and_an_empty_list_for_none_but_in_version_0() -> None:
+    broker = await AdminBroker.started()
+    await broker.cluster.create_topic("orders")
+    everything = [*INTERNAL, "orders"]
+    assert [each.name for each in (await broker.call(API, MetadataRequest(topics=None))).topics] == everything
+    assert (await broker.call(API, MetadataRequest(topics=()), 1)).topics == ()
+    assert [each.name for each in (await broker.call(API, MetadataRequest(topics=()), 0)).topics] == everything
+
+
+async def test_an_unknown_topic_is_created_and_answered_with_its_leader_at_once() -> None:
+    broker = await AdminBroker.started(BrokerConfig(num_partitions=3))
+    answer = await broker.call(API, named("new", "new", "other"))
+    assert [(each.name, each.error_code, len(each.partitions)) for each in answer.topics] == [
+        ("new", 0, 3),
+        ("other", 0, 3),
+    ]
+    assert answer.topics[0].partitions[0].leader_id == 1
+    assert "new" in broker.cluster.topics
+
+
+async def test_an_unknown_topic_is_not_created_when_the_client_or_the_broker_forbids_it() -> None:
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    broker = await AdminBroker.started()
+    assert [each.error_code for each in (await broker.call(API, named("new", create=False))).topics] == [unknown]
+    broker = await AdminBroker.started(BrokerConfig(auto_create_topics_enable=False))
+    assert [each.error_code for each in (await broker.call(API, named("new"))).topics] == [unknown]
+    assert list(broker.cluster.topics) == INTERNAL
+
+
+@pytest.mark.parametrize("create", [True, False])
+async def test_an_illegal_name_is_an_invalid_topic(create: bool) -> None:
+    broker = await AdminBroker.started()
+    answer = await broker.call(API, named("a/b", create=create))
+    assert [each.error_code for each in answer.topics] == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+
+
+async def test_topics_are_found_by_id_and_never_created_by_it() -> None:
+    broker = await AdminBroker.started()
+    topic = (await broker.cluster.create_topic("orders")).topic
+    assert topic is not None
+    ids = (topic.topic_id, b"x" * 16)
+    request = MetadataRequest(topics=tuple(MetadataRequestTopic(topic_id=each, name=None) for each in ids))
+    answer = await broker.call(API, request, 12)
+    assert [(each.name, each.topic_id, each.error_code) for each in answer.topics] == [
+        ("orders", topic.topic_id, 0),
+        (None, b"x" * 16, ErrorCode.UNKNOWN_TOPIC_ID),
+    ]
+
+
+@pytest.mark.parametrize("version", [10, 11])
+async def test_ids_in_requests_are_invalid_before_version_12(version: int) -> None:
+    broker = await AdminBroker.started()
+    request = MetadataRequest(topics=(MetadataRequestTopic(topic_id=b"x" * 16, name=None),))
+    answer = await broker.call(API, request, version)
+    assert [each.error_code for each in answer.topics] == [ErrorCode.INVALID_REQUEST]
+
+
+async def test_authorized_operations_are_told_when_asked_for() -> None:
+    broker = await AdminBroker.started()
+    request = MetadataRequest(
+        topics=None, include_cluster_authorized_operations=True, include_topic_authorized_operations=True
+    )
+    answer = await broker.call(API, request, 10)
+    assert answer.cluster_authorized_operations == 0b1111110100000
+    assert {each.topic_authorized_operations for each in answer.topics} == {0b110111111000}
+    answer = await broker.call(API, MetadataRequest(topics=None), 10)
+    assert answer.cluster_authorized_operations == answer.topics[0].topic_authorized_operations == -(2**31)
+
+
+async def test_a_partition_whose_log_has_failed_has_no_leader() -> None:
+    broker = await AdminBroker.started()
+    topic = (await broker.cluster.create_topic("orders")).topic
+    assert topic is not None
+    log_config = broker.cluster.log_config("orders")
+    broker.logs.create_log(TopicPartition("orders", 0), topic.topic_id, log_config, 0).fail()
+    (partition,) = (await broker.call(API, named("orders"))).topics[0].partitions
+    assert (partition.error_code, partition.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert partition.offline_replicas == (1,)
+
+
+def test_a_refusal_says_so_for_each_topic_and_as_a_whole() -> None:
+    answer = refused(API, named("a", "b"), ErrorCode.UNKNOWN_SERVER_ERROR, 13)
+    assert [each.error_code for each in answer.topics] == [-1, -1]
+    assert answer.error_code == -1
+    assert refused(API, MetadataRequest(topics=None), ErrorCode.UNKNOWN_SERVER_ERROR, 1).topics == ()

@@ -1,0 +1,73 @@
+"""A broker without sockets or storage: its cluster, over fake logs, and one request at a time through the codec."""
+
+import inspect
+from types import SimpleNamespace
+from typing import Any, cast
+
+from fake_logs import FakeLogManager
+from manual_clock import ManualClock
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.config import BrokerConfig
+from eosin.broker.embedded_cluster import EmbeddedCluster
+from eosin.protocol.codec import decode_request, decode_request_header, decode_response, encode_request, encode_response
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.types import Message
+from eosin.storage.clock import SeededChance, SystemClock
+
+
+class AdminBroker:
+    """What admin handlers need, started with `AdminBroker.started`."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self.config = config
+        self.logs = FakeLogManager()
+        self.clock = ManualClock()
+        self.cluster = EmbeddedCluster(
+            config=config, log_manager=cast(Any, self.logs), clock=SystemClock(), chance=SeededChance(1)
+        )
+        partitions = SimpleNamespace(hosted=lambda: iter(self.logs.logs.items()))
+        self.services = cast(
+            Services,
+            SimpleNamespace(config=config, cluster=self.cluster, clock=self.clock, partitions=partitions),
+        )
+
+    @classmethod
+    async def started(cls, config: BrokerConfig | None = None) -> "AdminBroker":
+        """A broker on two listeners, PLAINTEXT (localhost:9092) and INSIDE (broker:19092)."""
+        broker = cls(config or BrokerConfig())
+        await broker.cluster.start()
+        broker.cluster.advertise("PLAINTEXT", "localhost", 9092)
+        broker.cluster.advertise("INSIDE", "broker", 19092)
+        return broker
+
+    async def call(self, api: Api, request: Message, version: int | None = None, *, listener: str = "PLAINTEXT") -> Any:
+        """The answer to `request`, both over the wire at `version` (by default the newest)."""
+        at = api.versions[-1] if version is None else version
+        received = _request_over_the_wire(api, request, at)
+        response = api.handle(received, _context(at, listener), self.services)
+        if inspect.isawaitable(response):
+            response = await response
+        return _response_over_the_wire(api, response, at)
+
+
+def refused(api: Api, request: Message, error: ErrorCode, version: int) -> Any:
+    """The refusal of `request`, both over the wire at `version`."""
+    received = _request_over_the_wire(api, request, version)
+    return _response_over_the_wire(api, api.refuse(received, _context(version, "PLAINTEXT"), error), version)
+
+
+def _context(version: int, listener: str) -> RequestContext:
+    return RequestContext(api_version=version, client_id="test", client_host="/127.0.0.1", listener=listener)
+
+
+def _request_over_the_wire(api: Api, request: Message, version: int) -> Any:
+    frame = b"".join(encode_request(api.key, version, 1, "test", request))[4:]
+    return decode_request(api.key, version, frame, decode_request_header(frame).body_offset)
+
+
+def _response_over_the_wire(api: Api, response: Message, version: int) -> Any:
+    frame = b"".join(encode_response(api.key, version, 1, response))[4:]
+    correlation_id, message = decode_response(api.key, version, frame)
+    assert correlation_id == 1
+    return message
