@@ -48,7 +48,7 @@ class _Poll:
             self.woken.set_result(None)
 
     def count(self, log: "PartitionLog") -> None:
-        if log.failure is not None:
+        if log.unusable is not None:
             self.wake()
             return
         watch = self.watches[log]
@@ -73,11 +73,6 @@ class LongPolls:
         if polls is not None:
             for poll in polls:
                 poll.count(log)
-
-    def interrupt(self, log: "PartitionLog") -> None:
-        """Wake whoever waits for `log`, which is not what it was: deleted, or led by somebody else."""
-        for poll in self._by_log.get(log, ()):
-            poll.wake()
 
     def waiting(self, log: "PartitionLog") -> int:
         """How many polls wait for `log`."""

@@ -7,7 +7,6 @@ to an internal topic and was never written to: of those most partitions stay unu
 Whoever waits for a log is woken when the log goes away.
 """
 
-import asyncio
 import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
@@ -19,10 +18,12 @@ from eosin.broker.verification import TransactionVerification
 from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs, MarkerTarget, TransactionVerifier
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
-from eosin.storage.appends import AppendOrigin, AppendResult, Marker, Refused
+from eosin.storage.appends import AppendOrigin, AppendResult, Marker
 from eosin.storage.clock import Clock
 
 if TYPE_CHECKING:
+    from asyncio import Future
+
     from eosin.broker.config import BrokerConfig
     from eosin.coordinator.groups.service import GroupCoordinator
     from eosin.storage.log_manager import LogManager
@@ -52,9 +53,7 @@ class Partitions:
     def open(self) -> None:
         """Take every partition that the cluster gives to this broker, and follow the cluster from now on."""
         for topic in self._cluster.topics.values():
-            for index in range(topic.partitions):
-                if not topic.internal or TopicPartition(topic.name, index) in self._log_manager.logs:
-                    self._take(topic, index)
+            self.partitions_added(topic, 0)
         self._cluster.subscribe(self)
 
     def bind(self, *, groups: "GroupCoordinator", transactions: TransactionVerifier) -> None:
@@ -68,21 +67,11 @@ class Partitions:
         log = self._logs.get(partition)
         if log is not None:
             return log if log.failure is None else ErrorCode.KAFKA_STORAGE_ERROR
-        return self._get_unopened(partition)
-
-    def _get_unopened(self, partition: TopicPartition) -> "PartitionLog | ErrorCode":
         leader = self._cluster.leader_of(partition)
         if leader is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if leader != self._cluster.node_id:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        topic = self._cluster.topics[partition.topic]
-        log = self._take(topic, partition.partition) if topic.internal else None
-        return ErrorCode.KAFKA_STORAGE_ERROR if log is None else log
-
-    def opened(self, partition: TopicPartition) -> "PartitionLog | None":
-        """The log of a partition if it is open, failed or not."""
-        return self._logs.get(partition)
+        # A partition of ours without a log is one whose log could not be opened.
+        return ErrorCode.KAFKA_STORAGE_ERROR if leader == self._cluster.node_id else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def hosted(self) -> "Iterator[tuple[TopicPartition, PartitionLog]]":
         """Every log of this broker, failed ones included, in the order in which the partitions came."""
@@ -109,27 +98,31 @@ class Partitions:
 
     def topic_created(self, topic: Topic) -> None:
         """Open the new topic's logs."""
-        if not topic.internal:
-            self.partitions_added(topic, 0)
+        self.partitions_added(topic, 0)
 
     def partitions_added(self, topic: Topic, first_new: int) -> None:
         """Open the new partitions' logs."""
+        config = self._cluster.log_config(topic.name)
         for index in range(first_new, topic.partitions):
-            self._take(topic, index)
+            partition = TopicPartition(topic.name, index)
+            if self._cluster.leader_of(partition) != self._cluster.node_id:
+                continue
+            try:
+                log = self._log_manager.create_log(partition, topic.topic_id, config, self._cluster.leader_epoch)
+            except OSError:
+                _LOG.exception("could not open the log of %s: the partition stays offline until a restart", partition)
+                continue
+            log.on_progress = self.long_polls.progress
+            self._logs[partition] = log
 
     def topic_deleted(self, topic: Topic) -> None:
-        """Let go of the topic's logs and have them deleted; whoever waits for them looks again."""
-        gone = [
-            log
-            for index in range(topic.partitions)
-            if (log := self._logs.pop(TopicPartition(topic.name, index), None)) is not None
-        ]
+        """Let go of the topic's logs and have them deleted, which tells whoever waits for them."""
+        for index in range(topic.partitions):
+            self._logs.pop(TopicPartition(topic.name, index), None)
         try:
             self._log_manager.delete_logs(topic.name)
         except OSError:
             _LOG.exception("could not delete the logs of topic %s: their files stay behind", topic.name)
-        for log in gone:
-            self.long_polls.interrupt(log)
 
     def configs_changed(self, topic: Topic) -> None:
         """Let the topic's logs follow its new settings."""
@@ -138,21 +131,6 @@ class Partitions:
             log = self._logs.get(TopicPartition(topic.name, index))
             if log is not None:
                 log.update_config(config)
-
-    def _take(self, topic: Topic, index: int) -> "PartitionLog | None":
-        """Open the log of a partition if this broker leads it; None, and a line in the log, when that fails."""
-        partition = TopicPartition(topic.name, index)
-        if self._cluster.leader_of(partition) != self._cluster.node_id:
-            return None
-        config = self._cluster.log_config(topic.name)
-        try:
-            log = self._log_manager.create_log(partition, topic.topic_id, config, self._cluster.leader_epoch)
-        except OSError:
-            _LOG.exception("could not open the log of %s: the partition is offline", partition)
-            return None
-        log.on_progress = self.long_polls.progress
-        self._logs[partition] = log
-        return log
 
 
 class _InternalLogs:
@@ -171,71 +149,43 @@ class _InternalLogs:
         return self._planned if topic is None else topic.partitions
 
     def log(self, partition: int) -> CoordinatorLog | ErrorCode:
-        name = TopicPartition(self._topic, partition)
-        known = self._known.get(partition)
-        if known is None:
-            known = self._known[partition] = _CoordinatorLog(name, self._partitions, self._cluster)
-        if self._cluster.leader_of(name) != self._cluster.node_id or known.has_failed:
+        log = self._partitions.get(TopicPartition(self._topic, partition))
+        if isinstance(log, ErrorCode):
             return ErrorCode.NOT_COORDINATOR
+        known = self._known.get(partition)
+        if known is None or known.log is not log:
+            known = self._known[partition] = _CoordinatorLog(log)
         return known
 
 
 class _CoordinatorLog:
-    """A partition log as its coordinator uses it: what it appends is its own, not a client's (storage.md section 4),
-    and there is no log before the first append."""
+    """A partition log as its coordinator uses it: what it appends is its own, not a client's (storage.md section 4)."""
 
-    __slots__ = ("_cluster", "_log", "_name", "_partitions")
+    __slots__ = ("log",)
 
-    def __init__(self, name: TopicPartition, partitions: Partitions, cluster: Cluster) -> None:
-        self._name = name
-        self._partitions = partitions
-        self._cluster = cluster
-        self._log: PartitionLog | None = None
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether nothing can be written any more."""
-        log = self._opened()
-        return log is not None and log.failure is not None
+    def __init__(self, log: "PartitionLog") -> None:
+        self.log = log
 
     @property
     def leader_epoch(self) -> int:
-        log = self._opened()
-        return self._cluster.leader_epoch if log is None else log.leader_epoch
+        return self.log.leader_epoch
 
     @property
     def log_end_offset(self) -> int:
-        log = self._opened()
-        return 0 if log is None else log.log_end_offset
+        return self.log.log_end_offset
 
     @property
     def high_watermark(self) -> int:
-        log = self._opened()
-        return 0 if log is None else log.high_watermark
+        return self.log.high_watermark
 
     def append(self, batch: bytes, *, now_ms: int) -> AppendResult:
-        log = self._opened() or self._partitions.get(self._name)
-        if isinstance(log, ErrorCode):
-            return Refused(log)
-        return log.append(batch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
+        return self.log.append(batch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
 
     def append_marker(self, marker: Marker, *, now_ms: int) -> AppendResult:
-        log = self._opened() or self._partitions.get(self._name)
-        return Refused(log) if isinstance(log, ErrorCode) else log.append_marker(marker, now_ms=now_ms)
+        return self.log.append_marker(marker, now_ms=now_ms)
 
-    def durable(self, end_offset: int) -> "asyncio.Future[ErrorCode]":
-        log = self._opened()
-        if log is not None:
-            return log.durable(end_offset)
-        nothing: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-        nothing.set_result(ErrorCode.NONE if end_offset <= 0 else ErrorCode.KAFKA_STORAGE_ERROR)
-        return nothing
+    def durable(self, end_offset: int) -> "Future[ErrorCode]":
+        return self.log.durable(end_offset)
 
     def batches(self) -> "Iterator[bytes | memoryview]":
-        log = self._opened()
-        return iter(()) if log is None else log.batches()
-
-    def _opened(self) -> "PartitionLog | None":
-        if self._log is None:
-            self._log = self._partitions.opened(self._name)
-        return self._log
+        return self.log.batches()

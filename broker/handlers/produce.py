@@ -35,7 +35,8 @@ from eosin.protocol.schemas.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from eosin.storage.appends import Appended, Refused
+from eosin.storage.appends import Appended, AppendResult, Refused
+from eosin.storage.validation import validate_client_batch
 
 FIRST_LEADER_VERSION: Final = 10
 
@@ -74,12 +75,8 @@ def _append(
     for topic in produced.topics:
         for batch in topic.batches:
             if batch.outcome is None:
-                assert batch.records is not None
-                outcome = batch.outcome = batch.log.append(batch.records, now_ms=now_ms, guard=batch.guard)
-                if isinstance(outcome, Refused):
-                    if outcome.error is ErrorCode.CONCURRENT_TRANSACTIONS:
-                        batch.outcome = translated(outcome, context.api_version)
-                elif batch.log.high_watermark <= outcome.last_offset:
+                batch.outcome = outcome = _append_one(batch, now_ms, context.api_version)
+                if isinstance(outcome, Appended) and batch.log.high_watermark <= outcome.last_offset:
                     waiting.append(batch)
             batch.records = None  # the request's frame is not kept while the answer waits
     if produced.acks == 0:
@@ -88,6 +85,18 @@ def _append(
     if waiting:
         return _answer_when_durable(produced, waiting, timeout_ms, context, services)
     return _answer(produced, context, services)
+
+
+def _append_one(batch: ProducedBatch, now_ms: int, api_version: int) -> AppendResult:
+    assert batch.records is not None
+    log = batch.log
+    valid = validate_client_batch(batch.records, log.config, now_ms)
+    if isinstance(valid, Refused):
+        return valid
+    outcome = log.append(valid.data, now_ms=now_ms, guard=batch.guard, header=valid.header)
+    if isinstance(outcome, Refused) and outcome.error is ErrorCode.CONCURRENT_TRANSACTIONS:
+        return translated(outcome, api_version)
+    return outcome
 
 
 def _close_on_error(produced: Produced) -> None:

@@ -3,10 +3,12 @@
 import asyncio
 from typing import Any, cast
 
+import pytest
 from data_fakes import FakeLog
 from manual_clock import ManualClock
 
 from eosin.broker.long_poll import LongPolls, Watch
+from eosin.protocol.errors import ErrorCode
 from eosin.storage.appends import Isolation
 
 COMMITTED = Isolation.READ_COMMITTED
@@ -107,21 +109,13 @@ async def test_what_came_between_the_look_and_the_wait_is_counted() -> None:
     assert await Waiting(polls, log_of(polls, high_watermark=5)).is_over()
 
 
-async def test_a_failing_log_wakes_its_fetches() -> None:
+@pytest.mark.parametrize("error", [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
+async def test_a_log_that_fails_or_goes_away_wakes_its_fetches(error: ErrorCode) -> None:
     polls = LongPolls(ManualClock())
     log = log_of(polls)
     waiting = Waiting(polls, log)
     await waiting.is_over()
-    log.fail()
-    assert await waiting.is_over()
-
-
-async def test_a_log_that_goes_away_wakes_its_fetches() -> None:
-    polls = LongPolls(ManualClock())
-    log = log_of(polls)
-    waiting = Waiting(polls, log)
-    await waiting.is_over()
-    polls.interrupt(cast(Any, log))
+    log.stop(error)
     assert await waiting.is_over()
 
 

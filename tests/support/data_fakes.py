@@ -14,7 +14,7 @@ class FakeLog:
     def __init__(self, *, high_watermark: int = 0, last_stable_offset: int | None = None) -> None:
         self.high_watermark = high_watermark
         self.last_stable_offset = high_watermark if last_stable_offset is None else last_stable_offset
-        self.failure: OSError | None = None
+        self.unusable: Refused | None = None
         self.on_progress: Callable[[FakeLog], None] | None = None
         self.counted = 0
         """How often somebody asked how much there is."""
@@ -25,9 +25,9 @@ class FakeLog:
         self.last_stable_offset = high_watermark if stable is None else stable
         self.tell()
 
-    def fail(self) -> None:
-        """Take the log offline."""
-        self.failure = OSError("the disk is gone")
+    def stop(self, error: ErrorCode) -> None:
+        """Take the log offline, or delete it."""
+        self.unusable = Refused(error)
         self.tell()
 
     def tell(self) -> None:
