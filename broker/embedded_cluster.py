@@ -1,14 +1,12 @@
 """`EmbeddedCluster`: the cluster of one broker, kept in a log of its own beside the data.
 
-Changes of one topic take turns; changes of different topics run side by side, so that one sync makes many durable. A
-change is checked and written without an await in between, and enters the image when it is durable, whether or not its
-requester is still there.
+Every change is checked against the image and written without an await in between; `MetadataWriter` says when it shows.
 """
 
 import asyncio
 import errno
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker import internal_topics, topics
@@ -38,6 +36,7 @@ from eosin.broker.config_changes import (
 )
 from eosin.broker.metadata_image import ALL_BROKERS, MetadataImage, broker_configs_record, topic_record
 from eosin.broker.metadata_log import METADATA_LOG_CONFIG, METADATA_PARTITION, METADATA_TOPIC_ID, MetadataLog
+from eosin.broker.metadata_writer import MetadataWriter
 from eosin.broker.settings import value_text
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
@@ -49,7 +48,6 @@ from eosin.protocol.schemas.records.cluster_metadata import (
     StartRecord,
     TopicKey,
 )
-from eosin.protocol.types import Message
 from eosin.storage.clock import Chance, Clock
 from eosin.storage.log_config import LogConfig
 
@@ -79,7 +77,6 @@ class EmbeddedCluster:
         self._endpoints: dict[str, Endpoint] = {}
         self._defaults = config.topic_defaults
         self._log_configs: dict[str, LogConfig] = {}
-        self._turns: dict[str, asyncio.Future[None]] = {}
         self._leader_epoch = 0
 
     # The start -----------------------------------------------------------------------------------------------------
@@ -91,13 +88,14 @@ class EmbeddedCluster:
         self._log = MetadataLog(log, self._clock)
         for key, value in self._log.records():
             self._image.apply(key, value)
+        self._writer = MetadataWriter(self._log, self._image)
         self._take_broker_configs()
         self._leader_epoch = self._image.start_count
         # The counter itself is written under the new epoch, so that a lost tail shows there as anywhere else.
         self._log_manager.set_leader_epoch(self._leader_epoch)
-        changes = [self._write(_START, StartKey(), StartRecord(self._image.start_count + 1))]
+        changes = [self._writer.write(_START, StartKey(), StartRecord(self._image.start_count + 1))]
         for topic in internal_topics.missing(self._config, self.topics, self._chance):
-            changes.append(self._write(topic.name, TopicKey(topic.name), topic_record(topic)))
+            changes.append(self._writer.write(topic.name, TopicKey(topic.name), topic_record(topic)))
         if any(error != ErrorCode.NONE for error in await asyncio.gather(*changes)):
             raise OSError(errno.EIO, "cannot write cluster metadata", str(METADATA_PARTITION))
         internal_topics.warn_of_capped_replication(self._config, brokers=1)
@@ -181,7 +179,7 @@ class EmbeddedCluster:
         validate_only: bool = False,
     ) -> Outcome:
         turn = topics.collision_key(name)
-        await self._turn(turn)
+        await self._writer.turn(turn)
         refused = topics.check_new_name(name, topics=self.topics, namesake=self._image.namesake(name))
         if refused is not None:
             return refused
@@ -206,7 +204,7 @@ class EmbeddedCluster:
             for listener in self._listeners:
                 listener.topic_created(topic)
 
-        return await self._change(turn, TopicKey(name), topic_record(topic), created, topic)
+        return await self._writer.change(turn, TopicKey(name), topic_record(topic), created, topic)
 
     def _new_configs(self, configs: Mapping[str, str | None]) -> Mapping[str, str] | Outcome:
         own: dict[str, str] = {}
@@ -218,7 +216,7 @@ class EmbeddedCluster:
 
     async def delete_topic(self, name: str) -> Outcome:
         turn = topics.collision_key(name)
-        await self._turn(turn)
+        await self._writer.turn(turn)
         topic = self.topics.get(name)
         refused = topics.check_deletion(topic, name)
         if topic is None or refused is not None:
@@ -230,7 +228,7 @@ class EmbeddedCluster:
             for listener in self._listeners:
                 listener.topic_deleted(gone)
 
-        return await self._change(turn, TopicKey(name), None, deleted, gone)
+        return await self._writer.change(turn, TopicKey(name), None, deleted, gone)
 
     async def create_partitions(
         self,
@@ -241,7 +239,7 @@ class EmbeddedCluster:
         validate_only: bool = False,
     ) -> Outcome:
         turn = topics.collision_key(name)
-        await self._turn(turn)
+        await self._writer.turn(turn)
         topic = self.topics.get(name)
         refused = topics.check_more_partitions(
             topic, name, count=count, assignments=assignments, brokers=(self.node_id,)
@@ -256,7 +254,7 @@ class EmbeddedCluster:
             for listener in self._listeners:
                 listener.partitions_added(grown, first_new)
 
-        return await self._change(turn, TopicKey(name), topic_record(grown), added, grown)
+        return await self._writer.change(turn, TopicKey(name), topic_record(grown), added, grown)
 
     # Configs -------------------------------------------------------------------------------------------------------
 
@@ -264,7 +262,7 @@ class EmbeddedCluster:
         self, name: str, changes: Sequence[ConfigChange], *, replace: bool = False, validate_only: bool = False
     ) -> Outcome:
         turn = topics.collision_key(name)
-        await self._turn(turn)
+        await self._writer.turn(turn)
         topic = self.topics.get(name)
         if topic is None:
             return topics.unknown_topic(name)
@@ -289,7 +287,7 @@ class EmbeddedCluster:
             for listener in self._listeners:
                 listener.configs_changed(changed)
 
-        return await self._change(turn, TopicKey(name), topic_record(changed), altered, changed)
+        return await self._writer.change(turn, TopicKey(name), topic_record(changed), altered, changed)
 
     async def alter_broker_configs(
         self,
@@ -299,7 +297,7 @@ class EmbeddedCluster:
         replace: bool = False,
         validate_only: bool = False,
     ) -> Outcome:
-        await self._turn(_BROKER_CONFIGS)
+        await self._writer.turn(_BROKER_CONFIGS)
         configs = changed_configs(
             self.broker_configs(node_id),
             changes,
@@ -319,7 +317,7 @@ class EmbeddedCluster:
                     listener.configs_changed(topic)
 
         key = BrokerConfigsKey(ALL_BROKERS if node_id is None else node_id)
-        return await self._change(_BROKER_CONFIGS, key, broker_configs_record(configs), altered)
+        return await self._writer.change(_BROKER_CONFIGS, key, broker_configs_record(configs), altered)
 
     def _broker_setting(self, name: str) -> str | None:
         if name not in BROKER_SETTINGS:
@@ -339,56 +337,12 @@ class EmbeddedCluster:
     # Producer ids --------------------------------------------------------------------------------------------------
 
     async def allocate_block(self) -> range:
-        await self._turn(_PRODUCER_IDS)
+        await self._writer.turn(_PRODUCER_IDS)
         start = self._image.next_producer_id
         end = start + PRODUCER_IDS_PER_BLOCK
         if end > _PRODUCER_IDS_MAX:
             raise OSError(errno.EOVERFLOW, "all producer ids have been given out")
-        outcome = await self._change(_PRODUCER_IDS, ProducerIdsKey(), ProducerIdsRecord(end))
+        outcome = await self._writer.change(_PRODUCER_IDS, ProducerIdsKey(), ProducerIdsRecord(end))
         if outcome.error != ErrorCode.NONE:
             raise OSError(errno.EIO, "cannot store a block of producer ids", str(METADATA_PARTITION))
         return range(start, end)
-
-    # Changes -------------------------------------------------------------------------------------------------------
-
-    async def _turn(self, turn: str) -> None:
-        """Wait until no change of `turn` is on its way. Whoever returns from here must write without another await."""
-        while (other := self._turns.get(turn)) is not None:
-            await asyncio.shield(other)
-
-    async def _change(
-        self,
-        turn: str,
-        key: Message,
-        value: Message | None,
-        then: Callable[[], None] | None = None,
-        topic: Topic | None = None,
-    ) -> Outcome:
-        written = self._write(turn, key, value, then)
-        # Shielded: a requester that goes away undoes nothing.
-        error = await asyncio.shield(written)
-        if error != ErrorCode.NONE:
-            return Outcome(error, "The cluster's metadata cannot be written")
-        return Outcome(ErrorCode.NONE, topic=topic)
-
-    def _write(
-        self, turn: str, key: Message, value: Message | None, then: Callable[[], None] | None = None
-    ) -> "asyncio.Future[ErrorCode]":
-        """Write a record; once it is durable, take it into the image and call `then`, and only then be done."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[ErrorCode] = loop.create_future()
-        self._turns[turn] = next_turn = loop.create_future()
-
-        def finished(durable: "asyncio.Future[ErrorCode]") -> None:
-            error = ErrorCode.KAFKA_STORAGE_ERROR if durable.cancelled() else durable.result()
-            del self._turns[turn]
-            next_turn.set_result(None)
-            if error == ErrorCode.NONE:
-                self._image.apply(key, value)
-                if then is not None:
-                    then()
-            if not done.done():
-                done.set_result(error)
-
-        self._log.put(key, value).add_done_callback(finished)
-        return done

@@ -1,0 +1,68 @@
+"""`MetadataWriter`: carries changes of cluster metadata out, each in its turn.
+
+Changes of one turn (a topic, the producer ids, ...) follow each other; changes of different turns run side by side,
+so that one sync makes many durable. A change enters the image when its record is durable, whether or not its
+requester is still there.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from eosin.broker.cluster import Outcome, Topic
+from eosin.broker.metadata_image import MetadataImage
+from eosin.broker.metadata_log import MetadataLog
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.types import Message
+
+
+class MetadataWriter:
+    """The only writer of the metadata log, and of the image after the start."""
+
+    def __init__(self, log: MetadataLog, image: MetadataImage) -> None:
+        self._log = log
+        self._image = image
+        self._turns: dict[str, asyncio.Future[None]] = {}
+
+    async def turn(self, turn: str) -> None:
+        """Wait until no change of `turn` is on its way. Whoever returns from here checks and writes without
+        an await."""
+        while (other := self._turns.get(turn)) is not None:
+            await asyncio.shield(other)
+
+    async def change(
+        self,
+        turn: str,
+        key: Message,
+        value: Message | None,
+        then: Callable[[], None] | None = None,
+        topic: Topic | None = None,
+    ) -> Outcome:
+        """`write`, and wait for it. The outcome carries `topic` when all went well."""
+        error = await asyncio.shield(self.write(turn, key, value, then))
+        if error != ErrorCode.NONE:
+            return Outcome(error, "The cluster's metadata cannot be written")
+        return Outcome(ErrorCode.NONE, topic=topic)
+
+    def write(
+        self, turn: str, key: Message, value: Message | None, then: Callable[[], None] | None = None
+    ) -> "asyncio.Future[ErrorCode]":
+        """Write a record, now. Once it is durable it enters the image, `then` is called, and the future is done with
+        NONE; if it cannot become durable, neither happens, and the future is done with KAFKA_STORAGE_ERROR."""
+        assert turn not in self._turns, "another change has the turn"
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[ErrorCode] = loop.create_future()
+        self._turns[turn] = next_turn = loop.create_future()
+
+        def finished(durable: "asyncio.Future[ErrorCode]") -> None:
+            error = ErrorCode.KAFKA_STORAGE_ERROR if durable.cancelled() else durable.result()
+            del self._turns[turn]
+            next_turn.set_result(None)
+            if error == ErrorCode.NONE:
+                self._image.apply(key, value)
+                if then is not None:
+                    then()
+            if not done.done():
+                done.set_result(error)
+
+        self._log.put(key, value).add_done_callback(finished)
+        return done
