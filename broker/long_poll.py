@@ -74,6 +74,11 @@ class LongPolls:
             for poll in polls:
                 poll.count(log)
 
+    def interrupt(self, log: "PartitionLog") -> None:
+        """Wake whoever waits for `log`: it is led by somebody else now, or the broker stops."""
+        for poll in self._by_log.get(log, ()):
+            poll.wake()
+
     def waiting(self, log: "PartitionLog") -> int:
         """How many polls wait for `log`."""
         return len(self._by_log.get(log, ()))

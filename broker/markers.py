@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from eosin.coordinator.eager import start_now
 from eosin.coordinator.ports import MarkersForPartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
@@ -83,8 +84,8 @@ class LocalMarkers:
             return
         groups = self._groups
         assert groups is not None, "markers for __consumer_offsets before the group coordinator is bound"
-        # A call runs up to its own wait as soon as it is awaited; only several of them need tasks to run side by side.
-        calls = [groups.write_markers(key[1].partition, marker) for key, marker in offsets]
-        errors = [await calls[0]] if len(calls) == 1 else await asyncio.gather(*calls)
-        for (key, _), error in zip(offsets, errors, strict=True):
-            answers[key] = _GROUP_ERRORS.get(error, error)
+        # All of them are appended here, before any is waited for.
+        started = [start_now(groups.write_markers(key[1].partition, marker)) for key, marker in offsets]
+        for (key, _), error in zip(offsets, started, strict=True):
+            code = await error if isinstance(error, asyncio.Task) else error
+            answers[key] = _GROUP_ERRORS.get(code, code)

@@ -119,6 +119,15 @@ async def test_a_log_that_fails_or_goes_away_wakes_its_fetches(error: ErrorCode)
     assert await waiting.is_over()
 
 
+async def test_an_interrupted_log_wakes_its_fetches() -> None:
+    polls = LongPolls(ManualClock())
+    log = log_of(polls)
+    waiting = Waiting(polls, log)
+    await waiting.is_over()
+    polls.interrupt(cast(Any, log))
+    assert await waiting.is_over()
+
+
 async def test_a_fetch_that_ended_is_forgotten_however_it_ended() -> None:
     clock = ManualClock()
     polls = LongPolls(clock)
