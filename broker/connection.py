@@ -37,10 +37,11 @@ class ConnectionHost:
     max_in_flight: int = 64
     max_frames_per_turn: int = 32
     write_buffer_bytes: int = 1_048_576
+    max_connections: int = 2**31 - 1
     interceptor: Interceptor | None = None
     connections: "dict[Connection, None]" = field(default_factory=dict)
     """Open connections, oldest first."""
-    running: "dict[asyncio.Future[Any], None]" = field(default_factory=dict)
+    running: "dict[asyncio.Future[Any], ApiKey]" = field(default_factory=dict)
     """Requests that wait for something, also those whose client is gone: a caller that leaves undoes nothing."""
 
 
@@ -105,6 +106,9 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(high=self._host.write_buffer_bytes)
         address = transport.get_extra_info("peername") or ("?", 0)
         self.peer = f"{address[0]}:{address[1]}"
+        if len(self._host.connections) >= self._host.max_connections:
+            self._refuse_peer("too many connections")
+            return
         self._host.connections[self] = None
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -291,7 +295,7 @@ class Connection(asyncio.BufferedProtocol):
         """Keep a place for the answer. True when its coroutine has not taken its first step yet."""
         future = asyncio.ensure_future(waiting, loop=self._loop)
         self._exchanges.append(exchange)
-        self._host.running[future] = None
+        self._host.running[future] = exchange.api.key
         future.add_done_callback(partial(self._finished, exchange))
         return future is not waiting
 

@@ -1,0 +1,45 @@
+"""The coordinators' parts of the settings: they declare what they need, and know nothing of the broker's config."""
+
+from eosin.broker.config import BrokerConfig
+from eosin.coordinator.config import TransactionConfig
+from eosin.coordinator.groups.config import GroupConfig
+
+
+def transaction_config(config: BrokerConfig) -> TransactionConfig:
+    """The transaction coordinator's part of the settings."""
+    return TransactionConfig(
+        transaction_max_timeout_ms=config.transaction_max_timeout_ms,
+        transactional_id_expiration_ms=config.transactional_id_expiration_ms,
+        transaction_abort_timed_out_transaction_cleanup_interval_ms=(
+            config.transaction_abort_timed_out_transaction_cleanup_interval_ms
+        ),
+        transaction_remove_expired_transaction_cleanup_interval_ms=(
+            config.transaction_remove_expired_transaction_cleanup_interval_ms
+        ),
+        transaction_version=config.eosin_transaction_version,
+        end_txn_marker_wait_ms=config.eosin_end_txn_marker_wait_ms,
+        concurrent_transactions_wait_ms=config.eosin_concurrent_transactions_wait_ms,
+        retry_backoff_ms=config.eosin_marker_retry_backoff_ms,
+        retry_backoff_max_ms=config.eosin_marker_retry_backoff_max_ms,
+    )
+
+
+def group_config(config: BrokerConfig) -> GroupConfig:
+    """The group coordinator's part of the settings."""
+    return GroupConfig(
+        group_min_session_timeout_ms=config.group_min_session_timeout_ms,
+        group_max_session_timeout_ms=config.group_max_session_timeout_ms,
+        group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        group_max_size=config.group_max_size,
+        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+        offsets_retention_minutes=config.offsets_retention_minutes,
+        offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+        offsets_topic_num_partitions=config.offsets_topic_num_partitions,
+        offsets_topic_segment_bytes=config.offsets_topic_segment_bytes,
+        offsets_topic_compression_codec=config.offsets_topic_compression_codec,
+        offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
+        eosin_group_new_member_join_timeout_ms=config.eosin_group_new_member_join_timeout_ms,
+        eosin_group_max_pending_members=config.eosin_group_max_pending_members,
+        eosin_group_max_groups=config.eosin_group_max_groups,
+        eosin_group_member_metadata_max_bytes=config.eosin_group_member_metadata_max_bytes,
+    )

@@ -1,0 +1,325 @@
+"""`Server`: one broker from start to stop.
+
+Startup builds the rooms from the disk up and begins to listen last; shutdown takes them down in the opposite order: no
+new requests, running ones finish up to a limit, coordinators stop, logs are flushed and closed. Ports are bound before
+anything else, so that a broker that could not be reached never touches its data.
+"""
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+from collections.abc import Callable
+from typing import Final
+
+from eosin.broker.api import Services
+from eosin.broker.background import Background
+from eosin.broker.cluster import Topic
+from eosin.broker.config import BrokerConfig
+from eosin.broker.connection import Connection, ConnectionHost
+from eosin.broker.coordinator_configs import group_config, transaction_config
+from eosin.broker.embedded_cluster import EmbeddedCluster
+from eosin.broker.exchange import Interceptor
+from eosin.broker.fetch_sessions import FetchSessions
+from eosin.broker.listeners import Listener
+from eosin.broker.logs import fields
+from eosin.broker.metadata_log import UnreadableMetadata
+from eosin.broker.partitions import Partitions
+from eosin.broker.registry import BY_KEY
+from eosin.coordinator.groups.service import GroupCoordinator
+from eosin.coordinator.service import TransactionCoordinator
+from eosin.protocol.keys import ApiKey
+from eosin.storage.clock import Chance, Clock, SeededChance, SystemClock
+from eosin.storage.disk import DirectoryInUse, Disk
+from eosin.storage.log_manager import LogManager
+
+log = logging.getLogger(__name__)
+
+IDLE_ROUNDS: Final = 4
+"""A connection is closed when it was found idle this often in a row, each a part of connections.max.idle.ms apart."""
+
+_WAIT_FOR_OTHERS: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
+"""Requests that only other clients' requests can finish, and those are not begun any more."""
+
+_DRAIN_MS: Final = 1000
+"""How long a closing connection may take to send what was answered."""
+
+
+class StartError(Exception):
+    """Why the broker cannot start, as one sentence."""
+
+
+class Server:
+    """One broker process."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        clock: Clock | None = None,
+        chance: Chance | None = None,
+        disk: Disk | None = None,
+        interceptor: Interceptor | None = None,
+    ) -> None:
+        """`disk` is the one that `eosin.durability` asks for unless given."""
+        self.config = config
+        self.clock = clock or SystemClock()
+        self.chance = chance or SeededChance()
+        self._disk = disk
+        self._interceptor = interceptor
+        self._background = Background(self.clock)
+        self._sockets: list[tuple[Listener, socket.socket]] = []
+        self._listening: list[asyncio.AbstractServer] = []
+        self._log_manager: LogManager | None = None
+        self._stopping = False
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """HOST:PORT of every listener, with the port that was really bound."""
+        return tuple(listener.address for listener, _ in self._sockets)
+
+    # Start
+
+    async def startup(self) -> None:
+        """Get ready and accept connections. Raises `StartError`, after which nothing is left open."""
+        try:
+            await self._bind()
+            await self._open()
+            await self._listen()
+        except BaseException as error:
+            await self._abandon()
+            sentence = self._sentence(error)
+            if sentence is None:
+                raise
+            raise StartError(sentence) from error
+
+    async def serve(self, stop: asyncio.Event) -> bool:
+        """Start, wait for `stop`, shut down; whether the stop was clean."""
+        await self.startup()
+        await stop.wait()
+        return await self.shutdown()
+
+    async def _bind(self) -> None:
+        for listener in self.config.bound_listeners:
+            self._sockets.append(await _bound(listener))
+
+    async def _open(self) -> None:
+        """Build the rooms, each on the one before."""
+        config, clock, chance = self.config, self.clock, self.chance
+        logs = self._log_manager = open_logs(config, clock=clock, chance=chance, disk=self._disk)
+        await logs.open()
+        cluster = EmbeddedCluster(config=config, log_manager=logs, clock=clock, chance=chance)
+        self._advertise(cluster)
+        await cluster.start()
+        partitions = Partitions(cluster=cluster, log_manager=logs, clock=clock, config=config)
+        transactions = TransactionCoordinator(
+            logs=partitions.transaction_state_logs,
+            markers=partitions,
+            producer_ids=cluster,
+            clock=clock,
+            config=transaction_config(config),
+            chance=chance,
+        )
+        groups = GroupCoordinator(
+            logs=partitions.consumer_offsets_logs,
+            verifier=transactions,
+            clock=clock,
+            chance=chance,
+            config=group_config(config),
+        )
+        partitions.bind(groups=groups, transactions=transactions)
+        partitions.open()
+        self.services = Services(
+            config=config,
+            clock=clock,
+            chance=chance,
+            cluster=cluster,
+            partitions=partitions,
+            fetch_sessions=FetchSessions(
+                slots=config.max_incremental_fetch_session_cache_slots, clock=clock, chance=chance
+            ),
+            transactions=transactions,
+            groups=groups,
+        )
+        self.host = _host(self.services, self._interceptor)
+        await groups.load()
+        groups.keep_topics(cluster.topics)
+        cluster.subscribe(_OffsetsFollowTopics(groups))
+        await transactions.load()
+        transactions.start()
+        self._schedule(logs)
+
+    def _advertise(self, cluster: EmbeddedCluster) -> None:
+        told = {listener.name: listener for listener in self.config.told_listeners}
+        for bound, _ in self._sockets:
+            listener = told.get(bound.name, bound)
+            cluster.advertise(listener.name, listener.host, listener.port)
+
+    def _schedule(self, logs: LogManager) -> None:
+        config, clock = self.config, self.clock
+        every = self._background.every
+        every(config.log_retention_check_interval_ms, "retention", lambda: logs.apply_retention(clock.now_ms()))
+        if config.connections_max_idle_ms > 0:
+            every(
+                max(config.connections_max_idle_ms // IDLE_ROUNDS, 1), "the search for idle clients", self._close_idle
+            )
+
+    async def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        for listener, bound in self._sockets:
+            serving = await loop.create_server(
+                self._factory(listener, loop), sock=bound, backlog=self.config.socket_listen_backlog_size
+            )
+            self._listening.append(serving)
+
+    def _factory(self, listener: Listener, loop: asyncio.AbstractEventLoop) -> Callable[[], Connection]:
+        host = self.host
+        return lambda: Connection(host, listener.name, loop)
+
+    def _sentence(self, error: BaseException) -> str | None:
+        """Why the start failed, when that lies outside of the broker."""
+        where = self.config.data_dir
+        match error:
+            case StartError():
+                return str(error)
+            case DirectoryInUse():
+                return f"the data directory {where} is in use by another process"
+            case UnreadableMetadata():
+                return f"the data directory {where} cannot be read: {error}"
+            case OSError():
+                return f"cannot use the data directory {where}: {error.strerror or error}"
+            case _:
+                return None
+
+    async def _abandon(self) -> None:
+        """Let go of everything after a failed start."""
+        for serving in self._listening:
+            serving.close()
+        for _, bound in self._sockets:
+            bound.close()
+        await self._background.stop()
+        if self._log_manager is not None:
+            await self._log_manager.close(clean=False)
+
+    # While it runs
+
+    def _close_idle(self) -> None:
+        for connection in list(self.host.connections):
+            connection.idle_rounds = connection.idle_rounds + 1 if connection.is_idle() else 0
+            if connection.idle_rounds > IDLE_ROUNDS:
+                log.info("closing an idle connection", extra=fields(peer=connection.peer))
+                connection.close()
+
+    # Stop
+
+    async def shutdown(self) -> bool:
+        """Stop in order. True when every request was answered in time and every log closed cleanly."""
+        assert not self._stopping, "shutdown happens once"
+        self._stopping = True
+        services, host = self.services, self.host
+        for serving in self._listening:
+            serving.close()
+        for connection in list(host.connections):
+            connection.stop_beginning()
+        for _, held in services.partitions.hosted():
+            services.partitions.long_polls.interrupt(held)
+        limit_ms = self.config.eosin_shutdown_timeout_ms
+        await self._finish_requests(limit_ms, waiting_for_others=False)
+        await services.transactions.stop()
+        await services.groups.stop()
+        finished = await self._finish_requests(limit_ms, waiting_for_others=True)
+        await self._close_connections()
+        await self._background.stop()
+        assert self._log_manager is not None
+        await self._log_manager.close(clean=True)
+        log.info("stopped", extra=fields(clean=finished))
+        return finished
+
+    async def _finish_requests(self, limit_ms: int, *, waiting_for_others: bool) -> bool:
+        running = [
+            future for future, key in self.host.running.items() if waiting_for_others or key not in _WAIT_FOR_OTHERS
+        ]
+        if not running:
+            return True
+        _, unfinished = await asyncio.wait(running, timeout=limit_ms / 1000)
+        if unfinished and waiting_for_others:
+            log.warning("requests did not finish in time", extra=fields(requests=len(unfinished), limit_ms=limit_ms))
+            for future in running:
+                future.cancel()
+            await asyncio.wait(running, timeout=limit_ms / 1000)
+        return not unfinished
+
+    async def _close_connections(self) -> None:
+        for connection in list(self.host.connections):
+            connection.close()
+        for _ in range(_DRAIN_MS // 10):
+            if not self.host.connections:
+                return
+            await asyncio.sleep(0.01)
+        for connection in list(self.host.connections):
+            connection.abort()
+        await asyncio.sleep(0)
+
+
+class _OffsetsFollowTopics:
+    """Forgets the committed offsets of deleted topics (`ClusterListener`)."""
+
+    def __init__(self, groups: GroupCoordinator) -> None:
+        self._groups = groups
+
+    def topic_created(self, topic: Topic) -> None:
+        """A new topic has no offsets."""
+
+    def partitions_added(self, topic: Topic, first_new: int) -> None:
+        """A new partition has no offsets."""
+
+    def topic_deleted(self, topic: Topic) -> None:
+        """Its offsets go with it, so that a topic of the same name starts without."""
+        self._groups.topic_deleted(topic.name)
+
+    def configs_changed(self, topic: Topic) -> None:
+        """Offsets do not depend on configs."""
+
+
+def open_logs(config: BrokerConfig, *, clock: Clock, chance: Chance, disk: Disk | None) -> LogManager:
+    """The logs as `eosin.durability` asks for them, not yet opened."""
+    raise NotImplementedError
+
+
+def _host(services: Services, interceptor: Interceptor | None) -> ConnectionHost:
+    config = services.config
+    return ConnectionHost(
+        services=services,
+        apis=BY_KEY,
+        max_frame_bytes=config.socket_request_max_bytes,
+        max_in_flight=config.eosin_connection_max_in_flight_requests,
+        max_frames_per_turn=config.eosin_connection_max_frames_per_turn,
+        write_buffer_bytes=config.eosin_connection_write_buffer_max_bytes,
+        max_connections=config.max_connections,
+        interceptor=interceptor,
+    )
+
+
+async def _bound(listener: Listener) -> tuple[Listener, socket.socket]:
+    """A socket bound to the listener's address, and the listener with the port it got. Raises `StartError`."""
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(
+            listener.host or "0.0.0.0", listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except socket.gaierror as error:
+        raise StartError(f"cannot listen on {listener.address}: {error.strerror or error}") from error
+    # One socket per listener, and IPv4 first: a name with addresses of both kinds is then reached the way it is told.
+    family, kind, protocol, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)
+    bound = socket.socket(family, kind, protocol)
+    try:
+        bound.setblocking(False)
+        if os.name == "posix":
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError as error:
+        bound.close()
+        why = "the address is in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
+        raise StartError(f"cannot listen on {listener.address}: {why}") from error
+    return Listener(listener.name, listener.host, bound.getsockname()[1]), bound
