@@ -4,7 +4,7 @@ import asyncio
 from typing import Any, cast
 
 import pytest
-from data_fakes import FakeLog
+from data_fakes import FakeWatchedLog
 from manual_clock import ManualClock
 
 from eosin.broker.long_poll import LongPolls, Watch
@@ -21,7 +21,7 @@ class Waiting:
     def __init__(
         self,
         polls: LongPolls,
-        *logs: FakeLog,
+        *logs: FakeWatchedLog,
         offset: int = 0,
         limit: int = 1000,
         isolation: Isolation = UNCOMMITTED,
@@ -39,8 +39,8 @@ class Waiting:
         return self.task.done()
 
 
-def log_of(polls: LongPolls, high_watermark: int = 0) -> FakeLog:
-    log = FakeLog(high_watermark=high_watermark)
+def log_of(polls: LongPolls, high_watermark: int = 0) -> FakeWatchedLog:
+    log = FakeWatchedLog(high_watermark=high_watermark)
     log.on_progress = cast(Any, polls.progress)
     return log
 

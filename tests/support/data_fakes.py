@@ -8,14 +8,14 @@ from eosin.protocol.names import TopicPartition
 from eosin.storage.appends import Isolation, Refused, VerificationGuard
 
 
-class FakeLog:
+class FakeWatchedLog:
     """A log of numbered bytes: offset n is byte n, and the test moves its watermarks."""
 
     def __init__(self, *, high_watermark: int = 0, last_stable_offset: int | None = None) -> None:
         self.high_watermark = high_watermark
         self.last_stable_offset = high_watermark if last_stable_offset is None else last_stable_offset
         self.unusable: Refused | None = None
-        self.on_progress: Callable[[FakeLog], None] | None = None
+        self.on_progress: Callable[[FakeWatchedLog], None] | None = None
         self.counted = 0
         """How often somebody asked how much there is."""
 
