@@ -1,0 +1,93 @@
+"""ApiVersions: what is announced is what is served, and features switch on the newer transaction protocol."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from eosin.broker.api import RequestContext, Services
+from eosin.broker.config import BrokerConfig
+from eosin.broker.handlers import api_versions
+from eosin.broker.registry import APIS, BY_KEY
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas import schema_of
+from eosin.protocol.schemas.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+
+def ask(
+    version: int = 4, *, name: str = "a-client", software_version: str = "1.0", level: int = 2
+) -> tuple[ApiVersionsResponse, RequestContext]:
+    services: Any = SimpleNamespace(
+        config=BrokerConfig(eosin_transaction_version=level), cluster=SimpleNamespace(leader_epoch=7)
+    )
+    context = RequestContext(version, None, "/127.0.0.1", "PLAINTEXT")
+    request = ApiVersionsRequest(client_software_name=name, client_software_version=software_version)
+    return api_versions.handle(request, context, cast(Services, services)), context
+
+
+def test_every_api_is_announced_with_the_versions_that_are_served() -> None:
+    rows = {row.api_key: range(row.min_version, row.max_version + 1) for row in ask()[0].api_keys}
+    assert rows == {int(api.key): api.advertised or api.versions for api in APIS}
+    assert list(rows) == sorted(rows)
+
+
+def test_every_served_version_has_a_schema() -> None:
+    for api in APIS:
+        schema = schema_of(api.key)
+        assert schema is not None
+        for version in api.versions:
+            assert version in schema.versions, f"{api.key.name} {version}"
+
+
+def test_produce_is_announced_from_0_for_clients_that_judge_codecs_by_it_and_served_from_3() -> None:
+    produce = BY_KEY[ApiKey.PRODUCE]
+    assert produce.advertised is not None
+    assert (produce.advertised.start, produce.versions.start) == (0, 3)
+    assert produce.advertised.stop == produce.versions.stop
+    assert produce.versions.stop in (13, 14)
+
+
+@pytest.mark.parametrize(
+    ("key", "served"),
+    [
+        (ApiKey.ADD_PARTITIONS_TO_TXN, range(0, 4)),
+        (ApiKey.INIT_PRODUCER_ID, range(0, 6)),
+        (ApiKey.END_TXN, range(0, 6)),
+        (ApiKey.TXN_OFFSET_COMMIT, range(0, 6)),
+        (ApiKey.FETCH, range(4, 18)),
+    ],
+)
+def test_the_apis_of_transactions_are_served_at_the_versions_clients_switch_on(key: ApiKey, served: range) -> None:
+    assert BY_KEY[key].versions == served
+
+
+def test_the_finalized_transaction_version_is_told_with_an_epoch_that_grows_with_every_start() -> None:
+    answer, _ = ask()
+    (feature,) = answer.finalized_features
+    assert (feature.name, feature.max_version_level) == ("transaction.version", 2)
+    assert answer.finalized_features_epoch == 7
+
+
+def test_a_range_from_0_is_hidden_from_clients_that_fail_on_it() -> None:
+    assert ask(3)[0].supported_features == ()
+    assert ask(3)[0].finalized_features != ()
+    (feature,) = ask(4)[0].supported_features
+    assert (feature.name, feature.min_version, feature.max_version) == ("transaction.version", 0, 2)
+
+
+def test_a_feature_at_level_0_is_not_finalized() -> None:
+    assert ask(level=0)[0].finalized_features == ()
+    assert ask(level=1)[0].finalized_features[0].max_version_level == 1
+
+
+def test_the_clients_name_is_kept() -> None:
+    _, context = ask(name="librdkafka", software_version="2.3.0-rc1")
+    assert (context.client_software_name, context.client_software_version) == ("librdkafka", "2.3.0-rc1")
+
+
+@pytest.mark.parametrize("name", ["", "-", "a b", "a-", "näme", "a\n"])
+def test_a_name_that_kafka_would_not_take_is_an_invalid_request(name: str) -> None:
+    assert ask(name=name)[0].error_code == ErrorCode.INVALID_REQUEST
+    assert ask(software_version=name)[0].error_code == ErrorCode.INVALID_REQUEST
+    assert ask(2, name=name)[0].error_code == ErrorCode.NONE, "older versions do not carry it"

@@ -1,0 +1,52 @@
+"""Background work: it repeats, its failures end a round and not the broker, and it stops."""
+
+import asyncio
+
+import pytest
+from fake_peer import turns
+from manual_clock import ManualClock
+
+from eosin.broker.background import Background
+
+
+async def test_work_repeats_at_its_interval_until_it_is_stopped() -> None:
+    clock, rounds = ManualClock(), []
+    background = Background(clock)
+    background.every(100, "counting", lambda: rounds.append(clock.now_ms()))
+    await clock.run(350)
+    assert len(rounds) == 3
+    await background.stop()
+    await clock.run(1000)
+    assert len(rounds) == 3
+
+
+async def test_a_round_that_fails_is_logged_and_the_next_one_comes(caplog: pytest.LogCaptureFixture) -> None:
+    clock, rounds = ManualClock(), []
+    background = Background(clock)
+
+    async def work() -> None:
+        rounds.append(1)
+        if len(rounds) == 1:
+            raise OSError("disk full")
+
+    background.every(100, "the flaky work", work)
+    await clock.run(250)
+    assert len(rounds) == 2
+    assert [record.getMessage() for record in caplog.records] == ["the flaky work failed; the broker goes on"]
+    await background.stop()
+
+
+async def test_stopping_waits_for_work_to_be_gone() -> None:
+    clock, ended = ManualClock(), []
+    background = Background(clock)
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(True)
+
+    background.once("waiting", work)
+    await turns()
+    await background.stop()
+    assert ended == [True]
