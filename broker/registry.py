@@ -9,6 +9,7 @@ from eosin.broker.handlers import (
     api_versions,
     create_partitions,
     create_topics,
+    delete_records,
     delete_topics,
     describe_acls,
     describe_client_quotas,
@@ -17,10 +18,14 @@ from eosin.broker.handlers import (
     describe_log_dirs,
     describe_quorum,
     describe_topic_partitions,
+    fetch,
     incremental_alter_configs,
     list_config_resources,
+    list_offsets,
     list_partition_reassignments,
     metadata,
+    offset_for_leader_epoch,
+    produce,
 )
 
 APIS: Final[tuple[Api, ...]] = (
@@ -28,6 +33,7 @@ APIS: Final[tuple[Api, ...]] = (
     api_versions.API,
     create_partitions.API,
     create_topics.API,
+    delete_records.API,
     delete_topics.API,
     describe_acls.API,
     describe_client_quotas.API,
@@ -36,10 +42,14 @@ APIS: Final[tuple[Api, ...]] = (
     describe_log_dirs.API,
     describe_quorum.API,
     describe_topic_partitions.API,
+    fetch.API,
     incremental_alter_configs.API,
     list_config_resources.API,
+    list_offsets.API,
     list_partition_reassignments.API,
     metadata.API,
+    offset_for_leader_epoch.API,
+    produce.API,
 )
 
 BY_KEY: Final[Mapping[int, Api]] = {int(api.key): api for api in APIS}

@@ -87,12 +87,12 @@ class Server:
             await self._bind()
             await self._open()
             await self._listen()
-        except BaseException as error:
+        except (DirectoryInUse, UnreadableMetadata, OSError) as error:
             await self._abandon()
-            sentence = self._sentence(error)
-            if sentence is None:
-                raise
-            raise StartError(sentence) from error
+            raise StartError(self._sentence(error)) from error
+        except BaseException:
+            await self._abandon()
+            raise
 
     async def serve(self, stop: asyncio.Event) -> bool:
         """Start, wait for `stop`, shut down; whether the stop was clean."""
@@ -177,20 +177,15 @@ class Server:
         host = self.host
         return lambda: Connection(host, listener.name, loop)
 
-    def _sentence(self, error: BaseException) -> str | None:
-        """Why the start failed, when that lies outside of the broker."""
-        where = self.config.data_dir
+    def _sentence(self, error: DirectoryInUse | UnreadableMetadata | OSError) -> str:
+        where = f"the data directory {self.config.data_dir}"
         match error:
-            case StartError():
-                return str(error)
             case DirectoryInUse():
-                return f"the data directory {where} is in use by another process"
+                return f"{where} is in use by another process"
             case UnreadableMetadata():
-                return f"the data directory {where} cannot be read: {error}"
-            case OSError():
-                return f"cannot use the data directory {where}: {error.strerror or error}"
+                return f"{where} cannot be read: {error}"
             case _:
-                return None
+                return f"cannot use {where}: {error.strerror or error}"
 
     async def _abandon(self) -> None:
         """Let go of everything after a failed start."""

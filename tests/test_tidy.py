@@ -110,14 +110,17 @@ def test_only_the_clock_module_imports_chance() -> None:
 
 
 def test_only_the_edge_and_the_supervisor_catch_everything() -> None:
-    allowed = {"broker/connection.py", "broker/background.py"}
+    allowed = {"broker/exchange.py", "broker/background.py"}
     found = []
     for path in sources(*ROOMS):
         for node in ast.walk(ast.parse(path.read_text())):
             if not isinstance(node, ast.ExceptHandler):
                 continue
             caught = "everything" if node.type is None else ast.unparse(node.type)
-            if re.search(r"\b(everything|Exception|BaseException)\b", caught) and name_of(path) not in allowed:
+            # A handler that always raises again only tidies up.
+            passes_on = isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None
+            everything = re.search(r"\b(everything|Exception|BaseException)\b", caught)
+            if everything and not passes_on and name_of(path) not in allowed:
                 found.append(f"{name_of(path)}:{node.lineno} {caught}")
     assert not found
 
@@ -159,7 +162,7 @@ def test_every_handler_is_in_the_registry() -> None:
 
     registered = {api.handle.__module__ for api in APIS}
     files = {f"eosin.broker.handlers.{path.stem}" for path in sources("broker/handlers") if path.stem != "__init__"}
-    helpers = {name for name in files if not re.search(r"^API = ", _text_of(name), re.MULTILINE)}
+    helpers = {name for name in files if not re.search(r"^API\b", _text_of(name), re.MULTILINE)}
     assert files - helpers == registered
 
 
