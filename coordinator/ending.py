@@ -43,12 +43,13 @@ BEFORE_VERSION_2: Final[dict[Phase, tuple[Outcome | ErrorCode, Outcome | ErrorCo
 
 # The table of 4.5.2: state -> (abort with the last pair, abort with the current one, commit likewise). Who comes with
 # the last pair repeats a request that was carried out. An abort of nothing is decided like any other: with implicit
-# adds a client cannot know whether anything was added.
+# adds a client cannot know whether anything was added. While markers are under way the current pair is one that the
+# client was told ahead of time, so its next request has only come early.
 VERSION_2: Final[dict[Phase, tuple[Outcome | ErrorCode, ...]]] = {
     Phase.ONGOING: (_FENCED, _PREPARE, _FENCED, _PREPARE),
     Phase.EMPTY: (_FENCED, _PREPARE, _FENCED, _INVALID),
-    Phase.PREPARE_ABORT: (_CONCURRENT, _FENCED, _INVALID, _FENCED),
-    Phase.PREPARE_COMMIT: (_INVALID, _FENCED, _CONCURRENT, _FENCED),
+    Phase.PREPARE_ABORT: (_CONCURRENT, _CONCURRENT, _INVALID, _CONCURRENT),
+    Phase.PREPARE_COMMIT: (_INVALID, _CONCURRENT, _CONCURRENT, _CONCURRENT),
     Phase.COMPLETE_ABORT: (_DONE, _PREPARE, _INVALID, _INVALID),
     Phase.COMPLETE_COMMIT: (_INVALID, _PREPARE, _DONE, _INVALID),
 }
@@ -78,9 +79,8 @@ def end(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
 def _end_version_2(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
     pair = ProducerPair(request.producer_id, request.producer_epoch)
     current, retried = pair == txn.pair, pair == txn.last_pair
-    if txn.is_preparing and pair == txn.next_pair and not current:
-        # It was told its next producer id before this transaction was complete.
-        return refuse(txn, _CONCURRENT)
+    if txn.is_preparing and pair == txn.next_pair:
+        return refuse(txn, _CONCURRENT)  # the same, when the producer id is about to change
     if request.producer_id != txn.producer_id and not retried:
         return refuse(txn, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if not current and not retried:

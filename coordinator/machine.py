@@ -7,9 +7,10 @@ must be done. Pure: no clock, no I/O, no exceptions for refusals.
 
 A change has two steps. The first returns the same state with `pending` set and a `Persist`; the second, `Appended`,
 makes the pending record the state and returns what was to follow. In between every other request is told to come back,
-so there is never more than one record of an id under way. When an append fails for certain, nothing has happened. When
-nobody can tell whether it failed, the record is rolled forward: the client is told to come back and the same record is
-written again until that succeeds, so that memory never knows less than the log may hold (transactions.md 1.5).
+so there is never more than one record of an id under way. When an append fails for certain, nothing has happened; only
+Complete* is tried for ever, since the markers are written. When nobody can tell whether it failed, the record is rolled
+forward: the client is told to come back and the same record is written again until that succeeds, so that memory never
+knows less than the log may hold (transactions.md 1.5).
 
 The rules of InitProducerId and of timeouts are in `introduction`, those of EndTxn and of markers in `ending`.
 """
@@ -125,9 +126,10 @@ def _appended(txn: Txn) -> Decision:
 
 def _append_failed(txn: Txn, event: AppendFailed) -> Decision:
     assert txn.pending is not None, "an append nobody waits for"
+    if _is_complete(txn.pending.after):
+        return txn, (RetryLater(),)
     told = Reply(APPEND_ERRORS.get(event.error, event.error))
-    completing = txn.pending.after.phase in (Phase.COMPLETE_COMMIT, Phase.COMPLETE_ABORT)
-    if completing or event.error in UNCERTAIN:
+    if event.error in UNCERTAIN:
         return _roll_forward(txn, told)
     failed = msgspec.structs.replace(txn, pending=None)
     return failed, ((told, Forget()) if txn.is_fresh else (told,))
@@ -141,8 +143,11 @@ def _roll_forward(txn: Txn, told: Reply) -> Decision:
 
 
 def _persist_again(pending: Pending) -> Persist:
-    durable = pending.after.phase not in (Phase.COMPLETE_COMMIT, Phase.COMPLETE_ABORT)
-    return Persist(pending.after, durable)
+    return Persist(pending.after, durable=not _is_complete(pending.after))
+
+
+def _is_complete(txn: Txn) -> bool:
+    return txn.phase is Phase.COMPLETE_COMMIT or txn.phase is Phase.COMPLETE_ABORT
 
 
 def _expire(txn: Txn, request: Expire, now_ms: int) -> Decision:

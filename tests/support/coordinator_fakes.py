@@ -1,0 +1,281 @@
+"""What the transaction coordinator stands on, in memory: its log, the partitions that get its markers, producer ids.
+
+Everything outlives a coordinator, as a disk does, so that a test can stop one anywhere and start the next.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from manual_clock import ManualClock
+
+from eosin.coordinator.config import TransactionConfig
+from eosin.coordinator.ports import MarkersForPartitions
+from eosin.coordinator.service import TransactionCoordinator
+from eosin.coordinator.transaction_log import replay
+from eosin.coordinator.txn import Phase, Txn
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.records import read_header
+from eosin.storage.appends import Appended, AppendResult, Marker, Refused
+from eosin.storage.clock import SeededChance
+
+ORDERS_0 = TopicPartition("orders", 0)
+ORDERS_1 = TopicPartition("orders", 1)
+PAYMENTS_0 = TopicPartition("payments", 0)
+
+
+class Killed(Exception):
+    """The process ends here, as far as the test is concerned."""
+
+
+class StateLog:
+    """A partition of `__transaction_state` (`CoordinatorLog`). The test says how appends end."""
+
+    def __init__(self, leader_epoch: int = 0) -> None:
+        self.leader_epoch = leader_epoch
+        self.high_watermark = 0
+        self.log_end_offset = 0
+        self.held = False
+        """True keeps everything from becoming durable, until `release`."""
+        self.refusals: list[ErrorCode] = []
+        """How the next appends fail: nothing is written."""
+        self.refuses_all: ErrorCode | None = None
+        self.uncertain: list[ErrorCode] = []
+        """How the next appends end although their records are in the log."""
+        self.appends = 0
+        self.kill_at: int | None = None
+        """The append, counted from 1, at which the process ends, the record being in the log."""
+        self.stored: list[bytes] = []
+        self._waiting: list[tuple[int, asyncio.Future[ErrorCode]]] = []
+
+    def append(self, batch: bytes, *, now_ms: int) -> AppendResult:
+        if self.refuses_all is not None or self.refusals:
+            return Refused(self.refuses_all or self.refusals.pop(0))
+        self.appends += 1
+        base = self.log_end_offset
+        self.stored.append(batch)
+        self.log_end_offset += read_header(batch).records_count
+        if self.appends == self.kill_at:
+            raise Killed
+        if not self.held and not self.uncertain:
+            self.high_watermark = self.log_end_offset
+        return Appended(base, self.log_end_offset - 1)
+
+    def append_marker(self, marker: Marker, *, now_ms: int) -> AppendResult:
+        raise NotImplementedError
+
+    def durable(self, end_offset: int) -> "asyncio.Future[ErrorCode]":
+        done: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        if self.high_watermark >= end_offset:
+            done.set_result(ErrorCode.NONE)
+        elif self.uncertain:
+            done.set_result(self.uncertain.pop(0))
+        else:
+            self._waiting.append((end_offset, done))
+        return done
+
+    def release(self, error: ErrorCode = ErrorCode.NONE) -> None:
+        """Everything written so far is durable, or with an error: nobody knows."""
+        if error is ErrorCode.NONE:
+            self.high_watermark = self.log_end_offset
+        waiting, self._waiting = self._waiting, []
+        for _, done in waiting:
+            if not done.done():
+                done.set_result(error)
+
+    def batches(self) -> Iterator[bytes]:
+        return iter(self.stored)
+
+    def contents(self) -> dict[str, Txn]:
+        """What a coordinator would read."""
+        txns: dict[str, Txn] = {}
+        for batch in self.stored:
+            replay(batch, txns)
+        return txns
+
+    def phases(self, transactional_id: str) -> list[Phase]:
+        """The states that were written, in order."""
+        phases = []
+        for batch in self.stored:
+            txns: dict[str, Txn] = {}
+            replay(batch, txns)
+            if transactional_id in txns:
+                phases.append(txns[transactional_id].phase)
+        return phases
+
+
+class StateLogs:
+    """`__transaction_state` (`CoordinatorLogs`)."""
+
+    def __init__(self, partition_count: int = 1) -> None:
+        self.partition_count = partition_count
+        self.logs: list[StateLog | ErrorCode] = [StateLog() for _ in range(partition_count)]
+
+    def log(self, partition: int) -> StateLog | ErrorCode:
+        return self.logs[partition]
+
+    @property
+    def only(self) -> StateLog:
+        """The log of a topic with one partition."""
+        log = self.logs[0]
+        assert isinstance(log, StateLog)
+        return log
+
+    def raise_epoch(self) -> None:
+        """As a new start does."""
+        for log in self.logs:
+            if isinstance(log, StateLog):
+                log.leader_epoch += 1
+                log.high_watermark = log.log_end_offset
+
+
+@dataclass
+class FakePartition:
+    """One partition with the rules by which it takes data and markers (transactions.md 4.7 and 5.3.3)."""
+
+    epochs: dict[int, int] = field(default_factory=dict)
+    coordinator_epochs: dict[int, int] = field(default_factory=dict)
+    open: dict[int, list[str]] = field(default_factory=dict)
+    committed: list[str] = field(default_factory=list)
+    aborted: list[str] = field(default_factory=list)
+    markers: list[Marker] = field(default_factory=list)
+
+    def produce(self, producer_id: int, producer_epoch: int, value: str) -> ErrorCode:
+        """A transactional batch of one record that the coordinator has confirmed."""
+        if producer_epoch < self.epochs.get(producer_id, -1):
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if self.open.get(producer_id) and producer_epoch > self.epochs[producer_id]:
+            return ErrorCode.CONCURRENT_TRANSACTIONS
+        self.epochs[producer_id] = producer_epoch
+        self.open.setdefault(producer_id, []).append(value)
+        return ErrorCode.NONE
+
+    def end(self, marker: Marker) -> ErrorCode:
+        """A marker."""
+        known = self.epochs.get(marker.producer_id, -1)
+        strict = marker.transaction_version >= 2 and marker.producer_id in self.open
+        if marker.producer_epoch < known or (strict and marker.producer_epoch == known):
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if marker.coordinator_epoch < self.coordinator_epochs.get(marker.producer_id, -1):
+            return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        self.epochs[marker.producer_id] = marker.producer_epoch
+        self.coordinator_epochs[marker.producer_id] = marker.coordinator_epoch
+        self.markers.append(marker)
+        (self.committed if marker.commit else self.aborted).extend(self.open.pop(marker.producer_id, []))
+        return ErrorCode.NONE
+
+
+class FakePartitions:
+    """All partitions, here and elsewhere (`MarkerTargets`, and the `MarkerTarget` of each)."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[TopicPartition, FakePartition] = {}
+        self.lookups: dict[TopicPartition, ErrorCode] = {}
+        """Partitions whose leader cannot be found, and why."""
+        self.answers: dict[TopicPartition, list[ErrorCode]] = {}
+        """What a partition answers to the next markers instead of taking them."""
+        self.broken: list[OSError] = []
+        """How the next calls fail."""
+        self.calls = 0
+        self.slow = False
+        """True keeps every answer back, until `finish`."""
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def __getitem__(self, partition: TopicPartition) -> FakePartition:
+        return self.partitions.setdefault(partition, FakePartition())
+
+    def target(self, partition: TopicPartition) -> "FakePartitions | ErrorCode":
+        return self.lookups.get(partition, self)
+
+    async def write_markers(
+        self, markers: Sequence[MarkersForPartitions]
+    ) -> Mapping[tuple[int, TopicPartition], ErrorCode]:
+        self.calls += 1
+        if self.broken:
+            raise self.broken.pop(0)
+        answers = {
+            (each.marker.producer_id, partition): self._write(partition, each.marker)
+            for each in markers
+            for partition in each.partitions
+        }
+        if self.slow:
+            waiting = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiting)
+            await waiting
+        return answers
+
+    def _write(self, partition: TopicPartition, marker: Marker) -> ErrorCode:
+        if self.answers.get(partition):
+            return self.answers[partition].pop(0)
+        return self[partition].end(marker)
+
+    def finish(self) -> None:
+        """Give the answers that were kept back, and no longer keep any."""
+        self.slow = False
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if not each.done():
+                each.set_result(None)
+
+
+class FakeBlocks:
+    """Where producer ids come from (`ProducerIds`)."""
+
+    def __init__(self, size: int = 1000) -> None:
+        self.size = size
+        self.next_id = 0
+        self.asked = 0
+        self.broken = False
+        self.gate: asyncio.Event | None = None
+        """When set, answers wait for it."""
+
+    async def allocate_block(self) -> range:
+        self.asked += 1
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.broken:
+            raise OSError("no disk")
+        block = range(self.next_id, self.next_id + self.size)
+        self.next_id = block.stop
+        return block
+
+
+class FakeBroker:
+    """A coordinator with all that it stands on; what it stands on survives `restart`."""
+
+    def __init__(self, config: TransactionConfig | None = None, *, partition_count: int = 1) -> None:
+        self.config = config or TransactionConfig()
+        self.logs = StateLogs(partition_count)
+        self.partitions = FakePartitions()
+        self.blocks = FakeBlocks()
+        self.clock = ManualClock()
+        self.transactions = self._coordinator()
+
+    @property
+    def log(self) -> StateLog:
+        """The one partition of `__transaction_state`."""
+        return self.logs.only
+
+    async def start(self) -> TransactionCoordinator:
+        """Load, and be ready."""
+        await self.transactions.load()
+        self.transactions.start()
+        return self.transactions
+
+    async def restart(self) -> TransactionCoordinator:
+        """Start anew with what was stored, as after kill -9."""
+        await self.transactions.stop()
+        self.logs.raise_epoch()
+        self.transactions = self._coordinator()
+        return await self.start()
+
+    def _coordinator(self) -> TransactionCoordinator:
+        return TransactionCoordinator(
+            logs=self.logs,
+            markers=self.partitions,
+            producer_ids=self.blocks,
+            clock=self.clock,
+            config=self.config,
+            chance=SeededChance(7),
+        )
