@@ -48,6 +48,18 @@ __all__ = [
 
 _ResponseStart = Callable[[int], bytes]
 
+
+class _RequestTags(dict[tuple[int, int], bool]):
+    """(API key, version) to whether its request header has tags. Only what is declared is kept: peers send anything."""
+
+    def __missing__(self, key: tuple[int, int]) -> bool:
+        schema = schema_of(key[0])
+        if schema is None or key[1] not in schema.versions:
+            return False
+        return self.setdefault(key, schema.is_flexible(key[1]))
+
+
+_REQUEST_TAGS: Final = _RequestTags()
 _REQUEST_DECODERS: Final[dict[tuple[int, int], Decoder]] = {}
 _REQUEST_ENCODERS: Final[dict[tuple[int, int], Encoder]] = {}
 _RESPONSE_DECODERS: Final[dict[tuple[int, int], Decoder]] = {}
@@ -59,7 +71,7 @@ _RESPONSE_ENCODERS: Final[dict[tuple[int, int], tuple[_ResponseStart, Encoder]]]
 
 def decode_request_header(frame: Data) -> RequestHeader:
     """The header of the request in `frame`; its API and version may be unknown. Raises DecodeError."""
-    return read_request_header(frame, _has_tagged_request_header)
+    return read_request_header(frame, _REQUEST_TAGS)
 
 
 def decode_request(key: int, version: int, frame: Data, offset: int) -> Any:
@@ -95,7 +107,7 @@ def encode_request(
         encode = _REQUEST_ENCODERS[key, version]
     except KeyError:
         encode = _request_encoder(key, version)
-    has_tags = _has_tagged_request_header(key, version)
+    has_tags = _REQUEST_TAGS[key, version]
     return close_frame(encode(message, start_request(key, version, correlation_id, client_id, has_tags=has_tags)))
 
 
@@ -118,11 +130,6 @@ def _declared(key: int, version: int) -> ApiSchema:
     if schema is None or version not in schema.versions:
         raise DecodeError(f"API {key} version {version} is not declared")
     return schema
-
-
-def _has_tagged_request_header(key: int, version: int) -> bool:
-    schema = schema_of(key)
-    return schema is not None and version in schema.versions and schema.is_flexible(version)
 
 
 def _request_decoder(key: int, version: int) -> Decoder:

@@ -14,7 +14,7 @@ them: a request of an unknown API or version can still be answered.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -44,7 +44,7 @@ class RequestHeader(msgspec.Struct, frozen=True, gc=False):
     body_offset: int
 
 
-def read_request_header(frame: Data, has_tags: Callable[[int, int], bool]) -> RequestHeader:
+def read_request_header(frame: Data, has_tags: Mapping[tuple[int, int], bool]) -> RequestHeader:
     """The header at the start of `frame`. `has_tags` says of an API key and version whether it is header version 2."""
     try:
         api_key, api_version, correlation_id, length = _REQUEST.unpack_from(frame, 0)
@@ -55,8 +55,8 @@ def read_request_header(frame: Data, has_tags: Callable[[int, int], bool]) -> Re
             client_id = str(frame[_REQUEST.size : body], "utf-8")
         if length < -1 or body > len(frame):
             raise DecodeError(f"a client id of {length} bytes in a frame of {len(frame)}")
-        if has_tags(api_key, api_version):
-            body = after_tags(frame, body)
+        if has_tags[api_key, api_version]:
+            body = after_tags(frame, body) if frame[body] else body + 1
         return RequestHeader(api_key, api_version, correlation_id, client_id, body)
     except (struct.error, UnicodeDecodeError, IndexError) as error:
         raise DecodeError("the request header is cut short, or its client id is not UTF-8") from error
@@ -82,13 +82,15 @@ def read_response_header(frame: Data, *, has_tags: bool) -> tuple[int, int]:
 
 def start_request(key: int, version: int, correlation_id: int, client_id: str | None, *, has_tags: bool) -> bytearray:
     """The start of a frame: an open size and the request header."""
-    name = b"" if client_id is None else client_id.encode()
-    length = -1 if client_id is None else len(name)
     try:
-        out = bytearray(_SIZED_REQUEST.pack(0, key, version, correlation_id, length))
-    except struct.error as error:
+        if client_id is None:
+            out = bytearray(_SIZED_REQUEST.pack(0, key, version, correlation_id, -1))
+        else:
+            name = client_id.encode()
+            out = bytearray(_SIZED_REQUEST.pack(0, key, version, correlation_id, len(name)))
+            out += name
+    except (struct.error, UnicodeEncodeError) as error:
         raise EncodeError(f"the request header: {error}") from error
-    out += name
     if has_tags:
         out.append(0)
     return out
@@ -105,8 +107,8 @@ def start_tagged_response(correlation_id: int) -> bytes:
 
 
 def close_frame(parts: list[Buffer]) -> list[Buffer]:
-    """The same buffers, with the size of the whole frame in front of the first."""
-    size = sum(map(len, parts)) - SIZE_BYTES
+    """The same buffers, with the size of the whole frame written at the start of the first."""
+    size = (len(parts[0]) if len(parts) == 1 else sum(map(len, parts))) - SIZE_BYTES
     try:
         _SIZE.pack_into(parts[0], 0, size)
     except struct.error as error:
