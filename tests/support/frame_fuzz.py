@@ -1,0 +1,184 @@
+"""A seeded stream of damaged request frames: the same seed gives the same frames on every machine.
+
+`request_frames` makes whole, valid requests of every version of every API from their declarations. `mutations` damages
+such frames (or recorded ones) without end. Frames carry no size prefix; `sized` adds it.
+
+    for number, frame in enumerate(islice(mutations(request_frames(seed), seed), 10_000_000)):
+        feed(sized(frame))                  # a failure is reported as (seed, number)
+"""
+
+import random
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import construct
+
+from eosin.protocol import codec
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.nodes import Array, Blob, Construct, Layout, NullableStruct, Text
+from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.schemas import DECLARED, schema_of
+
+NAMES = ("", "t", "orders", "tx-a", "group", "__consumer_offsets", "__transaction_state", "ü" * 70, "x" * 300)
+NUMBERS = (-1, 0, 1, 2, 100, 127, 128, 2**15 - 1, -(2**15), 2**31 - 1, -(2**31), 2**63 - 1, -(2**63))
+BYTES = (0x00, 0x01, 0x02, 0x7F, 0x80, 0xFE, 0xFF)
+WORDS = (
+    b"\x00\x00\x00\x00",
+    b"\xff\xff\xff\xff",
+    b"\x7f\xff\xff\xff",
+    b"\x80\x00\x00\x00",
+    b"\xff\xff\xff\xff\x0f",
+    b"\x80\x80\x80\x80\x10",
+    b"\xff\xff\xff\xff\xff",
+    b"\x7f\xff",
+    b"\xff\xff",
+)
+
+
+def sized(frame: bytes) -> bytes:
+    """The frame as it goes over a connection."""
+    return struct.pack(">i", len(frame)) + frame
+
+
+def request_frames(seed: int, *, each: int = 3, keys: Iterable[ApiKey] = DECLARED) -> list[bytes]:
+    """`each` valid requests of every version of `keys`, filled by chance."""
+    chance = random.Random(f"frames-{seed}")
+    frames = []
+    for key in sorted(keys):
+        schema = schema_of(key)
+        assert schema is not None
+        for version in schema.versions:
+            for correlation_id in range(each):
+                request = _value(schema.request(version), chance)
+                frame = b"".join(codec.encode_request(key, version, correlation_id, "fuzz", request))
+                frames.append(frame[4:])
+    return frames
+
+
+def mutations(frames: Sequence[bytes], seed: int) -> Iterator[bytes]:
+    """Damaged copies of `frames`, without end. One in sixteen is left whole, to reach the states behind a request."""
+    chance = random.Random(f"mutations-{seed}")
+    while True:
+        frame = bytearray(chance.choice(frames))
+        if chance.randrange(16):
+            for _ in range(chance.choice((1, 1, 1, 2, 3, 8))):
+                chance.choice(_DAMAGES)(frame, frames, chance)
+        yield bytes(frame)
+
+
+# Damages
+
+
+def _flip_a_bit(frame: bytearray, frames: Sequence[bytes], chance: random.Random) -> None:
+    if frame:
+        frame[chance.randrange(len(frame))] ^= 1 << chance.randrange(8)
+
+
+def _set_a_byte(frame: bytearray, frames: Sequence[bytes], chance: random.Random) -> None:
+    if frame:
+        frame[chance.randrange(len(frame))] = chance.choice(BYTES)
+
+
+def _overwrite_a_word(frame: bytearray, frames: Sequence[bytes], chance: random.Random) -> None:
+    at, word = chance.randint(0, len(frame)), chance.choice(WORDS)
+    frame[at : at + len(word)] = word
+
+
+def _insert_a_word(frame: bytearray, frames: Sequence[bytes], chance: random.Random) -> None:
+    at = chance.randint(0, len(frame))
+    frame[at:at] = chance.choice(WORDS)
+
+
+def _cut_the_end(frame: bytearray, frames: Sequence[bytes], chance: random.Random) -> None:
+    del frame[chance.randint(0, len(frame)) :]
+
+
+def _cut_the_middle(frame: bytearray, frames: Sequence[bytes], chance: random.Random) -> None:
+    at = chance.randint(0, len(frame))
+    del frame[at : at + chance.randint(1, 8)]
+
+
+def _repeat_a_part(frame: bytearray, frames: Sequence[bytes], chance: random.Random) -> None:
+    at, size = chance.randint(0, len(frame)), chance.randint(1, 32)
+    frame[at:at] = frame[at : at + size] * chance.randint(1, 4)
+
+
+def _splice_another(frame: bytearray, frames: Sequence[bytes], chance: random.Random) -> None:
+    other = chance.choice(frames)
+    frame[chance.randint(0, len(frame)) :] = other[chance.randint(0, len(other)) :]
+
+
+def _change_the_version(frame: bytearray, frames: Sequence[bytes], chance: random.Random) -> None:
+    if len(frame) >= 4:
+        frame[3] = chance.randrange(20)
+
+
+Damage = Callable[[bytearray, Sequence[bytes], random.Random], None]
+
+_DAMAGES: Sequence[Damage] = (
+    _flip_a_bit,
+    _flip_a_bit,
+    _set_a_byte,
+    _set_a_byte,
+    _overwrite_a_word,
+    _overwrite_a_word,
+    _insert_a_word,
+    _cut_the_end,
+    _cut_the_middle,
+    _repeat_a_part,
+    _splice_another,
+    _change_the_version,
+)
+
+
+# Valid values
+
+
+def _value(node: Construct, chance: random.Random) -> object:
+    match node:
+        case Layout():
+            values = {field.name: _value(field.node, chance) for field in node.plain}
+            values |= {field.name: _value(field.node, chance) for field in node.tagged if chance.random() < 0.3}
+            return node.struct(**values)
+        case _ if getattr(node, "nullable", False) and chance.random() < 0.2:
+            return None
+        case Text():
+            return chance.choice(NAMES)
+        case Blob():
+            return _batch(chance) if node.holds_records else chance.randbytes(chance.choice((0, 1, 20, 200)))
+        case Array():
+            return tuple(_value(node.element, chance) for _ in range(chance.choice((0, 1, 1, 2, 3))))
+        case NullableStruct():
+            return _value(node.subcon, chance) if chance.random() < 0.7 else None
+        case construct.Bytes():
+            return chance.choice((bytes(16), chance.randbytes(16)))
+        case construct.Flag:
+            return chance.random() < 0.5
+        case _:
+            return _number(node, chance)
+
+
+def _number(node: Construct, chance: random.Random) -> int | float:
+    assert isinstance(node, construct.FormatField)
+    if node.fmtstr == ">d":
+        return chance.random()
+    bits = 8 * node.sizeof()
+    number = chance.choice(NUMBERS) & (1 << bits) - 1
+    signed = node.fmtstr[1].islower()
+    return number - (1 << bits) if signed and number >> bits - 1 else number
+
+
+def _batch(chance: random.Random) -> bytes:
+    records = [NewRecord(b"key", b"value" * chance.randrange(20)) for _ in range(chance.randint(1, 3))]
+    if chance.random() < 0.5:
+        return bytes(build_batch(records, timestamp=1))
+    return bytes(
+        build_batch(
+            records,
+            timestamp=1,
+            producer_id=chance.choice((0, 1, 1000)),
+            producer_epoch=chance.choice((0, 1, 2)),
+            base_sequence=chance.choice((0, 1, 5)),
+            transactional=chance.random() < 0.5,
+        )
+    )
