@@ -283,6 +283,9 @@ class Layout(Adapter):
         tags = [field.tag for field in self.tagged]
         assert flexible or not tags, "only flexible versions have tagged fields"
         assert tags == sorted(set(tags)), "tagged fields are declared in the order of their tags"
+        assert not any(isinstance(field.node, NullableStruct) for field in self.tagged), (
+            "null is said otherwise in a tag"
+        )
         assert {field.name for field in named} <= self.defaults.keys(), f"{struct.__name__} lacks a declared field"
         section = ["_tags" / _TagSection(self.tagged, self.defaults)] if flexible else []
         super().__init__(construct.Struct(*(name / node for name, node in self.plain), *section))
