@@ -1,0 +1,184 @@
+"""A reader of partitions that it is given: no group, no rebalancing.
+
+Owns a position per partition. Always true: a record is returned once, in offset order within its partition, and a
+read_committed reader returns nothing that was aborted or is not decided yet.
+"""
+
+import asyncio
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from eosin.client.client import Client
+from eosin.client.errors import ProtocolViolation, check
+from eosin.client.read_committed import FetchedRecords
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.records import Record
+from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from eosin.protocol.schemas.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+MAX_BYTES: Final = 50 * 1024 * 1024
+PARTITION_MAX_BYTES: Final = 1024 * 1024
+_CONSUMER: Final = -1
+_NO_SESSION_EPOCH: Final = -1
+
+
+class Isolation(IntEnum):
+    """How far a reader may see."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumedRecord:
+    """A record, and where it is from."""
+
+    partition: TopicPartition
+    record: Record
+
+
+class Consumer:
+    """Reads the partitions that `assign` names."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        isolation: Isolation = Isolation.READ_COMMITTED,
+        max_bytes: int = MAX_BYTES,
+        partition_max_bytes: int = PARTITION_MAX_BYTES,
+    ) -> None:
+        """`max_bytes` bounds one answer of a broker, `partition_max_bytes` one partition's part in it."""
+        self._client = client
+        self._isolation = isolation
+        self._max_bytes = max_bytes
+        self._partition_max_bytes = partition_max_bytes
+        self._positions: dict[TopicPartition, int] = {}
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions, and no others, from these offsets."""
+        self._positions = dict(positions)
+
+    def position(self, partition: TopicPartition) -> int:
+        """The offset of the next record to be read."""
+        return self._positions[partition]
+
+    async def assign_from(self, partitions: Iterable[TopicPartition], timestamp: int = EARLIEST) -> None:
+        """`assign` at EARLIEST, LATEST, or the first record not older than a time in ms; without one, the end."""
+        positions = {}
+        for partition in partitions:
+            offset = (await self.list_offset(partition, timestamp)).offset
+            positions[partition] = offset if offset >= 0 else (await self.list_offset(partition, LATEST)).offset
+        self.assign(positions)
+
+    async def list_offset(self, partition: TopicPartition, timestamp: int) -> ListOffsetsPartitionResponse:
+        """What the leader of a partition says to a timestamp (ms), LATEST, EARLIEST or MAX_TIMESTAMP. LATEST is the
+        last stable offset for read_committed."""
+        asked = ListOffsetsPartition(partition_index=partition.partition, timestamp=timestamp)
+        request = ListOffsetsRequest(
+            replica_id=_CONSUMER,
+            isolation_level=self._isolation,
+            topics=(ListOffsetsTopic(partition.topic, (asked,)),),
+            timeout_ms=30_000,
+        )
+
+        async def attempt() -> ListOffsetsPartitionResponse:
+            node = await self._client.leader(partition)
+            answer: ListOffsetsResponse = await self._client.request(ApiKey.LIST_OFFSETS, request, node=node)
+            for topic in answer.topics:
+                for each in topic.partitions:
+                    check(each.error_code, f"listing an offset of {partition}")
+                    return each
+            raise ProtocolViolation(f"the answer to ListOffsets leaves out {partition}")
+
+        return await self._client.retry(attempt)
+
+    async def poll(self, timeout_ms: int = 1000) -> list[ConsumedRecord]:
+        """The next records: as soon as there are some, none after `timeout_ms`. Raises a ClientError, with positions
+        as they were; OFFSET_OUT_OF_RANGE among others, since where to go on is the caller's decision."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_ms / 1000
+        while True:
+            left_ms = max(0, int((deadline - loop.time()) * 1000))
+            # An answer may hold aborted records and markers only: that is no reason to stop early.
+            records = await self._client.retry(functools.partial(self._fetch_all, left_ms))
+            if records or loop.time() >= deadline:
+                return records
+
+    async def read_to_end(self, timeout_ms: int = 10_000) -> list[ConsumedRecord]:
+        """Everything from the positions to where the partitions end at the time of the call. Raises TimeoutError."""
+        ends = {each: (await self.list_offset(each, LATEST)).offset for each in self._positions}
+        records: list[ConsumedRecord] = []
+        async with asyncio.timeout(timeout_ms / 1000):
+            while any(self._positions[each] < end for each, end in ends.items()):
+                records += await self.poll(100)
+        return records
+
+    async def _fetch_all(self, wait_ms: int) -> list[ConsumedRecord]:
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for partition in self._positions:
+            by_leader.setdefault(await self._client.leader(partition), []).append(partition)
+        if not by_leader:
+            await asyncio.sleep(wait_ms / 1000)
+            return []
+        fetches = [self._fetch(node, partitions, wait_ms) for node, partitions in by_leader.items()]
+        taken: list[ConsumedRecord] = []
+        moved: dict[TopicPartition, int] = {}
+        for records, positions in await asyncio.gather(*fetches):
+            taken += records
+            moved |= positions
+        self._positions |= moved
+        return taken
+
+    async def _fetch(
+        self, node: int, partitions: list[TopicPartition], wait_ms: int
+    ) -> tuple[list[ConsumedRecord], dict[TopicPartition, int]]:
+        """One answer of one broker: records, and the positions after them."""
+        metadata = await self._client.metadata()
+        topics: dict[str, list[FetchPartition]] = {}
+        for partition in partitions:
+            asked = FetchPartition(
+                partition=partition.partition,
+                fetch_offset=self._positions[partition],
+                partition_max_bytes=self._partition_max_bytes,
+            )
+            topics.setdefault(partition.topic, []).append(asked)
+        request = FetchRequest(
+            max_wait_ms=wait_ms,
+            min_bytes=1,
+            max_bytes=self._max_bytes,
+            isolation_level=self._isolation,
+            session_epoch=_NO_SESSION_EPOCH,
+            topics=tuple(FetchTopic(name, metadata.topic_id(name), tuple(each)) for name, each in topics.items()),
+        )
+        answer: FetchResponse = await self._client.request(ApiKey.FETCH, request, node=node)
+        check(answer.error_code, f"fetching from broker {node}")
+        records: list[ConsumedRecord] = []
+        positions: dict[TopicPartition, int] = {}
+        for topic in answer.responses:
+            name = topic.topic or metadata.name_of(topic.topic_id)
+            for each in topic.partitions:
+                partition = TopicPartition(name, each.partition_index)
+                check(each.error_code, f"fetching {partition} at offset {self._positions.get(partition)}")
+                if partition in self._positions:
+                    fetched = self._records(each, self._positions[partition])
+                    records += [ConsumedRecord(partition, record) for record in fetched]
+                    positions[partition] = fetched.next_offset
+        return records, positions
+
+    def _records(self, data: PartitionData, position: int) -> FetchedRecords:
+        aborted = (data.aborted_transactions or ()) if self._isolation is Isolation.READ_COMMITTED else None
+        return FetchedRecords(data.records, from_offset=position, aborted=aborted)

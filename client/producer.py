@@ -1,0 +1,402 @@
+"""A small producer: plain, idempotent or transactional, by the first and by the second transaction protocol.
+
+Owns a producer id, its epoch and the next sequence of each partition. Always true: a sequence is used for one batch
+only, batches of one partition are sent one after the other, and a transaction in which anything failed can only be
+aborted. Batching is the caller's: one `send` is one batch. For tests that need a wrong id, epoch or sequence, `send`
+takes them as arguments, and `produce` sends any bytes.
+
+TV1 (KIP-98): AddPartitionsToTxn before the first batch of a partition, epochs change at InitProducerId only.
+TV2 (KIP-890): Produce v12 adds partitions by itself, EndTxn v5 answers with the epoch of the next transaction.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeVar
+
+from eosin.client.client import Client, CoordinatorType
+from eosin.client.errors import BrokerError, ClientError, ProducerStateError, ProtocolViolation, check
+from eosin.protocol.compression import BytesLike, Compression
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NewRecord, build_batch, next_sequence
+from eosin.protocol.schemas.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from eosin.protocol.schemas.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
+from eosin.protocol.schemas.end_txn import EndTxnRequest, EndTxnResponse
+from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from eosin.protocol.schemas.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from eosin.protocol.schemas.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+from eosin.protocol.types import Message
+
+TV1: Final = 1
+TV2: Final = 2
+_TV2_PRODUCE: Final = 12
+_TV2_END_TXN: Final = 5
+_TV2_OFFSET_COMMIT: Final = 5
+PRODUCE_TIMEOUT_MS: Final = 30_000
+TRANSACTION_TIMEOUT_MS: Final = 60_000
+
+
+T = TypeVar("T")
+
+
+class ProducerIdentity(NamedTuple):
+    """Who a batch is from."""
+
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """The consumer whose offsets a transaction commits; without a generation, anybody."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+async def produce(
+    client: Client,
+    partition: TopicPartition,
+    batch: BytesLike | None,
+    *,
+    transactional_id: str | None = None,
+    acks: int = -1,
+    timeout_ms: int = PRODUCE_TIMEOUT_MS,
+    version: int | None = None,
+    at_most: int | None = None,
+) -> PartitionProduceResponse:
+    """Send these bytes to the leader of a partition, once, and give back its answer, whatever the error code in it.
+
+    Raises a ClientError when there is no answer to give. `acks` is 1 or -1: with 0 there is never one.
+    """
+    assert acks in (1, -1)
+    node = await client.leader(partition)
+    data = TopicProduceData(
+        name=partition.topic,
+        topic_id=(await client.metadata()).topic_id(partition.topic),
+        partition_data=(PartitionProduceData(index=partition.partition, records=batch),),
+    )
+    request = ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=(data,))
+    response: ProduceResponse = await client.request(
+        ApiKey.PRODUCE, request, node=node, version=version, at_most=at_most
+    )
+    for topic in response.responses:
+        for answer in topic.partition_responses:
+            if answer.index == partition.partition:
+                return answer
+    raise ProtocolViolation(f"the answer to Produce leaves out {partition}")
+
+
+class Producer:
+    """A producer; with a transactional id, a transactional one. Call `init` first, unless it is to be a plain one."""
+
+    def __init__(
+        self,
+        client: Client,
+        transactional_id: str | None = None,
+        *,
+        transaction_version: int | None = None,
+        transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS,
+        compression: Compression = Compression.NONE,
+        acks: int = -1,
+    ) -> None:
+        """`transaction_version` is TV1 or TV2; None is what the cluster has agreed on."""
+        self.transactional_id: Final = transactional_id
+        self.identity = ProducerIdentity()
+        self.sequences: dict[TopicPartition, int] = {}
+        """The sequence of the next batch of each partition. A test may change it."""
+        self._client = client
+        self._wanted_version = transaction_version
+        self._transaction_version = TV1
+        self._transaction_timeout_ms = transaction_timeout_ms
+        self._compression = compression
+        self._acks = acks
+        self._in_transaction = False
+        self._touched: set[TopicPartition | str] = set()
+        """What the open transaction holds: partitions, and groups by id."""
+        self._failure: ClientError | None = None
+        self._turns: dict[TopicPartition, asyncio.Lock] = {}
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether `begin` was called and neither `commit` nor `abort` since."""
+        return self._in_transaction
+
+    @property
+    def transaction_version(self) -> int:
+        """TV1 or TV2, known after `init`."""
+        return self._transaction_version
+
+    # --- the producer id
+
+    async def init(self, *, keep: bool = False) -> ProducerIdentity:
+        """Get a producer id and an epoch, fencing earlier holders of the transactional id. With `keep`, ask to go on
+        with the present ones in the next epoch (KIP-360). An unfinished transaction of an earlier holder is aborted."""
+        if self._wanted_version is None:
+            agreed = await self._client.transaction_version()
+            self._transaction_version = TV2 if agreed >= TV2 else TV1
+        else:
+            self._transaction_version = self._wanted_version
+        request = InitProducerIdRequest(
+            transactional_id=self.transactional_id,
+            transaction_timeout_ms=self._transaction_timeout_ms,
+            producer_id=self.identity.producer_id if keep else NO_PRODUCER_ID,
+            producer_epoch=self.identity.producer_epoch if keep else NO_PRODUCER_EPOCH,
+        )
+
+        async def attempt() -> InitProducerIdResponse:
+            if self.transactional_id is None:
+                answer: InitProducerIdResponse = await self._client.request(ApiKey.INIT_PRODUCER_ID, request)
+            else:
+                answer = await self._ask_transaction_coordinator(ApiKey.INIT_PRODUCER_ID, request)
+            check(answer.error_code, f"initialising producer {self.transactional_id or '(idempotent)'}")
+            return answer
+
+        response = await self._client.retry(attempt)
+        self._adopt(ProducerIdentity(response.producer_id, response.producer_epoch))
+        self._leave_transaction()
+        return self.identity
+
+    def _adopt(self, identity: ProducerIdentity) -> None:
+        if identity != self.identity:
+            self.identity = identity
+            self.sequences.clear()
+
+    # --- records
+
+    async def send(
+        self,
+        partition: TopicPartition,
+        records: Sequence[NewRecord],
+        *,
+        timestamp: int = -1,
+        identity: ProducerIdentity | None = None,
+        base_sequence: int | None = None,
+    ) -> int:
+        """Append one batch of at least one record; answers the offset of the first. Raises a ClientError.
+
+        `timestamp` (ms) is for records without one. `identity` and `base_sequence` replace the producer's own, which
+        then stay as they are.
+        """
+        async with self._turns.setdefault(partition, asyncio.Lock()):
+            await self._join(partition)
+            deliberate = identity is not None or base_sequence is not None
+            present = self.identity if identity is None else identity
+            sequence = base_sequence
+            if sequence is None:
+                sequence = self.sequences.get(partition, 0) if present.producer_id >= 0 else NO_SEQUENCE
+            batch = build_batch(
+                records,
+                timestamp=timestamp,
+                producer_id=present.producer_id,
+                producer_epoch=present.producer_epoch,
+                base_sequence=sequence,
+                transactional=self.transactional_id is not None,
+                compression=self._compression,
+            )
+            offset = await self._guarded(lambda: self._append(partition, batch), deliberate=deliberate)
+            if not deliberate and sequence != NO_SEQUENCE:
+                self.sequences[partition] = next_sequence(sequence, len(records))
+            return offset
+
+    async def send_all(
+        self, records: Mapping[TopicPartition, Sequence[NewRecord]], *, timestamp: int = -1
+    ) -> dict[TopicPartition, int]:
+        """`send` to several partitions at once; answers the first offset in each. Raises the first error, after all
+        have ended."""
+        sends = [self.send(partition, batch, timestamp=timestamp) for partition, batch in records.items()]
+        results = await asyncio.gather(*sends, return_exceptions=True)
+        offsets = {}
+        for partition, result in zip(records, results, strict=True):
+            if isinstance(result, BaseException):
+                raise result
+            offsets[partition] = result
+        return offsets
+
+    async def _append(self, partition: TopicPartition, batch: bytearray) -> int:
+        at_most = None
+        if self.transactional_id is not None and self._transaction_version < TV2:
+            at_most = _TV2_PRODUCE - 1
+
+        async def attempt() -> int:
+            answer = await produce(
+                self._client,
+                partition,
+                batch,
+                transactional_id=self.transactional_id,
+                acks=self._acks,
+                at_most=at_most,
+            )
+            if answer.error_code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # appended by an attempt whose answer was lost
+                check(answer.error_code, f"appending to {partition}", answer.error_message)
+            return answer.base_offset
+
+        return await self._client.retry(attempt)
+
+    # --- transactions
+
+    def begin(self) -> None:
+        """Open a transaction. Nothing is sent."""
+        if self.transactional_id is None:
+            raise ProducerStateError("a producer without a transactional id has no transactions")
+        if self.identity.producer_id < 0:
+            raise ProducerStateError("the producer was not initialised")
+        if self._in_transaction:
+            raise ProducerStateError("a transaction is open already")
+        self._in_transaction = True
+
+    async def send_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMember | str) -> None:
+        """Commit a group's offsets as part of the transaction. Raises a ClientError."""
+        member = GroupMember(group) if isinstance(group, str) else group
+        await self._join(member.group_id)
+        partitions: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
+        for partition, offset in offsets.items():
+            entry = TxnOffsetCommitRequestPartition(partition_index=partition.partition, committed_offset=offset)
+            partitions.setdefault(partition.topic, []).append(entry)
+        request = TxnOffsetCommitRequest(
+            transactional_id=self.transactional_id or "",
+            group_id=member.group_id,
+            producer_id=self.identity.producer_id,
+            producer_epoch=self.identity.producer_epoch,
+            generation_id=member.generation_id,
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            topics=tuple(TxnOffsetCommitRequestTopic(name, tuple(each)) for name, each in partitions.items()),
+        )
+        at_most = _TV2_OFFSET_COMMIT if self._transaction_version >= TV2 else _TV2_OFFSET_COMMIT - 1
+
+        async def attempt() -> None:
+            answer: TxnOffsetCommitResponse = await self._client.ask_coordinator(
+                CoordinatorType.GROUP, member.group_id, ApiKey.TXN_OFFSET_COMMIT, request, at_most=at_most
+            )
+            for topic in answer.topics:
+                for each in topic.partitions:
+                    check(each.error_code, f"committing group {member.group_id!r} in a transaction")
+
+        await self._guarded(lambda: self._client.retry(attempt))
+
+    async def commit(self) -> None:
+        """End the transaction, keeping it. Raises a ClientError; then `abort` is what remains."""
+        if self._failure is not None:
+            raise ProducerStateError(f"the producer must abort its transaction: {self._failure}") from self._failure
+        await self._end(commit=True)
+
+    async def abort(self) -> None:
+        """End the transaction, discarding it."""
+        await self._end(commit=False)
+
+    async def _end(self, *, commit: bool) -> None:
+        if not self._in_transaction:
+            raise ProducerStateError("no transaction is open")
+        failed = self._failure is not None
+        if self._touched or failed:
+            await self._guarded(lambda: self._end_at_coordinator(commit=commit))
+        self._leave_transaction()
+        if failed and self._transaction_version < TV2:
+            # Which sequences the broker has seen is not known any more: a new epoch begins with 0 again.
+            await self.init(keep=True)
+
+    async def _end_at_coordinator(self, *, commit: bool) -> None:
+        request = EndTxnRequest(
+            transactional_id=self.transactional_id or "",
+            producer_id=self.identity.producer_id,
+            producer_epoch=self.identity.producer_epoch,
+            committed=commit,
+        )
+        at_most = _TV2_END_TXN if self._transaction_version >= TV2 else _TV2_END_TXN - 1
+
+        async def attempt() -> EndTxnResponse:
+            answer: EndTxnResponse = await self._ask_transaction_coordinator(ApiKey.END_TXN, request, at_most=at_most)
+            check(answer.error_code, f"{'committing' if commit else 'aborting'} {self.transactional_id!r}")
+            return answer
+
+        response = await self._client.retry(attempt)
+        if response.producer_id >= 0:
+            self._adopt(ProducerIdentity(response.producer_id, response.producer_epoch))
+
+    async def _join(self, member: TopicPartition | str) -> None:
+        """Make a partition or a group part of the open transaction."""
+        if self._failure is not None:
+            remedy = "be initialised again" if self.transactional_id is None else "abort its transaction"
+            raise ProducerStateError(f"the producer must {remedy}: {self._failure}") from self._failure
+        if self.transactional_id is None:
+            return
+        if not self._in_transaction:
+            raise ProducerStateError("no transaction is open")
+        if member in self._touched:
+            return
+        if self._transaction_version < TV2:
+            await self._guarded(lambda: self._client.retry(lambda: self._add(member)))
+        self._touched.add(member)
+
+    async def _add(self, member: TopicPartition | str) -> None:
+        if isinstance(member, str):
+            await self._add_group(member)
+        else:
+            await self._add_partition(member)
+
+    async def _add_partition(self, partition: TopicPartition) -> None:
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.transactional_id or "",
+            v3_and_below_producer_id=self.identity.producer_id,
+            v3_and_below_producer_epoch=self.identity.producer_epoch,
+            v3_and_below_topics=(AddPartitionsToTxnTopic(partition.topic, (partition.partition,)),),
+        )
+        answer: AddPartitionsToTxnResponse = await self._ask_transaction_coordinator(
+            ApiKey.ADD_PARTITIONS_TO_TXN, request, at_most=3
+        )
+        for topic in answer.results_by_topic_v3_and_below:
+            for each in topic.results_by_partition:
+                check(each.partition_error_code, f"adding {partition} to a transaction")
+
+    async def _add_group(self, group_id: str) -> None:
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self.transactional_id or "",
+            producer_id=self.identity.producer_id,
+            producer_epoch=self.identity.producer_epoch,
+            group_id=group_id,
+        )
+        answer: AddOffsetsToTxnResponse = await self._ask_transaction_coordinator(ApiKey.ADD_OFFSETS_TO_TXN, request)
+        check(answer.error_code, f"adding group {group_id!r} to a transaction")
+
+    async def _ask_transaction_coordinator(self, key: ApiKey, message: Message, *, at_most: int | None = None) -> Any:
+        assert self.transactional_id is not None
+        return await self._client.ask_coordinator(
+            CoordinatorType.TRANSACTION, self.transactional_id, key, message, at_most=at_most
+        )
+
+    async def _guarded(self, step: Callable[[], Awaitable[T]], *, deliberate: bool = False) -> T:
+        """`step`, whose failure spoils the open transaction or the sequences; not so that of a `deliberate` one."""
+        try:
+            return await step()
+        except BaseException as error:
+            # A definite refusal of a plain idempotent batch leaves its sequence unused.
+            spoils = self._in_transaction or not (isinstance(error, BrokerError) and not error.retriable)
+            if spoils and not deliberate and self.identity.producer_id >= 0 and self._failure is None:
+                interrupted = ClientError("a step was interrupted, and its outcome is not known")
+                self._failure = error if isinstance(error, ClientError) else interrupted
+            raise
+
+    def _leave_transaction(self) -> None:
+        self._in_transaction = False
+        self._touched.clear()
+        self._failure = None

@@ -1,0 +1,72 @@
+"""What a read_committed reader drops: the records of aborted transactions (KIP-98).
+
+A fetch answers with the aborted transactions that touch its range, as (producer id, first offset), and the log has an
+ABORT marker where each ends. Always true: between the two, every transactional batch of that producer is dropped.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator
+
+from eosin.client.errors import BadData
+from eosin.protocol.records import (
+    BatchHeader,
+    CorruptRecords,
+    Record,
+    batches,
+    iter_records,
+    read_control_record,
+    verify_crc,
+)
+from eosin.protocol.schemas.fetch import AbortedTransaction
+from eosin.protocol.types import Buffer
+
+
+class FetchedRecords:
+    """The records of one partition in one fetch answer, from an offset on.
+
+    `next_offset` is, at any time, where to fetch from after what has been taken.
+    """
+
+    def __init__(
+        self, data: Buffer | None, *, from_offset: int, aborted: Iterable[AbortedTransaction] | None = None
+    ) -> None:
+        """`aborted` is None for a read_uncommitted reader."""
+        self.next_offset = from_offset
+        self._data = b"" if data is None else data
+        self._from_offset = from_offset
+        self._filtered = aborted is not None
+        self._pending = [(each.first_offset, each.producer_id) for each in aborted or ()]
+        heapq.heapify(self._pending)
+        self._aborting: set[int] = set()
+
+    def __iter__(self) -> Iterator[Record]:
+        """Data records only, in order. Raises BadData."""
+        try:
+            for position, header in batches(self._data):
+                if not verify_crc(self._data, position, header):
+                    raise BadData(f"the batch at offset {header.base_offset} has a wrong checksum")
+                batch = memoryview(self._data)[position : position + header.size]
+                if header.last_offset >= self._from_offset and not self._dropped(header, batch):
+                    for record in iter_records(batch):
+                        if record.offset >= self._from_offset:
+                            self.next_offset = record.offset + 1
+                            yield record
+                self.next_offset = max(self.next_offset, header.next_offset)
+        except CorruptRecords as error:
+            raise BadData(f"records after offset {self.next_offset} are damaged: {error}") from error
+
+    def _dropped(self, header: BatchHeader, batch: memoryview) -> bool:
+        if header.is_control:
+            marker = read_control_record(batch)
+            if marker is not None and not marker.is_commit:
+                self._begin_aborts(header.last_offset)
+                self._aborting.discard(header.producer_id)
+            return True
+        if not self._filtered or not header.is_transactional:
+            return False
+        self._begin_aborts(header.last_offset)
+        return header.producer_id in self._aborting
+
+    def _begin_aborts(self, offset: int) -> None:
+        while self._pending and self._pending[0][0] <= offset:
+            self._aborting.add(heapq.heappop(self._pending)[1])
