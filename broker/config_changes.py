@@ -94,16 +94,17 @@ def check_topic_configs(configs: Mapping[str, str], *, defaults: LogConfig, inte
 
 
 def check_broker_configs(configs: Mapping[str, str]) -> Outcome | None:
-    """Whether these broker settings can change at run time, and to these values (INVALID_CONFIG if not)."""
+    """Whether these broker settings can change at run time, and to these values (INVALID_REQUEST if not, as in
+    Kafka)."""
     for name, text in configs.items():
         if name not in BROKER_SETTINGS:
-            return Outcome(ErrorCode.INVALID_CONFIG, f"Unknown broker setting: {name}")
+            return Outcome(ErrorCode.INVALID_REQUEST, f"Unknown broker setting: {name}")
         if name not in DYNAMIC_BROKER_SETTINGS:
-            return Outcome(ErrorCode.INVALID_CONFIG, f"{name} is read at start only: change it there and restart")
+            return Outcome(ErrorCode.INVALID_REQUEST, f"{name} is read at start only: change it there and restart")
         try:
             BROKER_SETTINGS[name].parse(text)
         except SettingError as error:
-            return Outcome(ErrorCode.INVALID_CONFIG, str(error))
+            return Outcome(ErrorCode.INVALID_REQUEST, str(error))
     return None
 
 

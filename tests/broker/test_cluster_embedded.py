@@ -413,6 +413,6 @@ async def test_a_changed_broker_default_reaches_every_topic_that_follows_it() ->
 async def test_a_broker_setting_that_is_read_at_start_does_not_change() -> None:
     cluster, _ = await started(FakeLogManager())
     outcome = await cluster.alter_broker_configs(1, [ConfigChange("num.partitions", "4")])
-    assert outcome.error == ErrorCode.INVALID_CONFIG
+    assert outcome.error == ErrorCode.INVALID_REQUEST
     assert outcome.message is not None
     assert "restart" in outcome.message

@@ -75,7 +75,7 @@ async def test_an_incremental_change_touches_what_it_names(version: int) -> None
         (TOPIC, "orders", ("retention.ms", APPEND, "5"), ErrorCode.INVALID_CONFIG),
         (TOPIC, "orders", ("no.such", SET, "5"), ErrorCode.INVALID_CONFIG),
         (BROKER, "2", ("log.retention.ms", SET, "5"), ErrorCode.INVALID_REQUEST),
-        (BROKER, "1", ("node.id", SET, "5"), ErrorCode.INVALID_CONFIG),
+        (BROKER, "1", ("node.id", SET, "5"), ErrorCode.INVALID_REQUEST),
         (GROUP, "g", ("x", SET, "5"), ErrorCode.INVALID_REQUEST),
     ],
 )
