@@ -148,7 +148,7 @@ class FetchPass:
                 continue
             first = self._left == self._limits.max_bytes
             limit = max(0, min(look.wanted.max_bytes, self._left))
-            if look.wanted.fetch_offset >= visible_end(look.log, isolation) or (limit == 0 and not first):
+            if look.wanted.fetch_offset >= look.log.visible_end(isolation) or (limit == 0 and not first):
                 continue
             result = look.log.read(look.wanted.fetch_offset, max_bytes=limit, isolation=isolation, min_one_batch=first)
             if not isinstance(result, ReadResult):
@@ -166,13 +166,6 @@ class FetchPass:
         if result.error == ErrorCode.NONE:
             look.result = result
             self._left -= len(result.records)
-
-
-def visible_end(log: "PartitionLog", isolation: Isolation | None) -> int:
-    """The offset up to which a reader may see."""
-    if isolation is Isolation.READ_UNCOMMITTED:
-        return log.high_watermark
-    return log.log_end_offset if isolation is None else log.last_stable_offset
 
 
 def check_leader_epoch(log: "PartitionLog", epoch: int) -> ErrorCode:

@@ -23,8 +23,6 @@ from eosin.protocol.schemas.delete_records import (
     DeleteRecordsTopicResult,
 )
 
-HIGH_WATERMARK: Final = -1
-
 _Result = DeleteRecordsPartitionResult
 
 
@@ -66,12 +64,7 @@ async def _delete(partition: TopicPartition, offset: int, services: Services) ->
     log = services.partitions.get(partition)
     if isinstance(log, ErrorCode):
         return _refused(partition.partition, log)
-    if not log.config.is_deleted_by_retention:
-        return _refused(partition.partition, ErrorCode.POLICY_VIOLATION)
-    before = log.high_watermark if offset == HIGH_WATERMARK else offset
-    if not 0 <= before <= log.high_watermark:
-        return _refused(partition.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
-    error = await log.delete_records_before(before)
+    error = await log.delete_records_before(offset)
     if error:
         return _refused(partition.partition, error)
     return _Result(partition.partition, log.log_start_offset, ErrorCode.NONE)

@@ -13,7 +13,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.fetch_pass import check_leader_epoch, visible_end
+from eosin.broker.fetch_pass import check_leader_epoch
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -99,7 +99,7 @@ def _look_up(
 
 
 def _find(log: "PartitionLog", timestamp: int, isolation: Isolation | None) -> _Found:
-    end = visible_end(log, isolation)
+    end = log.visible_end(isolation)
     if timestamp == LATEST:
         return -1, end, log.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
