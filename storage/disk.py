@@ -16,7 +16,11 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-class DirectoryInUse(Exception):
+class UnusableDirectory(OSError):
+    """A data directory that must not be worked on; its text is one sentence that says why."""
+
+
+class DirectoryInUse(UnusableDirectory):
     """Another process works on this directory."""
 
 

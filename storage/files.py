@@ -14,10 +14,20 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 import aiofiles.os
 
-from eosin.storage.disk import Buffer, DirectoryInUse, Disk, File, Lock, TornWrite
+from eosin.storage.disk import Buffer, DirectoryInUse, Disk, File, Lock, TornWrite, UnusableDirectory
 from eosin.storage.memory_disk import MemoryDisk
 
-__all__ = ["Buffer", "DirectoryInUse", "Disk", "File", "Lock", "MemoryDisk", "SystemDisk", "TornWrite"]
+__all__ = [
+    "Buffer",
+    "DirectoryInUse",
+    "Disk",
+    "File",
+    "Lock",
+    "MemoryDisk",
+    "SystemDisk",
+    "TornWrite",
+    "UnusableDirectory",
+]
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -237,7 +247,7 @@ class SystemDisk:
             _lock_descriptor(descriptor)
         except OSError as error:
             os.close(descriptor)
-            raise DirectoryInUse(path) from error
+            raise DirectoryInUse(f"another process holds {path}") from error
         return SystemLock(descriptor)
 
     async def off_loop(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:

@@ -17,12 +17,14 @@ NO_EPOCH: Final = -1
 class LeaderEpochs:
     """(epoch, start offset) entries of one partition."""
 
-    __slots__ = ("_entries", "latest")
+    __slots__ = ("_entries", "is_saved", "latest")
 
     def __init__(self, entries: list[tuple[int, int]] | None = None) -> None:
         self._entries = entries or []
         self.latest = self._entries[-1][0] if self._entries else NO_EPOCH
         """The epoch of the newest entry, -1 without one. An attribute because every append compares with it."""
+        self.is_saved = True
+        """Whether the file has been written since the last change. Whoever writes it sets this."""
 
     @classmethod
     def decode(cls, data: bytes) -> "LeaderEpochs":
@@ -49,6 +51,7 @@ class LeaderEpochs:
         self.truncate_from_end(start_offset)
         self._entries.append((epoch, start_offset))
         self.latest = epoch
+        self.is_saved = False
         return True
 
     def truncate_from_end(self, end_offset: int) -> bool:
@@ -57,15 +60,20 @@ class LeaderEpochs:
         while self._entries and self._entries[-1][1] >= end_offset:
             self._entries.pop()
         self.latest = self._entries[-1][0] if self._entries else NO_EPOCH
-        return len(self._entries) != before
+        is_changed = len(self._entries) != before
+        self.is_saved = self.is_saved and not is_changed
+        return is_changed
 
     def truncate_from_start(self, start_offset: int) -> bool:
         """Drop what lies below `start_offset`; the entry that covers it starts there from now on."""
         covering = self._covering(start_offset)
         if covering < 0 or self._entries[covering][1] == start_offset:
-            del self._entries[: max(0, covering)]
-            return covering > 0
-        self._entries[: covering + 1] = [(self._entries[covering][0], start_offset)]
+            if covering <= 0:
+                return False
+            del self._entries[:covering]
+        else:
+            self._entries[: covering + 1] = [(self._entries[covering][0], start_offset)]
+        self.is_saved = False
         return True
 
     def _covering(self, offset: int) -> int:

@@ -1,5 +1,6 @@
 """`ProducerEntry`: what one partition knows of one producer (transactions.md 6.1)."""
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from eosin.protocol.records import MAX_SEQUENCE, NO_SEQUENCE, next_sequence, previous_sequence
@@ -118,16 +119,15 @@ class ProducerEntry:
             del batches[0]
         self.last_timestamp = timestamp
 
-    def refill(self, earlier: list[KeptBatch]) -> None:
-        """Put what was read back from the log before the batches known: a run that ends right before the first of them,
-        oldest first."""
+    def refill(self, earlier: Sequence[KeptBatch], first_sequence: int) -> None:
+        """Take what was read back from the log: batches that follow each other, oldest first, the last ones of a run
+        that began with `first_sequence`. They count if they end right before the oldest batch known."""
         self.needs_refill = False
-        for batch in reversed(earlier):
-            if next_sequence(batch.last_sequence) != self.first_sequence:
-                return
-            self.first_sequence = batch.first_sequence
-            if len(self.batches) < KEPT_BATCHES:
-                self.batches.insert(0, batch)
+        if not earlier or next_sequence(earlier[-1].last_sequence) != self.batches[0].first_sequence:
+            return
+        self.batches = [*earlier, *self.batches][-KEPT_BATCHES:]
+        if _distance(first_sequence, self.last_sequence) > _distance(self.first_sequence, self.last_sequence):
+            self.first_sequence = first_sequence
 
 
 def first_sequence_of(last_sequence: int, offset_delta: int) -> int:

@@ -47,11 +47,11 @@ class Segment:
         "created_ms",
         "end_offset",
         "is_unsynced",
-        "last_used",
         "max_timestamp_offset",
         "path",
         "roll_jitter_ms",
         "size",
+        "was_used",
     )
 
     def __init__(
@@ -78,6 +78,8 @@ class Segment:
         self.created_ms = created_ms
         """When this process first saw it, ms."""
         self.roll_jitter_ms = roll_jitter_ms
+        self.was_used = False
+        """Whether the file was asked for since `release_if_idle` last looked."""
         self.is_unsynced = False
         """Whether bytes were appended that no finished or running flush covers."""
         self.max_timestamp_offset = base_offset
@@ -121,6 +123,7 @@ class Segment:
     @property
     def file(self) -> File:
         """The open `.log` file."""
+        self.was_used = True
         if self._file is None:
             self._file = self._disk.open(self.path + LOG_SUFFIX)
         return self._file
@@ -224,17 +227,25 @@ class Segment:
 
     # Recovery -------------------------------------------------------------------------------------------------------
 
-    def rewind(self, offset: int) -> int:
-        """Forget what the indexes say about `offset` and beyond, for a scan that will `note` it again; the position
-        where that scan has to start."""
-        relative = offset - self.base_offset
-        self.offset_index.drop_from(relative, self.size)
-        self.time_index.drop_from(relative)
-        if self.aborted_index is not None:
+    def rewind(self, offset: int | None) -> int:
+        """Forget what the indexes say about `offset` and beyond (None: nothing), for a scan that will `note` it again;
+        the position where that scan has to start."""
+        index, time_index = self.offset_index, self.time_index
+        is_sound = index.count == 0 or 0 < index.last_value < self.size
+        if offset is not None or not is_sound:
+            relative = offset - self.base_offset if offset is not None and is_sound else 0
+            index.drop_from(relative, self.size)
+            time_index.drop_from(relative)
+        if offset is not None and self.aborted_index is not None:
             self.aborted_index.drop_from(offset)
-        self._max_timestamp = self.time_index.last_key
-        self.max_timestamp_offset = self.base_offset + max(0, self.time_index.last_value)
-        return self.offset_index.last_value
+        self._max_timestamp = time_index.last_key
+        self.max_timestamp_offset = self.base_offset + time_index.last_value
+        return index.last_value
+
+    def has_index_beyond_end(self) -> bool:
+        """Whether an index speaks of offsets that the log does not have."""
+        last = max(self.offset_index.last_key, self.time_index.last_value if self.time_index.count else -1)
+        return last >= 0 and self.base_offset + last >= self.end_offset
 
     # Files ----------------------------------------------------------------------------------------------------------
 
@@ -249,6 +260,12 @@ class Segment:
         """The indexes that have rows which are not in their file. Does not look at indexes nobody has used."""
         used = (self._offset_index, self._time_index, self.aborted_index)
         return [index for index in used if index is not None and not index.is_stored]
+
+    def release_if_idle(self) -> None:
+        """Release what nobody has asked for since the last call."""
+        if self._file is not None and not self.was_used:
+            self.release()
+        self.was_used = False
 
     def release(self) -> None:
         """Give back the descriptor, and the memory that can be read again."""

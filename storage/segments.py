@@ -60,6 +60,13 @@ class Segments:
         del self._segments[:count], self._bases[:count]
         return dropped
 
+    def drop_after(self, index: int) -> list[Segment]:
+        """Remove the segments after the one at `index`, which becomes the active one, and return them."""
+        dropped = self._segments[index + 1 :]
+        del self._segments[index + 1 :], self._bases[index + 1 :]
+        self.active = self._segments[index]
+        return dropped
+
     def clear(self) -> list[Segment]:
         """Remove all segments and return them."""
         dropped, self._segments, self._bases, self.active = self._segments, [], [], None

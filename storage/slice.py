@@ -22,7 +22,7 @@ class WouldBlock(Exception):
 class Slice(NamedTuple):
     """Whole batches of one segment."""
 
-    data: Buffer
+    data: bytes | memoryview
     position: int
     next_offset: int
     """The offset after the last batch; the offset asked for when there is none."""
@@ -65,7 +65,7 @@ class SliceRequest:
             return Slice(b"", start, self._offset)
         data = read(start, wanted) if wanted > 0 else b""
         if start + len(data) >= self._limit:
-            return Slice(data, start, self._end_offset)
+            return Slice(_frozen(data), start, self._end_offset)
         walk_from = self._boundary - start if start < self._boundary < start + len(data) else 0
         end, next_offset = last_boundary(data, walk_from)
         if end == 0:
@@ -82,7 +82,11 @@ class SliceRequest:
         size = int.from_bytes(read(start + _LENGTH_AT, 4), "big") + _SIZE_PREFIX
         data = read(start, min(size, self._limit - start))
         _, next_offset = last_boundary(data, 0)
-        return Slice(data, start, next_offset)
+        return Slice(_frozen(data), start, next_offset)
+
+
+def _frozen(data: Buffer) -> bytes | memoryview:
+    return memoryview(data) if isinstance(data, bytearray) else data
 
 
 def read_now(file: File) -> Read:

@@ -1,0 +1,146 @@
+"""`DataDirectory`: one data directory as a whole: its lock, whose it is, how it was left, and the names in it.
+
+Always true: the lock is held from `open` to `close`; the mark of a clean stop is removed before anything else is
+touched and written after everything else (storage.md sections 2 and 11); a name that is not understood is refused,
+never removed.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from eosin.protocol.names import TopicPartition, Uuid, is_legal_topic_name, uuid_from_text, uuid_text
+from eosin.storage.clock import Chance
+from eosin.storage.disk import Disk, Lock, UnusableDirectory
+from eosin.storage.meta_properties import FILE_NAME as META_PROPERTIES
+from eosin.storage.meta_properties import MetaProperties
+
+LOCK: Final = ".lock"
+CLEAN_MARK: Final = ".kafka_cleanshutdown"
+DELETED: Final = "delete"
+STRAY: Final = "stray"
+_NOT_OURS: Final = frozenset({"lost+found"})
+_MAX_NAME: Final = 255
+_RETIRED_NAME: Final = re.compile(r".+\.[0-9a-f]{32}-(delete|stray|future)")
+
+
+class UnknownName(UnusableDirectory):
+    """There is something in the directory that is no partition."""
+
+
+class ForeignDirectory(UnusableDirectory):
+    """The directory belongs to another cluster or node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What was found in a data directory."""
+
+    is_clean: bool
+    """Whether the last stop was clean."""
+    partitions: tuple[TopicPartition, ...]
+    deleted: tuple[str, ...]
+    """Paths of partition directories that only wait to be removed."""
+
+
+class DataDirectory:
+    """A directory that holds partitions."""
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self.path = path
+        self._disk = disk
+        self._lock: Lock | None = None
+        self.properties: MetaProperties | None = None
+
+    def open(self, *, node_id: int, cluster_id: str | None, chance: Chance) -> Contents:
+        """Take the directory, making it if there is none. Blocks. Raises UnusableDirectory, OSError."""
+        self._disk.make_directory(self.path)
+        self._lock = self._disk.lock(f"{self.path}/{LOCK}")
+        try:
+            self.properties = self._identify(node_id=node_id, cluster_id=cluster_id, chance=chance)
+            return self._take_stock()
+        except BaseException:
+            self.close()
+            raise
+
+    def _identify(self, *, node_id: int, cluster_id: str | None, chance: Chance) -> MetaProperties:
+        path = f"{self.path}/{META_PROPERTIES}"
+        if self._disk.size(path) is not None:
+            found = MetaProperties.decode(self._disk.read_whole(path))
+            if cluster_id not in (None, found.cluster_id):
+                raise ForeignDirectory(f"it belongs to cluster {found.cluster_id}, not {cluster_id}")
+            if node_id != found.node_id:
+                raise ForeignDirectory(f"it belongs to node {found.node_id}, not {node_id}")
+            return found
+        made = MetaProperties(
+            cluster_id=cluster_id or uuid_text(chance.uuid()),
+            node_id=node_id,
+            directory_id=uuid_text(chance.uuid()),
+        )
+        self._disk.write_atomic(path, made.encode())
+        return made
+
+    def _take_stock(self) -> Contents:
+        names = self._disk.list(self.path)
+        partitions: list[TopicPartition] = []
+        deleted: list[str] = []
+        for name in names:
+            path = f"{self.path}/{name}"
+            if name in _NOT_OURS or not self._disk.is_directory(path):
+                continue
+            retired = _RETIRED_NAME.fullmatch(name)
+            if retired is None:
+                partitions.append(parse_partition(name))
+            elif retired[1] == DELETED:
+                deleted.append(path)
+        is_clean = CLEAN_MARK in names
+        if is_clean:
+            self._disk.unlink(f"{self.path}/{CLEAN_MARK}")
+            self._disk.sync_directory(self.path)
+        return Contents(is_clean, tuple(partitions), tuple(deleted))
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster that the directory belongs to. Known once it is open."""
+        assert self.properties is not None
+        return self.properties.cluster_id
+
+    @property
+    def directory_id(self) -> Uuid:
+        """The directory's own id. Known once it is open."""
+        assert self.properties is not None
+        return uuid_from_text(self.properties.directory_id)
+
+    def mark_clean(self, *, broker_epoch: int) -> None:
+        """Say that everything is saved: the last thing before `close`. Blocks."""
+        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+        self._disk.write_atomic(f"{self.path}/{CLEAN_MARK}", content.encode())
+
+    def close(self) -> None:
+        """Let others in."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def partition_path(self, partition: TopicPartition) -> str:
+        """The directory of a partition."""
+        return f"{self.path}/{partition}"
+
+    def retire(self, partition: TopicPartition, reason: str, chance: Chance) -> str | None:
+        """Rename a partition's directory so that it is served no more; its new path, None if there was none. Blocks."""
+        path = self.partition_path(partition)
+        if not self._disk.is_directory(path):
+            return None
+        suffix = f"-{partition.partition}.{chance.uuid().hex()}-{reason}"
+        renamed = f"{self.path}/{partition.topic[: _MAX_NAME - len(suffix)]}{suffix}"
+        self._disk.rename(path, renamed)
+        return renamed
+
+
+def parse_partition(name: str) -> TopicPartition:
+    """The partition that a directory's name stands for. Raises UnknownName."""
+    topic, _, number = name.rpartition("-")
+    if not is_legal_topic_name(topic) or not number.isdecimal() or str(int(number)) != number:
+        raise UnknownName(f"the directory {name} in it is no partition; move it away")
+    return TopicPartition(topic, int(number))

@@ -1,0 +1,207 @@
+"""The flusher: makes appended bytes durable, many logs side by side, and tells the logs.
+
+Always true: of one log at most one flush runs at a time; it covers exactly what was appended before it began, so a
+batch is never reported durable by a sync that began before its write had ended; threads make system calls and touch
+no state; results arrive in the event loop, in batches.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Sequence
+from enum import StrEnum
+from queue import SimpleQueue
+from typing import Final, Protocol
+
+from eosin.storage.disk import Disk, File
+
+
+class Durability(StrEnum):
+    """What an acknowledged write has survived (`eosin.durability`)."""
+
+    FSYNC = "fsync"
+    """kill -9 and power loss."""
+    OS = "os"
+    """kill -9: it is in the page cache."""
+    MEMORY = "memory"
+    """Nothing: it is in this process."""
+
+
+class Flush:
+    """The system calls that make one log durable up to an offset. `run` may be called in any thread."""
+
+    __slots__ = ("_directories", "_disk", "_files", "_paths", "end_offset")
+
+    def __init__(
+        self,
+        disk: Disk,
+        *,
+        end_offset: int,
+        files: Sequence[File],
+        paths: Sequence[str] = (),
+        directories: Sequence[str] = (),
+    ) -> None:
+        """`paths` are small files, `directories` those with new names in them; both are synced before the log's own
+        files, so that durable records never lack what they need."""
+        self._disk = disk
+        self._files = files
+        self._paths = paths
+        self._directories = directories
+        self.end_offset = end_offset
+        for file in files:
+            file.pin()
+
+    def run(self) -> None:
+        """Wait until all of it is durable. Raises OSError."""
+        for path in self._paths:
+            self._disk.sync_file(path)
+        for path in self._directories:
+            self._disk.sync_directory(path)
+        for file in self._files:
+            file.sync()
+
+    def release(self) -> None:
+        """Let go of the files. In the event loop, once `run` has returned."""
+        for file in self._files:
+            file.unpin()
+
+
+class Flushable(Protocol):
+    """A log, as the flusher sees it."""
+
+    log_end_offset: int
+    unflushed_bytes: int
+    """Appended since its last flush began. The flusher's to change."""
+
+    def begin_flush(self) -> Flush:
+        """What must be synced for everything appended so far. Raises OSError."""
+
+    def end_flush(self, end_offset: int, error: OSError | None) -> None:
+        """Everything below `end_offset` is durable, or `error` says why it may not be."""
+
+
+class Flusher(Protocol):
+    """Decides when logs are synced."""
+
+    @property
+    def defers(self) -> bool:
+        """Whether it will ask logs what to sync (`begin_flush`), later."""
+
+    @property
+    def backlog_bytes(self) -> int:
+        """Appended and not yet durable, over all logs. When it grows, whoever takes in records should slow down."""
+
+    def appended(self, log: Flushable, size: int) -> None:
+        """`log` has written `size` more bytes. Called in the event loop; does not wait."""
+
+    async def close(self) -> None:
+        """Finish every flush and stop."""
+
+
+class ImmediateFlusher:
+    """For durability `os` and `memory`: what is written is as durable as it gets."""
+
+    backlog_bytes: Final = 0
+    defers: Final = False
+
+    def appended(self, log: Flushable, size: int) -> None:
+        """Report it durable at once."""
+        log.end_flush(log.log_end_offset, None)
+
+    async def close(self) -> None:
+        """Nothing runs."""
+
+
+class ThreadFlusher:
+    """Group commit by a small pool of threads. Appends of one turn of the event loop share a flush; those that come
+    while it runs share the next one."""
+
+    defers: Final = True
+
+    def __init__(self, *, threads: int = 4) -> None:
+        self._thread_count = threads
+        self._threads: list[threading.Thread] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._work: SimpleQueue[tuple[Flushable, Flush, int] | None] = SimpleQueue()
+        self._results: deque[tuple[Flushable, Flush, int, OSError | None]] = deque()
+        self._is_waking = False
+        self._dirty: dict[Flushable, None] = {}
+        self._running: dict[Flushable, None] = {}
+        self._is_scheduled = False
+        self._idle: asyncio.Future[None] | None = None
+        self.backlog_bytes = 0
+
+    def appended(self, log: Flushable, size: int) -> None:
+        """Sync `log` at the end of this turn of the loop, or when its running flush has ended."""
+        self.backlog_bytes += size
+        log.unflushed_bytes += size
+        self._dirty[log] = None
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            if self._loop is None:
+                self._loop = asyncio.get_running_loop()
+            self._loop.call_soon(self._start)
+
+    def _start(self) -> None:
+        self._is_scheduled = False
+        ready = [log for log in self._dirty if log not in self._running]
+        for log in ready:
+            del self._dirty[log]
+            self._running[log] = None
+            covered, log.unflushed_bytes = log.unflushed_bytes, 0
+            try:
+                self._work.put((log, log.begin_flush(), covered))
+            except OSError as error:
+                del self._running[log]
+                self.backlog_bytes -= covered
+                log.end_flush(log.log_end_offset, error)
+        while len(self._threads) < min(self._thread_count, len(self._running)):
+            thread = threading.Thread(target=self._run, name=f"flusher-{len(self._threads)}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _run(self) -> None:
+        """A thread's life: sync and hand back, until told to stop."""
+        loop = self._loop
+        assert loop is not None
+        while (work := self._work.get()) is not None:
+            log, flush, covered = work
+            error: OSError | None = None
+            try:
+                flush.run()
+            except OSError as raised:
+                error = raised
+            self._results.append((log, flush, covered, error))
+            # A wake-up that is under way drains the deque after it has cleared the flag, so it sees this result too.
+            if not self._is_waking:
+                self._is_waking = True
+                loop.call_soon_threadsafe(self._deliver)
+
+    def _deliver(self) -> None:
+        self._is_waking = False
+        while self._results:
+            log, flush, covered, error = self._results.popleft()
+            del self._running[log]
+            self.backlog_bytes -= covered
+            flush.release()
+            log.end_flush(flush.end_offset, error)
+        if self._dirty and not self._is_scheduled:
+            self._start()
+        if self._idle is not None and not self._running and not self._dirty and not self._idle.done():
+            self._idle.set_result(None)
+
+    async def close(self) -> None:
+        """Finish every flush and stop the threads."""
+        while self._dirty or self._running:
+            self._idle = asyncio.get_running_loop().create_future()
+            await self._idle
+        for _ in self._threads:
+            self._work.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
+
+
+def flusher_for(durability: Durability) -> Flusher:
+    """The flusher that keeps what `durability` promises."""
+    return ThreadFlusher() if durability is Durability.FSYNC else ImmediateFlusher()

@@ -1,0 +1,67 @@
+"""Settling what a stop left half-done in a partition directory: deletions and compactions (storage.md 12).
+
+Always true: afterwards the directory holds only files under their final names, and every index has its log.
+"""
+
+from eosin.storage.batch_scan import scan_headers
+from eosin.storage.disk import Disk
+from eosin.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, SEGMENT_SUFFIXES
+
+_CLEANED = ".cleaned"
+_SWAP = ".swap"
+_DELETED = ".deleted"
+
+
+def settle(disk: Disk, directory: str) -> list[str]:
+    """Finish or undo it all; the names that remain. Raises OSError, CorruptRecords."""
+    names = disk.list(directory)
+    unfinished = [name for name in names if name.endswith((_DELETED, _CLEANED, _SWAP, ".tmp"))]
+    if unfinished:
+        _settle_unfinished(disk, directory, unfinished)
+        names = disk.list(directory)
+    logs = {name.removesuffix(LOG_SUFFIX) for name in names if name.endswith(LOG_SUFFIX)}
+    orphans = [name for name in names if name.endswith(INDEX_SUFFIXES) and name.partition(".")[0] not in logs]
+    for name in orphans:
+        disk.unlink(f"{directory}/{name}")
+    return [name for name in names if name not in orphans]
+
+
+def _settle_unfinished(disk: Disk, directory: str, names: list[str]) -> None:
+    cleaned = [_base(name) for name in names if name.endswith(_CLEANED)]
+    swaps = []
+    for name in names:
+        # A swap file beside a cleaned one of a lower base belongs to work that had not begun to replace anything.
+        if name.endswith(_SWAP) and (not cleaned or _base(name) < min(cleaned)):
+            swaps.append(name)
+        else:
+            disk.unlink(f"{directory}/{name}")
+    _finish_swap(disk, directory, swaps)
+
+
+def _finish_swap(disk: Disk, directory: str, swaps: list[str]) -> None:
+    logs = [name for name in swaps if name.endswith(LOG_SUFFIX + _SWAP)]
+    if logs:
+        first = min(_base(name) for name in logs)
+        end = max(_end_offset(disk, f"{directory}/{name}", _base(name)) for name in logs)
+        for name in disk.list(directory):
+            if name.endswith(SEGMENT_SUFFIXES) and first <= _base(name) < end:
+                disk.unlink(f"{directory}/{name}")
+    for name in swaps:
+        disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(_SWAP)}")
+    if swaps:
+        disk.sync_directory(directory)
+
+
+def _end_offset(disk: Disk, path: str, base_offset: int) -> int:
+    file = disk.open(path)
+    try:
+        end = base_offset
+        for _, header in scan_headers(file.read, 0, file.size):
+            end = header.next_offset
+        return end
+    finally:
+        file.close()
+
+
+def _base(name: str) -> int:
+    return int(name.partition(".")[0])

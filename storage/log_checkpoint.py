@@ -1,0 +1,130 @@
+"""Checkpoints: saving what a log keeps in memory, so that recovery has little to do.
+
+A checkpoint is decided in the event loop, carried out in a thread and concluded in the loop again. It makes the
+records, the indexes and a producer snapshot at the log end durable, in this order; only then does the recovery point
+move. Always true: of one log at most one checkpoint runs at a time; a log that is deleted meanwhile has its files left
+alone.
+"""
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Final
+
+from eosin.storage.flusher import Flush
+from eosin.storage.index_rows import IndexRows, IndexWrite
+from eosin.storage.leader_epochs import FILE_NAME as LEADER_EPOCHS
+from eosin.storage.producer_snapshot import encode_snapshot
+from eosin.storage.retention import snapshot_path
+
+if TYPE_CHECKING:
+    from eosin.storage.partition_log import PartitionLog
+
+_LOG: Final = logging.getLogger("eosin.storage")
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+
+
+class Checkpoint:
+    """One checkpoint of one log. `run` may be called in any thread, everything else in the event loop."""
+
+    __slots__ = (
+        "_cancelled",
+        "_directory",
+        "_disk",
+        "_flush",
+        "_indexes",
+        "_is_flushed",
+        "_keep",
+        "_lock",
+        "_log",
+        "_saved_bytes",
+        "_snapshots",
+        "_syncs_epochs",
+        "end_offset",
+    )
+
+    def __init__(self, log: "PartitionLog", now_ms: int) -> None:
+        """Decide what to save: everything up to the log end. Raises OSError when a file cannot be opened."""
+        self._log = log
+        self._disk = log.context.disk
+        self._directory = log.directory
+        self._lock = threading.Lock()
+        self._cancelled = False
+        self.end_offset = log.log_end_offset
+        self._saved_bytes = log.unsaved_bytes
+        self._syncs_epochs = not log.epochs.is_saved
+        if self._syncs_epochs:
+            log.write_epochs()
+        self._flush = _flush(log)
+        self._indexes: list[tuple[IndexRows, IndexWrite]] = [
+            (index, index.write()) for segment in log.segments for index in segment.unstored_indexes()
+        ]
+        self._snapshots = list(log.unsaved_snapshots)
+        if not self._snapshots or self._snapshots[-1][0] < self.end_offset:
+            self._snapshots.append((self.end_offset, encode_snapshot(log.producer_state)))
+        self._keep = {*log.segments.bases, self.end_offset}
+        self._is_flushed = False
+        log.checkpoint_running = True
+        log.last_checkpoint_ms = now_ms
+        log.mark_clean()
+
+    def run(self) -> None:
+        """Save it all, durably. Raises OSError."""
+        self._flush.run()
+        self._is_flushed = True
+        for _, write in self._indexes:
+            with self._lock:
+                if self._cancelled:
+                    return
+                write.run()
+        with self._lock:
+            if self._cancelled:
+                return
+            if self._syncs_epochs:
+                self._disk.sync_file(f"{self._directory}/{LEADER_EPOCHS}")
+            for offset, data in self._snapshots:
+                self._disk.write_atomic(snapshot_path(self._log, offset), data)
+            self._drop_obsolete_snapshots()
+            self._disk.sync_directory(self._directory)
+
+    def _drop_obsolete_snapshots(self) -> None:
+        for name in self._disk.list(self._directory):
+            number = name.removesuffix(SNAPSHOT_SUFFIX)
+            if number != name and number.isdecimal() and int(number) not in self._keep:
+                self._disk.unlink(f"{self._directory}/{name}")
+
+    def cancel(self) -> None:
+        """The log is gone: leave its files alone. On return nothing is being written any more."""
+        with self._lock:
+            self._cancelled = True
+
+    def conclude(self, error: OSError | None) -> None:
+        """It is saved, or `error` says why not."""
+        log = self._log
+        self._flush.release()
+        log.checkpoint_running = False
+        if error is not None:
+            _LOG.error("%s: a checkpoint failed: %s", log.topic_partition, error)
+            if self._is_flushed:
+                log.epochs.is_saved = log.epochs.is_saved and not self._syncs_epochs
+                log.mark_dirty()  # the records are safe, the rest can be tried again
+            else:
+                log.fail(error)
+            return
+        for index, write in self._indexes:
+            index.mark_stored(write.rows)
+        saved = {offset for offset, _ in self._snapshots}
+        log.unsaved_snapshots = [snapshot for snapshot in log.unsaved_snapshots if snapshot[0] not in saved]
+        log.unsaved_bytes -= self._saved_bytes
+        log.recovery_point = max(log.recovery_point, self.end_offset)
+
+
+def _flush(log: "PartitionLog") -> Flush:
+    """The records that are not known to be durable. A flusher that defers keeps its own account, which a checkpoint
+    must not disturb: its flushes vouch for what they cover."""
+    if not log.context.flusher.defers:
+        return log.begin_flush()
+    return Flush(
+        log.context.disk,
+        end_offset=log.log_end_offset,
+        files=[segment.file for segment in log.segments if segment.end_offset > log.recovery_point],
+    )

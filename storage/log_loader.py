@@ -1,0 +1,164 @@
+"""Loading a partition from its directory: after a clean stop on trust, after any other by recovery (storage.md 12).
+
+Always true: a loaded log has one active segment unless it has none at all; its high watermark is its log end; what
+recovery had to read again is synced before anybody may rely on it, when durability asks for that.
+"""
+
+import logging
+from dataclasses import dataclass, replace
+from typing import Final
+
+from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
+from eosin.storage.checkpoints import PARTITION_METADATA, MalformedCheckpoint, decode_partition_metadata
+from eosin.storage.interrupted_work import settle
+from eosin.storage.leader_epochs import FILE_NAME as LEADER_EPOCHS
+from eosin.storage.leader_epochs import LeaderEpochs
+from eosin.storage.log_checkpoint import SNAPSHOT_SUFFIX
+from eosin.storage.log_config import LogConfig
+from eosin.storage.log_context import LogContext
+from eosin.storage.log_recovery import recover_segment, set_aside
+from eosin.storage.log_replay import rebuild_producers
+from eosin.storage.partition_log import PartitionLog
+from eosin.storage.retention import snapshot_path
+from eosin.storage.segment import ABORTED_INDEX_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, Segment, stem
+
+_LOG: Final = logging.getLogger("eosin.storage")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOrder:
+    """What is known about a partition before its directory is opened."""
+
+    topic_partition: TopicPartition
+    directory: str
+    config: LogConfig
+    leader_epoch: int
+    log_start_offset: int
+    """From the checkpoint, 0 if it does not say."""
+    recovery_point: int | None
+    """From the checkpoint, 0 if it does not say; None after a clean stop: everything is trusted."""
+
+
+def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog:
+    """Open the log in a directory. Blocks. Raises OSError, CorruptRecords, MalformedCheckpoint."""
+    names = settle(context.disk, order.directory)
+    bases = _offsets(names, LOG_SUFFIX)
+    log = PartitionLog(
+        context,
+        order.topic_partition,
+        directory=order.directory,
+        topic_id=_topic_id(context, order.directory, names),
+        config=order.config,
+        leader_epoch=order.leader_epoch,
+        log_start_offset=max(order.log_start_offset, bases[0] if bases else 0),
+    )
+    if LEADER_EPOCHS in names:
+        log.epochs = _epochs(context, order.directory)
+    _add_segments(log, bases, frozenset(names), now_ms)
+    scanned_from = _verify(log, order.recovery_point, frozenset(names), now_ms)
+    _settle_end(log, now_ms)
+    if order.recovery_point is not None and order.recovery_point > log.log_end_offset:
+        # The checkpoint speaks of an older log of this name, or the disk has lost what it promised to keep.
+        log.release_files()
+        return load_log(context, replace(order, recovery_point=0), now_ms)
+    snapshots = _offsets(names, SNAPSHOT_SUFFIX)
+    bound = min(scanned_from, log.log_end_offset)
+    replayed_from = rebuild_producers(log, snapshots, bound, now_ms)
+    for offset in snapshots:
+        if offset > log.log_end_offset and context.disk.size(snapshot_path(log, offset)) is not None:
+            context.disk.unlink(snapshot_path(log, offset))
+    log.advance(log.log_end_offset)
+    log.recovery_point = min(order.recovery_point or 0, log.log_end_offset)
+    if order.recovery_point is None:
+        log.recovery_point = log.log_end_offset
+    is_saved = replayed_from == log.recovery_point == log.log_end_offset and log.epochs.is_saved
+    if not is_saved and len(log.segments):
+        log.unsaved_bytes = log.size_bytes
+        log.mark_dirty()
+    log.release_files()
+    return log
+
+
+def _offsets(names: list[str], suffix: str) -> list[int]:
+    """The offsets that the files with `suffix` are named by, ascending."""
+    stems = [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
+    return sorted(int(number) for number in stems if number.isdecimal())
+
+
+def _topic_id(context: LogContext, directory: str, names: list[str]) -> Uuid:
+    if PARTITION_METADATA not in names:
+        return ZERO_UUID
+    return decode_partition_metadata(context.disk.read_whole(f"{directory}/{PARTITION_METADATA}"))
+
+
+def _epochs(context: LogContext, directory: str) -> LeaderEpochs:
+    path = f"{directory}/{LEADER_EPOCHS}"
+    try:
+        return LeaderEpochs.decode(context.disk.read_whole(path))
+    except MalformedCheckpoint as error:
+        _LOG.warning("%s is ignored: %s", path, error)
+        return LeaderEpochs()
+
+
+def _add_segments(log: PartitionLog, bases: list[int], names: frozenset[str], now_ms: int) -> None:
+    for base, following in zip(bases, [*bases[1:], None], strict=True):
+        path = f"{log.directory}/{stem(base)}{LOG_SUFFIX}"
+        log.segments.add(
+            Segment(
+                log.context.disk,
+                log.directory,
+                base,
+                size=log.context.disk.size(path) or 0,
+                end_offset=base if following is None else following,
+                created_ms=now_ms,
+                has_aborted=stem(base) + ABORTED_INDEX_SUFFIX in names,
+            )
+        )
+
+
+def _verify(log: PartitionLog, recovery_point: int | None, names: frozenset[str], now_ms: int) -> int:
+    """Check what must be checked; the offset from which on aborted transactions have to be found again."""
+    scanned_from = 2**63 - 1
+    for index, segment in enumerate(log.segments):
+        is_active = segment is log.segments.active
+        end = segment.end_offset
+        if stem(segment.base_offset) + INDEX_SUFFIX not in names:
+            start: int | None = segment.base_offset
+        elif recovery_point is None:
+            start = None
+        else:
+            start = max(recovery_point, segment.base_offset)
+        is_trusted = recovery_point is None or end <= recovery_point
+        if start != segment.base_offset and is_trusted and not is_active:
+            continue
+        recovered = recover_segment(log, segment, start, now_ms)
+        scanned_from = min(scanned_from, recovered.scanned_from)
+        if recovered.scanned_from < segment.end_offset and log.context.flusher.defers:
+            segment.file.sync()
+        if recovered.cut_bytes:
+            for later in log.segments.drop_after(index):
+                set_aside(log.context.disk, later, now_ms)
+            break
+        if not is_active:
+            segment.finish()
+            segment.end_offset = end
+    return scanned_from
+
+
+def _settle_end(log: PartitionLog, now_ms: int) -> None:
+    """Take the log end from the last segment, and let everything else agree with it."""
+    active = log.segments.active
+    if active is not None:
+        log.log_end_offset = active.end_offset
+    if active is not None and log.log_end_offset < log.log_start_offset:
+        _LOG.warning(
+            "%s ends at offset %d, below its log start %d: it starts anew there",
+            log.topic_partition,
+            log.log_end_offset,
+            log.log_start_offset,
+        )
+        for segment in log.segments.clear():
+            set_aside(log.context.disk, segment, now_ms)
+        log.log_end_offset = log.log_start_offset
+    log.epochs.truncate_from_end(log.log_end_offset)
+    log.epochs.truncate_from_start(log.log_start_offset)

@@ -1,0 +1,363 @@
+"""`LogManager`: every partition log of one data directory, from start to stop.
+
+Always true: a partition has at most one log here; whatever recovery needs to know is in the checkpoint files no later
+than the data it speaks of; the mark of a clean stop says that everything is saved, and is written only then. Periodic
+work (`periodic_work`) is done by whoever calls it; this object starts no task that outlives `close`.
+"""
+
+import asyncio
+import errno
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from typing import Final, NamedTuple
+
+from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
+from eosin.protocol.records import CorruptRecords
+from eosin.storage.checkpoint_file import CheckpointFile
+from eosin.storage.checkpoints import (
+    HIGH_WATERMARK,
+    LOG_START_OFFSET,
+    RECOVERY_POINT,
+    MalformedCheckpoint,
+    decode_offsets,
+    encode_offsets,
+)
+from eosin.storage.clock import Chance, Clock
+from eosin.storage.data_directory import DELETED, STRAY, DataDirectory
+from eosin.storage.disk import DirectoryInUse, Disk, UnusableDirectory
+from eosin.storage.doomed_files import DoomedFiles
+from eosin.storage.flusher import Durability, Flusher, flusher_for
+from eosin.storage.log_checkpoint import Checkpoint
+from eosin.storage.log_config import DAY_MS, LogConfig
+from eosin.storage.log_context import LogContext
+from eosin.storage.log_loader import LoadOrder, load_log
+from eosin.storage.partition_log import PartitionLog
+from eosin.storage.retention import delete_old_segments
+from eosin.storage.segmented_log import SegmentedLog
+
+__all__ = ["DirectoryInUse", "Durability", "LogManager", "PeriodicWork", "UnusableDirectory"]
+
+_LOG: Final = logging.getLogger("eosin.storage")
+
+CHECKPOINT_INTERVAL_MS: Final = 1000
+CHECKPOINT_BYTES: Final = 64 * 1024 * 1024
+"""A log with this much to recover is checkpointed at the next round."""
+SMALL_BYTES: Final = 1024 * 1024
+SMALL_AFTER_MS: Final = 60_000
+"""A log with less than `SMALL_BYTES` to recover may wait this long: scanning it costs less than saving it often."""
+LARGE_AFTER_MS: Final = 5000
+IDLE_INTERVAL_MS: Final = 10_000
+
+
+class PeriodicWork(NamedTuple):
+    """Something that has to be done again and again."""
+
+    name: str
+    interval_ms: int
+    run: Callable[[], Awaitable[None] | None]
+
+
+class LogManager:
+    """The logs of one data directory."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        data_dir: str,
+        *,
+        clock: Clock,
+        chance: Chance,
+        durability: Durability = Durability.FSYNC,
+        node_id: int = 0,
+        cluster_id: str | None = None,
+        defaults: LogConfig | None = None,
+        flusher: Flusher | None = None,
+        verification_enabled: bool = True,
+        producer_id_expiration_ms: int = DAY_MS,
+        producer_id_expiration_check_interval_ms: int = 600_000,
+        retention_check_interval_ms: int = 300_000,
+    ) -> None:
+        """Nothing is touched before `open`. `cluster_id` None takes the directory's, or a new one."""
+        self.durability = durability
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        """Every log that is served, by its partition."""
+        self.flusher = flusher if flusher is not None else flusher_for(durability)
+        """Its `backlog_bytes` tells how far syncing is behind."""
+        self._disk = disk
+        self._clock = clock
+        self._chance = chance
+        self._node_id = node_id
+        self._wanted_cluster_id = cluster_id
+        self._defaults = defaults if defaults is not None else LogConfig()
+        self._producer_id_expiration_ms = producer_id_expiration_ms
+        self._intervals = (retention_check_interval_ms, producer_id_expiration_check_interval_ms)
+        self._directory = DataDirectory(disk, data_dir)
+        is_synced = durability is Durability.FSYNC
+        self._recovery_points = CheckpointFile(disk, f"{data_dir}/{RECOVERY_POINT}", durable=True)
+        self._log_starts = CheckpointFile(disk, f"{data_dir}/{LOG_START_OFFSET}", durable=is_synced)
+        self._high_watermarks = CheckpointFile(disk, f"{data_dir}/{HIGH_WATERMARK}", durable=False)
+        self._doomed = DoomedFiles(disk)
+        self._dirty: dict[PartitionLog, None] = {}
+        self._saving: dict[PartitionLog, tuple[Checkpoint, asyncio.Task[None]]] = {}
+        self._leader_epoch = 0
+        self._context = LogContext(disk, self.flusher, chance, self, verification_enabled)
+
+    # Start and stop -------------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Take the directory and load every log in it. Raises UnusableDirectory, OSError."""
+        await self._disk.off_loop(self._open)
+
+    def _open(self) -> None:
+        contents = self._directory.open(node_id=self._node_id, cluster_id=self._wanted_cluster_id, chance=self._chance)
+        recovery_points = self._read_offsets(self._recovery_points)
+        log_starts = self._read_offsets(self._log_starts)
+        now_ms = self._clock.now_ms()
+        if not contents.is_clean and contents.partitions:
+            _LOG.info("the last stop was not clean: recovering %d partitions", len(contents.partitions))
+        for partition in contents.partitions:
+            order = LoadOrder(
+                topic_partition=partition,
+                directory=self._directory.partition_path(partition),
+                config=self._defaults,
+                leader_epoch=0,
+                log_start_offset=log_starts.get(partition, 0),
+                recovery_point=None if contents.is_clean else recovery_points.get(partition, 0),
+            )
+            self.logs[partition] = self._load(order, now_ms)
+        for path in contents.deleted:
+            self._doomed.add_tree(path, due_ms=now_ms)
+
+    def _load(self, order: LoadOrder, now_ms: int) -> PartitionLog:
+        try:
+            return load_log(self._context, order, now_ms)
+        except (OSError, CorruptRecords, MalformedCheckpoint) as error:
+            # One bad partition must not take the others with it; nothing of it is touched.
+            log = self._new_log(order.topic_partition, ZERO_UUID, order.config)
+            log.log_start_offset = order.log_start_offset
+            log.fail(error if isinstance(error, OSError) else OSError(errno.EIO, str(error), order.directory))
+            return log
+
+    @staticmethod
+    def _read_offsets(file: CheckpointFile) -> dict[TopicPartition, int]:
+        try:
+            return decode_offsets(file.read() or b"")
+        except MalformedCheckpoint as error:
+            _LOG.warning("a checkpoint file is ignored: %s", error)
+            return {}
+
+    async def close(self, *, clean: bool = True) -> None:
+        """Save everything and let go of the directory; with `clean=False` only let go. Nothing may be appended any
+        more. Raises OSError when the last files cannot be written; the next start then recovers."""
+        try:
+            await self._finish_saving()
+            await self.flusher.close()
+            if clean:
+                await self._save_everything()
+        finally:
+            for log in self.logs.values():
+                log.release_files()
+            self._directory.close()
+
+    async def _save_everything(self) -> None:
+        dirty = [log for log in self._dirty if log.unusable is None]
+        for log in dirty:
+            if log.segments.active is not None:
+                log.segments.active.finish()
+            self._begin_save(log)
+        await self._finish_saving()
+        await self._save_offsets()
+        if all(log.failure is None for log in self.logs.values()) and not self._dirty:
+            await self._disk.off_loop(self._directory.mark_clean, broker_epoch=self._leader_epoch)
+
+    # The directory --------------------------------------------------------------------------------------------------
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id. Known once open."""
+        return self._directory.cluster_id
+
+    @property
+    def directory_id(self) -> Uuid:
+        """The data directory's id. Known once open."""
+        return self._directory.directory_id
+
+    @property
+    def path(self) -> str:
+        """The data directory."""
+        return self._directory.path
+
+    # Logs -----------------------------------------------------------------------------------------------------------
+
+    def create_log(
+        self, partition: TopicPartition, topic_id: Uuid, config: LogConfig, leader_epoch: int
+    ) -> PartitionLog:
+        """The log of a partition: the one that was loaded, or a new one, of which nothing is on disk before its first
+        append. A loaded log of another topic id is set aside. Raises OSError."""
+        log = self.logs.get(partition)
+        if log is not None and ZERO_UUID not in (log.topic_id, topic_id) and log.topic_id != topic_id:
+            _LOG.warning("%s belongs to an older topic of this name and is set aside", partition)
+            self._retire([log], STRAY)
+            log = None
+        if log is None:
+            log = self.logs[partition] = self._new_log(partition, topic_id, config)
+        if log.topic_id == ZERO_UUID:
+            log.topic_id = topic_id
+        log.update_config(config)
+        log.leader_epoch = max(log.leader_epoch, leader_epoch)
+        return log
+
+    def _new_log(self, partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> PartitionLog:
+        return PartitionLog(
+            self._context,
+            partition,
+            directory=self._directory.partition_path(partition),
+            topic_id=topic_id,
+            config=config,
+            leader_epoch=self._leader_epoch,
+        )
+
+    def set_leader_epoch(self, leader_epoch: int) -> None:
+        """Stamp this epoch, or a higher one that a log has already, on what is written from now on."""
+        self._leader_epoch = max(self._leader_epoch, leader_epoch)
+        for log in self.logs.values():
+            log.leader_epoch = max(log.leader_epoch, leader_epoch)
+
+    def delete_logs(self, topic: str) -> None:
+        """Stop serving every partition of a topic. Their files are renamed now and removed after
+        `file.delete.delay.ms`. Raises OSError."""
+        self._retire([log for log in self.logs.values() if log.topic == topic], DELETED)
+
+    def set_aside_strays(self, known: Collection[TopicPartition]) -> list[TopicPartition]:
+        """Stop serving the partitions that are not in `known`; their files stay, under another name. Raises OSError."""
+        strays = [log for partition, log in self.logs.items() if partition not in known]
+        self._retire(strays, STRAY)
+        return [log.topic_partition for log in strays]
+
+    def _retire(self, logs: list[PartitionLog], reason: str) -> None:
+        for log in logs:
+            partition = log.topic_partition
+            del self.logs[partition]
+            self._dirty.pop(log, None)
+            log.retire()
+            if log in self._saving:
+                self._saving[log][0].cancel()
+            log.release_files()
+            renamed = self._directory.retire(partition, reason, self._chance)
+            if renamed is not None and reason == DELETED:
+                self._doomed.add_tree(renamed, due_ms=self._clock.now_ms() + log.config.file_delete_delay_ms)
+        # A new log of the same name must not inherit what the checkpoints say about this one.
+        self._log_starts.save_now(self._encode_log_starts())
+        self._recovery_points.save_now(self._encode_recovery_points())
+
+    # Checkpoints ----------------------------------------------------------------------------------------------------
+
+    def periodic_work(self) -> tuple[PeriodicWork, ...]:
+        """What has to be done while the directory is open."""
+        retention_ms, expiry_ms = self._intervals
+        now = self._clock.now_ms
+        return (
+            PeriodicWork("checkpoints", CHECKPOINT_INTERVAL_MS, self.checkpoint),
+            PeriodicWork("idle files", IDLE_INTERVAL_MS, self.release_idle_files),
+            PeriodicWork("retention", retention_ms, lambda: self.apply_retention(now())),
+            PeriodicWork("producer expiry", expiry_ms, lambda: self.expire_producers(now())),
+        )
+
+    def dirtied(self, log: SegmentedLog) -> None:
+        """`LogOwner`: a checkpoint should save something of `log`."""
+        assert isinstance(log, PartitionLog)
+        self._dirty[log] = None
+        if not log.last_checkpoint_ms:
+            log.last_checkpoint_ms = self._clock.now_ms()
+
+    async def checkpoint(self, *, force: bool = False) -> None:
+        """Save the logs for which it is time, or all that have changed, and then the offsets that recovery goes by;
+        remove files whose time has come. Raises OSError."""
+        now_ms = self._clock.now_ms()
+        for log in [log for log in self._dirty if force or _is_due(log, now_ms)]:
+            self._begin_save(log)
+        await self._finish_saving()
+        await self._save_offsets()
+        await self._doomed.remove_due(now_ms)
+
+    def _begin_save(self, log: PartitionLog) -> None:
+        if log in self._saving or log.unusable is not None:
+            return
+        try:
+            checkpoint = Checkpoint(log, self._clock.now_ms())
+        except OSError as error:
+            _LOG.error("%s: a checkpoint could not begin: %s", log.topic_partition, error)
+            return
+        self._dirty.pop(log, None)
+        self._saving[log] = checkpoint, asyncio.get_running_loop().create_task(self._save(log, checkpoint))
+
+    async def _save(self, log: PartitionLog, checkpoint: Checkpoint) -> None:
+        error: OSError | None = None
+        try:
+            await self._disk.off_loop(checkpoint.run)
+        except OSError as raised:
+            error = raised
+        del self._saving[log]
+        checkpoint.conclude(error)
+
+    async def _finish_saving(self) -> None:
+        while self._saving:
+            # Shielded: whoever gives up waiting does not stop the thread, so the task must live to conclude.
+            await asyncio.shield(asyncio.gather(*[task for _, task in self._saving.values()]))
+
+    async def _save_offsets(self) -> None:
+        await self._recovery_points.save(self._encode_recovery_points())
+        await self._high_watermarks.save(
+            encode_offsets({partition: log.high_watermark for partition, log in self._written()})
+        )
+        await self.save_log_starts()
+
+    async def save_log_starts(self) -> None:
+        """`LogOwner`: make every log start offset as durable as configured. Raises OSError."""
+        await self._log_starts.save(self._encode_log_starts())
+
+    def _written(self) -> list[tuple[TopicPartition, PartitionLog]]:
+        return [(partition, log) for partition, log in self.logs.items() if len(log.segments)]
+
+    def _encode_recovery_points(self) -> bytes:
+        return encode_offsets({partition: log.recovery_point for partition, log in self._written()})
+
+    def _encode_log_starts(self) -> bytes:
+        return encode_offsets(
+            {
+                partition: log.log_start_offset
+                for partition, log in self.logs.items()
+                if log.log_start_offset > (log.segments.bases[0] if len(log.segments) else 0)
+            }
+        )
+
+    # Upkeep ---------------------------------------------------------------------------------------------------------
+
+    def apply_retention(self, now_ms: int) -> None:
+        """Drop what the topics' configurations do not keep at `now_ms` (storage.md section 13)."""
+        for log in self.logs.values():
+            try:
+                for path in delete_old_segments(log, now_ms):
+                    self._doomed.add_file(path, due_ms=now_ms + log.config.file_delete_delay_ms)
+            except OSError as error:
+                _LOG.error("%s: retention stopped: %s", log.topic_partition, error)
+
+    def expire_producers(self, now_ms: int) -> None:
+        """Forget the producers that have been idle for `producer.id.expiration.ms` at `now_ms`."""
+        for log in self.logs.values():
+            if log.expire_producers(now_ms, after_ms=self._producer_id_expiration_ms):
+                log.mark_dirty()
+
+    def release_idle_files(self) -> None:
+        """Close the files that nobody has used since the last call."""
+        for log in self.logs.values():
+            log.release_idle_files()
+
+
+def _is_due(log: PartitionLog, now_ms: int) -> bool:
+    waited_ms = now_ms - log.last_checkpoint_ms
+    return (
+        log.unsaved_bytes >= CHECKPOINT_BYTES
+        or bool(log.unsaved_snapshots)
+        or waited_ms >= (SMALL_AFTER_MS if log.unsaved_bytes < SMALL_BYTES else LARGE_AFTER_MS)
+    )

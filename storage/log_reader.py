@@ -1,0 +1,219 @@
+"""Reading a partition log: what a fetch gets, how much there is, the whole log batch by batch (storage.md 15).
+
+Owns nothing but the log's notes of places. Always true: what is read lies below the reader's visible end; the list of
+aborted transactions covers everything that is returned, across segments.
+"""
+
+import logging
+from collections.abc import Awaitable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.records import CorruptRecords
+from eosin.storage.aborted_index import AbortedRow
+from eosin.storage.appends import NO_RECORDS, AbortedTransaction, Isolation, ReadResult
+from eosin.storage.batch_scan import scan_batches, seek
+from eosin.storage.segment import Segment
+from eosin.storage.slice import Slice, SliceRequest, WouldBlock, read_now
+
+if TYPE_CHECKING:
+    from eosin.storage.partition_log import PartitionLog
+
+_LOG: Final = logging.getLogger("eosin.storage")
+_NOTHING_ABORTED: Final[tuple[AbortedTransaction, ...]] = ()
+
+
+def read(
+    log: "PartitionLog", offset: int, *, max_bytes: int, isolation: Isolation | None, min_one_batch: bool
+) -> ReadResult | Awaitable[ReadResult]:
+    """See `PartitionLog.read`."""
+    if log.unusable is not None:
+        return _error(log.unusable.error)
+    if not log.log_start_offset <= offset <= log.log_end_offset:
+        return _error(ErrorCode.OFFSET_OUT_OF_RANGE)
+    end = log.visible_end(isolation)
+    if offset >= end:
+        if offset == log.log_end_offset and log.segments.active is not None:
+            log.remember_place(offset, log.segments.active, log.segments.active.size)
+        return _nothing(log, isolation)
+    reading = _Reading(log, offset, end, max_bytes=max_bytes, isolation=isolation, min_one_batch=min_one_batch)
+    try:
+        return reading.now()
+    except WouldBlock:
+        return reading.later()
+    except (OSError, CorruptRecords) as error:
+        return reading.failed(error)
+
+
+class _Reading:
+    """One read under way: where it is and what was visible when it began."""
+
+    __slots__ = ("_end", "_index", "_isolation", "_log", "_max_bytes", "_min_one_batch", "_offset")
+
+    def __init__(
+        self,
+        log: "PartitionLog",
+        offset: int,
+        end: int,
+        *,
+        max_bytes: int,
+        isolation: Isolation | None,
+        min_one_batch: bool,
+    ) -> None:
+        self._log = log
+        self._offset = offset
+        self._end = end
+        self._max_bytes = max_bytes
+        self._isolation = isolation
+        self._min_one_batch = min_one_batch
+        self._index = log.segments.index_of(offset)
+
+    def now(self) -> ReadResult:
+        """Read from the cache. Raises WouldBlock, OSError, CorruptRecords."""
+        while True:
+            segment = self._log.segments[self._index]
+            result = self._result(segment, self._request(segment).read(read_now(segment.file)))
+            if result is not None:
+                return result
+            self._index = self._log.segments.index_of(segment.end_offset)
+
+    async def later(self) -> ReadResult:
+        """Read in a thread."""
+        disk = self._log.context.disk
+        try:
+            while True:
+                segment = self._log.segments[self._index]
+                file = segment.file
+                file.pin()
+                try:
+                    piece = await disk.off_loop(self._request(segment).read, file.read)
+                finally:
+                    file.unpin()
+                result = self._result(segment, piece)
+                if result is not None:
+                    return result
+                self._index = self._log.segments.index_of(segment.end_offset)
+        except (OSError, CorruptRecords) as error:
+            return self.failed(error)
+
+    def _request(self, segment: Segment) -> SliceRequest:
+        log, offset = self._log, self._offset
+        position, placed = _known_place(log, segment, offset)
+        if self._end >= segment.end_offset:
+            limit, end_offset = segment.size, segment.end_offset
+        else:
+            limit, end_offset = _place(log, segment, self._end), self._end
+        target = position + self._max_bytes
+        return SliceRequest(
+            offset=offset,
+            position=position,
+            placed=placed,
+            limit=limit,
+            end_offset=end_offset,
+            boundary=segment.offset_index.boundary_before(target) if target < limit else 0,
+            max_bytes=self._max_bytes,
+            min_one_batch=self._min_one_batch,
+        )
+
+    def _result(self, segment: Segment, piece: Slice) -> ReadResult | None:
+        """The answer; None when the batches that would be here are compacted away and the next segment goes on."""
+        log = self._log
+        size = len(piece.data)
+        if size:
+            log.remember_place(piece.next_offset, segment, piece.position + size)
+        elif piece.position >= segment.size and segment.end_offset < self._end:
+            return None
+        aborted: tuple[AbortedTransaction, ...] | None = None
+        if self._isolation is Isolation.READ_COMMITTED:
+            aborted = _aborted(log, segment, self._offset, piece.next_offset) if size else _NOTHING_ABORTED
+        return ReadResult(
+            ErrorCode.NONE,
+            piece.data,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.log_start_offset,
+            aborted,
+        )
+
+    def failed(self, error: Exception) -> ReadResult:
+        """The answer to a read that the disk refused, or that met bytes which are no batch."""
+        _LOG.error("%s: cannot read at offset %d: %s", self._log.topic_partition, self._offset, error)
+        return _error(ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+def _error(error: ErrorCode) -> ReadResult:
+    return ReadResult(error, NO_RECORDS, -1, -1, -1, None)
+
+
+def _nothing(log: "PartitionLog", isolation: Isolation | None) -> ReadResult:
+    aborted = _NOTHING_ABORTED if isolation is Isolation.READ_COMMITTED else None
+    return ReadResult(
+        ErrorCode.NONE, NO_RECORDS, log.high_watermark, log.last_stable_offset, log.log_start_offset, aborted
+    )
+
+
+def _aborted(log: "PartitionLog", segment: Segment, first: int, end: int) -> tuple[AbortedTransaction, ...]:
+    """The aborted transactions that touch [first, end), by first offset: their markers are in `segment` or after it."""
+    found: list[AbortedRow] = []
+    segments = log.segments
+    for index in range(segments.index_of(segment.base_offset), len(segments)):
+        aborted_index = segments[index].aborted_index
+        if aborted_index is not None and aborted_index.collect(first, end, found):
+            break
+    if not found:
+        return _NOTHING_ABORTED
+    found.sort(key=lambda row: row.first_offset)
+    return tuple(AbortedTransaction(row.producer_id, row.first_offset) for row in found)
+
+
+def _known_place(log: "PartitionLog", segment: Segment, offset: int) -> tuple[int, bool]:
+    """(a batch start at or before the batch of `offset`, whether it is that very batch)."""
+    if offset <= segment.base_offset:
+        return 0, True
+    place = log.places.get(offset)
+    if place is not None and place[0] is segment:
+        return place[1], True
+    return segment.offset_index.position_before(offset - segment.base_offset), False
+
+
+def _place(log: "PartitionLog", segment: Segment, offset: int) -> int:
+    """Where the batch of `offset` starts in `segment`. May wait for the device: readers ask for places near the end."""
+    position, placed = _known_place(log, segment, offset)
+    if not placed:
+        position = seek(segment.file.read, position, segment.size, offset)
+        log.remember_place(offset, segment, position)
+    return position
+
+
+def bytes_available(log: "PartitionLog", offset: int, *, isolation: Isolation | None, limit: int) -> int:
+    """See `PartitionLog.bytes_available`."""
+    end = log.visible_end(isolation)
+    if log.unusable is not None or not log.log_start_offset <= offset < end:
+        return 0
+    segments = log.segments
+    index = segments.index_of(offset)
+    try:
+        available = -_place(log, segments[index], offset)
+        while True:
+            segment = segments[index]
+            if end < segment.end_offset:
+                return min(limit, available + _place(log, segment, end))
+            available += segment.size
+            index += 1
+            if available >= limit or index == len(segments) or end <= segments[index].base_offset:
+                return min(limit, available)
+    except (OSError, CorruptRecords) as error:
+        _LOG.error("%s: cannot look at offset %d: %s", log.topic_partition, offset, error)
+        return limit  # let the read that follows say what is wrong
+
+
+def batches(log: "PartitionLog") -> Iterator[bytes | memoryview]:
+    """See `PartitionLog.batches`."""
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        segment = log.segments[log.segments.index_of(offset)]
+        start = _place(log, segment, offset)
+        for _, header, data in scan_batches(segment.file.read, start, segment.size):
+            yield data
+            offset = header.next_offset
+        offset = max(offset, segment.end_offset)

@@ -1,0 +1,257 @@
+"""`SegmentedLog`: bytes to segment files, for one partition: directory, roll, leader epochs, what is not synced yet.
+
+The lower half of `PartitionLog`, which decides what may be written. Always true: nothing is on disk before the first
+write; the log end is behind the last batch of the active segment; whatever was written or named since the last flush
+began is in the next one.
+"""
+
+import errno
+import logging
+from typing import Final
+
+from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
+from eosin.storage.checkpoints import PARTITION_METADATA, encode_partition_metadata
+from eosin.storage.disk import Buffer
+from eosin.storage.flusher import Flush
+from eosin.storage.leader_epochs import FILE_NAME as LEADER_EPOCHS
+from eosin.storage.leader_epochs import LeaderEpochs
+from eosin.storage.log_config import LogConfig
+from eosin.storage.log_context import LogContext
+from eosin.storage.segment import Segment
+from eosin.storage.segments import Segments
+
+LOG: Final = logging.getLogger("eosin.storage")
+PASSING_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
+"""A write that fails for want of space or descriptors may succeed later."""
+_KEPT_PLACES: Final = 16
+
+
+class SegmentedLog:
+    """Segments as one log."""
+
+    __slots__ = (
+        "_config",
+        "_index_interval_bytes",
+        "_is_dirty",
+        "_max_index_bytes",
+        "_roll_after_ms",
+        "_segment_limit_bytes",
+        "_unsynced",
+        "_unsynced_directories",
+        "_unsynced_paths",
+        "checkpoint_running",
+        "context",
+        "directory",
+        "epochs",
+        "last_checkpoint_ms",
+        "leader_epoch",
+        "log_end_offset",
+        "partition",
+        "places",
+        "recovery_point",
+        "segments",
+        "topic",
+        "topic_id",
+        "unflushed_bytes",
+        "unsaved_bytes",
+        "unsaved_snapshots",
+    )
+
+    def __init__(
+        self,
+        context: LogContext,
+        topic_partition: TopicPartition,
+        *,
+        directory: str,
+        topic_id: Uuid,
+        config: LogConfig,
+        leader_epoch: int,
+        log_end_offset: int,
+    ) -> None:
+        self.context = context
+        self.topic, self.partition = topic_partition
+        self.topic_id = topic_id
+        self.directory = directory
+        self.leader_epoch = leader_epoch
+        """Stamped on every batch. Never goes back."""
+        self.log_end_offset = log_end_offset
+        """The next offset to be written."""
+        self.segments = Segments()
+        self.epochs = LeaderEpochs()
+        self.places: dict[int, tuple[Segment, int]] = {}
+        """Positions of batches that readers ask for again: the end of the last reads and flushes."""
+        self.recovery_point = log_end_offset
+        """Everything below is on disk with its indexes and producer state: where recovery starts."""
+        self.last_checkpoint_ms = 0
+        self.checkpoint_running = False
+        self.unsaved_bytes = 0
+        """Appended since the last checkpoint."""
+        self.unsaved_snapshots: list[tuple[int, bytes]] = []
+        """Producer snapshots taken at rolls that are not in their files yet."""
+        self.unflushed_bytes = 0
+        self._is_dirty = False
+        self._unsynced: list[Segment] = []
+        self._unsynced_paths: list[str] = []
+        self._unsynced_directories: list[str] = []
+        self.update_config(config)
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The partition's name."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def config(self) -> LogConfig:
+        """The topic's configuration."""
+        return self._config
+
+    def update_config(self, config: LogConfig) -> None:
+        """Follow a changed topic configuration from now on."""
+        self._config = config
+        self._segment_limit_bytes = config.segment_limit_bytes
+        self._roll_after_ms = config.roll_after_ms
+        self._index_interval_bytes = config.index_interval_bytes
+        self._max_index_bytes = config.segment_index_bytes
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all segments, without indexes."""
+        return self.segments.size_bytes
+
+    # Writing --------------------------------------------------------------------------------------------------------
+
+    def write(
+        self, buffers: tuple[Buffer, ...], *, size: int, last_offset: int, max_timestamp: int, now_ms: int
+    ) -> None:
+        """Put one batch at the log end. Raises OSError with nothing changed but, perhaps, a new empty segment."""
+        segment = self.segments.active
+        if segment is None:
+            segment = self._create_first_segment(now_ms)
+        elif segment.size and (
+            segment.is_full(
+                size,
+                last_offset=last_offset,
+                limit_bytes=self._segment_limit_bytes,
+                max_index_bytes=self._max_index_bytes,
+            )
+            or segment.is_old(max_timestamp, now_ms=now_ms, roll_after_ms=self._roll_after_ms)
+        ):
+            segment = self.roll(now_ms)
+        if self.epochs.latest < self.leader_epoch:
+            self._begin_leader_epoch()
+        segment.append(
+            buffers,
+            size=size,
+            last_offset=last_offset,
+            max_timestamp=max_timestamp,
+            index_interval_bytes=self._index_interval_bytes,
+        )
+        self.log_end_offset = last_offset + 1
+        self.unsaved_bytes += size
+        if not segment.is_unsynced and self.context.flusher.defers:
+            segment.is_unsynced = True
+            self._unsynced.append(segment)
+        if not self._is_dirty:
+            self.mark_dirty()
+
+    def _create_first_segment(self, now_ms: int) -> Segment:
+        disk = self.context.disk
+        disk.make_directory(self.directory)
+        if self.topic_id != ZERO_UUID:
+            path = f"{self.directory}/{PARTITION_METADATA}"
+            disk.write_atomic(path, encode_partition_metadata(self.topic_id), durable=False)
+            self._to_sync(path)
+        self._unsynced_directories.append(self.directory.rpartition("/")[0])
+        return self._start_segment(now_ms)
+
+    def _start_segment(self, now_ms: int) -> Segment:
+        jitter_ms = min(self._config.segment_jitter_ms, self._config.segment_ms)
+        segment = Segment.create(
+            self.context.disk,
+            self.directory,
+            self.log_end_offset,
+            created_ms=now_ms,
+            roll_jitter_ms=self.context.chance.below(jitter_ms) if jitter_ms > 0 else 0,
+        )
+        self.segments.add(segment)
+        self._to_sync(None)
+        return segment
+
+    def roll(self, now_ms: int) -> Segment:
+        """Start a new segment at the log end. Raises OSError."""
+        previous = self.segments.active
+        assert previous is not None
+        assert previous.size, "an empty segment does not roll"
+        segment = self._start_segment(now_ms)
+        previous.finish()
+        self.mark_dirty()
+        return segment
+
+    def _begin_leader_epoch(self) -> None:
+        if self.epochs.assign(self.leader_epoch, self.log_end_offset):
+            try:
+                self.write_epochs()
+            except OSError:
+                self.epochs.truncate_from_end(self.log_end_offset)
+                raise
+
+    def write_epochs(self) -> None:
+        """Write the leader epochs' file; the next flush makes it durable. Raises OSError."""
+        path = f"{self.directory}/{LEADER_EPOCHS}"
+        self.context.disk.write_atomic(path, self.epochs.encode(), durable=False)
+        self.epochs.is_saved = True
+        self._to_sync(path)
+
+    def _to_sync(self, path: str | None) -> None:
+        """The next flush or checkpoint must sync `path`, if given, and the partition's directory."""
+        if path is not None and path not in self._unsynced_paths:
+            self._unsynced_paths.append(path)
+        if self.directory not in self._unsynced_directories:
+            self._unsynced_directories.append(self.directory)
+
+    # Saving ---------------------------------------------------------------------------------------------------------
+
+    def begin_flush(self) -> Flush:
+        """What must be synced for everything written so far (`Flushable`). Raises OSError."""
+        files = [segment.file for segment in self._unsynced]
+        for segment in self._unsynced:
+            segment.is_unsynced = False
+        paths, directories = self._unsynced_paths, self._unsynced_directories
+        self.forget_unsynced()
+        active = self.segments.active
+        if active is not None:
+            self.remember_place(self.log_end_offset, active, active.size)
+        return Flush(
+            self.context.disk, end_offset=self.log_end_offset, files=files, paths=paths, directories=directories
+        )
+
+    def mark_dirty(self) -> None:
+        """The next checkpoint has something to save."""
+        if not self._is_dirty:
+            self._is_dirty = True
+            self.context.owner.dirtied(self)
+
+    def mark_clean(self) -> None:
+        """A checkpoint has saved, or is about to save, everything."""
+        self._is_dirty = False
+
+    def remember_place(self, offset: int, segment: Segment, position: int) -> None:
+        """Note where the batch of `offset` starts; the oldest of a few notes goes."""
+        places = self.places
+        places[offset] = (segment, position)
+        if len(places) > _KEPT_PLACES:
+            del places[next(iter(places))]
+
+    def release_files(self) -> None:
+        """Give back descriptors, and memory that can be read again."""
+        for segment in self.segments:
+            segment.release()
+
+    def release_idle_files(self) -> None:
+        """The same, for segments that nobody has used since the last call."""
+        for segment in self.segments:
+            segment.release_if_idle()
+
+    def forget_unsynced(self) -> None:
+        """Nothing is left to sync: a flush has taken it over, or the files are gone."""
+        self._unsynced, self._unsynced_paths, self._unsynced_directories = [], [], []
