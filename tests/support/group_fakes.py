@@ -2,7 +2,8 @@
 coordinator with prepared answers, and chance that counts."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 from manual_clock import ManualClock
@@ -189,6 +190,18 @@ class Broker:
         self.logs.logs[0] = self.log.after_crash()
         self.groups = self._coordinator()
         await self.groups.load()
+
+    @contextlib.asynccontextmanager
+    async def loading(self) -> "AsyncIterator[Broker]":
+        """Inside, the partition is still being read, as after a restart; afterwards it has been."""
+        await self.groups.stop()
+        for _ in range(100):  # longer than a loader goes without a pause
+            self.log.append_marker(Marker(0, 0, commit=True, coordinator_epoch=0), now_ms=0)
+        self.groups = self._coordinator()
+        loading = asyncio.ensure_future(self.groups.load())
+        await turns(1)
+        yield self
+        await loading
 
     async def join(self, group_id: str = "g", **fields: Any) -> JoinResult:
         """Join with everything that the test does not care about filled in."""

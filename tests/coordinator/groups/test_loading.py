@@ -1,0 +1,136 @@
+"""Reading `__consumer_offsets` back, also as Kafka and its cleaner leave it (groups.md 13)."""
+
+import logging
+import struct
+
+import pytest
+from group_fakes import Broker, FakeOffsetsLog
+
+from eosin.coordinator.groups import group_log
+from eosin.coordinator.groups.config import GroupConfig
+from eosin.coordinator.groups.group import Group, GroupState
+from eosin.coordinator.groups.loading import Loader
+from eosin.coordinator.groups.offsets import OffsetStore, OffsetToCommit
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.records import NewRecord, build_batch, build_control_batch, retain_records
+
+P0 = TopicPartition("orders", 0)
+CONFIG = GroupConfig()
+
+
+def offset(value: int, group_id: str = "g") -> NewRecord:
+    return group_log.offset_record(group_id, OffsetToCommit(P0, value), now_ms=0)
+
+
+TOMBSTONE = group_log.offset_tombstone("g", P0)
+GROUP = group_log.group_record(Group("g", GroupState.EMPTY, 5, 2, "consumer"))
+GROUP_TOMBSTONE = group_log.group_tombstone("g")
+
+
+class Script:
+    """A log written by hand."""
+
+    def __init__(self) -> None:
+        self.log = FakeOffsetsLog()
+
+    def plain(self, *records: NewRecord) -> "Script":
+        self.log.append(group_log.batch(records, CONFIG, now_ms=0), now_ms=0)
+        return self
+
+    def transactional(self, *records: NewRecord, pid: int = 1) -> "Script":
+        batch = group_log.transactional_batch(records, CONFIG, now_ms=0, producer_id=pid, producer_epoch=0)
+        self.log.append(batch, now_ms=0)
+        return self
+
+    def marker(self, *, commit: bool, pid: int = 1) -> "Script":
+        control = build_control_batch(
+            producer_id=pid, producer_epoch=0, commit=commit, coordinator_epoch=0, timestamp=0
+        )
+        self.log.append(bytes(control), now_ms=0)
+        return self
+
+    def replay(self) -> tuple[OffsetStore, dict[str, Group]]:
+        store = OffsetStore()
+        loader = Loader(store)
+        for batch in self.log.batches():
+            loader.replay(batch)
+        loader.finish()
+        return store, loader.groups
+
+    def visible(self) -> int | None:
+        store, _ = self.replay()
+        value = store.get("g", P0)
+        return None if value is None else value.offset
+
+
+def test_the_last_plain_value_wins_and_a_tombstone_ends_it() -> None:
+    script = Script().plain(offset(1)).plain(offset(2))
+    assert script.visible() == 2
+    assert script.plain(TOMBSTONE).visible() is None
+    assert script.plain(offset(3)).visible() == 3
+
+
+def test_markers_decide_what_transactions_left() -> None:
+    script = Script().plain(offset(1)).transactional(offset(2))
+    assert script.visible() == 1
+    assert script.replay()[0].is_pending("g", P0)
+    assert script.marker(commit=True).visible() == 2
+    assert script.transactional(offset(3)).marker(commit=False).visible() == 2
+
+
+def test_records_count_one_by_one_and_not_by_their_batch() -> None:
+    # The transaction's offset stands after the plain one, in a batch of its own that began with another record.
+    script = Script().plain(offset(1)).transactional(offset(8, "other"), offset(2)).marker(commit=True)
+    assert script.visible() == 2
+
+
+def test_a_plain_tombstone_ends_pending_values_and_a_transactional_one_its_own() -> None:
+    assert Script().transactional(offset(1)).plain(TOMBSTONE).marker(commit=True).visible() is None
+    script = Script().plain(offset(5)).transactional(offset(1)).transactional(TOMBSTONE)
+    assert script.marker(commit=True).visible() == 5
+
+
+def test_a_marker_that_compaction_has_emptied_is_passed_over() -> None:
+    script = Script().plain(offset(1)).marker(commit=True)
+    script.log.written[-1] = bytes(retain_records(script.log.written[-1], lambda _: False))
+    assert script.visible() == 1
+
+
+def test_offsets_without_a_group_record_make_a_group_that_only_holds_offsets() -> None:
+    _, groups = Script().plain(offset(1)).replay()
+    assert groups == {"g": Group("g")}
+    _, groups = Script().transactional(offset(1)).replay()
+    assert groups == {"g": Group("g")}
+
+
+def test_the_last_group_record_wins_and_a_tombstone_ends_it() -> None:
+    script = Script().plain(GROUP)
+    assert script.replay()[1]["g"].generation_id == 2
+    assert script.plain(GROUP_TOMBSTONE).replay()[1] == {}
+    assert script.plain(offset(1)).replay()[1] == {"g": Group("g")}
+
+
+def test_records_of_unknown_kinds_are_skipped_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    unknown = NewRecord(struct.pack(">h", 3) + b"\x00\x01g", b"\x00\x00")
+    with caplog.at_level(logging.WARNING):
+        script = Script().plain(unknown, offset(1), unknown)
+        assert script.visible() == 1
+    assert "skipped 2 records of an unknown kind (key version 0003)" in caplog.text
+
+
+async def test_a_log_that_cannot_be_read_makes_its_groups_unavailable_and_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    script = Script().plain(offset(1))
+    script.log.append(bytes(build_batch([NewRecord(b"\x00\x01garbage", b"")], timestamp=0)), now_ms=0)
+    broker = await Broker(log=script.log).started()
+    assert (await broker.join()).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert "__consumer_offsets-0 could not be read" in caplog.text
+
+
+async def test_a_compressed_topic_is_read_back() -> None:
+    broker = await Broker(GroupConfig(offsets_topic_compression_codec=3)).started()
+    await broker.member()
+    await broker.crash()
+    assert isinstance(broker.groups.describe("g"), Group)
