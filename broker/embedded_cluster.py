@@ -82,13 +82,14 @@ class EmbeddedCluster:
     # The start -----------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Read the metadata and count this start, durably. Raises `UnreadableMetadata`, or OSError when it cannot be
-        written. The log manager must be open."""
+        """Read the metadata, count this start durably, and put away the logs of topics that are gone. Raises
+        `UnreadableMetadata`, or OSError when nothing can be written. The log manager must be open."""
         log = self._log_manager.create_log(METADATA_PARTITION, METADATA_TOPIC_ID, METADATA_LOG_CONFIG, 0)
+        if log.failure is not None:
+            raise log.failure
         self._log = MetadataLog(log, self._clock)
-        for key, value in self._log.records():
-            self._image.apply(key, value)
         self._writer = MetadataWriter(self._log, self._image)
+        deleted = self._replay()
         self._take_broker_configs()
         self._leader_epoch = self._image.start_count
         # The counter itself is written under the new epoch, so that a lost tail shows there as anywhere else.
@@ -98,7 +99,33 @@ class EmbeddedCluster:
             changes.append(self._writer.write(topic.name, TopicKey(topic.name), topic_record(topic)))
         if any(error != ErrorCode.NONE for error in await asyncio.gather(*changes)):
             raise OSError(errno.EIO, "cannot write cluster metadata", str(METADATA_PARTITION))
+        self._put_away_old_logs(deleted)
         internal_topics.warn_of_capped_replication(self._config, brokers=1)
+
+    def _replay(self) -> frozenset[Uuid]:
+        """Read the whole log into the image; the ids of topics whose deletion it records."""
+        deleted = set()
+        for key, value in self._log.records():
+            if isinstance(key, TopicKey) and value is None and (topic := self.topics.get(key.name)) is not None:
+                deleted.add(topic.topic_id)
+            self._image.apply(key, value)
+        return frozenset(deleted)
+
+    def _put_away_old_logs(self, deleted: frozenset[Uuid]) -> None:
+        # A crash may have come between the record of a deletion and the deletion. What nothing is known of is kept,
+        # under another name: it is somebody's data.
+        logs = self._log_manager.logs
+        for name in dict.fromkeys(partition.topic for partition in logs):
+            if name not in self.topics and all(
+                log.topic_id in deleted for partition, log in logs.items() if partition.topic == name
+            ):
+                self._log_manager.delete_logs(name)
+        known = {
+            METADATA_PARTITION,
+            *(TopicPartition(each.name, i) for each in self.topics.values() for i in range(each.partitions)),
+        }
+        for stray in self._log_manager.set_aside_strays(known):
+            _LOG.warning("%s belongs to no topic: its files are set aside as a directory named ...-stray", stray)
 
     def advertise(self, listener: str, host: str, port: int) -> None:
         """Tell clients of `listener` this address from now on."""

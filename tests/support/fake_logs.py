@@ -1,7 +1,7 @@
 """Logs without storage, for tests of what stands above them: batches in a list, durable when the test says so."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, Uuid
@@ -83,6 +83,16 @@ class FakeLogManager:
 
     def create_log(self, partition: TopicPartition, topic_id: Uuid, config: LogConfig, leader_epoch: int) -> FakeLog:
         return self.logs.setdefault(partition, FakeLog(partition, topic_id, config, leader_epoch))
+
+    def delete_logs(self, topic: str) -> None:
+        for partition in [each for each in self.logs if each.topic == topic]:
+            del self.logs[partition]
+
+    def set_aside_strays(self, known: Collection[TopicPartition]) -> list[TopicPartition]:
+        strays = [each for each in self.logs if each not in known]
+        for partition in strays:
+            del self.logs[partition]
+        return strays
 
     def set_leader_epoch(self, epoch: int) -> None:
         self.leader_epochs.append(epoch)
