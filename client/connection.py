@@ -25,6 +25,7 @@ from eosin.protocol.frames import FrameDecoder, FrameError
 from eosin.protocol.headers import SIZE_BYTES
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas import schema_of
+from eosin.protocol.schemas.api_versions import ApiVersionsResponse
 from eosin.protocol.types import Message
 
 CLIENT_ID: Final = "eosin"
@@ -229,7 +230,9 @@ class _Stream(asyncio.BufferedProtocol):
         asked = self.pending[0]
         if correlation_id != asked.correlation_id:
             raise DecodeError(f"the answer to request {correlation_id} came, {asked.correlation_id} was next")
-        _, message = decode_response(asked.key, _answered_version(asked, frame), frame)
+        message = _refused_version(asked, frame)
+        if message is None:
+            _, message = decode_response(asked.key, asked.version, frame)
         self.pending.popleft()
         if not asked.answer.done():
             asked.answer.set_result(message)
@@ -250,13 +253,18 @@ class _Stream(asyncio.BufferedProtocol):
         self._writable = None
 
 
-def _answered_version(asked: _Pending, frame: memoryview) -> int:
-    """The version an answer is in: the request's, but for ApiVersions, which refuses one in version 0 (KIP-511)."""
-    if asked.key is ApiKey.API_VERSIONS:
-        error_code = int.from_bytes(frame[4:6], "big", signed=True)
-        if error_code == ErrorCode.UNSUPPORTED_VERSION:
-            return 0
-    return asked.version
+def _refused_version(asked: _Pending, frame: memoryview) -> ApiVersionsResponse | None:
+    """The answer to an ApiVersions request whose version the broker does not know: in version 0, whatever was asked
+    (KIP-511). Some brokers get what follows the error code wrong; then it is left out. None for any other answer."""
+    refusal = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
+    if asked.key is not ApiKey.API_VERSIONS or frame[SIZE_BYTES : SIZE_BYTES + 2] != refusal:
+        return None
+    try:
+        response = decode_response(asked.key, 0, frame)[1]
+    except DecodeError:
+        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    assert isinstance(response, ApiVersionsResponse)
+    return response
 
 
 def _reason(error: BaseException) -> str:
