@@ -75,7 +75,7 @@ def decode_request_header(frame: Data) -> RequestHeader:
 
 
 def decode_request(key: int, version: int, frame: Data, offset: int) -> Any:
-    """The request whose body starts at `offset` and ends with the frame.
+    """The request whose body starts at `offset`. Bytes after it are left unread.
 
     Fields of record batches are views of `frame`; everything else is copied. Raises DecodeError, also for a version
     that is not declared.
@@ -134,7 +134,9 @@ def _declared(key: int, version: int) -> ApiSchema:
 
 def _request_decoder(key: int, version: int) -> Decoder:
     layout = _declared(key, version).request(version)
-    decoder = generate_decoder(layout, f"{layout.struct.__name__} v{version} decoder")
+    # Kafka leaves bytes after a request unread, and librdkafka relies on it: it writes the null array of topics in
+    # Metadata v9 and later with four bytes, of which one is the array.
+    decoder = generate_decoder(layout, f"{layout.struct.__name__} v{version} decoder", tolerant=True)
     return _REQUEST_DECODERS.setdefault((key, version), decoder)
 
 

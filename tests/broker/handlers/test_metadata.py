@@ -5,6 +5,7 @@ from admin_broker import AdminBroker, refused
 
 from eosin.broker.config import BrokerConfig
 from eosin.broker.handlers.metadata import API
+from eosin.protocol.codec import decode_request, decode_request_header
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
@@ -122,6 +123,14 @@ async def test_a_partition_whose_log_has_failed_has_no_leader() -> None:
     (partition,) = (await broker.call(API, named("orders"))).topics[0].partitions
     assert (partition.error_code, partition.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
     assert partition.offline_replicas == (1,)
+
+
+def test_librdkafkas_null_array_of_topics_asks_for_all() -> None:
+    # librdkafka 2.16.1, list_topics(): the null array takes four bytes where one would do, so three are left over.
+    frame = bytes.fromhex("0003000d00000003000772646b61666b610000000000010000")
+    header = decode_request_header(frame)
+    assert (header.api_key, header.api_version) == (API.key, 13)
+    assert decode_request(API.key, 13, frame, header.body_offset).topics is None
 
 
 def test_a_refusal_says_so_for_each_topic_and_as_a_whole() -> None:
