@@ -3,7 +3,7 @@
 Owns a producer id, its epoch and the next sequence of each partition. Always true: a sequence is used for one batch
 only, batches of one partition are sent one after the other, and a transaction in which anything failed can only be
 aborted. Batching is the caller's: one `send` is one batch. For tests that need a wrong id, epoch or sequence, `send`
-takes them as arguments, and `produce` sends any bytes.
+takes them as arguments, and `produce.py` sends any bytes.
 
 TV1 (KIP-98): AddPartitionsToTxn before the first batch of a partition, epochs change at InitProducerId only.
 TV2 (KIP-890): Produce v12 adds partitions by itself, EndTxn v5 answers with the epoch of the next transaction.
@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
 from eosin.client.client import Client, CoordinatorType
-from eosin.client.errors import BrokerError, ClientError, ProducerStateError, ProtocolViolation, check
-from eosin.protocol.compression import BytesLike, Compression
+from eosin.client.errors import BrokerError, ClientError, ProducerStateError, check
+from eosin.client.produce import produce
+from eosin.protocol.compression import Compression
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -29,13 +30,6 @@ from eosin.protocol.schemas.add_partitions_to_txn import (
 )
 from eosin.protocol.schemas.end_txn import EndTxnRequest, EndTxnResponse
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from eosin.protocol.schemas.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
 from eosin.protocol.schemas.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -49,7 +43,6 @@ TV2: Final = 2
 _TV2_PRODUCE: Final = 12
 _TV2_END_TXN: Final = 5
 _TV2_OFFSET_COMMIT: Final = 5
-PRODUCE_TIMEOUT_MS: Final = 30_000
 TRANSACTION_TIMEOUT_MS: Final = 60_000
 
 
@@ -71,39 +64,6 @@ class GroupMember:
     generation_id: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
-
-
-async def produce(
-    client: Client,
-    partition: TopicPartition,
-    batch: BytesLike | None,
-    *,
-    transactional_id: str | None = None,
-    acks: int = -1,
-    timeout_ms: int = PRODUCE_TIMEOUT_MS,
-    version: int | None = None,
-    at_most: int | None = None,
-) -> PartitionProduceResponse:
-    """Send these bytes to the leader of a partition, once, and give back its answer, whatever the error code in it.
-
-    Raises a ClientError when there is no answer to give. `acks` is 1 or -1: with 0 there is never one.
-    """
-    assert acks in (1, -1)
-    node = await client.leader(partition)
-    data = TopicProduceData(
-        name=partition.topic,
-        topic_id=(await client.metadata()).topic_id(partition.topic),
-        partition_data=(PartitionProduceData(index=partition.partition, records=batch),),
-    )
-    request = ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=(data,))
-    response: ProduceResponse = await client.request(
-        ApiKey.PRODUCE, request, node=node, version=version, at_most=at_most
-    )
-    for topic in response.responses:
-        for answer in topic.partition_responses:
-            if answer.index == partition.partition:
-                return answer
-    raise ProtocolViolation(f"the answer to Produce leaves out {partition}")
 
 
 class Producer:

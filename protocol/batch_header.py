@@ -210,4 +210,6 @@ def set_timestamps_in_place(
 def seal(batch: bytearray | memoryview, position: int = 0) -> None:
     """Compute and set the checksum of the batch at `position`, from its length field on finished but for it."""
     (length,) = _BATCH_LENGTH.unpack_from(batch, position + 8)
-    _CRC.pack_into(batch, position + CRC_OFFSET, checksum(batch, position, length + SIZE_PREFIX_BYTES))
+    with memoryview(batch) as view:  # released at once: a bytearray that is viewed cannot grow
+        crc = crc32c.crc32c(view[position + CHECKED_FROM : position + length + SIZE_PREFIX_BYTES])
+    _CRC.pack_into(batch, position + CRC_OFFSET, crc)

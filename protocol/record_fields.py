@@ -15,6 +15,8 @@ Header = tuple[str, bytes | None]
 
 _TEXT_ERRORS: Final = "surrogateescape"
 """A header key that is not UTF-8 survives a round trip, as it does through Kafka."""
+_NULL: Final = b"\x01"
+"""The length of what is null: -1."""
 _SHORT_VARINTS: Final = tuple(bytes((zigzag,)) for zigzag in range(0x80))
 _MAX_UVARINT: Final = {32: (35, 2**32), 64: (70, 2**64)}
 
@@ -45,6 +47,8 @@ def varint(value: int) -> bytes:
     zigzag = (value << 1) ^ (value >> 63)
     if zigzag < 0x80:
         return _SHORT_VARINTS[zigzag]
+    if zigzag < 0x4000:
+        return bytes((zigzag & 0x7F | 0x80, zigzag >> 7))
     encoded = bytearray()
     while zigzag >= 0x80:
         encoded.append(zigzag & 0x7F | 0x80)
@@ -83,20 +87,23 @@ def encode_record(
     headers: Sequence[Header] = (),
 ) -> bytes:
     """One record with its length in front."""
-    parts = [
-        b"\0",
+    body = b"\0%b%b%b%b" % (
         varint(timestamp_delta),
         varint(offset_delta),
-        b"\x01" if key is None else varint(len(key)) + key,
-        b"\x01" if value is None else varint(len(value)) + value,
-        varint(len(headers)),
-    ]
+        _NULL if key is None else varint(len(key)) + key,
+        _NULL if value is None else varint(len(value)) + value,
+    )
+    body += _encode_headers(headers) if headers else b"\0"
+    return varint(len(body)) + body
+
+
+def _encode_headers(headers: Sequence[Header]) -> bytes:
+    parts = [varint(len(headers))]
     for name, content in headers:
         raw_name = name.encode("utf-8", _TEXT_ERRORS)
         parts += (varint(len(raw_name)), raw_name)
-        parts.append(b"\x01" if content is None else varint(len(content)) + content)
-    body = b"".join(parts)
-    return varint(len(body)) + body
+        parts.append(_NULL if content is None else varint(len(content)) + content)
+    return b"".join(parts)
 
 
 def decode_record(data: bytes, position: int, *, base_offset: int, base_timestamp: int) -> tuple[Record, int]:

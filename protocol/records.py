@@ -146,34 +146,35 @@ def build_batch(
     `timestamp` (ms) is that of every record that has none of its own. `level` as in `compression.<codec>.level`.
     """
     assert records, "a batch holds at least one record"
-    stamps = [timestamp if record.timestamp is None else record.timestamp for record in records]
-    payload = b"".join(
-        encode_record(
-            offset_delta=index,
-            timestamp_delta=stamps[index] - stamps[0],
-            key=record.key,
-            value=record.value,
-            headers=record.headers,
+    first = records[0].timestamp
+    base_timestamp = max_timestamp = timestamp if first is None else first
+    encoded: list[bytes] = []
+    for record in records:
+        stamped = timestamp if record.timestamp is None else record.timestamp
+        if stamped > max_timestamp:
+            max_timestamp = stamped
+        encoded.append(
+            encode_record(
+                offset_delta=len(encoded),
+                timestamp_delta=stamped - base_timestamp,
+                key=record.key,
+                value=record.value,
+                headers=record.headers,
+            )
         )
-        for index, record in enumerate(records)
-    )
+    payload = b"".join(encoded)
     return _assemble(
-        BatchHeader(
-            base_offset=base_offset,
-            size=0,
-            partition_leader_epoch=partition_leader_epoch,
-            magic=MAGIC,
-            crc=0,
-            attributes=compression | (TRANSACTIONAL if transactional else 0),
-            last_offset_delta=len(records) - 1,
-            base_timestamp=stamps[0],
-            max_timestamp=max(stamps),
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            base_sequence=base_sequence,
-            records_count=len(records),
-        ),
         payload if compression is Compression.NONE else compress(compression, payload, level),
+        base_offset=base_offset,
+        partition_leader_epoch=partition_leader_epoch,
+        attributes=compression | TRANSACTIONAL if transactional else compression,
+        last_offset_delta=len(encoded) - 1,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        records_count=len(encoded),
     )
 
 
@@ -186,7 +187,7 @@ def recompress(
     if payload is None:
         payload = records_payload(batch, header)
     attributes = header.attributes & ~COMPRESSION_MASK | compression
-    return _assemble(header, compress(compression, payload, level), attributes=attributes)
+    return _reassemble(header, compress(compression, payload, level), attributes=attributes)
 
 
 def retain_records(
@@ -201,7 +202,7 @@ def retain_records(
     kept = [record for record in iter_records(batch) if keep(record)]
     attributes = header.attributes
     if not kept:
-        return _assemble(
+        return _reassemble(
             header,
             b"",
             attributes=attributes & ~(COMPRESSION_MASK | DELETE_HORIZON),
@@ -215,7 +216,7 @@ def retain_records(
         base_timestamp = delete_horizon_ms
         attributes |= DELETE_HORIZON
     payload = b"".join(_relative(kept, base_offset=header.base_offset, base_timestamp=base_timestamp))
-    return _assemble(
+    return _reassemble(
         header,
         compress(header.compression, payload),
         attributes=attributes,
@@ -243,37 +244,55 @@ def _relative(records: Iterable[Record], *, base_offset: int, base_timestamp: in
         )
 
 
-def _assemble(
+def _reassemble(
     header: BatchHeader,
     payload: bytes,
     *,
-    attributes: int | None = None,
+    attributes: int,
     base_timestamp: int | None = None,
     max_timestamp: int | None = None,
     count: int | None = None,
 ) -> bytearray:
-    """A whole batch of `payload` under `header`, with the given fields changed and size and checksum set."""
-    batch = bytearray(HEADER_BYTES + len(payload))
+    """A whole batch of `payload` under `header`, with the given fields changed."""
+    return _assemble(
+        payload,
+        base_offset=header.base_offset,
+        partition_leader_epoch=header.partition_leader_epoch,
+        attributes=attributes,
+        last_offset_delta=header.last_offset_delta,
+        base_timestamp=header.base_timestamp if base_timestamp is None else base_timestamp,
+        max_timestamp=header.max_timestamp if max_timestamp is None else max_timestamp,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        records_count=header.records_count if count is None else count,
+    )
+
+
+def _assemble(
+    payload: bytes,
+    *,
+    base_offset: int,
+    partition_leader_epoch: int,
+    attributes: int,
+    last_offset_delta: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    records_count: int,
+) -> bytearray:
+    """A whole batch: these fields, the size, the checksum, the payload."""
+    length = HEADER_BYTES - SIZE_PREFIX_BYTES + len(payload)
     try:
-        HEADER.pack_into(
-            batch,
-            0,
-            header.base_offset,
-            len(batch) - SIZE_PREFIX_BYTES,
-            header.partition_leader_epoch,
-            MAGIC,
-            0,
-            header.attributes if attributes is None else attributes,
-            header.last_offset_delta,
-            header.base_timestamp if base_timestamp is None else base_timestamp,
-            header.max_timestamp if max_timestamp is None else max_timestamp,
-            header.producer_id,
-            header.producer_epoch,
-            header.base_sequence,
-            header.records_count if count is None else count,
-        )
+        header = HEADER.pack(
+            base_offset, length, partition_leader_epoch, MAGIC, 0, attributes, last_offset_delta, base_timestamp,
+            max_timestamp, producer_id, producer_epoch, base_sequence, records_count,
+        )  # fmt: skip
     except struct.error as error:  # timestamps of a corrupt batch may add up to more than 64 bits
         raise CorruptRecords(str(error)) from error
-    batch[HEADER_BYTES:] = payload
+    batch = bytearray(header)
+    batch += payload
     seal(batch)
     return batch

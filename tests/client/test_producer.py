@@ -9,7 +9,8 @@ from stub_broker import StubBroker
 
 from eosin.client.client import Client
 from eosin.client.errors import BrokerError, ConnectionFailed, ProducerStateError, ProtocolViolation
-from eosin.client.producer import TV1, TV2, GroupMember, Producer, ProducerIdentity, produce
+from eosin.client.produce import produce
+from eosin.client.producer import TV1, TV2, GroupMember, Producer, ProducerIdentity
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
