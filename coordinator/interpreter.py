@@ -220,11 +220,11 @@ class Interpreter:
     def _written(self, entries: Sequence[Entry], event: Appended | AppendFailed) -> None:
         for entry in entries:
             ask, entry.ask = entry.ask, None
-            if event is _APPENDED and self._failures:
-                self._failures.pop(entry.txn.transactional_id, None)
             self.run(entry, event, ask)
-            if entry.txn.phase is Phase.ONGOING and entry.txn.pending is None:
-                self._owner.opened(entry.txn)
+            if event is _APPENDED:
+                self._failures.pop(entry.txn.transactional_id, None)
+                if entry.txn.phase is Phase.ONGOING and entry.txn.pending is None:
+                    self._owner.opened(entry.txn)
 
     def _retry_later(self, entry: Entry) -> None:
         transactional_id = entry.txn.transactional_id

@@ -45,7 +45,9 @@ class StateLog:
         """How the next appends end although their records are in the log."""
         self.appends = 0
         self.kill_at: int | None = None
-        """The append, counted from 1, at which the process ends, the record being in the log."""
+        """The append, counted from 1, at which the process ends."""
+        self.kill_keeps = True
+        """Whether the record of that append is in the log afterwards."""
         self.stored: list[bytes] = []
         self._waiting: list[tuple[int, asyncio.Future[ErrorCode]]] = []
 
@@ -57,6 +59,9 @@ class StateLog:
         self.stored.append(batch)
         self.log_end_offset += read_header(batch).records_count
         if self.appends == self.kill_at:
+            if not self.kill_keeps:
+                self.log_end_offset = base
+                self.stored.pop()
             raise Killed
         if not self.held and not self.uncertain:
             self.high_watermark = self.log_end_offset
@@ -180,6 +185,9 @@ class FakePartitions:
         self.calls = 0
         self.slow = False
         """True keeps every answer back, until `finish`."""
+        self.written = 0
+        self.kill_at: int | None = None
+        """The marker, counted from 1, after which the process ends."""
         self._waiting: list[asyncio.Future[None]] = []
 
     def __getitem__(self, partition: TopicPartition) -> FakePartition:
@@ -208,7 +216,11 @@ class FakePartitions:
     def _write(self, partition: TopicPartition, marker: Marker) -> ErrorCode:
         if self.answers.get(partition):
             return self.answers[partition].pop(0)
-        return self[partition].end(marker)
+        answer = self[partition].end(marker)
+        self.written += 1
+        if self.written == self.kill_at:
+            raise Killed
+        return answer
 
     def finish(self) -> None:
         """Give the answers that were kept back, and no longer keep any."""
@@ -279,3 +291,77 @@ class FakeBroker:
             config=self.config,
             chance=SeededChance(7),
         )
+
+
+class Producer:
+    """A transactional producer as an application uses it: it keeps its pair, and sends again what it is told to.
+
+    `client_version` 2 speaks KIP-890: it adds partitions implicitly and takes the pair that the end tells it.
+    """
+
+    def __init__(self, broker: FakeBroker, transactional_id: str = "tx", *, client_version: int = 0) -> None:
+        self.broker = broker
+        self.transactional_id = transactional_id
+        self.client_version = client_version
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.timeout_ms = 60_000
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        return self.producer_id, self.producer_epoch
+
+    async def init(self, pair: tuple[int, int] = (-1, -1)) -> ErrorCode:
+        """Introduce itself, as a new instance unless with a pair."""
+        reply = await self.broker.transactions.init_producer_id(
+            self.transactional_id, timeout_ms=self.timeout_ms, producer_id=pair[0], producer_epoch=pair[1]
+        )
+        if reply.error is ErrorCode.NONE:
+            self.producer_id, self.producer_epoch = reply.producer_id, reply.producer_epoch
+        return reply.error
+
+    async def add(self, *partitions: TopicPartition) -> ErrorCode:
+        """Add partitions to the transaction."""
+        return await self.broker.transactions.add_partitions(
+            self.transactional_id,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            partitions=partitions,
+        )
+
+    def produce(self, partition: TopicPartition, value: str) -> ErrorCode:
+        """Write one record, as the leader of the partition lets it: only after it asked the coordinator."""
+        answer = self.broker.transactions.verify(
+            self.transactional_id,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            partitions=[partition],
+        )[partition]
+        if answer is not ErrorCode.NONE:
+            return answer
+        return self.broker.partitions[partition].produce(self.producer_id, self.producer_epoch, value)
+
+    async def end(self, *, commit: bool) -> ErrorCode:
+        """Commit or abort, once."""
+        reply = await self.broker.transactions.end(
+            self.transactional_id,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            commit=commit,
+            client_transaction_version=self.client_version,
+        )
+        if reply.error is ErrorCode.NONE and reply.producer_id >= 0:
+            self.producer_id, self.producer_epoch = reply.producer_id, reply.producer_epoch
+        return reply.error
+
+    async def commit(self) -> ErrorCode:
+        return await self.end(commit=True)
+
+    async def abort(self) -> ErrorCode:
+        return await self.end(commit=False)
+
+    async def transaction(self, value: str, *partitions: TopicPartition) -> list[ErrorCode]:
+        """A whole transaction; what each step was answered."""
+        answers = [await self.add(*partitions)]
+        answers += [self.produce(partition, value) for partition in partitions]
+        return [*answers, await self.commit()]
