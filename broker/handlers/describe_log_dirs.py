@@ -1,9 +1,8 @@
 """DescribeLogDirs (key 35), versions 0-4: the data directory and the sizes of the logs in it.
 
 v2 is the first flexible version, v3 adds an error for the whole, v4 the sizes of the volume, which are not known here
-(-1). No topics (null) asks for all. Told are the logs that are open: a partition without records has size 0, one of an
-internal topic that was never used is left out, and so is a log that has failed. At durability `memory` there is no
-directory; its name is then `memory`.
+(-1). No topics (null) asks for all. A partition without records has size 0; a log that has failed is left out. At
+durability `memory` there is no directory; its name is then `memory`.
 """
 
 from eosin.broker.api import Api, RequestContext, Services
