@@ -57,12 +57,14 @@ class MetadataWriter:
             error = ErrorCode.KAFKA_STORAGE_ERROR if durable.cancelled() else durable.result()
             del self._turns[turn]
             next_turn.set_result(None)
-            if error == ErrorCode.NONE:
-                self._image.apply(key, value)
-                if then is not None:
-                    then()
-            if not done.done():
-                done.set_result(error)
+            try:
+                if error == ErrorCode.NONE:
+                    self._image.apply(key, value)
+                    if then is not None:
+                        then()
+            finally:
+                if not done.done():
+                    done.set_result(error)
 
         self._log.put(key, value).add_done_callback(finished)
         return done

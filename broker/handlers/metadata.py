@@ -9,6 +9,7 @@ A topic that is created here is created before the answer, which so names its le
 topic id, its names are not looked at, as in Kafka; a topic is never created by id.
 """
 
+import asyncio
 from collections.abc import Awaitable, Sequence
 
 from eosin.broker.api import Api, RequestContext, Services
@@ -52,11 +53,13 @@ def handle(
 async def _create_and_answer(
     request: MetadataRequest, context: RequestContext, services: Services, names: Sequence[str], missing: Sequence[str]
 ) -> MetadataResponse:
-    failed: dict[str, ErrorCode] = {}
-    for name in missing:
-        outcome = await services.cluster.create_topic(name)
-        if outcome.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            failed[name] = outcome.error
+    # Side by side, so that one sync makes all of them durable.
+    outcomes = await asyncio.gather(*(services.cluster.create_topic(name) for name in missing))
+    failed = {
+        name: outcome.error
+        for name, outcome in zip(missing, outcomes, strict=True)
+        if outcome.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+    }
     topics = [
         MetadataResponseTopic(error_code=failed[name], name=name)
         if name in failed

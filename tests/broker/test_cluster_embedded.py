@@ -324,6 +324,22 @@ async def test_a_requester_that_goes_away_undoes_nothing() -> None:
     assert [event[0] for event in seen.events] == ["created", "deleted"]
 
 
+async def test_a_listener_that_fails_leaves_nobody_waiting() -> None:
+    logs = FakeLogManager()
+    cluster, _ = await started(logs)
+
+    class Broken(Seen):
+        def topic_created(self, topic: Topic) -> None:
+            raise RuntimeError("a listener's fault")
+
+    cluster.subscribe(Broken(cluster))
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
+    assert (await cluster.create_topic("orders")).error == ErrorCode.NONE
+    assert "orders" in cluster.topics
+    assert len(complaints) == 1
+
+
 async def test_a_change_that_cannot_be_written_does_not_happen() -> None:
     logs = FakeLogManager()
     cluster, seen = await started(logs)

@@ -74,6 +74,17 @@ async def test_an_unknown_topic_is_not_created_when_the_client_or_the_broker_for
     assert list(broker.cluster.topics) == INTERNAL
 
 
+async def test_a_topic_that_cannot_be_created_carries_the_reason() -> None:
+    broker = await AdminBroker.started()
+    await broker.cluster.create_topic("a.b")
+    answer = await broker.call(API, named("a_b", "__eosin_metadata", "c"))
+    assert [(each.name, each.error_code) for each in answer.topics] == [
+        ("a_b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("__eosin_metadata", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        ("c", 0),
+    ]
+
+
 @pytest.mark.parametrize("create", [True, False])
 async def test_an_illegal_name_is_an_invalid_topic(create: bool) -> None:
     broker = await AdminBroker.started()
