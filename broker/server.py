@@ -31,8 +31,11 @@ from eosin.coordinator.groups.service import GroupCoordinator
 from eosin.coordinator.service import TransactionCoordinator
 from eosin.protocol.keys import ApiKey
 from eosin.storage.clock import Chance, Clock, SeededChance, SystemClock
-from eosin.storage.disk import DirectoryInUse, Disk
+from eosin.storage.disk import Disk, UnusableDirectory
+from eosin.storage.files import SystemDisk
+from eosin.storage.flusher import Durability, ThreadFlusher
 from eosin.storage.log_manager import LogManager
+from eosin.storage.memory_disk import MemoryDisk
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +44,9 @@ IDLE_ROUNDS: Final = 4
 
 _WAIT_FOR_OTHERS: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 """Requests that only other clients' requests can finish, and those are not begun any more."""
+
+MEMORY_DIR: Final = "memory"
+"""The data directory's name where nothing is written."""
 
 _DRAIN_MS: Final = 1000
 """How long a closing connection may take to send what was answered."""
@@ -87,7 +93,7 @@ class Server:
             await self._bind()
             await self._open()
             await self._listen()
-        except (DirectoryInUse, UnreadableMetadata, OSError) as error:
+        except (OSError, UnreadableMetadata) as error:
             await self._abandon()
             raise StartError(self._sentence(error)) from error
         except BaseException:
@@ -109,7 +115,7 @@ class Server:
         config, clock, chance = self.config, self.clock, self.chance
         logs = self._log_manager = open_logs(config, clock=clock, chance=chance, disk=self._disk)
         await logs.open()
-        cluster = EmbeddedCluster(config=config, log_manager=logs, clock=clock, chance=chance)
+        cluster = self.cluster = EmbeddedCluster(config=config, log_manager=logs, clock=clock, chance=chance)
         self._advertise(cluster)
         await cluster.start()
         partitions = Partitions(cluster=cluster, log_manager=logs, clock=clock, config=config)
@@ -177,15 +183,13 @@ class Server:
         host = self.host
         return lambda: Connection(host, listener.name, loop)
 
-    def _sentence(self, error: DirectoryInUse | UnreadableMetadata | OSError) -> str:
-        where = f"the data directory {self.config.data_dir}"
+    def _sentence(self, error: OSError | UnreadableMetadata) -> str:
         match error:
-            case DirectoryInUse():
-                return f"{where} is in use by another process"
-            case UnreadableMetadata():
-                return f"{where} cannot be read: {error}"
+            case UnusableDirectory() | UnreadableMetadata():
+                why = str(error)
             case _:
-                return f"cannot use {where}: {error.strerror or error}"
+                why = error.strerror or str(error)
+        return f"cannot use the data directory {self.config.data_dir}: {why}"
 
     async def _abandon(self) -> None:
         """Let go of everything after a failed start."""
@@ -279,7 +283,22 @@ class _OffsetsFollowTopics:
 
 def open_logs(config: BrokerConfig, *, clock: Clock, chance: Chance, disk: Disk | None) -> LogManager:
     """The logs as `eosin.durability` asks for them, not yet opened."""
-    raise NotImplementedError
+    durability = Durability(config.durability)
+    is_volatile = durability is Durability.MEMORY
+    return LogManager(
+        disk or (MemoryDisk() if is_volatile else SystemDisk()),
+        config.data_dir or MEMORY_DIR,
+        clock=clock,
+        chance=chance,
+        durability=durability,
+        node_id=config.node_id,
+        defaults=config.topic_defaults,
+        flusher=ThreadFlusher(threads=config.eosin_flush_threads) if durability is Durability.FSYNC else None,
+        verification_enabled=config.transaction_partition_verification_enable,
+        producer_id_expiration_ms=config.producer_id_expiration_ms,
+        producer_id_expiration_check_interval_ms=config.producer_id_expiration_check_interval_ms,
+        retention_check_interval_ms=config.log_retention_check_interval_ms,
+    )
 
 
 def _host(services: Services, interceptor: Interceptor | None) -> ConnectionHost:

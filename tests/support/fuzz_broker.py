@@ -1,0 +1,192 @@
+"""Throws mutated frames at a broker, through fake transports or over sockets, and looks whether it still serves.
+
+    python fuzz_broker.py --frames 10000000 --seed 1 [--first-chunk 0]
+    python fuzz_broker.py --frames 100000 --sockets
+
+Frames come in chunks; each chunk is a fresh broker and follows from (seed, chunk) alone, so a failing chunk is replayed
+by `--seed S --first-chunk C --frames 20000`, and a long run goes on where it was stopped. A failure is a traceback in
+the log, a connection that harms another, or a broker that does not answer afterwards.
+"""
+
+import argparse
+import asyncio
+import logging
+import random
+import socket
+import sys
+import time
+from dataclasses import dataclass, field
+
+from fake_peer import FakePeer, turns
+from frame_mutator import FrameSource
+from local_broker import local_broker
+
+from eosin.broker.registry import APIS
+from eosin.broker.server import Server
+from eosin.protocol.codec import decode_response, encode_request
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.api_versions import ApiVersionsRequest
+
+CHUNK_FRAMES = 20_000
+CLIENTS = 4
+TURN_EVERY = 16
+"""Frames between two turns of the event loop."""
+
+
+@dataclass
+class Outcome:
+    """What a run saw."""
+
+    frames: int = 0
+    connections: int = 0
+    failures: list[str] = field(default_factory=list)
+
+
+class _Tracebacks(logging.Handler):
+    """Keeps log records that tell of a fault of the broker."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info:
+            self.found.append(logging.Formatter().format(record))
+
+
+async def fuzz(
+    *, frames: int, seed: int, first_chunk: int = 0, sockets: bool = False, verbose: bool = False
+) -> Outcome:
+    """Throw `frames` frames, chunk by chunk. Stops at the first chunk with a failure."""
+    outcome = Outcome()
+    tracebacks = _Tracebacks()
+    logger = logging.getLogger("eosin")
+    logger.addHandler(tracebacks)
+    # Every frame that closes a connection is worth a line to an operator, but not a million of them here.
+    before, logger.propagate = logger.propagate, False
+    chunk, started = first_chunk, time.monotonic()
+    try:
+        while outcome.frames < frames and not outcome.failures:
+            size = min(CHUNK_FRAMES, frames - outcome.frames)
+            await (_chunk_over_sockets if sockets else _chunk)(random.Random(f"{seed}/{chunk}"), size, outcome)
+            outcome.failures += [f"seed {seed} chunk {chunk}: {text}" for text in tracebacks.found]
+            chunk += 1
+            if verbose:
+                rate = outcome.frames / (time.monotonic() - started)
+                print(
+                    f"chunk {chunk - 1}: {outcome.frames} frames, {outcome.connections} connections, {rate:.0f}/s",
+                    flush=True,
+                )
+    finally:
+        logger.removeHandler(tracebacks)
+        logger.propagate = before
+    return outcome
+
+
+async def _chunk(chance: random.Random, size: int, outcome: Outcome) -> None:
+    limits = {"listeners": (), "socket_request_max_bytes": 1_000_000, "num_partitions": 1}
+    async with local_broker(**limits) as server:
+        source = FrameSource(APIS, chance)
+        witness = FakePeer(server.host)
+        peers = [_connect(server, outcome) for _ in range(CLIENTS)]
+        for number in range(size):
+            index = chance.randrange(CLIENTS)
+            peer = peers[index]
+            if peer.transport.is_closing() or not peer.transport.reading:
+                peer.transport.lose()
+                peer = peers[index] = _connect(server, outcome)
+            peer.transport.feed(source.next_frame())
+            peer.transport.sent.clear()
+            if number % TURN_EVERY == 0:
+                await turns(1)
+        outcome.frames += size
+        await turns(10)
+        witness.send(ApiKey.API_VERSIONS, 4, ApiVersionsRequest("fuzz", "1"))
+        await turns(3)
+        answers = witness.answers()
+        if len(answers) != 1 or answers[0].error_code != 0:
+            outcome.failures.append(f"a client that did nothing wrong is not answered any more: {answers}")
+        for peer in (*peers, witness):
+            peer.transport.lose()
+
+
+def _connect(server: Server, outcome: Outcome) -> FakePeer:
+    outcome.connections += 1
+    return FakePeer(server.host)
+
+
+async def _chunk_over_sockets(chance: random.Random, size: int, outcome: Outcome) -> None:
+    async with local_broker(listeners=("PLAINTEXT://127.0.0.1:0",), socket_request_max_bytes=1_000_000) as server:
+        port = int(server.addresses[0].rpartition(":")[2])
+        source = FrameSource(APIS, chance)
+        frames = [source.next_frame() for _ in range(size)]
+        outcome.connections += await asyncio.to_thread(_throw, port, frames)
+        outcome.frames += size
+        if not await asyncio.to_thread(_answers, port):
+            outcome.failures.append("a new client is not answered any more")
+
+
+def _throw(port: int, frames: list[bytes]) -> int:
+    """Send frames over one socket after the other, a new one whenever the broker closes; how many it took."""
+    connections, peer = 0, None
+    for frame in frames:
+        for _ in range(2):
+            if peer is None:
+                peer = socket.create_connection(("127.0.0.1", port), 5)
+                connections += 1
+            try:
+                peer.sendall(frame)
+                _drain(peer)
+                break
+            except OSError:
+                peer.close()
+                peer = None
+    if peer is not None:
+        peer.close()
+    return connections
+
+
+def _drain(peer: socket.socket) -> None:
+    peer.setblocking(False)
+    try:
+        while True:
+            if not peer.recv(65_536):
+                raise ConnectionResetError
+    except BlockingIOError:
+        pass
+    finally:
+        peer.settimeout(5)
+
+
+def _answers(port: int) -> bool:
+    with socket.create_connection(("127.0.0.1", port), 5) as peer:
+        peer.sendall(b"".join(encode_request(ApiKey.API_VERSIONS, 4, 5, "fuzz", ApiVersionsRequest("fuzz", "1"))))
+        data = b""
+        while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "big"):
+            piece = peer.recv(65_536)
+            if not piece:
+                return False
+            data += piece
+    correlation_id, answer = decode_response(ApiKey.API_VERSIONS, 4, data[4:])
+    return correlation_id == 5 and answer.error_code == 0
+
+
+def main() -> int:
+    """Run from the command line; exit code 1 when something failed."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--frames", type=int, default=100_000)
+    options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--first-chunk", type=int, default=0)
+    options.add_argument("--sockets", action="store_true")
+    given = options.parse_args()
+    outcome = asyncio.run(
+        fuzz(frames=given.frames, seed=given.seed, first_chunk=given.first_chunk, sockets=given.sockets, verbose=True)
+    )
+    for failure in outcome.failures:
+        print(failure, file=sys.stderr)
+    print(f"{outcome.frames} frames over {outcome.connections} connections, {len(outcome.failures)} failures")
+    return 1 if outcome.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
