@@ -1,0 +1,25 @@
+"""DeleteGroups (key 42), versions 0-2: delete empty groups with all their offsets (KIP-229).
+
+A group with members is 68, one that does not exist 69. The offsets that open transactions hold for a group go with it.
+Answers once that is durable.
+"""
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+
+
+async def handle(request: DeleteGroupsRequest, context: RequestContext, services: Services) -> DeleteGroupsResponse:
+    names = list(dict.fromkeys(request.groups_names))
+    errors = await services.groups.delete_groups(names)
+    results = (DeletableGroupResult(name, error) for name, error in zip(names, errors, strict=True))
+    return DeleteGroupsResponse(results=tuple(results))
+
+
+def refuse(request: DeleteGroupsRequest, context: RequestContext, error: ErrorCode) -> DeleteGroupsResponse:
+    names = dict.fromkeys(request.groups_names)
+    return DeleteGroupsResponse(results=tuple(DeletableGroupResult(name, error) for name in names))
+
+
+API = Api(key=ApiKey.DELETE_GROUPS, versions=range(0, 3), handle=handle, refuse=refuse)

@@ -1,0 +1,80 @@
+"""DescribeGroups (key 15), versions 0-6: the state of groups, and who is in them.
+
+A group that does not exist is `Dead` without an error; v6 says 69 and why (KIP-1043). Metadata and assignments are told
+of a stable group only, since in any other state they are about to change. v3 can ask what the client may do, v4 has
+static members.
+"""
+
+from typing import Final
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.authorized_operations import NOT_ASKED
+from eosin.coordinator.groups.group import Group, GroupState
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+_READ, _DELETE, _DESCRIBE = 3, 6, 8
+_ON_A_GROUP: Final = 1 << _READ | 1 << _DELETE | 1 << _DESCRIBE
+"""Without an authorizer: everything that can be done to a group (KIP-430)."""
+
+
+def handle(request: DescribeGroupsRequest, context: RequestContext, services: Services) -> DescribeGroupsResponse:
+    operations = _ON_A_GROUP if request.include_authorized_operations else NOT_ASKED
+    groups = (_describe(group_id, context, services, operations) for group_id in request.groups)
+    return DescribeGroupsResponse(groups=tuple(groups))
+
+
+def _describe(group_id: str, context: RequestContext, services: Services, operations: int) -> DescribedGroup:
+    group = services.groups.describe(group_id)
+    if isinstance(group, Group):
+        if group.state is not GroupState.DEAD:
+            return _described(group, operations)
+        group = ErrorCode.GROUP_ID_NOT_FOUND
+    if group is not ErrorCode.GROUP_ID_NOT_FOUND:
+        return DescribedGroup(error_code=group, group_id=group_id)
+    tells_why = context.api_version >= 6
+    return DescribedGroup(
+        error_code=group if tells_why else ErrorCode.NONE,
+        error_message=f"Group {group_id} not found." if tells_why else None,
+        group_id=group_id,
+        group_state=GroupState.DEAD.value,
+        authorized_operations=operations,
+    )
+
+
+def _described(group: Group, operations: int) -> DescribedGroup:
+    stable = group.state is GroupState.STABLE
+    members = (
+        DescribedGroupMember(
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            member_metadata=member.metadata(group.protocol_name) if stable else b"",
+            member_assignment=member.assignment if stable else b"",
+        )
+        for member in group.members.values()
+    )
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol_name or "") if stable else "",
+        members=tuple(members),
+        authorized_operations=operations,
+    )
+
+
+def refuse(request: DescribeGroupsRequest, context: RequestContext, error: ErrorCode) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(
+        groups=tuple(DescribedGroup(error_code=error, group_id=group_id) for group_id in request.groups)
+    )
+
+
+API = Api(key=ApiKey.DESCRIBE_GROUPS, versions=range(0, 7), handle=handle, refuse=refuse)

@@ -1,0 +1,27 @@
+"""Heartbeat (key 12), versions 0-4: a member is alive, and hears whether its group rebalances (27).
+
+v3 has static members, v4 is the first flexible version. While the group's partition is loading the answer is 0: a
+member is not to lose its place because its coordinator has just started.
+"""
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+def handle(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
+    error = services.groups.heartbeat(
+        request.group_id,
+        generation_id=request.generation_id,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+    )
+    return HeartbeatResponse(error_code=error)
+
+
+def refuse(request: HeartbeatRequest, context: RequestContext, error: ErrorCode) -> HeartbeatResponse:
+    return HeartbeatResponse(error_code=error)
+
+
+API = Api(key=ApiKey.HEARTBEAT, versions=range(0, 5), handle=handle, refuse=refuse)

@@ -1,0 +1,57 @@
+"""JoinGroup (key 11), versions 0-9: enter a consumer group, or stay in it while it rebalances.
+
+The answer comes when the join phase ends. v1 has a rebalance timeout; before, the session timeout serves for both.
+v4: a new dynamic member is first sent back with an id (79, KIP-394). v5 has static members (KIP-345). v7 answers the
+protocol type, and may leave out the protocol name, which is "" in earlier errors. v9: a returning static leader is told
+that nobody waits for a new assignment. v2, v3 and v8 bring a throttle time, nothing, and a reason that is not used.
+"""
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.coordinator.groups.effects import JoinResult
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+
+
+async def handle(request: JoinGroupRequest, context: RequestContext, services: Services) -> JoinGroupResponse:
+    has_rebalance_timeout = context.api_version >= 1
+    result = await services.groups.join(
+        request.group_id,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        protocol_type=request.protocol_type,
+        protocols=tuple((protocol.name, protocol.metadata) for protocol in request.protocols),
+        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=max(
+            0, request.rebalance_timeout_ms if has_rebalance_timeout else request.session_timeout_ms
+        ),
+        client_id=context.client_id or "",
+        client_host=context.client_host,
+        api_version=context.api_version,
+    )
+    return _response(result, context)
+
+
+def _response(result: JoinResult, context: RequestContext) -> JoinGroupResponse:
+    protocol_name = result.protocol_name
+    if protocol_name is None and context.api_version < 7:
+        protocol_name = ""
+    return JoinGroupResponse(
+        error_code=result.error,
+        generation_id=result.generation_id,
+        protocol_type=result.protocol_type,
+        protocol_name=protocol_name,
+        leader=result.leader_id,
+        skip_assignment=result.skip_assignment,
+        member_id=result.member_id,
+        members=tuple(
+            JoinGroupResponseMember(member.member_id, member.instance_id, member.metadata) for member in result.members
+        ),
+    )
+
+
+def refuse(request: JoinGroupRequest, context: RequestContext, error: ErrorCode) -> JoinGroupResponse:
+    return _response(JoinResult(error, request.member_id), context)
+
+
+API = Api(key=ApiKey.JOIN_GROUP, versions=range(0, 10), handle=handle, refuse=refuse)

@@ -1,0 +1,33 @@
+"""LeaveGroup (key 13), versions 0-5: members leave their group.
+
+Up to v2 one member leaves and its error is the request's. From v3 on several may, each with its own error; an empty
+member id with an instance id removes a static member (an administrator's doing). v5 has a reason that is not used.
+"""
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.coordinator.groups.events import LeavingMember
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+
+
+def handle(request: LeaveGroupRequest, context: RequestContext, services: Services) -> LeaveGroupResponse:
+    if context.api_version < 3:
+        result = services.groups.leave(request.group_id, [LeavingMember(request.member_id, None)])
+        return LeaveGroupResponse(error_code=result.error or result.members[0])
+    leaving = [LeavingMember(member.member_id, member.group_instance_id) for member in request.members]
+    result = services.groups.leave(request.group_id, leaving)
+    if result.error is not ErrorCode.NONE:
+        return refuse(request, context, result.error)
+    members = tuple(
+        MemberResponse(member.member_id, member.instance_id, error)
+        for member, error in zip(leaving, result.members, strict=True)
+    )
+    return LeaveGroupResponse(members=members)
+
+
+def refuse(request: LeaveGroupRequest, context: RequestContext, error: ErrorCode) -> LeaveGroupResponse:
+    return LeaveGroupResponse(error_code=error)
+
+
+API = Api(key=ApiKey.LEAVE_GROUP, versions=range(0, 6), handle=handle, refuse=refuse)

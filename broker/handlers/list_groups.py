@@ -1,0 +1,23 @@
+"""ListGroups (key 16), versions 0-5: the groups that this broker coordinates.
+
+v4 can ask for groups in some states (KIP-518), v5 for some types (KIP-848), in any spelling. Every group here is
+`classic`. While offsets partitions are being loaded the answer is 14 with what is known so far.
+"""
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+
+def handle(request: ListGroupsRequest, context: RequestContext, services: Services) -> ListGroupsResponse:
+    error, listed = services.groups.list_groups(states=request.states_filter, types=request.types_filter)
+    groups = (ListedGroup(each.group_id, each.protocol_type, each.state, each.group_type) for each in listed)
+    return ListGroupsResponse(error_code=error, groups=tuple(groups))
+
+
+def refuse(request: ListGroupsRequest, context: RequestContext, error: ErrorCode) -> ListGroupsResponse:
+    return ListGroupsResponse(error_code=error)
+
+
+API = Api(key=ApiKey.LIST_GROUPS, versions=range(0, 6), handle=handle, refuse=refuse)

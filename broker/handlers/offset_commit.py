@@ -1,0 +1,90 @@
+"""OffsetCommit (key 8), versions 1-9: store how far a group has read.
+
+Answers once the offsets are durable and visible. A partition that does not exist is 3 for itself; the others are
+committed. v1 may bring its own commit time; v2-v4 a retention, which becomes an expiry of these offsets alone. v6 has
+leader epochs, v7 static members. In v9 an absent group answers 69 where it was 22 before. (v0 stored offsets in
+ZooKeeper; v10 has topic ids.)
+"""
+
+from collections.abc import Iterator
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.group_topics import partition_count
+from eosin.coordinator.groups.offset_requests import Committer
+from eosin.coordinator.groups.offsets import NO_EXPIRY, OffsetToCommit
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.schemas.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+
+async def handle(request: OffsetCommitRequest, context: RequestContext, services: Services) -> OffsetCommitResponse:
+    counts = [partition_count(services, topic.name) for topic in request.topics]
+    expires = NO_EXPIRY
+    if request.retention_time_ms >= 0:
+        expires = services.clock.now_ms() + request.retention_time_ms
+    offsets = list(_known_offsets(request, counts, expires))
+    answers: Iterator[ErrorCode] = iter(())
+    if offsets:
+        committer = Committer(request.generation_id_or_member_epoch, request.member_id, request.group_instance_id)
+        answers = iter(
+            await services.groups.offsets.commit(
+                request.group_id, offsets, committer=committer, api_version=context.api_version
+            )
+        )
+    return _response(request, counts, answers)
+
+
+def _known_offsets(request: OffsetCommitRequest, counts: list[int], expires: int) -> Iterator[OffsetToCommit]:
+    for topic, count in zip(request.topics, counts, strict=True):
+        for each in topic.partitions:
+            if 0 <= each.partition_index < count:
+                yield OffsetToCommit(
+                    TopicPartition(topic.name, each.partition_index),
+                    each.committed_offset,
+                    each.committed_leader_epoch,
+                    each.committed_metadata,
+                    each.commit_timestamp,
+                    expires,
+                )
+
+
+def _response(request: OffsetCommitRequest, counts: list[int], answers: Iterator[ErrorCode]) -> OffsetCommitResponse:
+    """`answers` are those of the partitions that exist, in the order of the request."""
+    return OffsetCommitResponse(
+        topics=tuple(
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    OffsetCommitResponsePartition(
+                        each.partition_index,
+                        next(answers) if 0 <= each.partition_index < count else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    )
+                    for each in topic.partitions
+                ),
+            )
+            for topic, count in zip(request.topics, counts, strict=True)
+        )
+    )
+
+
+def refuse(request: OffsetCommitRequest, context: RequestContext, error: ErrorCode) -> OffsetCommitResponse:
+    return OffsetCommitResponse(
+        topics=tuple(
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    OffsetCommitResponsePartition(each.partition_index, error) for each in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+API = Api(key=ApiKey.OFFSET_COMMIT, versions=range(1, 10), handle=handle, refuse=refuse)

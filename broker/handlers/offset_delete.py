@@ -1,0 +1,60 @@
+"""OffsetDelete (key 47), version 0: forget a group's offsets of some partitions (KIP-496).
+
+A group that does not exist is 69. In one with members, topics that it is subscribed to keep their offsets (86); if that
+cannot be told, because its members are no consumers, nothing is deleted (68). An offset that was never committed is
+deleted with success; a partition that does not exist is 3.
+"""
+
+from collections.abc import Iterator
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.group_topics import partition_count
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.schemas.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+
+async def handle(request: OffsetDeleteRequest, context: RequestContext, services: Services) -> OffsetDeleteResponse:
+    counts = [partition_count(services, topic.name) for topic in request.topics]
+    partitions = [
+        TopicPartition(topic.name, each.partition_index)
+        for topic, count in zip(request.topics, counts, strict=True)
+        for each in topic.partitions
+        if 0 <= each.partition_index < count
+    ]
+    error, answers = await services.groups.offsets.delete(request.group_id, partitions)
+    if error is not ErrorCode.NONE:
+        return refuse(request, context, error)
+    return _response(request, counts, iter(answers))
+
+
+def _response(request: OffsetDeleteRequest, counts: list[int], answers: Iterator[ErrorCode]) -> OffsetDeleteResponse:
+    """`answers` are those of the partitions that exist, in the order of the request."""
+    return OffsetDeleteResponse(
+        topics=tuple(
+            OffsetDeleteResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    OffsetDeleteResponsePartition(
+                        each.partition_index,
+                        next(answers) if 0 <= each.partition_index < count else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    )
+                    for each in topic.partitions
+                ),
+            )
+            for topic, count in zip(request.topics, counts, strict=True)
+        )
+    )
+
+
+def refuse(request: OffsetDeleteRequest, context: RequestContext, error: ErrorCode) -> OffsetDeleteResponse:
+    return OffsetDeleteResponse(error_code=error)
+
+
+API = Api(key=ApiKey.OFFSET_DELETE, versions=range(0, 1), handle=handle, refuse=refuse)

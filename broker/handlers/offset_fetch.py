@@ -1,0 +1,114 @@
+"""OffsetFetch (key 9), versions 1-9: read how far groups have read.
+
+What was never committed is offset -1 and no error, also in a group that does not exist. v2 can ask for everything
+(null topics) and has an error for the whole request, which v1 repeats for each partition. v5 has leader epochs. v7 can
+require stable offsets: 88 while an open transaction holds one. v8 asks for several groups, each with its own error. The
+member in v9 matters to groups of the newer protocol only. (v0 read offsets from ZooKeeper; v10 has topic ids.)
+"""
+
+from collections.abc import Iterable, Sequence
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.coordinator.groups.offset_requests import NO_COMMIT, FetchedOffset
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.schemas.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+_Topics = Sequence[OffsetFetchRequestTopic | OffsetFetchRequestTopics] | None
+
+
+async def handle(request: OffsetFetchRequest, context: RequestContext, services: Services) -> OffsetFetchResponse:
+    if context.api_version >= 8:
+        groups = [
+            await _fetch_group(group.group_id, group.topics, request.require_stable, services)
+            for group in request.groups
+        ]
+        return OffsetFetchResponse(groups=tuple(groups))
+    error, fetched = await services.groups.offsets.fetch(
+        request.group_id, _partitions(request.topics), require_stable=request.require_stable
+    )
+    if error is not ErrorCode.NONE:
+        return refuse(request, context, error)
+    topics = (
+        OffsetFetchResponseTopic(
+            name=name,
+            partitions=tuple(
+                OffsetFetchResponsePartition(
+                    each.partition.partition, each.offset, each.leader_epoch, each.metadata, each.error
+                )
+                for each in offsets
+            ),
+        )
+        for name, offsets in _by_topic(fetched).items()
+    )
+    return OffsetFetchResponse(topics=tuple(topics))
+
+
+async def _fetch_group(
+    group_id: str, topics: _Topics, require_stable: bool, services: Services
+) -> OffsetFetchResponseGroup:
+    error, fetched = await services.groups.offsets.fetch(group_id, _partitions(topics), require_stable=require_stable)
+    return OffsetFetchResponseGroup(
+        group_id=group_id,
+        topics=tuple(
+            OffsetFetchResponseTopics(
+                name=name,
+                partitions=tuple(
+                    OffsetFetchResponsePartitions(
+                        each.partition.partition, each.offset, each.leader_epoch, each.metadata, each.error
+                    )
+                    for each in offsets
+                ),
+            )
+            for name, offsets in _by_topic(fetched).items()
+        ),
+        error_code=error,
+    )
+
+
+def _partitions(topics: _Topics) -> list[TopicPartition] | None:
+    """None stands for everything that the group has committed."""
+    if topics is None:
+        return None
+    return [TopicPartition(topic.name, index) for topic in topics for index in topic.partition_indexes]
+
+
+def _by_topic(fetched: Iterable[FetchedOffset]) -> dict[str, list[FetchedOffset]]:
+    topics: dict[str, list[FetchedOffset]] = {}
+    for each in fetched:
+        topics.setdefault(each.partition.topic, []).append(each)
+    return topics
+
+
+def refuse(request: OffsetFetchRequest, context: RequestContext, error: ErrorCode) -> OffsetFetchResponse:
+    if context.api_version >= 8:
+        groups = (OffsetFetchResponseGroup(group_id=group.group_id, error_code=error) for group in request.groups)
+        return OffsetFetchResponse(groups=tuple(groups))
+    if context.api_version >= 2:
+        return OffsetFetchResponse(error_code=error)
+    return OffsetFetchResponse(
+        topics=tuple(
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    OffsetFetchResponsePartition(index, NO_COMMIT, metadata="", error_code=error)
+                    for index in topic.partition_indexes
+                ),
+            )
+            for topic in request.topics or ()
+        )
+    )
+
+
+API = Api(key=ApiKey.OFFSET_FETCH, versions=range(1, 10), handle=handle, refuse=refuse)

@@ -1,0 +1,36 @@
+"""SyncGroup (key 14), versions 0-5: fetch one's assignment; the leader brings everybody's.
+
+The answer comes when the leader's assignment is durable. v3 has static members. v5 names the protocol in both
+directions, and must: without it, 23.
+"""
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.sync_group import SyncGroupRequest, SyncGroupResponse
+
+
+async def handle(request: SyncGroupRequest, context: RequestContext, services: Services) -> SyncGroupResponse:
+    result = await services.groups.sync(
+        request.group_id,
+        generation_id=request.generation_id,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        protocol_type=request.protocol_type,
+        protocol_name=request.protocol_name,
+        assignments=tuple((each.member_id, each.assignment) for each in request.assignments),
+        api_version=context.api_version,
+    )
+    return SyncGroupResponse(
+        error_code=result.error,
+        protocol_type=result.protocol_type,
+        protocol_name=result.protocol_name,
+        assignment=result.assignment,
+    )
+
+
+def refuse(request: SyncGroupRequest, context: RequestContext, error: ErrorCode) -> SyncGroupResponse:
+    return SyncGroupResponse(error_code=error)
+
+
+API = Api(key=ApiKey.SYNC_GROUP, versions=range(0, 6), handle=handle, refuse=refuse)

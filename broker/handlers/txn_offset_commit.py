@@ -1,0 +1,91 @@
+"""TxnOffsetCommit (key 28), versions 0-5: add a group's offsets to a transaction; its COMMIT marker makes them visible.
+
+v2 has leader epochs. v3 names the member, so that one which has lost its partitions is fenced (KIP-447). Up to v4 the
+group's offsets partition must already be in the transaction (AddOffsetsToTxn); v5 puts it there (KIP-890). A partition
+that does not exist is 3 for itself; the others are committed.
+"""
+
+from collections.abc import Iterator
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.group_topics import partition_count
+from eosin.coordinator.groups.offset_requests import Committer, Producer
+from eosin.coordinator.groups.offsets import OffsetToCommit
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.schemas.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+
+async def handle(
+    request: TxnOffsetCommitRequest, context: RequestContext, services: Services
+) -> TxnOffsetCommitResponse:
+    counts = [partition_count(services, topic.name) for topic in request.topics]
+    offsets = list(_known_offsets(request, counts))
+    answers: Iterator[ErrorCode] = iter(())
+    if offsets:
+        answers = iter(
+            await services.groups.offsets.commit_in_transaction(
+                request.group_id,
+                offsets,
+                producer=Producer(request.transactional_id, request.producer_id, request.producer_epoch),
+                committer=Committer(request.generation_id, request.member_id, request.group_instance_id),
+                api_version=context.api_version,
+            )
+        )
+    return _response(request, counts, answers)
+
+
+def _known_offsets(request: TxnOffsetCommitRequest, counts: list[int]) -> Iterator[OffsetToCommit]:
+    for topic, count in zip(request.topics, counts, strict=True):
+        for each in topic.partitions:
+            if 0 <= each.partition_index < count:
+                yield OffsetToCommit(
+                    TopicPartition(topic.name, each.partition_index),
+                    each.committed_offset,
+                    each.committed_leader_epoch,
+                    each.committed_metadata,
+                )
+
+
+def _response(
+    request: TxnOffsetCommitRequest, counts: list[int], answers: Iterator[ErrorCode]
+) -> TxnOffsetCommitResponse:
+    """`answers` are those of the partitions that exist, in the order of the request."""
+    return TxnOffsetCommitResponse(
+        topics=tuple(
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    TxnOffsetCommitResponsePartition(
+                        each.partition_index,
+                        next(answers) if 0 <= each.partition_index < count else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    )
+                    for each in topic.partitions
+                ),
+            )
+            for topic, count in zip(request.topics, counts, strict=True)
+        )
+    )
+
+
+def refuse(request: TxnOffsetCommitRequest, context: RequestContext, error: ErrorCode) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        topics=tuple(
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=tuple(
+                    TxnOffsetCommitResponsePartition(each.partition_index, error) for each in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+API = Api(key=ApiKey.TXN_OFFSET_COMMIT, versions=range(0, 6), handle=handle, refuse=refuse)

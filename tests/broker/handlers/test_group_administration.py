@@ -1,0 +1,118 @@
+"""DescribeGroups, ListGroups and DeleteGroups over the wire, at every version."""
+
+from typing import Any
+
+import pytest
+from group_api import GroupApis
+from group_fakes import subscription
+
+from eosin.broker.handlers import delete_groups, describe_groups, list_groups
+from eosin.coordinator.groups.events import LeavingMember
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.schemas.delete_groups import DeleteGroupsRequest
+from eosin.protocol.schemas.describe_groups import DescribeGroupsRequest
+from eosin.protocol.schemas.list_groups import ListGroupsRequest
+
+NOT_ASKED = -(2**31)
+
+
+@pytest.fixture
+async def apis() -> GroupApis:
+    apis = GroupApis()
+    await apis.started()
+    return apis
+
+
+async def describe(apis: GroupApis, version: int, **fields: Any) -> Any:
+    response = await apis.call(describe_groups.API, version, DescribeGroupsRequest(("g",), **fields))
+    (group,) = response.groups
+    return group
+
+
+@pytest.mark.parametrize("version", describe_groups.API.versions)
+async def test_a_stable_group_is_described_in_full(apis: GroupApis, version: int) -> None:
+    joined = await apis.join(instance_id="i")
+    await apis.sync(joined, {joined.member_id: b"mine"}, instance_id="i")
+    group = await describe(apis, version)
+    assert (group.error_code, group.error_message) == (0, None)
+    assert (group.group_state, group.protocol_type, group.protocol_data) == ("Stable", "consumer", "range")
+    (member,) = group.members
+    assert (member.member_id, member.client_id, member.client_host) == (joined.member_id, "c", "/127.0.0.1")
+    assert (member.member_metadata, member.member_assignment) == (subscription("orders"), b"mine")
+    assert member.group_instance_id == ("i" if version >= 4 else None)
+    assert group.authorized_operations == NOT_ASKED
+
+
+async def test_what_is_about_to_change_is_not_told(apis: GroupApis) -> None:
+    await apis.join(api_version=3)
+    group = await describe(apis, 5)
+    assert (group.group_state, group.protocol_data) == ("CompletingRebalance", "")
+    assert [(member.member_metadata, member.member_assignment) for member in group.members] == [(b"", b"")]
+
+
+@pytest.mark.parametrize("version", describe_groups.API.versions)
+async def test_a_group_that_does_not_exist_is_dead(apis: GroupApis, version: int) -> None:
+    group = await describe(apis, version)
+    assert (group.group_state, group.members) == ("Dead", ())
+    if version >= 6:
+        assert (group.error_code, group.error_message) == (ErrorCode.GROUP_ID_NOT_FOUND, "Group g not found.")
+    else:
+        assert (group.error_code, group.error_message) == (0, None)
+
+
+async def test_what_the_client_may_do_is_told_when_it_asks(apis: GroupApis) -> None:
+    await apis.member()
+    asked = await describe(apis, 3, include_authorized_operations=True)
+    assert asked.authorized_operations == 1 << 3 | 1 << 6 | 1 << 8
+
+
+async def test_a_coordinator_that_is_away_is_told_per_group(apis: GroupApis) -> None:
+    await apis.groups.stop()
+    assert (await describe(apis, 5)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize("version", list_groups.API.versions)
+async def test_groups_are_listed_with_what_the_version_knows(apis: GroupApis, version: int) -> None:
+    await apis.member()
+    response = await apis.call(list_groups.API, version, ListGroupsRequest())
+    (group,) = response.groups
+    assert (response.error_code, group.group_id, group.protocol_type) == (0, "g", "consumer")
+    assert group.group_state == ("Stable" if version >= 4 else "")
+    assert group.group_type == ("classic" if version >= 5 else "")
+
+
+async def test_groups_are_filtered_by_state_and_type(apis: GroupApis) -> None:
+    await apis.member()
+    for request, found in (
+        (ListGroupsRequest(("stable",)), ["g"]),
+        (ListGroupsRequest(("Empty", "Dead")), []),
+        (ListGroupsRequest((), ("CLASSIC",)), ["g"]),
+        (ListGroupsRequest((), ("consumer",)), []),
+    ):
+        response = await apis.call(list_groups.API, 5, request)
+        assert [group.group_id for group in response.groups] == found
+
+
+@pytest.mark.parametrize("version", delete_groups.API.versions)
+async def test_only_empty_groups_are_deleted(apis: GroupApis, version: int) -> None:
+    await apis.member("busy")
+    joined = await apis.member("idle")
+    apis.groups.leave("idle", [LeavingMember(joined.member_id, None)])
+    response = await apis.call(delete_groups.API, version, DeleteGroupsRequest(("busy", "idle", "nobody", "idle")))
+    assert [(result.group_id, result.error_code) for result in response.results] == [
+        ("busy", ErrorCode.NON_EMPTY_GROUP),
+        ("idle", 0),
+        ("nobody", ErrorCode.GROUP_ID_NOT_FOUND),
+    ]
+
+
+def test_a_refusal_reaches_clients_of_every_version() -> None:
+    apis, error = GroupApis(), ErrorCode.UNKNOWN_SERVER_ERROR
+    for version in describe_groups.API.versions:
+        refused = apis.refused(describe_groups.API, version, DescribeGroupsRequest(("g",)), error)
+        assert [(group.group_id, group.error_code) for group in refused.groups] == [("g", error)]
+    for version in list_groups.API.versions:
+        assert apis.refused(list_groups.API, version, ListGroupsRequest(), error).groups == ()
+    for version in delete_groups.API.versions:
+        refused = apis.refused(delete_groups.API, version, DeleteGroupsRequest(("g",)), error)
+        assert [(result.group_id, result.error_code) for result in refused.results] == [("g", error)]

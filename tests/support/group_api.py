@@ -1,0 +1,59 @@
+"""The group APIs as a client meets them: every request and response takes the way over the wire, at its version."""
+
+import inspect
+from types import SimpleNamespace
+from typing import Any
+
+from group_fakes import Broker
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.cluster import Topic
+from eosin.coordinator.groups.config import GroupConfig
+from eosin.protocol.codec import decode_request, decode_request_header, decode_response, encode_request, encode_response
+from eosin.protocol.errors import ErrorCode
+
+TOPICS = {
+    "orders": Topic("orders", b"o" * 16, 2),
+    "audit": Topic("audit", b"a" * 16, 1),
+}
+
+
+class GroupApis(Broker):
+    """A group coordinator behind its handlers."""
+
+    def __init__(self, config: GroupConfig | None = None) -> None:
+        super().__init__(config)
+        self.topics = dict(TOPICS)
+
+    async def call(self, api: Api, version: int, request: Any, *, client_id: str | None = "c") -> Any:
+        """What the client gets back."""
+        context, decoded = self._arrive(api, version, request, client_id)
+        services: Any = SimpleNamespace(
+            groups=self.groups, cluster=SimpleNamespace(topics=self.topics), clock=self.clock
+        )
+        answer = api.handle(decoded, context, _as_services(services))
+        return _leave(api, version, await answer if inspect.isawaitable(answer) else answer)
+
+    def refused(self, api: Api, version: int, request: Any, error: ErrorCode) -> Any:
+        """What the client gets when the broker refuses the request as a whole."""
+        context, decoded = self._arrive(api, version, request, "c")
+        return _leave(api, version, api.refuse(decoded, context, error))
+
+    def _arrive(self, api: Api, version: int, request: Any, client_id: str | None) -> tuple[RequestContext, Any]:
+        assert version in api.versions
+        frame = b"".join(encode_request(api.key, version, 7, client_id, request))[4:]
+        header = decode_request_header(frame)
+        decoded = decode_request(api.key, version, frame, header.body_offset)
+        return RequestContext(version, header.client_id, "/10.0.0.9", "PLAINTEXT"), decoded
+
+
+def _as_services(services: Any) -> Services:
+    typed: Services = services
+    return typed
+
+
+def _leave(api: Api, version: int, response: Any) -> Any:
+    frame = b"".join(encode_response(api.key, version, 7, response))[4:]
+    correlation_id, decoded = decode_response(api.key, version, frame)
+    assert correlation_id == 7
+    return decoded
