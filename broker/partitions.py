@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from eosin.broker.cluster import NO_LEADER, Cluster, Topic
 from eosin.broker.long_poll import LongPolls
 from eosin.broker.markers import LocalMarkers
+from eosin.broker.metadata_log import METADATA_PARTITION
 from eosin.broker.verification import TransactionVerification
 from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs, MarkerTarget, TransactionVerifier
 from eosin.protocol.errors import ErrorCode
@@ -51,7 +52,14 @@ class Partitions:
         )
 
     def open(self) -> None:
-        """Take every partition that the cluster gives to this broker, and follow the cluster from now on."""
+        """Take every partition that the cluster gives to this broker, and follow the cluster from now on. What else is
+        in the data directory belongs to topics that were deleted when this broker was not looking: it is set aside.
+        Raises OSError."""
+        known = {METADATA_PARTITION}
+        for topic in self._cluster.topics.values():
+            known.update(TopicPartition(topic.name, index) for index in range(topic.partitions))
+        for stray in self._log_manager.set_aside_strays(known):
+            _LOG.warning("%s is in the data directory, but not in the cluster: it is set aside", stray)
         for topic in self._cluster.topics.values():
             self.partitions_added(topic, 0)
         self._cluster.subscribe(self)
@@ -77,12 +85,16 @@ class Partitions:
         """Every log of this broker, failed ones included, in the order in which the partitions came."""
         return iter(self._logs.items())
 
+    @property
+    def unflushed_bytes(self) -> int:
+        """Bytes appended to any log of this broker and not durable yet."""
+        return self._log_manager.flusher.backlog_bytes
+
     def leader(self, partition: TopicPartition) -> tuple[int, int]:
-        """Node id and leader epoch of a partition as the cluster knows them, -1 for what it does not know."""
+        """Node id and leader epoch of a partition, -1 for what is not known."""
         leader = self._cluster.leader_of(partition)
-        if leader is None:
-            return NO_LEADER, -1
-        return leader, self._cluster.leader_epoch if leader == self._cluster.node_id else -1
+        log = self._logs.get(partition)
+        return NO_LEADER if leader is None else leader, -1 if log is None else log.leader_epoch
 
     def target(self, partition: TopicPartition) -> MarkerTarget | ErrorCode:
         """Where a marker for `partition` goes (`MarkerTargets`)."""

@@ -40,6 +40,10 @@ from eosin.storage.validation import validate_client_batch
 
 FIRST_LEADER_VERSION: Final = 10
 
+FLUSH_BACKLOG_MAX_BYTES: Final = 64 * 1024 * 1024
+"""Bytes that are written but not durable yet, over all partitions, beyond which producers with acks=0 have to wait,
+too."""
+
 _TOO_LATE: Final = Refused(ErrorCode.REQUEST_TIMED_OUT, "written, but not durable within the request's timeout")
 
 _Answer = ProduceResponse | None
@@ -81,7 +85,10 @@ def _append(
             batch.records = None  # the request's frame is not kept while the answer waits
     if produced.acks == 0:
         _close_on_error(produced)
-        return None
+        if services.partitions.unflushed_bytes <= FLUSH_BACKLOG_MAX_BYTES:
+            return None
+        # Its place among the connection's requests stays taken, which slows the client down instead of filling memory.
+        return after_all(_durable(waiting), clock=services.clock, timeout_ms=timeout_ms, then=lambda: None)
     if waiting:
         return _answer_when_durable(produced, waiting, timeout_ms, context, services)
     return _answer(produced, context, services)
@@ -107,13 +114,18 @@ def _close_on_error(produced: Produced) -> None:
                 raise CloseConnection(f"Produce with acks=0 to {topic.name}-{batch.index}: {error.name}")
 
 
+def _durable(batches: list[ProducedBatch]) -> "list[asyncio.Future[ErrorCode]]":
+    futures = []
+    for batch in batches:
+        assert isinstance(batch.outcome, Appended)
+        futures.append(batch.log.durable(batch.outcome.last_offset + 1))
+    return futures
+
+
 def _answer_when_durable(
     produced: Produced, waiting: list[ProducedBatch], timeout_ms: int, context: RequestContext, services: Services
 ) -> "asyncio.Future[_Answer]":
-    durable: list[asyncio.Future[ErrorCode]] = []
-    for batch in waiting:
-        assert isinstance(batch.outcome, Appended)
-        durable.append(batch.log.durable(batch.outcome.last_offset + 1))
+    durable = _durable(waiting)
 
     def answer() -> _Answer:
         for batch, future in zip(waiting, durable, strict=True):
