@@ -1,0 +1,41 @@
+"""AddOffsetsToTxn (key 25), versions 0-4: a group's committed offsets are going to be part of the transaction.
+
+What joins the transaction is the partition of `__consumer_offsets` that the group belongs to, as if AddPartitionsToTxn
+had named it; that may begin the transaction. v2 knows PRODUCER_FENCED; below it is INVALID_PRODUCER_EPOCH (KIP-588).
+v3 is the first flexible version. v4 knows TRANSACTION_ABORTABLE. Clients of KIP-890 leave this request out.
+"""
+
+from asyncio import Task
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.coordinator.eager import start_now
+from eosin.coordinator.errors import wire_error
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from eosin.protocol.schemas.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+
+def handle(
+    request: AddOffsetsToTxnRequest, context: RequestContext, services: Services
+) -> AddOffsetsToTxnResponse | Task[AddOffsetsToTxnResponse]:
+    return start_now(_handle(request, context, services))
+
+
+async def _handle(
+    request: AddOffsetsToTxnRequest, context: RequestContext, services: Services
+) -> AddOffsetsToTxnResponse:
+    error = await services.transactions.add_partitions(
+        request.transactional_id,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+        partitions=(TopicPartition(CONSUMER_OFFSETS_TOPIC, services.groups.partition_for(request.group_id)),),
+    )
+    return AddOffsetsToTxnResponse(error_code=wire_error(ApiKey.ADD_OFFSETS_TO_TXN, context.api_version, error))
+
+
+def refuse(request: AddOffsetsToTxnRequest, context: RequestContext, error: ErrorCode) -> AddOffsetsToTxnResponse:
+    return AddOffsetsToTxnResponse(error_code=error)
+
+
+API = Api(key=ApiKey.ADD_OFFSETS_TO_TXN, versions=range(0, 5), handle=handle, refuse=refuse)

@@ -1,0 +1,49 @@
+"""EndTxn (key 26), versions 0-5: commit or abort the producer's open transaction.
+
+v2 knows PRODUCER_FENCED; below it is INVALID_PRODUCER_EPOCH (KIP-588). v3 is the first flexible version. v4 knows
+TRANSACTION_ABORTABLE. v5 takes one epoch more with each end, and answers with the pair to go on with (KIP-890).
+
+The outcome is durable when this is answered. The answer is then held until the transaction is complete as well, at most
+`eosin.end.txn.marker.wait.ms`, so that the next transaction is not told to come back (transactions.md 4.5.3).
+"""
+
+from asyncio import Task
+from typing import Final
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.coordinator.eager import start_now
+from eosin.coordinator.errors import wire_error
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.end_txn import EndTxnRequest, EndTxnResponse
+
+FIRST_VERSION_2: Final = 5
+"""From this version of the API on, the client speaks transaction version 2."""
+
+
+def handle(
+    request: EndTxnRequest, context: RequestContext, services: Services
+) -> EndTxnResponse | Task[EndTxnResponse]:
+    return start_now(_handle(request, context, services))
+
+
+async def _handle(request: EndTxnRequest, context: RequestContext, services: Services) -> EndTxnResponse:
+    result = await services.transactions.end(
+        request.transactional_id,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+        commit=request.committed,
+        client_transaction_version=2 if context.api_version >= FIRST_VERSION_2 else 0,
+    )
+    return EndTxnResponse(
+        error_code=wire_error(ApiKey.END_TXN, context.api_version, result.error),
+        producer_id=result.producer_id,
+        producer_epoch=result.producer_epoch,
+    )
+
+
+def refuse(request: EndTxnRequest, context: RequestContext, error: ErrorCode) -> EndTxnResponse:
+    return EndTxnResponse(error_code=error)
+
+
+API = Api(key=ApiKey.END_TXN, versions=range(0, 6), handle=handle, refuse=refuse)

@@ -1,0 +1,80 @@
+"""FindCoordinator (key 10), versions 0-6: which broker coordinates a group or a transactional id.
+
+v0 only knows groups. v1 adds the key's type, an error message and the throttle time. v3 is the first flexible version.
+v4 asks for many keys, each with its own answer, in the order asked. v5 knows TRANSACTION_ABORTABLE, which is never
+sent. v6 knows share groups, which are not served: their key type is an invalid request.
+
+The coordinator of a key leads the key's partition of an internal topic. The address is that of the listener the request
+came in on. The answer may be out of date when it arrives: NOT_COORDINATOR is the real test.
+"""
+
+from typing import Final
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.cluster import Endpoint
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
+from eosin.protocol.schemas.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+GROUP: Final = 0
+TRANSACTION: Final = 1
+
+FIRST_MANY_KEYS: Final = 4
+
+
+def handle(request: FindCoordinatorRequest, context: RequestContext, services: Services) -> FindCoordinatorResponse:
+    if context.api_version >= FIRST_MANY_KEYS:
+        return FindCoordinatorResponse(
+            coordinators=tuple(
+                _coordinator(key, _found(key, request.key_type, context, services)) for key in request.coordinator_keys
+            )
+        )
+    return _single(_coordinator(request.key, _found(request.key, request.key_type, context, services)))
+
+
+def _found(key: str, key_type: int, context: RequestContext, services: Services) -> Endpoint | ErrorCode:
+    if key_type == GROUP:
+        partition = TopicPartition(CONSUMER_OFFSETS_TOPIC, services.groups.partition_for(key))
+    elif key_type == TRANSACTION:
+        partition = TopicPartition(TRANSACTION_STATE_TOPIC, services.transactions.partition_for(key))
+    else:
+        return ErrorCode.INVALID_REQUEST
+    leader = services.cluster.leader_of(partition)
+    if leader == services.cluster.node_id:
+        return services.cluster.endpoint(context.listener)
+    for broker in services.cluster.brokers(context.listener):
+        if broker.node_id == leader:
+            return broker
+    return ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def _coordinator(key: str, found: Endpoint | ErrorCode) -> Coordinator:
+    if isinstance(found, ErrorCode):
+        return Coordinator(key, node_id=-1, host="", port=-1, error_code=found, error_message=_MESSAGES.get(found))
+    return Coordinator(key, node_id=found.node_id, host=found.host, port=found.port)
+
+
+_MESSAGES: Final = {
+    ErrorCode.INVALID_REQUEST: "Only groups (0) and transactional ids (1) have a coordinator here",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator has no leader at the moment",
+}
+
+
+def _single(found: Coordinator) -> FindCoordinatorResponse:
+    return FindCoordinatorResponse(
+        error_code=found.error_code,
+        error_message=found.error_message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+def refuse(request: FindCoordinatorRequest, context: RequestContext, error: ErrorCode) -> FindCoordinatorResponse:
+    if context.api_version >= FIRST_MANY_KEYS:
+        return FindCoordinatorResponse(coordinators=tuple(_coordinator(key, error) for key in request.coordinator_keys))
+    return _single(_coordinator(request.key, error))
+
+
+API = Api(key=ApiKey.FIND_COORDINATOR, versions=range(0, 7), handle=handle, refuse=refuse)

@@ -1,0 +1,54 @@
+"""InitProducerId (key 22), versions 0-5: a producer id and an epoch, which fences older instances of the id.
+
+v2 is the first flexible version. From v3 on a producer that has a pair may send it, to get a new epoch without being
+taken for a new instance (KIP-360). v4 knows PRODUCER_FENCED; below it is INVALID_PRODUCER_EPOCH (KIP-588). v5 knows
+TRANSACTION_ABORTABLE, which is not needed here. v6 (two-phase commit, KIP-939) is not served: no released broker does
+what it promises.
+
+The answer is held while an open transaction of the id is being aborted, for at most
+`eosin.concurrent.transactions.wait.ms`; then it is CONCURRENT_TRANSACTIONS and the client comes back.
+"""
+
+import logging
+from asyncio import Task
+from typing import Final
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.coordinator.eager import start_now
+from eosin.coordinator.errors import wire_error
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+def handle(
+    request: InitProducerIdRequest, context: RequestContext, services: Services
+) -> InitProducerIdResponse | Task[InitProducerIdResponse]:
+    return start_now(_handle(request, context, services))
+
+
+async def _handle(
+    request: InitProducerIdRequest, context: RequestContext, services: Services
+) -> InitProducerIdResponse:
+    result = await services.transactions.init_producer_id(
+        request.transactional_id,
+        timeout_ms=request.transaction_timeout_ms,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+    )
+    if result.error is ErrorCode.INVALID_REQUEST:
+        # librdkafka asks again for ever, and tells nobody (transactions.md 11.11).
+        _LOG.warning("a malformed InitProducerId from %s, client id %s", context.client_host, context.client_id)
+    error = wire_error(ApiKey.INIT_PRODUCER_ID, context.api_version, result.error)
+    return InitProducerIdResponse(
+        error_code=error, producer_id=result.producer_id, producer_epoch=result.producer_epoch
+    )
+
+
+def refuse(request: InitProducerIdRequest, context: RequestContext, error: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=-1)
+
+
+API = Api(key=ApiKey.INIT_PRODUCER_ID, versions=range(0, 6), handle=handle, refuse=refuse)

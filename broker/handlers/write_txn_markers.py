@@ -1,0 +1,89 @@
+"""WriteTxnMarkers (key 27), versions 1-2: write transaction markers into partitions of this broker.
+
+Sent by transaction coordinators of other brokers, and by administrators who abort a hanging transaction (KIP-664). v1
+is the first flexible version (v0 went with Kafka 4.0). v2 says by which transaction version the transaction ended, and
+version 2 asks for the strict epoch rule (KIP-1228); a v1 marker counts as version 0.
+
+One answer per marker and partition, once all are durable and, for `__consumer_offsets`, the offsets are visible.
+"""
+
+from asyncio import Task
+from collections.abc import Mapping
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.coordinator.eager import start_now
+from eosin.coordinator.ports import MarkersForPartitions
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.schemas.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from eosin.storage.appends import Marker
+
+Answers = Mapping[tuple[int, TopicPartition], ErrorCode]
+
+
+def handle(
+    request: WriteTxnMarkersRequest, context: RequestContext, services: Services
+) -> WriteTxnMarkersResponse | Task[WriteTxnMarkersResponse]:
+    return start_now(_handle(request, services))
+
+
+async def _handle(request: WriteTxnMarkersRequest, services: Services) -> WriteTxnMarkersResponse:
+    write = services.partitions.markers.write_markers
+    producers = {marker.producer_id for marker in request.markers}
+    if len(producers) == len(request.markers):
+        answers = await write([_for_partitions(marker) for marker in request.markers])
+        return WriteTxnMarkersResponse(tuple(_result(marker, answers) for marker in request.markers))
+    # Answers are told apart by producer: two markers of one are written one after the other.
+    results = [_result(marker, await write([_for_partitions(marker)])) for marker in request.markers]
+    return WriteTxnMarkersResponse(tuple(results))
+
+
+def _for_partitions(marker: WritableTxnMarker) -> MarkersForPartitions:
+    return MarkersForPartitions(
+        Marker(
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            commit=marker.transaction_result,
+            coordinator_epoch=marker.coordinator_epoch,
+            transaction_version=marker.transaction_version,
+        ),
+        tuple(TopicPartition(topic.name, index) for topic in marker.topics for index in topic.partition_indexes),
+    )
+
+
+def _result(marker: WritableTxnMarker, answers: Answers) -> WritableTxnMarkerResult:
+    return WritableTxnMarkerResult(
+        marker.producer_id,
+        tuple(
+            WritableTxnMarkerTopicResult(
+                topic.name,
+                tuple(
+                    WritableTxnMarkerPartitionResult(
+                        index, answers[marker.producer_id, TopicPartition(topic.name, index)]
+                    )
+                    for index in topic.partition_indexes
+                ),
+            )
+            for topic in marker.topics
+        ),
+    )
+
+
+def refuse(request: WriteTxnMarkersRequest, context: RequestContext, error: ErrorCode) -> WriteTxnMarkersResponse:
+    results = []
+    for marker in request.markers:
+        each = _for_partitions(marker)
+        answers = {(marker.producer_id, partition): error for partition in each.partitions}
+        results.append(_result(marker, answers))
+    return WriteTxnMarkersResponse(tuple(results))
+
+
+API = Api(key=ApiKey.WRITE_TXN_MARKERS, versions=range(1, 3), handle=handle, refuse=refuse)
