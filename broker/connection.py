@@ -344,6 +344,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._out = []
         self._out_bytes = 0
+        if self._closing and self._transport.is_closing():
+            return
         if len(out) == 1:
             self._transport.write(out[0])
         else:

@@ -319,6 +319,16 @@ async def test_what_a_client_began_goes_on_when_it_leaves() -> None:
     assert not host.running
 
 
+async def test_an_answer_that_comes_after_the_connection_was_closed_is_dropped() -> None:
+    gate = Gate()
+    peer = FakePeer(host_of(beating(gate)))
+    peer.send(BEAT, 4, *beats(1))
+    peer.transport.feed(b"\x00\x00\x00\x00")
+    gate.open(1)
+    await turns()
+    assert peer.answers() == []
+
+
 async def test_the_context_tells_who_asks_at_which_version_over_which_listener() -> None:
     seen: list[tuple[Any, ...]] = []
 

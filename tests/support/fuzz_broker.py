@@ -15,7 +15,9 @@ import random
 import socket
 import sys
 import time
+import traceback
 from dataclasses import dataclass, field
+from typing import Any
 
 from fake_peer import FakePeer, turns
 from frame_mutator import FrameSource
@@ -53,6 +55,11 @@ class _Tracebacks(logging.Handler):
         if record.exc_info:
             self.found.append(logging.Formatter().format(record))
 
+    def from_loop(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """The loop's exception handler: what nobody caught."""
+        error = context.get("exception")
+        self.found.append(context["message"] + "".join(traceback.format_exception(error) if error else ()))
+
 
 async def fuzz(
     *, frames: int, seed: int, first_chunk: int = 0, sockets: bool = False, verbose: bool = False
@@ -64,6 +71,7 @@ async def fuzz(
     logger.addHandler(tracebacks)
     # Every frame that closes a connection is worth a line to an operator, but not a million of them here.
     before, logger.propagate = logger.propagate, False
+    asyncio.get_running_loop().set_exception_handler(tracebacks.from_loop)
     chunk, started = first_chunk, time.monotonic()
     try:
         while outcome.frames < frames and not outcome.failures:
