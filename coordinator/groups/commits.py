@@ -5,7 +5,7 @@ crash, and memory always equals a replay. Between the two, the keys being writte
 expiry that comes in between misses none of them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -66,8 +66,8 @@ class Commits:
                 self.offsets.put(group_id, each.partition, each.committed(now_ms=now_ms, record_offset=record_offset))
             self._group_appears(group_id)
 
-        keys = [Key(group_id, each.partition) for each in offsets]
-        self._write(group_log.batch(records, self._config, now_ms=now_ms), keys, apply, settled)
+        keys = partial(_keys, group_id, offsets)
+        self._write(group_log.batch(records, self._config, now_ms=now_ms), now_ms, keys, apply, settled)
 
     def commit_in_transaction(
         self,
@@ -91,7 +91,7 @@ class Commits:
         batch = group_log.transactional_batch(
             records, self._config, now_ms=now_ms, producer_id=producer_id, producer_epoch=producer_epoch
         )
-        self._write(batch, [Key(group_id, each.partition) for each in offsets], apply, settled)
+        self._write(batch, now_ms, partial(_keys, group_id, offsets), apply, settled)
 
     def complete(self, marker: Marker, settled: Settled) -> None:
         """Write a transaction's marker and, once it is durable, make its offsets visible or forget them."""
@@ -130,25 +130,42 @@ class Commits:
             piece_keys = keys[start : start + len(piece)]
             start += len(piece)
             batch = group_log.batch(piece, self._config, now_ms=now_ms)
-            self._write(batch, piece_keys, partial(self._remove, piece_keys), piece_settled)
+            self._write(batch, now_ms, partial(iter, piece_keys), partial(self._remove, piece_keys), piece_settled)
 
     def _remove(self, keys: Sequence[Key], _: int) -> None:
         for key in keys:
             self.offsets.remove(*key)
 
-    def _write(self, batch: bytes, keys: Sequence[Key], apply: Callable[[int], None], settled: Settled) -> None:
-        for key in keys:
-            partitions = self._being_written.setdefault(key.group_id, {})
-            partitions[key.partition] = partitions.get(key.partition, 0) + 1
+    def _write(
+        self,
+        batch: bytes,
+        now_ms: int,
+        keys: Callable[[], Iterable[Key]],
+        apply: Callable[[int], None],
+        settled: Settled,
+    ) -> None:
+        """Append a batch; apply it when it is durable. Until then, `keys` are remembered as being written."""
+        is_settled = is_remembered = False
 
         def on_settled(error: ErrorCode, base_offset: int) -> None:
-            for key in keys:
-                self._written(key)
+            nonlocal is_settled
+            is_settled = True
+            if is_remembered:
+                for key in keys():
+                    self._written(key)
             if error is ErrorCode.NONE:
                 apply(base_offset)
             settled(error, base_offset)
 
-        self._writer.write(batch, now_ms=self._clock.now_ms(), settled=on_settled)
+        self._writer.write(batch, now_ms=now_ms, settled=on_settled)
+        if not is_settled:  # the usual case under `os` durability costs nothing here
+            is_remembered = True
+            for key in keys():
+                self._writing(key)
+
+    def _writing(self, key: Key) -> None:
+        partitions = self._being_written.setdefault(key.group_id, {})
+        partitions[key.partition] = partitions.get(key.partition, 0) + 1
 
     def _written(self, key: Key) -> None:
         partitions = self._being_written[key.group_id]
@@ -157,3 +174,7 @@ class Commits:
             del partitions[key.partition]
         if not partitions:
             del self._being_written[key.group_id]
+
+
+def _keys(group_id: str, offsets: Sequence[OffsetToCommit]) -> Iterator[Key]:
+    return (Key(group_id, each.partition) for each in offsets)

@@ -7,6 +7,7 @@ same.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from eosin.coordinator.groups.config import GroupConfig
@@ -30,6 +31,9 @@ _GROUP_VERSION: Final = 3
 
 MAX_BATCH_BYTES: Final = 512 * 1024
 """Tombstones beyond this go into further batches, so that the topic's `max.message.bytes` does not refuse them."""
+
+_REMEMBERED_KEYS: Final = 4_096
+"""A group commits the same partitions again and again."""
 
 
 # Writing
@@ -109,6 +113,7 @@ def _codec(config: GroupConfig) -> Compression:
     return Compression(config.offsets_topic_compression_codec)
 
 
+@lru_cache(maxsize=_REMEMBERED_KEYS)
 def _offset_key(group_id: str, partition: TopicPartition) -> bytes:
     return encode_key(OffsetCommitKey(group=group_id, topic=partition.topic, partition=partition.partition))
 
