@@ -1,0 +1,88 @@
+"""The wheel alone is a broker: built, installed into an empty environment, started, asked, stopped."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ROOMS = ("protocol", "storage", "coordinator", "client", "broker")
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel built from a copy of the sources, so that the checkout stays as it is."""
+    source = tmp_path_factory.mktemp("source")
+    for room in (room for room in (*ROOMS, "pipeline") if (ROOT / room).is_dir()):
+        shutil.copytree(ROOT / room, source / room, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, source)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", "dist", "."]
+    subprocess.run(command, cwd=source, check=True)
+    (built,) = (source / "dist").glob("eosin-*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh environment that holds the wheel and nothing else; its folder of commands."""
+    home = tmp_path_factory.mktemp("environment")
+    venv.create(home, with_pip=False)
+    python = home / "bin" / "python"
+    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", str(wheel)]
+    subprocess.run(command, check=True)
+    return home / "bin"
+
+
+def run(*command: object, cwd: Path) -> subprocess.Popen[str]:
+    # Dependencies come from this environment by path, which does not activate the editable install beside them.
+    variables = {**os.environ, "PYTHONPATH": sysconfig.get_path("purelib")}
+    return subprocess.Popen(
+        [str(part) for part in command],
+        cwd=cwd,
+        env=variables,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def test_the_wheel_holds_every_module_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name for name in archive.namelist() if ".dist-info/" not in name}
+    rooms = [room for room in (*ROOMS, "pipeline") if (ROOT / room).is_dir()]
+    sources = {f"eosin/{path.relative_to(ROOT).as_posix()}" for room in rooms for path in (ROOT / room).rglob("*.py")}
+    assert packed == sources
+
+
+def test_a_broker_starts_answers_and_stops_from_the_wheel_alone(environment: Path, tmp_path: Path) -> None:
+    broker = run(
+        environment / "eosin", "serve", "--listen", "127.0.0.1:0", "--data-dir", tmp_path / "data", cwd=tmp_path
+    )
+    assert broker.stdout is not None
+    ready = broker.stdout.readline()
+    try:
+        assert " ready on " in ready, broker.communicate(timeout=10)
+        address = ready.split(" ready on ")[1].split()[0]
+        health = run(environment / "eosin", "health", address, cwd=tmp_path)
+        assert health.communicate(timeout=20)[0] == f"{address} answers\n"
+        assert health.returncode == 0
+    finally:
+        broker.terminate()
+        out, err = broker.communicate(timeout=20)
+    assert (broker.returncode, out) == (0, "")
+    assert "Traceback" not in err
+
+
+def test_what_runs_from_the_wheel_is_the_wheel(environment: Path, tmp_path: Path) -> None:
+    code = "import eosin.broker.server as s; print(s.__file__)"
+    where, _ = run(environment / "python", "-c", code, cwd=tmp_path).communicate(timeout=20)
+    assert Path(where.strip()).is_relative_to(environment.parent)
