@@ -1,0 +1,86 @@
+"""InitProducerId over real logs, at each version."""
+
+import pytest
+from data_broker import DataBroker
+
+from eosin.broker.api import RequestContext
+from eosin.broker.handlers.add_partitions_to_txn import API as ADD
+from eosin.broker.handlers.init_producer_id import API
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+
+def told(response: InitProducerIdResponse) -> tuple[int, int, int]:
+    return response.error_code, response.producer_id, response.producer_epoch
+
+
+@pytest.mark.parametrize("version", API.versions)
+async def test_every_version_gets_a_producer_id_and_each_time_a_new_epoch(version: int) -> None:
+    broker = await DataBroker.started()
+    for epoch in (0, 1):
+        assert told(await broker.call(API, InitProducerIdRequest("tx", 60_000), version)) == (0, 0, epoch)
+
+
+@pytest.mark.parametrize("version", API.versions)
+async def test_without_an_id_whatever_else_is_sent_does_not_matter(version: int) -> None:
+    broker = await DataBroker.started()
+    for producer_id in (0, 1):
+        response = await broker.call(API, InitProducerIdRequest(None, 2**31 - 1), version)
+        assert told(response) == (0, producer_id, 0)
+
+
+async def test_a_pair_is_understood_from_version_3_on() -> None:
+    broker = await DataBroker.started()
+    await broker.call(API, InitProducerIdRequest("tx", 60_000))
+    assert told(await broker.call(API, InitProducerIdRequest("tx", 60_000, 0, 0), 3)) == (0, 0, 1)
+    assert told(await broker.call(API, InitProducerIdRequest("tx", 60_000, 0, 0), 3)) == (0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [(3, ErrorCode.INVALID_PRODUCER_EPOCH), (4, ErrorCode.PRODUCER_FENCED), (5, ErrorCode.PRODUCER_FENCED)],
+)
+async def test_a_fenced_producer_is_told_so_in_the_words_of_its_version(version: int, error: ErrorCode) -> None:
+    broker = await DataBroker.started()
+    for _ in range(3):
+        await broker.call(API, InitProducerIdRequest("tx", 60_000))
+    response = await broker.call(API, InitProducerIdRequest("tx", 60_000, 0, 0), version)
+    assert told(response) == (error, -1, -1)
+
+
+@pytest.mark.parametrize(
+    ("request_", "error"),
+    [
+        (InitProducerIdRequest("", 60_000), ErrorCode.INVALID_REQUEST),
+        (InitProducerIdRequest("tx", 60_000, 5, -1), ErrorCode.INVALID_REQUEST),
+        (InitProducerIdRequest("tx", 0), ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        (InitProducerIdRequest("tx", 900_001), ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+    ],
+)
+async def test_what_is_refused_carries_no_producer(request_: InitProducerIdRequest, error: ErrorCode) -> None:
+    broker = await DataBroker.started()
+    assert told(await broker.call(API, request_)) == (error, -1, -1)
+
+
+async def test_a_malformed_request_leaves_a_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    broker = await DataBroker.started()
+    await broker.call(API, InitProducerIdRequest("", 60_000), client_id="rdkafka")
+    assert "client id rdkafka" in caplog.text
+
+
+async def test_a_new_instance_ends_an_open_transaction_and_is_answered_at_once() -> None:
+    broker = await DataBroker.started()
+    await broker.create_topic()
+    await broker.call(API, InitProducerIdRequest("tx", 60_000))
+    topic = AddPartitionsToTxnTopic("orders", (0,))
+    await broker.call(ADD, AddPartitionsToTxnRequest((), "tx", 0, 0, (topic,)))
+    answer = broker.begin(API, InitProducerIdRequest("tx", 60_000), 5)
+    assert isinstance(answer, InitProducerIdResponse)
+    assert told(answer) == (0, 0, 2)
+
+
+def test_a_refusal_carries_its_error() -> None:
+    context = RequestContext(5, None, "/127.0.0.1", "PLAINTEXT")
+    response = API.refuse(InitProducerIdRequest("tx", 1), context, ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert told(response) == (-1, -1, -1)
