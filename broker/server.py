@@ -78,7 +78,7 @@ class Server:
         self._sockets: list[tuple[Listener, socket.socket]] = []
         self._listening: list[asyncio.AbstractServer] = []
         self._log_manager: LogManager | None = None
-        self._stopping = False
+        self.is_stopping = False
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -214,8 +214,8 @@ class Server:
 
     async def shutdown(self) -> bool:
         """Stop in order. True when every request was answered in time and every log closed cleanly."""
-        assert not self._stopping, "shutdown happens once"
-        self._stopping = True
+        assert not self.is_stopping, "shutdown happens once"
+        self.is_stopping = True
         services, host = self.services, self.host
         for serving in self._listening:
             serving.close()

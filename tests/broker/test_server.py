@@ -1,0 +1,292 @@
+"""The life of a broker: what it refuses to start on, what it answers over real sockets, how it stops."""
+
+import asyncio
+import dataclasses
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+from fake_peer import turns
+from manual_clock import ManualClock
+
+from eosin.broker.config import BrokerConfig
+from eosin.broker.coordinator_configs import group_config, transaction_config
+from eosin.broker.server import IDLE_ROUNDS, Server, StartError
+from eosin.coordinator.config import TransactionConfig
+from eosin.coordinator.groups.config import GroupConfig
+from eosin.protocol.codec import decode_response, encode_request
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.api_versions import ApiVersionsRequest
+from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
+from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
+from eosin.protocol.schemas.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from eosin.protocol.schemas.metadata import MetadataRequest
+from eosin.protocol.types import Message
+
+LOCAL = "PLAINTEXT://127.0.0.1:0"
+FEW: dict[str, Any] = {"transaction_state_log_num_partitions": 2, "offsets_topic_num_partitions": 2}
+
+
+def config_of(data_dir: Path | None = None, **settings: Any) -> BrokerConfig:
+    where = {"eosin_durability": "memory"} if data_dir is None else {"log_dirs": (str(data_dir),)}
+    return BrokerConfig(**{"listeners": (LOCAL,), **where, **FEW, **settings})
+
+
+class Client:
+    """A socket that speaks the protocol, one request at a time."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    @classmethod
+    async def to(cls, address: str) -> Self:
+        host, _, port = address.rpartition(":")
+        return cls(*await asyncio.open_connection(host, int(port)))
+
+    def send(self, key: ApiKey, version: int, message: Message) -> None:
+        self.writer.writelines(encode_request(key, version, 1, "test", message))
+
+    async def answer(self, key: ApiKey, version: int) -> Any:
+        size = int.from_bytes(await self.reader.readexactly(4), "big")
+        return decode_response(key, version, await self.reader.readexactly(size))[1]
+
+    async def ask(self, key: ApiKey, version: int, message: Message) -> Any:
+        self.send(key, version, message)
+        return await self.answer(key, version)
+
+    async def close(self) -> None:
+        self.writer.close()
+        await self.writer.wait_closed()
+
+
+@asynccontextmanager
+async def running(config: BrokerConfig, **given: Any) -> AsyncIterator[Server]:
+    server = Server(config, **given)
+    await server.startup()
+    try:
+        yield server
+    finally:
+        if not server.is_stopping:
+            assert await server.shutdown()
+
+
+async def test_a_client_is_answered_over_tcp() -> None:
+    async with running(config_of()) as server:
+        client = await Client.to(server.addresses[0])
+        answer = await client.ask(ApiKey.API_VERSIONS, 4, ApiVersionsRequest("test", "1"))
+        assert answer.error_code == 0
+        await client.close()
+
+
+async def test_the_port_that_was_really_bound_is_told_and_advertised() -> None:
+    async with running(config_of()) as server:
+        port = int(server.addresses[0].rpartition(":")[2])
+        assert port != 0
+        client = await Client.to(server.addresses[0])
+        metadata = await client.ask(ApiKey.METADATA, 9, MetadataRequest(topics=None))
+        assert [(broker.host, broker.port) for broker in metadata.brokers] == [("127.0.0.1", port)]
+        await client.close()
+
+
+async def test_a_client_is_told_the_address_of_the_listener_it_came_in_on() -> None:
+    listeners = ("INSIDE://127.0.0.1:0", "OUTSIDE://127.0.0.1:0")
+    config = config_of(listeners=listeners, advertised_listeners=("OUTSIDE://broker.example:19092",))
+    async with running(config) as server:
+        told = []
+        for address in server.addresses:
+            client = await Client.to(address)
+            metadata = await client.ask(ApiKey.METADATA, 9, MetadataRequest(topics=None))
+            told += [f"{broker.host}:{broker.port}" for broker in metadata.brokers]
+            await client.close()
+        assert told == [server.addresses[0], "broker.example:19092"]
+
+
+async def test_topics_and_the_cluster_id_survive_a_restart_and_the_epoch_grows(tmp_path: Path) -> None:
+    seen = []
+    for _ in range(2):
+        async with running(config_of(tmp_path)) as server:
+            client = await Client.to(server.addresses[0])
+            await client.ask(
+                ApiKey.CREATE_TOPICS,
+                5,
+                CreateTopicsRequest(topics=(CreatableTopic(name="orders", num_partitions=3, replication_factor=1),)),
+            )
+            metadata = await client.ask(ApiKey.METADATA, 12, MetadataRequest(topics=None))
+            topics = {topic.name: (topic.topic_id, len(topic.partitions)) for topic in metadata.topics}
+            seen.append((metadata.cluster_id, topics["orders"], server.services.cluster.leader_epoch))
+            await client.close()
+    first, second = seen
+    assert first[:2] == second[:2]
+    assert second[2] > first[2]
+
+
+async def begun(server: Server) -> None:
+    """Wait until a request of some client is being handled."""
+    for _ in range(500):
+        if server.host.running:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("no request was begun")
+
+
+async def refusal(config: BrokerConfig) -> str:
+    with pytest.raises(StartError) as refused:
+        await Server(config).startup()
+    return str(refused.value)
+
+
+async def test_an_address_in_use_is_refused_before_the_data_is_touched(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        said = await refusal(config_of(tmp_path / "data", listeners=(f"PLAINTEXT://{address}",)))
+    assert said == f"cannot listen on {address}: the address is in use"
+    assert not (tmp_path / "data").exists()
+
+
+async def test_an_address_of_another_machine_is_refused() -> None:
+    assert "cannot listen on 192.0.2.1:9092" in await refusal(config_of(listeners=("PLAINTEXT://192.0.2.1:9092",)))
+
+
+async def test_a_host_without_an_address_is_refused() -> None:
+    said = await refusal(config_of(listeners=("PLAINTEXT://no-such-host.invalid:9092",)))
+    assert said.startswith("cannot listen on no-such-host.invalid:9092: ")
+
+
+async def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
+    async with running(config_of(tmp_path)):
+        said = await refusal(config_of(tmp_path))
+    assert said.startswith(f"cannot use the data directory {tmp_path}: ")
+    assert "another process" in said
+
+
+async def test_a_file_in_the_place_of_the_directory_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    assert (await refusal(config_of(file))).startswith(f"cannot use the data directory {file}: ")
+    assert file.read_text() == "mine"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+async def test_a_directory_that_may_not_be_written_is_refused(tmp_path: Path) -> None:
+    os.chmod(tmp_path, 0o500)
+    assert "Permission denied" in await refusal(config_of(tmp_path / "data"))
+
+
+async def test_a_directory_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    async with running(config_of(tmp_path)):
+        pass
+    file = tmp_path / "meta.properties"
+    text = file.read_text()
+    file.write_text("\n".join(_raise_version(line) for line in text.splitlines()) + "\n")
+    assert (await refusal(config_of(tmp_path))).startswith(f"cannot use the data directory {tmp_path}: ")
+
+
+def _raise_version(line: str) -> str:
+    key, _, value = line.partition("=")
+    return f"{key}={int(value) + 1000}" if key.endswith("version") and value.isdigit() else line
+
+
+async def test_a_clean_stop_leaves_its_mark_and_a_failed_start_does_not_take_the_port(tmp_path: Path) -> None:
+    async with running(config_of(tmp_path)) as server:
+        address = server.addresses[0]
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+    file = tmp_path / "file"
+    file.write_text("mine")
+    await refusal(config_of(file, listeners=(f"PLAINTEXT://{address}",)))
+    async with running(config_of(tmp_path, listeners=(f"PLAINTEXT://{address}",))):
+        pass
+
+
+async def test_an_idle_client_is_closed_and_a_busy_one_is_not() -> None:
+    clock = ManualClock()
+    async with running(config_of(connections_max_idle_ms=400), clock=clock) as server:
+        busy, idle = await Client.to(server.addresses[0]), await Client.to(server.addresses[0])
+        for _ in range(IDLE_ROUNDS + 2):
+            await busy.ask(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
+            await clock.run(100)
+        assert await idle.reader.read() == b""
+        assert (await busy.ask(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())).error_code == 0
+        await busy.close()
+        await idle.close()
+
+
+async def test_one_client_too_many_is_closed() -> None:
+    async with running(config_of(max_connections=1)) as server:
+        first = await Client.to(server.addresses[0])
+        await first.ask(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
+        second = await Client.to(server.addresses[0])
+        assert await second.reader.read() == b""
+        assert (await first.ask(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())).error_code == 0
+        await first.close()
+        await second.close()
+
+
+async def test_a_fetch_that_waits_is_answered_when_the_broker_stops() -> None:
+    async with running(config_of()) as server:
+        client = await Client.to(server.addresses[0])
+        await client.ask(ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest(topics=(CreatableTopic("t", 1, 1),)))
+        wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+        fetch = FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=(FetchTopic(topic="t", partitions=(wanted,)),))
+        client.send(ApiKey.FETCH, 11, fetch)
+        await begun(server)
+        stopping = asyncio.ensure_future(server.shutdown())
+        answer = await client.answer(ApiKey.FETCH, 11)
+        assert answer.error_code == 0
+        assert await stopping
+        assert await client.reader.read() == b""
+        await client.close()
+
+
+async def test_a_member_that_waits_for_others_is_answered_when_the_broker_stops() -> None:
+    async with running(config_of(group_initial_rebalance_delay_ms=60_000)) as server:
+        client = await Client.to(server.addresses[0])
+        join = JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=60_000,
+            protocol_type="consumer",
+            protocols=(JoinGroupRequestProtocol("range", b""),),
+        )
+        client.send(ApiKey.JOIN_GROUP, 2, join)
+        await begun(server)
+        stopping = asyncio.ensure_future(server.shutdown())
+        assert (await client.answer(ApiKey.JOIN_GROUP, 2)).error_code != 0
+        assert await stopping
+        await client.close()
+
+
+async def test_requests_that_do_not_end_are_cut_off_at_the_limit(caplog: pytest.LogCaptureFixture) -> None:
+    async with running(config_of(eosin_shutdown_timeout_ms=50)) as server:
+        never = asyncio.get_running_loop().create_future()
+        server.host.running[never] = ApiKey.PRODUCE
+        assert not await server.shutdown()
+    assert "requests did not finish in time" in caplog.text
+
+
+async def test_nothing_is_accepted_while_the_broker_stops() -> None:
+    async with running(config_of()) as server:
+        address = server.addresses[0]
+        await server.shutdown()
+        with pytest.raises(ConnectionRefusedError):
+            await Client.to(address)
+
+
+async def test_a_stopped_broker_leaves_no_task_behind() -> None:
+    before = asyncio.all_tasks()
+    async with running(config_of()) as server:
+        client = await Client.to(server.addresses[0])
+        await client.ask(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
+    await client.close()
+    await turns()
+    assert asyncio.all_tasks() == before
+
+
+@pytest.mark.parametrize(("make", "kind"), [(transaction_config, TransactionConfig), (group_config, GroupConfig)])
+def test_the_coordinators_defaults_are_the_brokers(make: Any, kind: Any) -> None:
+    assert make(BrokerConfig()) == kind()
+    assert {each.name for each in dataclasses.fields(kind)} == {each.name for each in dataclasses.fields(kind())}
