@@ -1,0 +1,91 @@
+"""DeleteRecords over real logs."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from data_broker import DataBroker, batch, settle
+
+from eosin.broker.handlers import delete_records
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.schemas.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from eosin.storage.log_manager import LogManager
+
+API = delete_records.API
+
+
+async def broker_with_records(**configs: str) -> DataBroker:
+    broker = await DataBroker.started()
+    await broker.create_topic(partitions=2, **configs)
+    await broker.produce(batch("a", "b"))
+    await broker.produce(batch("c"))
+    return broker
+
+
+def request(*offsets: int, topic: str = "orders", timeout_ms: int = 1000) -> DeleteRecordsRequest:
+    partitions = tuple(DeleteRecordsPartition(index, offset) for index, offset in enumerate(offsets))
+    return DeleteRecordsRequest((DeleteRecordsTopic(topic, partitions),), timeout_ms)
+
+
+async def delete(broker: DataBroker, asked: DeleteRecordsRequest, version: int = 2) -> list[tuple[str, int]]:
+    response = await broker.call(API, asked, version)
+    return [(ErrorCode(each.error_code).name, each.low_watermark) for each in response.topics[0].partitions]
+
+
+@pytest.mark.parametrize("version", API.versions)
+async def test_the_start_moves_to_the_offset_or_to_the_high_watermark(version: int) -> None:
+    broker = await broker_with_records()
+    assert await delete(broker, request(1), version) == [("NONE", 1)]
+    assert (await broker.fetch(0)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert await delete(broker, request(0), version) == [("NONE", 1)]
+    assert await delete(broker, request(-1, -1), version) == [("NONE", 3), ("NONE", 0)]
+
+
+async def test_an_offset_that_cannot_be_is_out_of_range() -> None:
+    broker = await broker_with_records()
+    assert await delete(broker, request(4)) == [("OFFSET_OUT_OF_RANGE", -1)]
+    assert await delete(broker, request(-2)) == [("OFFSET_OUT_OF_RANGE", -1)]
+    broker.flusher.held = True
+    writing = broker.begin_produce(batch("d"))
+    assert await delete(broker, request(4)) == [("OFFSET_OUT_OF_RANGE", -1)]
+    broker.flusher.release()
+    await writing
+    assert await delete(broker, request(4)) == [("NONE", 4)]
+
+
+async def test_compacted_and_internal_topics_keep_their_records() -> None:
+    broker = await broker_with_records(cleanup_policy="compact")
+    assert await delete(broker, request(1)) == [("POLICY_VIOLATION", -1)]
+    assert await delete(broker, request(0, topic="__consumer_offsets")) == [("INVALID_TOPIC_EXCEPTION", -1)]
+    assert await delete(broker, request(0, topic="nowhere")) == [("UNKNOWN_TOPIC_OR_PARTITION", -1)]
+
+
+async def test_what_takes_too_long_is_timed_out_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = await broker_with_records()
+    gate = asyncio.Event()
+    save = LogManager.save_log_starts
+
+    async def slow(self: LogManager) -> None:
+        await gate.wait()
+        await save(self)
+
+    monkeypatch.setattr(LogManager, "save_log_starts", slow)
+    deleting = asyncio.create_task(delete(broker, request(1, 7, timeout_ms=1000)))
+    await settle()
+    broker.clock.advance(1000)
+    assert await deleting == [("REQUEST_TIMED_OUT", -1), ("OFFSET_OUT_OF_RANGE", -1)]
+    gate.set()
+    await settle()
+    assert broker.log().log_start_offset == 1
+
+
+async def test_nothing_to_delete_is_nothing_to_wait_for() -> None:
+    broker = await broker_with_records()
+    response = await broker.call(API, DeleteRecordsRequest((), 1000), 2)
+    assert response.topics == ()
+
+
+def test_a_refusal_reaches_every_partition() -> None:
+    context: Any = None
+    response = API.refuse(request(1, 2), context, ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert [(each.partition_index, each.error_code) for each in response.topics[0].partitions] == [(0, -1), (1, -1)]

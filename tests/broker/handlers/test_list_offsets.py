@@ -1,0 +1,118 @@
+"""ListOffsets over real logs."""
+
+from typing import Any
+
+import pytest
+from data_broker import DataBroker, batch
+
+from eosin.broker.handlers import list_offsets
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.schemas.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+
+T = 1_700_000_000_000
+
+
+async def broker_with_records() -> DataBroker:
+    """Offsets 0 to 3 at T, T+20, T+10, T+30."""
+    broker = await DataBroker.started()
+    await broker.create_topic(partitions=2)
+    for delay in (0, 20, 10, 30):
+        await broker.produce(batch("v", timestamp=T + delay))
+    return broker
+
+
+async def look_up(
+    broker: DataBroker, timestamp: int, *, version: int = 10, isolation: int = 0, replica_id: int = -1, **fields: Any
+) -> ListOffsetsPartitionResponse:
+    partition = ListOffsetsPartition(0, timestamp=timestamp, **fields)
+    request = ListOffsetsRequest(replica_id, isolation, (ListOffsetsTopic("orders", (partition,)),))
+    response = await broker.call(list_offsets.API, request, version)
+    answer: ListOffsetsPartitionResponse = response.topics[0].partitions[0]
+    return answer
+
+
+@pytest.mark.parametrize("version", list_offsets.API.versions)
+async def test_every_version_finds_the_end_the_start_and_a_time(version: int) -> None:
+    broker = await broker_with_records()
+    epoch = broker.log().leader_epoch if version >= 4 else -1
+    for timestamp, expected in (
+        (list_offsets.LATEST, (-1, 4, epoch)),
+        (list_offsets.EARLIEST, (-1, 0, epoch)),
+        (T + 15, (T + 20, 1, epoch)),
+        (0, (T, 0, epoch)),
+        (T + 31, (-1, -1, -1)),
+    ):
+        found = await look_up(broker, timestamp, version=version)
+        assert found.error_code == ErrorCode.NONE
+        assert (found.timestamp, found.offset, found.leader_epoch) == expected
+
+
+async def test_the_largest_timestamp_is_found_at_its_first_record() -> None:
+    broker = await broker_with_records()
+    await broker.produce(batch("v", timestamp=T + 5))
+    found = await look_up(broker, list_offsets.MAX_TIMESTAMP)
+    assert (found.timestamp, found.offset) == (T + 30, 3)
+
+
+async def test_an_empty_log_has_no_largest_timestamp() -> None:
+    broker = await DataBroker.started()
+    await broker.create_topic()
+    found = await look_up(broker, list_offsets.MAX_TIMESTAMP)
+    assert (found.error_code, found.timestamp, found.offset) == (ErrorCode.NONE, -1, -1)
+
+
+async def test_without_tiers_everything_is_local() -> None:
+    broker = await broker_with_records()
+    await broker.log().delete_records_before(2)
+    assert (await look_up(broker, list_offsets.EARLIEST_LOCAL)).offset == 2
+    tiered = await look_up(broker, list_offsets.LATEST_TIERED)
+    assert (tiered.error_code, tiered.offset, tiered.leader_epoch) == (ErrorCode.NONE, -1, -1)
+
+
+@pytest.mark.parametrize(("timestamp", "version"), [(-3, 6), (-4, 7), (-5, 8), (-6, 10), (-9, 10)])
+async def test_a_special_timestamp_that_the_version_does_not_know_is_unsupported(timestamp: int, version: int) -> None:
+    found = await look_up(await broker_with_records(), timestamp, version=version)
+    assert (found.error_code, found.offset) == (ErrorCode.UNSUPPORTED_VERSION, -1)
+
+
+async def test_what_is_not_durable_is_not_found_except_by_a_replica() -> None:
+    broker = await broker_with_records()
+    broker.flusher.held = True
+    writing = broker.begin_produce(batch("v", timestamp=T + 99))
+    assert (await look_up(broker, list_offsets.LATEST)).offset == 4
+    assert (await look_up(broker, T + 99)).offset == -1
+    assert (await look_up(broker, list_offsets.MAX_TIMESTAMP)).offset == -1
+    assert (await look_up(broker, list_offsets.LATEST, replica_id=2)).offset == 5
+    broker.flusher.release()
+    await writing
+    assert (await look_up(broker, T + 99)).offset == 4
+
+
+async def test_leader_epochs_are_checked() -> None:
+    broker = await broker_with_records()
+    broker.log().leader_epoch = 5
+    assert (await look_up(broker, -1, current_leader_epoch=4)).error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert (await look_up(broker, -1, current_leader_epoch=6)).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert (await look_up(broker, -1, current_leader_epoch=5)).leader_epoch == 5
+
+
+async def test_unknown_and_doubled_partitions_are_refused_one_by_one() -> None:
+    broker = await broker_with_records()
+    asked = tuple(ListOffsetsPartition(index, timestamp=-1) for index in (0, 1, 7, 1))
+    request = ListOffsetsRequest(-1, 0, (ListOffsetsTopic("orders", asked), ListOffsetsTopic("nowhere", asked[:1])))
+    response = await broker.call(list_offsets.API, request, 7)
+    answered = [ErrorCode(each.error_code).name for topic in response.topics for each in topic.partitions]
+    unknown = "UNKNOWN_TOPIC_OR_PARTITION"
+    assert answered == ["NONE", "INVALID_REQUEST", unknown, "INVALID_REQUEST", unknown]
+
+
+def test_a_refusal_reaches_every_partition() -> None:
+    request = ListOffsetsRequest(topics=(ListOffsetsTopic("orders", (ListOffsetsPartition(3),)),))
+    context: Any = None
+    response = list_offsets.API.refuse(request, context, ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert [(each.partition_index, each.error_code) for each in response.topics[0].partitions] == [(3, -1)]

@@ -1,0 +1,163 @@
+"""Which partitions this broker leads, and how that follows the cluster."""
+
+import errno
+from typing import Any
+
+import pytest
+from data_broker import DataBroker, batch
+from manual_clock import ManualClock
+
+from eosin.broker.cluster import ConfigChange
+from eosin.broker.markers import LocalMarkers
+from eosin.coordinator.ports import MarkersForPartitions
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+from eosin.storage.appends import Marker, Refused
+from eosin.storage.log_manager import LogManager
+
+ORDERS = TopicPartition("orders", 0)
+
+
+async def test_a_created_topics_logs_are_served_and_a_deleted_ones_are_not() -> None:
+    broker = await DataBroker.started()
+    assert broker.partitions.get(ORDERS) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    topic = await broker.create_topic(partitions=2)
+    log = broker.log()
+    assert (log.topic_id, log.leader_epoch) == (topic.topic_id, broker.cluster.leader_epoch)
+    await broker.cluster.delete_topic("orders")
+    assert broker.partitions.get(ORDERS) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert log.unusable is not None
+    again = await broker.create_topic()
+    assert broker.log().topic_id == again.topic_id
+    assert broker.log() is not log
+
+
+async def test_added_partitions_are_served() -> None:
+    broker = await DataBroker.started()
+    await broker.create_topic()
+    assert broker.partitions.get(TopicPartition("orders", 2)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    await broker.cluster.create_partitions("orders", count=3)
+    assert (await broker.produce(batch("a"), partition=2)).error_code == ErrorCode.NONE
+
+
+async def test_logs_follow_their_topics_settings() -> None:
+    broker = await DataBroker.started()
+    await broker.create_topic(partitions=2, max_message_bytes="200")
+    assert (await broker.produce(batch("x" * 300))).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    await broker.cluster.alter_topic_configs("orders", [ConfigChange("max.message.bytes", "1000")])
+    assert (await broker.produce(batch("x" * 300))).error_code == ErrorCode.NONE
+
+
+async def test_a_failed_log_is_a_storage_error() -> None:
+    broker = await DataBroker.started()
+    await broker.create_topic()
+    broker.log().fail(OSError(errno.EIO, "gone"))
+    assert broker.partitions.get(ORDERS) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_a_log_that_cannot_be_opened_is_a_storage_error_and_harms_nobody_else(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = await DataBroker.started()
+    create = LogManager.create_log
+
+    def refuse_one(self: LogManager, partition: TopicPartition, *args: Any) -> Any:
+        if partition.partition == 1:
+            raise OSError(errno.EMFILE, "too many open files")
+        return create(self, partition, *args)
+
+    monkeypatch.setattr(LogManager, "create_log", refuse_one)
+    await broker.create_topic(partitions=3)
+    errors = [(await broker.produce(batch("a"), partition=index)).error_code for index in range(3)]
+    assert errors == [ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]
+    assert "orders-1" in caplog.text
+
+
+async def test_a_partition_led_by_another_broker_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = await DataBroker.started()
+    monkeypatch.setattr(broker.cluster, "leader_of", lambda _: 2)
+    await broker.create_topic()
+    assert broker.partitions.get(ORDERS) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert broker.partitions.target(ORDERS) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert broker.partitions.leader(ORDERS) == (2, -1)
+
+
+async def test_records_are_there_again_after_a_restart_and_strays_are_set_aside(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    broker = await DataBroker.started()
+    await broker.create_topic()
+    await broker.produce(batch("a"))
+    stray = broker.logs.create_log(TopicPartition("stray", 0), b"s" * 16, broker.config.topic_defaults, 0)
+    stray.append(batch("x"), now_ms=0)
+    await broker.stop()
+    again = await DataBroker.started(disk=broker.disk, clock=broker.clock)
+    assert again.log().log_end_offset == 1
+    assert again.log().leader_epoch > broker.cluster.leader_epoch
+    assert "stray-0" in caplog.text
+    assert TopicPartition("stray", 0) not in again.logs.logs
+    await again.stop()
+
+
+# For the coordinators
+# -----------------------------------------------------------------------------------------------------
+
+
+async def test_coordinators_get_the_logs_that_this_broker_leads() -> None:
+    broker = await DataBroker.started()
+    logs = broker.partitions.transaction_state_logs
+    assert logs.partition_count == 3
+    log = logs.log(0)
+    assert not isinstance(log, ErrorCode)
+    assert logs.log(0) is log
+    assert (log.leader_epoch, log.log_end_offset, log.high_watermark) == (broker.cluster.leader_epoch, 0, 0)
+    assert logs.log(3) is ErrorCode.NOT_COORDINATOR
+    broker.log("__transaction_state").fail(OSError(errno.EIO, "gone"))
+    assert logs.log(0) is ErrorCode.NOT_COORDINATOR
+
+
+async def test_what_a_coordinator_appends_is_not_checked_as_a_clients() -> None:
+    broker = await DataBroker.started()
+    log = broker.partitions.consumer_offsets_logs.log(1)
+    assert not isinstance(log, ErrorCode)
+    # A client would have to be verified, and to go on with sequence 1.
+    for _ in range(2):
+        records = batch("offset", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+        assert not isinstance(log.append(records, now_ms=0), Refused)
+    assert not isinstance(log.append_marker(Marker(7, 0, True, 0), now_ms=0), Refused)
+    assert await log.durable(3) is ErrorCode.NONE
+    assert len(list(log.batches())) == 3
+
+
+class FakeGroups:
+    def __init__(self, *answers: ErrorCode) -> None:
+        self.answers = list(answers)
+        self.asked: list[int] = []
+
+    async def write_markers(self, partition: int, marker: Marker) -> ErrorCode:
+        self.asked.append(partition)
+        return self.answers.pop(0)
+
+
+async def test_markers_for_offsets_go_to_the_group_coordinator_whose_answers_become_a_partitions() -> None:
+    broker = await DataBroker.started()
+    await broker.create_topic()
+    codes = [
+        "NONE",
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "COORDINATOR_NOT_AVAILABLE",
+        "NOT_COORDINATOR",
+        "KAFKA_STORAGE_ERROR",
+    ]
+    groups: Any = FakeGroups(*(ErrorCode[code] for code in codes))
+    target = LocalMarkers(broker.partitions, clock=ManualClock())
+    target.bind(groups)
+    offsets = [TopicPartition("__consumer_offsets", index) for index in range(5)]
+    answers = await target.write_markers([MarkersForPartitions(Marker(7, 0, True, 0), (ORDERS, *offsets))])
+    assert groups.asked == [0, 1, 2, 3, 4]
+    assert [answers[7, partition].name for partition in (ORDERS, *offsets)] == [
+        "NONE",
+        "NONE",
+        *["NOT_LEADER_OR_FOLLOWER"] * 3,
+        "KAFKA_STORAGE_ERROR",
+    ]
