@@ -5,6 +5,8 @@ from typing import Final
 
 from eosin.broker.api import Api
 from eosin.broker.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_configs,
     api_versions,
     create_partitions,
@@ -20,9 +22,12 @@ from eosin.broker.handlers import (
     describe_log_dirs,
     describe_quorum,
     describe_topic_partitions,
+    end_txn,
     fetch,
+    find_coordinator,
     heartbeat,
     incremental_alter_configs,
+    init_producer_id,
     join_group,
     leave_group,
     list_config_resources,
@@ -37,9 +42,12 @@ from eosin.broker.handlers import (
     produce,
     sync_group,
     txn_offset_commit,
+    write_txn_markers,
 )
 
 APIS: Final[tuple[Api, ...]] = (
+    add_offsets_to_txn.API,
+    add_partitions_to_txn.API,
     alter_configs.API,
     api_versions.API,
     create_partitions.API,
@@ -55,9 +63,12 @@ APIS: Final[tuple[Api, ...]] = (
     describe_log_dirs.API,
     describe_quorum.API,
     describe_topic_partitions.API,
+    end_txn.API,
     fetch.API,
+    find_coordinator.API,
     heartbeat.API,
     incremental_alter_configs.API,
+    init_producer_id.API,
     join_group.API,
     leave_group.API,
     list_config_resources.API,
@@ -72,6 +83,7 @@ APIS: Final[tuple[Api, ...]] = (
     produce.API,
     sync_group.API,
     txn_offset_commit.API,
+    write_txn_markers.API,
 )
 
 BY_KEY: Final[Mapping[int, Api]] = {int(api.key): api for api in APIS}
