@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.broker.fetch_sessions import Wanted
 from eosin.broker.long_poll import Watch
+from eosin.protocol.batch_header import HEADER_BYTES
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.storage.appends import Isolation, ReadResult
@@ -39,19 +40,30 @@ class FetchLimits:
 class Look:
     """One wanted partition, as the pass found it."""
 
-    __slots__ = ("diverging", "error", "log", "partition", "result", "wanted")
+    __slots__ = ("diverging", "error", "log", "result", "wanted")
 
     log: "PartitionLog"
     """Only set without an error."""
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
-        self.partition: TopicPartition | None = None
         self.error = ErrorCode.NONE
         self.diverging: tuple[int, int] | None = None
         """The largest epoch not above the fetcher's, and where it ends, when that shows that the logs part."""
         self.result: ReadResult | None = None
-        """What was read; None for an error, or where there is nothing to read."""
+        """What was read; None for an error, or where there is nothing to read within the limits."""
+
+    @property
+    def is_told(self) -> bool:
+        """Whether there is nothing to say of the partition that its fetcher has not heard (KIP-227)."""
+        wanted = self.wanted
+        return (
+            self.result is None
+            and not self.error
+            and self.diverging is None
+            and self.log.high_watermark == wanted.told_high_watermark
+            and self.log.log_start_offset == wanted.told_log_start_offset
+        )
 
 
 class FetchPass:
@@ -88,23 +100,30 @@ class FetchPass:
         elif look.diverging is not None:
             self.settled = True
         elif self.available < self._limits.min_bytes:
-            self.available += look.log.bytes_available(
-                wanted.fetch_offset, isolation=self._limits.isolation, limit=wanted.max_bytes
-            )
+            self._count(look)
         return look
+
+    def _count(self, look: Look) -> None:
+        """Count what could be read of a partition."""
+        offset, log, limits = look.wanted.fetch_offset, look.log, self._limits
+        if offset >= log.log_end_offset or offset >= log.visible_end(limits.isolation):
+            return
+        if limits.min_bytes <= HEADER_BYTES:
+            self.available = limits.min_bytes  # any batch is enough
+        else:
+            self.available += log.bytes_available(offset, isolation=limits.isolation, limit=look.wanted.max_bytes)
 
     def _find(self, look: Look) -> ErrorCode:
         """Set the look's log (15.6)."""
         wanted = look.wanted
         by_id = self._limits.api_version >= FIRST_TOPIC_ID_VERSION
-        name = wanted.topic
         if by_id:
             topic = self._services.cluster.topic_by_id(wanted.topic_id)
             if topic is None:
                 return ErrorCode.UNKNOWN_TOPIC_ID
-            name = topic.name
-        look.partition = TopicPartition(name, wanted.partition)
-        log = self._services.partitions.get(look.partition)
+            if topic.name != wanted.name.topic:
+                wanted.name = TopicPartition(topic.name, wanted.partition)
+        log = self._services.partitions.get(wanted.name)
         if isinstance(log, ErrorCode):
             return log
         if by_id and log.topic_id != wanted.topic_id:
@@ -115,9 +134,10 @@ class FetchPass:
     def _check(self, look: Look) -> ErrorCode:
         """Whether the log can serve what is wanted: epochs first, then the offset (15.1 and section 17)."""
         wanted, log = look.wanted, look.log
-        error = check_leader_epoch(log, wanted.current_leader_epoch)
-        if error:
-            return error
+        if wanted.current_leader_epoch >= 0:
+            error = check_leader_epoch(log, wanted.current_leader_epoch)
+            if error:
+                return error
         if self._limits.api_version < FIRST_ZSTD_VERSION and log.config.compression_type == "zstd":
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         if wanted.fetch_offset < log.log_start_offset:
@@ -148,7 +168,10 @@ class FetchPass:
                 continue
             first = self._left == self._limits.max_bytes
             limit = max(0, min(look.wanted.max_bytes, self._left))
-            if look.wanted.fetch_offset >= look.log.visible_end(isolation) or (limit == 0 and not first):
+            if limit == 0 and not first:
+                continue
+            offset = look.wanted.fetch_offset
+            if offset >= look.log.log_end_offset or offset >= look.log.visible_end(isolation):
                 continue
             result = look.log.read(look.wanted.fetch_offset, max_bytes=limit, isolation=isolation, min_one_batch=first)
             if not isinstance(result, ReadResult):
@@ -163,9 +186,10 @@ class FetchPass:
 
     def _keep(self, look: Look, result: ReadResult) -> None:
         look.error = result.error
-        if result.error == ErrorCode.NONE:
+        size = len(result.records)
+        if size:
             look.result = result
-            self._left -= len(result.records)
+            self._left -= size
 
 
 def check_leader_epoch(log: "PartitionLog", epoch: int) -> ErrorCode:

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
 from eosin.storage.clock import Chance, Clock
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Wanted:
         "key",
         "last_fetched_epoch",
         "max_bytes",
+        "name",
         "partition",
         "told_high_watermark",
         "told_log_start_offset",
@@ -50,6 +52,8 @@ class Wanted:
         self.topic_id = topic.topic_id
         """Zero when the fetcher names topics by name."""
         self.partition = request.partition
+        self.name = TopicPartition(topic.topic, request.partition)
+        """With the topic's name, or what it was when it was last looked up."""
         self.key = key
         """What tells it from the session's other partitions: its topic, as the fetcher names it, and its number."""
         self.told_high_watermark = -1

@@ -17,7 +17,7 @@ from typing import Final
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.cluster import NO_LEADER
 from eosin.broker.fetch_pass import FetchLimits, FetchPass, Look
-from eosin.broker.fetch_sessions import FetchSession, FullFetch, IncrementalFetch
+from eosin.broker.fetch_sessions import FullFetch, IncrementalFetch
 from eosin.coordinator.eager import start_now
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -110,16 +110,22 @@ def _answer(
     context: RequestContext,
     services: Services,
 ) -> FetchResponse:
-    is_full = isinstance(fetch, FullFetch)
     session = services.fetch_sessions.open(fetch) if isinstance(fetch, FullFetch) else fetch.session
-    topics: dict[str | Uuid, list[PartitionData]] = {}
+    only_news = isinstance(fetch, IncrementalFetch)
     by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
+    topics: dict[str | Uuid, list[PartitionData]] = {}
     leaders: set[int] = set()
     for look in found.looks:
-        data = _partition(look, limits, services)
-        news = session is None or _note(session, look, data)
-        if not is_full and not news:
+        if only_news and look.is_told:
             continue
+        data = _partition(look, limits, services)
+        if session is not None:
+            session.told(
+                look.wanted,
+                high_watermark=data.high_watermark,
+                log_start_offset=data.log_start_offset,
+                has_records=bool(data.records),
+            )
         topics.setdefault(look.wanted.topic_id if by_id else look.wanted.topic, []).append(data)
         leaders.add(data.current_leader.leader_id)
     leaders.discard(NO_LEADER)
@@ -133,26 +139,6 @@ def _answer(
         ),
         node_endpoints=_endpoints(leaders, context, services) if leaders else (),
     )
-
-
-def _note(session: FetchSession, look: Look, data: PartitionData) -> bool:
-    """Remember in the session what the answer says; whether it says anything new (16.3)."""
-    wanted = look.wanted
-    has_records = len(data.records or b"") > 0
-    news = (
-        has_records
-        or data.error_code != ErrorCode.NONE
-        or look.diverging is not None
-        or data.high_watermark != wanted.told_high_watermark
-        or data.log_start_offset != wanted.told_log_start_offset
-    )
-    session.told(
-        wanted,
-        high_watermark=data.high_watermark,
-        log_start_offset=data.log_start_offset,
-        has_records=has_records,
-    )
-    return news
 
 
 def _partition(look: Look, limits: FetchLimits, services: Services) -> PartitionData:
@@ -186,8 +172,8 @@ def _partition(look: Look, limits: FetchLimits, services: Services) -> Partition
 
 def _failed(look: Look, limits: FetchLimits, services: Services) -> PartitionData:
     current_leader = LeaderIdAndEpoch()
-    if limits.api_version >= FIRST_LEADER_VERSION and look.error in _MOVED and look.partition is not None:
-        current_leader = LeaderIdAndEpoch(*services.partitions.leader(look.partition))
+    if limits.api_version >= FIRST_LEADER_VERSION and look.error in _MOVED:
+        current_leader = LeaderIdAndEpoch(*services.partitions.leader(look.wanted.name))
     return PartitionData(
         partition_index=look.wanted.partition,
         error_code=look.error,
