@@ -63,14 +63,15 @@ class Member:
     """The JoinGroup request of this member that waits for an answer."""
     syncing: Ticket | None = None
     """The SyncGroup request of this member that waits for an answer."""
+    protocol_names: frozenset[str] = field(init=False, repr=False, compare=False)
+    """The names in `protocols`: large groups ask for them a lot."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "protocol_names", frozenset(name for name, _ in self.protocols))
 
     def metadata(self, protocol_name: str | None) -> bytes:
         """What this member said about one protocol; empty when it does not support it."""
         return next((metadata for name, metadata in self.protocols if name == protocol_name), b"")
-
-    def supports(self, protocol_name: str) -> bool:
-        """Whether this member can work with a protocol."""
-        return any(name == protocol_name for name, _ in self.protocols)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +144,11 @@ class Group:
         """Whether a member offering `protocols` could work with all the others (`joiner_id`: itself, if it is one)."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
-        others = [member for member in self.members.values() if member.member_id != joiner_id]
-        return self.protocol_type == protocol_type and any(
-            all(other.supports(name) for other in others) for name, _ in protocols
-        )
+        if self.protocol_type != protocol_type:
+            return False
+        offered = frozenset(name for name, _ in protocols)
+        others = (member.protocol_names for member in self.members.values() if member.member_id != joiner_id)
+        return bool(offered.intersection(*others))
 
 
 def select_protocol(members: Sequence[Member]) -> str:
@@ -154,8 +156,9 @@ def select_protocol(members: Sequence[Member]) -> str:
 
     A tie goes to the protocol that got its first vote earlier in the order of the members.
     """
+    shared = frozenset.intersection(*(member.protocol_names for member in members))
     votes: dict[str, int] = {}
     for member in members:
-        favourite = next(name for name, _ in member.protocols if all(other.supports(name) for other in members))
+        favourite = next(name for name, _ in member.protocols if name in shared)
         votes[favourite] = votes.get(favourite, 0) + 1
     return max(votes, key=lambda name: votes[name])

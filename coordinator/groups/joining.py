@@ -43,12 +43,12 @@ def _joiner(group: Group, request: Join) -> Member | None:
 
 def _has_room(turn: Turn, joiner: Member | None) -> bool:
     group, limit = turn.group, turn.config.group_max_size
-    if group.state is GroupState.EMPTY:
+    if group.state is GroupState.EMPTY or len(group.members) < limit:
         return True
     if group.state is GroupState.PREPARING_REBALANCE:
         already_waits = joiner is not None and joiner.joining is not None
         return already_waits or sum(1 for _ in group.joining_members()) < limit
-    return joiner is not None or len(group.members) < limit
+    return joiner is not None
 
 
 def _forget(turn: Turn, member_id: str) -> None:

@@ -18,12 +18,12 @@ from eosin.coordinator.groups import checks
 from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.effects import JoinResult, LeaveResult, SyncResult
 from eosin.coordinator.groups.events import Join, Leave, LeavingMember, Sync
-from eosin.coordinator.groups.group import Group, Protocols
+from eosin.coordinator.groups.group import Group, GroupState, Protocols
 from eosin.coordinator.groups.offset_requests import OffsetRequests
 from eosin.coordinator.groups.settlement import Settlement
 from eosin.coordinator.groups.shard import Shard
 from eosin.coordinator.groups.shards import Shards
-from eosin.coordinator.groups.write_errors import of_group_record
+from eosin.coordinator.groups.write_errors import of_offsets
 from eosin.coordinator.ports import CoordinatorLogs, TransactionVerifier
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.appends import Marker
@@ -255,7 +255,7 @@ class GroupCoordinator:
             GroupListing(group.group_id, group.protocol_type or "", group.state.value)
             for shard in self._shards
             for group in shard.groups.values()
-            if not wanted_states or group.state.value.lower() in wanted_states
+            if group.state is not GroupState.DEAD and (not wanted_states or group.state.value.lower() in wanted_states)
         ]
         return self._shards.refusal, listings
 
@@ -263,7 +263,7 @@ class GroupCoordinator:
         """DeleteGroups: delete empty groups with all their offsets; one answer per group, when it is durable."""
         settlements = [self._start_delete(group_id) for group_id in group_ids]
         timeout_ms = self._config.offsets_commit_timeout_ms
-        return [of_group_record(await each.wait_at_most(timeout_ms, self._clock)) for each in settlements]
+        return [of_offsets(await each.wait_at_most(timeout_ms, self._clock)) for each in settlements]
 
     def _start_delete(self, group_id: str) -> Settlement:
         settlement = Settlement()

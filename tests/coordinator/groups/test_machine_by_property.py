@@ -70,7 +70,7 @@ class Stage:
         group = self.group
         if group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
             assert group.leader_id in group.members
-            assert all(member.supports(group.protocol_name or "") for member in group.members.values())
+            assert all((group.protocol_name in member.protocol_names) for member in group.members.values())
         if group.state is GroupState.EMPTY:
             assert not group.members
         if group.state is not GroupState.COMPLETING_REBALANCE:
