@@ -49,7 +49,9 @@ def test_copiers_move_each_record_exactly_once_over_a_clean_restart(data_dir: Pa
             for process in running:
                 process.kill()
                 process.wait(10)
-        records = scenario.reader(target, len(COPIERS)).read(RECORDS + 1, timeout_s=20)
+        reader = scenario.reader(target, len(COPIERS))
+        records = reader.read(RECORDS, timeout_s=60)
+        assert reader.read(1, timeout_s=1) == []
         for partition in range(len(COPIERS)):
             copied = [int(record.value or b"") for record in records if record.partition == partition]
             assert copied == list(range(partition, RECORDS, len(COPIERS)))
