@@ -1,0 +1,557 @@
+"""Requests as they go over the wire, one line each: a test chooses version, producer epoch and sequence itself.
+
+`Wire` is one connection and what can be asked on it; `RawProducer` keeps a producer's id, epoch and sequences, and
+believes nothing but what it is told. Neither retries anything, except against another broker than ours (see
+`OTHER_BROKER`), which may answer that it is still completing the transaction before.
+"""
+
+import asyncio
+import contextlib
+import os
+import struct
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pytest
+
+from eosin.client.addresses import Address
+from eosin.client.connection import Connection
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.headers import SIZE_BYTES
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import ZERO_UUID, TopicPartition
+from eosin.protocol.records import BatchHeader, NewRecord, batches, build_batch, next_sequence
+from eosin.protocol.schemas.add_offsets_to_txn import AddOffsetsToTxnRequest
+from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from eosin.protocol.schemas.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from eosin.protocol.schemas.end_txn import EndTxnRequest, EndTxnResponse
+from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from eosin.protocol.schemas.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from eosin.protocol.schemas.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
+from eosin.protocol.schemas.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from eosin.protocol.schemas.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from eosin.protocol.types import Message
+
+BOOTSTRAP_VARIABLE: Final = "EOSIN_TEST_BOOTSTRAP"
+OTHER_BROKER: Final = BOOTSTRAP_VARIABLE in os.environ
+"""Whether the broker under test is not ours: what we do better on purpose is not asked of it."""
+MAX_SEQUENCE: Final = 2**31 - 1
+READ_UNCOMMITTED: Final = 0
+READ_COMMITTED: Final = 1
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+_TIMEOUT_MS: Final = 30_000
+_BUSY: Final = frozenset(
+    {
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+
+def better_than_kafka(why: str) -> pytest.MarkDecorator:
+    """Marks a test of what ours does otherwise on purpose: it is left out against another broker."""
+    return pytest.mark.skipif(OTHER_BROKER, reason=f"ours differs on purpose: {why}")
+
+
+def unique(kind: str) -> str:
+    """A name that no other test has used, not even in an earlier run."""
+    return f"{kind}-{uuid.uuid4().hex[:12]}"
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def key_of(message: Message) -> ApiKey:
+    """The API of a request: a schema's module is named as its key."""
+    return ApiKey[type(message).__module__.rpartition(".")[2].upper()]
+
+
+def records(count: int, *, size: int = 5, timestamp: int | None = None) -> list[NewRecord]:
+    """`count` records of `size` bytes of value."""
+    return [NewRecord(b"k", b"v" * size, timestamp=timestamp) for _ in range(count)]
+
+
+def headers(data: Any) -> list[BatchHeader]:
+    """The headers of the batches in a Fetch answer."""
+    return [header for _, header in batches(data or b"")]
+
+
+def data_offsets(data: Any) -> list[int]:
+    """The first offsets of the data batches in a Fetch answer."""
+    return [header.base_offset for header in headers(data) if not header.is_control]
+
+
+async def until(true: Callable[[], Awaitable[bool]], *, timeout_s: float = 10) -> None:
+    """Ask until the answer is true. Raises TimeoutError."""
+    async with asyncio.timeout(timeout_s):
+        while True:
+            if await true():
+                return
+            await asyncio.sleep(0.002)
+
+
+async def settled(ask: Callable[[], Awaitable[Any]], code: Callable[[Any], int]) -> Any:
+    """What `ask` answers. Another broker is asked again while it is busy."""
+    deadline = time.monotonic() + 10
+    while True:
+        answer = await ask()
+        if not OTHER_BROKER or code(answer) not in _BUSY or time.monotonic() > deadline:
+            return answer
+        await asyncio.sleep(0.01)
+
+
+class Wire:
+    """One connection to the broker under test."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._topic_ids: dict[str, bytes] = {}
+
+    @classmethod
+    async def open(cls, bootstrap: str, *, client_id: str | None = "wire") -> "Wire":
+        """Connect; nothing is sent."""
+        return cls(await Connection.open(Address.parse(bootstrap), client_id=client_id, request_timeout_ms=_TIMEOUT_MS))
+
+    async def close(self) -> None:
+        await self.connection.close()
+
+    # --- anything
+
+    async def ask(self, message: Message, version: int) -> Any:
+        """The answer to one request at exactly this version."""
+        return await self.connection.request(key_of(message), message, version=version)
+
+    def send(self, message: Message, version: int) -> "asyncio.Future[Any]":
+        """Send now; the future is the answer."""
+        return self.connection.submit(key_of(message), message, version=version)
+
+    def send_frame(self, payload: bytes) -> None:
+        """These bytes, as a frame."""
+        self.connection.send_bytes(len(payload).to_bytes(SIZE_BYTES, "big") + payload)
+
+    # --- topics
+
+    async def topic(self, partitions: int = 1, **configs: str) -> str:
+        """A new topic; settings are given with underscores for dots."""
+        name = unique("topic")
+        settings = tuple(CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items())
+        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=settings)
+        answer = await self.ask(CreateTopicsRequest(topics=(topic,), timeout_ms=_TIMEOUT_MS), 7)
+        assert [each.error_code for each in answer.topics] == [ErrorCode.NONE]
+        self._topic_ids[name] = answer.topics[0].topic_id
+        if OTHER_BROKER:
+            await until(lambda: self._is_led(name, partitions))
+        return name
+
+    async def partition(self, **configs: str) -> TopicPartition:
+        """The only partition of a new topic."""
+        return TopicPartition(await self.topic(**configs), 0)
+
+    def topic_id(self, name: str) -> bytes:
+        """The id of a topic that this connection has made; zeros for any other."""
+        return self._topic_ids.get(name, ZERO_UUID)
+
+    async def _is_led(self, name: str, partitions: int) -> bool:
+        asked = tuple(ListOffsetsPartition(index, timestamp=LATEST) for index in range(partitions))
+        answer = await self.ask(ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name, asked),)), 6)
+        return not any(each.error_code for each in answer.topics[0].partitions)
+
+    # --- records
+
+    def produce_request(
+        self,
+        partition: TopicPartition,
+        batch: Any,
+        *,
+        transactional_id: str | None = None,
+        acks: int = -1,
+        topic_id: bytes | None = None,
+    ) -> ProduceRequest:
+        data = TopicProduceData(
+            name=partition.topic,
+            topic_id=self.topic_id(partition.topic) if topic_id is None else topic_id,
+            partition_data=(PartitionProduceData(index=partition.partition, records=batch),),
+        )
+        return ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=_TIMEOUT_MS, topic_data=(data,))
+
+    async def produce(
+        self, partition: TopicPartition, batch: Any, *, version: int = 11, **how: Any
+    ) -> PartitionProduceResponse:
+        """What the broker says to these bytes."""
+        answer = await self.ask(self.produce_request(partition, batch, **how), version)
+        return produced(answer)
+
+    async def append(self, partition: TopicPartition, count: int = 1, **how: Any) -> int:
+        """Append records of no producer; the first offset."""
+        answer = await self.produce(partition, build_batch(records(count, **how), timestamp=now_ms()))
+        assert answer.error_code == ErrorCode.NONE
+        return answer.base_offset
+
+    async def fetch(
+        self, partition: TopicPartition, offset: int = 0, *, version: int = 12, **how: Any
+    ) -> PartitionData:
+        """What the broker says about one partition, without a session."""
+        answer = await self.ask(self.fetch_request({partition: offset}, **how), version)
+        assert answer.error_code == ErrorCode.NONE
+        found: PartitionData = answer.responses[0].partitions[0]
+        return found
+
+    async def fetch_committed(self, partition: TopicPartition, offset: int = 0, **how: Any) -> PartitionData:
+        """`fetch` as a read_committed consumer does it."""
+        return await self.fetch(partition, offset, isolation=READ_COMMITTED, **how)
+
+    def fetch_request(
+        self,
+        positions: Mapping[TopicPartition, int],
+        *,
+        isolation: int = READ_UNCOMMITTED,
+        wait_ms: int = 0,
+        min_bytes: int = 1,
+        max_bytes: int = 50 << 20,
+        partition_max_bytes: int = 1 << 20,
+        leader_epoch: int = -1,
+        session: tuple[int, int] = (0, -1),
+        **more: Any,
+    ) -> FetchRequest:
+        """A Fetch of these partitions; `session` is its id and epoch."""
+        asked = tuple(
+            FetchTopic(
+                topic=partition.topic,
+                topic_id=self.topic_id(partition.topic),
+                partitions=(
+                    FetchPartition(
+                        partition=partition.partition,
+                        fetch_offset=offset,
+                        partition_max_bytes=partition_max_bytes,
+                        current_leader_epoch=leader_epoch,
+                    ),
+                ),
+            )
+            for partition, offset in positions.items()
+        )
+        return FetchRequest(
+            max_wait_ms=wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
+            isolation_level=isolation,
+            session_id=session[0],
+            session_epoch=session[1],
+            topics=asked,
+            **more,
+        )
+
+    async def list_offset(
+        self,
+        partition: TopicPartition,
+        timestamp: int,
+        *,
+        isolation: int = READ_UNCOMMITTED,
+        version: int = 8,
+        leader_epoch: int = -1,
+    ) -> ListOffsetsPartitionResponse:
+        """What the broker says to a timestamp (ms), LATEST, EARLIEST or MAX_TIMESTAMP."""
+        asked = ListOffsetsPartition(partition.partition, current_leader_epoch=leader_epoch, timestamp=timestamp)
+        topics = (ListOffsetsTopic(partition.topic, (asked,)),)
+        answer = await self.ask(ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=topics), version)
+        found: ListOffsetsPartitionResponse = answer.topics[0].partitions[0]
+        return found
+
+    async def end_offset(self, partition: TopicPartition) -> int:
+        """The high watermark."""
+        return (await self.list_offset(partition, LATEST)).offset
+
+    async def stable_offset(self, partition: TopicPartition) -> int:
+        """The last stable offset."""
+        return (await self.list_offset(partition, LATEST, isolation=READ_COMMITTED)).offset
+
+    async def until_stable(self, partition: TopicPartition, offset: int) -> None:
+        """Wait until everything before an offset is decided."""
+
+        async def is_stable() -> bool:
+            return await self.stable_offset(partition) >= offset
+
+        await until(is_stable)
+
+    # --- transactions
+
+    async def init(
+        self,
+        transactional_id: str | None,
+        pair: tuple[int, int] = (-1, -1),
+        *,
+        version: int = 5,
+        timeout_ms: int = 60_000,
+    ) -> InitProducerIdResponse:
+        """InitProducerId; `pair` is the id and the epoch that the producer has."""
+        request = InitProducerIdRequest(transactional_id, timeout_ms, *pair)
+        answer: InitProducerIdResponse = await settled(
+            lambda: self.ask(request, version), lambda answer: int(answer.error_code)
+        )
+        return answer
+
+    async def idempotent(self) -> "RawProducer":
+        """A producer without a transactional id."""
+        answer = await self.init(None)
+        assert answer.error_code == ErrorCode.NONE
+        return RawProducer(self, None, answer.producer_id, answer.producer_epoch)
+
+    async def transactional(
+        self, transactional_id: str | None = None, *, level: int = 2, timeout_ms: int = 60_000
+    ) -> "RawProducer":
+        """A producer that has just been initialised; `level` is the transaction version that it speaks."""
+        name = transactional_id or unique("tx")
+        answer = await self.init(name, timeout_ms=timeout_ms)
+        assert answer.error_code == ErrorCode.NONE
+        return RawProducer(self, name, answer.producer_id, answer.producer_epoch, level)
+
+    async def write_marker(
+        self,
+        partition: TopicPartition,
+        producer: tuple[int, int],
+        *,
+        commit: bool = False,
+        coordinator_epoch: int = 0,
+        version: int = 1,
+        transaction_version: int = 0,
+    ) -> ErrorCode:
+        """WriteTxnMarkers for one partition, as coordinators and the tools of operators send it."""
+        marker = WritableTxnMarker(
+            *producer,
+            transaction_result=commit,
+            topics=(WritableTxnMarkerTopic(partition.topic, (partition.partition,)),),
+            coordinator_epoch=coordinator_epoch,
+            transaction_version=transaction_version,
+        )
+        answer = await self.ask(WriteTxnMarkersRequest((marker,)), version)
+        return ErrorCode(answer.markers[0].topics[0].partitions[0].error_code)
+
+
+def produced(answer: Any) -> PartitionProduceResponse:
+    """The only partition in an answer to Produce."""
+    found: PartitionProduceResponse = answer.responses[0].partition_responses[0]
+    return found
+
+
+@dataclass
+class RawProducer:
+    """A producer that does as it is told. `level` 2 speaks the versions of KIP-890's second part, 1 those before."""
+
+    wire: Wire
+    transactional_id: str | None
+    producer_id: int
+    producer_epoch: int
+    level: int = 2
+    sequences: dict[TopicPartition, int] = field(default_factory=dict)
+    last_end: tuple[EndTxnRequest, int] | None = None
+    """The last EndTxn and its version."""
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        return self.producer_id, self.producer_epoch
+
+    def adopt(self, answer: Any) -> None:
+        """Go on with the id and the epoch of an answer; sequences begin again."""
+        if (answer.producer_id, answer.producer_epoch) != self.pair:
+            self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
+            self.sequences.clear()
+
+    # --- records
+
+    def batch(
+        self,
+        partition: TopicPartition,
+        count: int = 1,
+        *,
+        sequence: int | None = None,
+        epoch: int | None = None,
+        size: int = 5,
+        timestamp: int | None = None,
+    ) -> bytearray:
+        """The next batch for a partition. A sequence that is given does not count as the next one."""
+        first = self.sequences.get(partition, 0) if sequence is None else sequence
+        if sequence is None:
+            self.sequences[partition] = next_sequence(first, count)
+        return build_batch(
+            records(count, size=size),
+            timestamp=now_ms() if timestamp is None else timestamp,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch if epoch is None else epoch,
+            base_sequence=first,
+            transactional=self.transactional_id is not None,
+        )
+
+    def request(self, partition: TopicPartition, batch: Any) -> ProduceRequest:
+        """The Produce that carries a batch of this producer."""
+        return self.wire.produce_request(partition, batch, transactional_id=self.transactional_id)
+
+    async def resend(
+        self, partition: TopicPartition, batch: Any, *, version: int | None = None
+    ) -> PartitionProduceResponse:
+        """Send a batch that may have been sent before."""
+        chosen = (12 if self.level >= 2 else 11) if version is None else version
+        answer = await settled(
+            lambda: self.wire.ask(self.request(partition, batch), chosen),
+            lambda answer: produced(answer).error_code,
+        )
+        return produced(answer)
+
+    async def send(
+        self, partition: TopicPartition, count: int = 1, *, version: int | None = None, **how: Any
+    ) -> PartitionProduceResponse:
+        """Send the next batch, or one with another `sequence` or `epoch`."""
+        return await self.resend(partition, self.batch(partition, count, **how), version=version)
+
+    async def append(self, partition: TopicPartition, count: int = 1, **how: Any) -> int:
+        """`send`, which must succeed; the first offset."""
+        answer = await self.send(partition, count, **how)
+        assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code)
+        return answer.base_offset
+
+    # --- transactions
+
+    async def add(self, *partitions: TopicPartition, version: int = 3, epoch: int | None = None) -> ErrorCode:
+        """AddPartitionsToTxn; the first partition's error."""
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.transactional_id or "",
+            v3_and_below_producer_id=self.producer_id,
+            v3_and_below_producer_epoch=self.producer_epoch if epoch is None else epoch,
+            v3_and_below_topics=tuple(AddPartitionsToTxnTopic(name, (index,)) for name, index in partitions),
+        )
+        answer = await settled(lambda: self.wire.ask(request, version), lambda answer: added(answer)[0])
+        return added(answer)[0]
+
+    async def add_offsets(self, group: str, *, version: int = 4, epoch: int | None = None) -> ErrorCode:
+        """AddOffsetsToTxn."""
+        request = AddOffsetsToTxnRequest(
+            self.transactional_id or "", self.producer_id, self.producer_epoch if epoch is None else epoch, group
+        )
+        answer = await settled(lambda: self.wire.ask(request, version), lambda answer: int(answer.error_code))
+        return ErrorCode(answer.error_code)
+
+    async def commit_offsets(
+        self,
+        group: str,
+        partition: TopicPartition,
+        offset: int,
+        *,
+        version: int | None = None,
+        epoch: int | None = None,
+        **member: Any,
+    ) -> ErrorCode:
+        """TxnOffsetCommit of one partition; `member` as in the request."""
+        entry = TxnOffsetCommitRequestPartition(partition_index=partition.partition, committed_offset=offset)
+        request = TxnOffsetCommitRequest(
+            transactional_id=self.transactional_id or "",
+            group_id=group,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch if epoch is None else epoch,
+            topics=(TxnOffsetCommitRequestTopic(partition.topic, (entry,)),),
+            **member,
+        )
+        chosen = (5 if self.level >= 2 else 4) if version is None else version
+        answer = await settled(
+            lambda: self.wire.ask(request, chosen), lambda answer: answer.topics[0].partitions[0].error_code
+        )
+        return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+    async def end(
+        self,
+        *,
+        commit: bool,
+        version: int | None = None,
+        pair: tuple[int, int] | None = None,
+    ) -> EndTxnResponse:
+        """EndTxn; a pair that comes back is adopted, unless the test gave the pair that is sent."""
+        pid, epoch = self.pair if pair is None else pair
+        request = EndTxnRequest(self.transactional_id or "", pid, epoch, commit)
+        chosen = (5 if self.level >= 2 else 4) if version is None else version
+        answer: EndTxnResponse = await settled(
+            lambda: self.wire.ask(request, chosen), lambda answer: int(answer.error_code)
+        )
+        if answer.error_code == ErrorCode.NONE:
+            self.last_end = request, chosen
+        if pair is None and answer.producer_id >= 0:
+            self.adopt(answer)
+        return answer
+
+    async def completed(self) -> None:
+        """Wait until the transaction that was ended last is complete: only then is the same EndTxn answered again."""
+        assert self.last_end is not None
+        request, version = self.last_end
+
+        async def is_complete() -> bool:
+            answer = await self.wire.ask(request, version)
+            assert answer.error_code in (ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS)
+            return bool(answer.error_code == ErrorCode.NONE)
+
+        await until(is_complete)
+
+    async def commit(self, **how: Any) -> None:
+        """`end`, which must succeed."""
+        assert (await self.end(commit=True, **how)).error_code == ErrorCode.NONE
+
+    async def abort(self, **how: Any) -> None:
+        """`end`, which must succeed."""
+        assert (await self.end(commit=False, **how)).error_code == ErrorCode.NONE
+
+
+def added(answer: Any) -> list[ErrorCode]:
+    """The partitions' errors in an answer to AddPartitionsToTxn up to version 3."""
+    return [
+        ErrorCode(each.partition_error_code)
+        for topic in answer.results_by_topic_v3_and_below
+        for each in topic.results_by_partition
+    ]
+
+
+async def exchange(bootstrap: str, *payloads: bytes, timeout_s: float = 5) -> list[bytes]:
+    """The frames that come back when these bytes are the frames of a new connection: as many, or fewer when the broker
+    closes it."""
+    answers: list[bytes] = []
+    reader, writer = await asyncio.open_connection(*Address.parse(bootstrap))
+    try:
+        writer.writelines(len(payload).to_bytes(SIZE_BYTES, "big") + payload for payload in payloads)
+        async with asyncio.timeout(timeout_s):
+            while len(answers) < len(payloads):
+                size = int.from_bytes(await reader.readexactly(SIZE_BYTES), "big")
+                answers.append(await reader.readexactly(size))
+    except (asyncio.IncompleteReadError, ConnectionError):
+        pass
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+    return answers
+
+
+def request_header(key: int, version: int, *, correlation_id: int = 7, client_id: bytes = b"wire") -> bytes:
+    """A request header of version 1."""
+    return struct.pack(">hhih", key, version, correlation_id, len(client_id)) + client_id

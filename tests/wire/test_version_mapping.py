@@ -1,0 +1,170 @@
+"""What each version may be told: old clients die of codes that were not there when they were written
+(transactions.md 4 and 11.11)."""
+
+import pytest
+from wire import RawProducer, Wire, better_than_kafka, unique
+
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+
+FENCED = ErrorCode.PRODUCER_FENCED
+OLD_EPOCH = ErrorCode.INVALID_PRODUCER_EPOCH
+UNKNOWN_ID = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+@pytest.fixture
+async def partition(wire: Wire) -> TopicPartition:
+    return await wire.partition()
+
+
+@pytest.fixture
+async def zombie(wire: Wire) -> RawProducer:
+    """A producer that was replaced by a newer instance."""
+    producer = await wire.transactional()
+    await wire.transactional(producer.transactional_id)
+    return producer
+
+
+@pytest.fixture
+async def stranger(wire: Wire) -> RawProducer:
+    """A producer whose transactional id the broker has never seen."""
+    return RawProducer(wire, unique("tx"), 10**12, 0)
+
+
+@pytest.mark.parametrize("version", range(4))
+async def test_adding_partitions_with_an_old_epoch(
+    zombie: RawProducer, partition: TopicPartition, version: int
+) -> None:
+    assert await zombie.add(partition, version=version) == (FENCED if version >= 2 else OLD_EPOCH)
+
+
+@pytest.mark.parametrize("version", range(5))
+async def test_adding_offsets_with_an_old_epoch(zombie: RawProducer, group: str, version: int) -> None:
+    assert await zombie.add_offsets(group, version=version) == (FENCED if version >= 2 else OLD_EPOCH)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("version", range(5))
+async def test_ending_with_an_old_epoch(zombie: RawProducer, version: int, commit: bool) -> None:
+    answer = await zombie.end(commit=commit, version=version)
+    assert answer.error_code == (FENCED if version >= 2 else OLD_EPOCH)
+
+
+async def test_ending_with_an_epoch_older_than_the_last_in_version_5(wire: Wire, zombie: RawProducer) -> None:
+    await wire.transactional(zombie.transactional_id)
+    for commit in (True, False):
+        answer = await zombie.end(commit=commit, version=5)
+        assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (FENCED, -1, -1)
+
+
+@pytest.mark.parametrize("version", range(6))
+async def test_committing_offsets_with_an_old_epoch(
+    zombie: RawProducer, group: str, partition: TopicPartition, version: int
+) -> None:
+    assert await zombie.commit_offsets(group, partition, 1, version=version) == OLD_EPOCH
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+async def test_producing_with_an_old_epoch(
+    wire: Wire, zombie: RawProducer, partition: TopicPartition, version: int
+) -> None:
+    assert (await zombie.send(partition, version=version)).error_code == OLD_EPOCH
+    assert await wire.end_offset(partition) == 0
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+async def test_producing_with_an_epoch_that_the_partition_knows_to_be_old(
+    wire: Wire, partition: TopicPartition, version: int
+) -> None:
+    old = await wire.transactional()
+    new = await wire.transactional(old.transactional_id)
+    await new.append(partition)
+    assert (await old.send(partition, version=version)).error_code == OLD_EPOCH
+
+
+@pytest.mark.parametrize("version", range(4))
+async def test_adding_partitions_with_an_epoch_that_was_never_given(
+    wire: Wire, partition: TopicPartition, version: int
+) -> None:
+    producer = await wire.transactional()
+    assert await producer.add(partition, version=version, epoch=5) == (FENCED if version >= 2 else OLD_EPOCH)
+
+
+@pytest.mark.parametrize("version", range(4))
+async def test_adding_partitions_for_an_unknown_id(
+    stranger: RawProducer, partition: TopicPartition, version: int
+) -> None:
+    assert await stranger.add(partition, version=version) == UNKNOWN_ID
+
+
+@pytest.mark.parametrize("version", range(5))
+async def test_adding_offsets_for_an_unknown_id(stranger: RawProducer, group: str, version: int) -> None:
+    assert await stranger.add_offsets(group, version=version) == UNKNOWN_ID
+
+
+@pytest.mark.parametrize("version", range(6))
+async def test_committing_for_an_unknown_id(stranger: RawProducer, version: int) -> None:
+    assert (await stranger.end(commit=True, version=version)).error_code == UNKNOWN_ID
+
+
+@better_than_kafka("there is provably nothing to abort, and old Java clients keep stale partitions otherwise")
+@pytest.mark.parametrize("version", range(5))
+async def test_aborting_for_an_id_that_is_forgotten_succeeds(stranger: RawProducer, version: int) -> None:
+    assert (await stranger.end(commit=False, version=version)).error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("version", range(6))
+async def test_committing_offsets_for_an_unknown_id(
+    stranger: RawProducer, group: str, partition: TopicPartition, version: int
+) -> None:
+    assert await stranger.commit_offsets(group, partition, 1, version=version) == UNKNOWN_ID
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+async def test_producing_for_an_unknown_id(
+    wire: Wire, stranger: RawProducer, partition: TopicPartition, version: int
+) -> None:
+    assert (await stranger.send(partition, version=version)).error_code == UNKNOWN_ID
+
+
+async def test_another_producers_id_does_not_fit(wire: Wire, partition: TopicPartition, group: str) -> None:
+    mine, theirs = await wire.transactional(), await wire.transactional()
+    mine.producer_id = theirs.producer_id
+    assert await mine.add(partition) == UNKNOWN_ID
+    assert await mine.add_offsets(group) == UNKNOWN_ID
+    assert await mine.commit_offsets(group, partition, 1) == UNKNOWN_ID
+    assert (await mine.send(partition)).error_code == UNKNOWN_ID
+    for commit in (True, False):
+        assert (await mine.end(commit=commit)).error_code == UNKNOWN_ID
+
+
+@pytest.mark.parametrize("version", range(3, 12))
+async def test_producing_to_a_partition_that_was_not_added(wire: Wire, partition: TopicPartition, version: int) -> None:
+    producer = await wire.transactional(level=1)
+    expected = ErrorCode.TRANSACTION_ABORTABLE if version >= 11 else ErrorCode.INVALID_TXN_STATE
+    assert (await producer.send(partition, version=version)).error_code == expected
+    await producer.add(await wire.partition())
+    assert (await producer.send(partition, version=version, sequence=0)).error_code == expected
+    assert await wire.end_offset(partition) == 0
+
+
+@pytest.mark.parametrize("version", range(5))
+async def test_committing_offsets_of_a_group_that_was_not_added(
+    wire: Wire, group: str, partition: TopicPartition, version: int
+) -> None:
+    producer = await wire.transactional(level=1)
+    expected = ErrorCode.TRANSACTION_ABORTABLE if version >= 4 else ErrorCode.INVALID_TXN_STATE
+    assert await producer.commit_offsets(group, partition, 1, version=version) == expected
+
+
+@pytest.mark.parametrize("version", range(6))
+async def test_an_empty_id_is_an_invalid_request(wire: Wire, partition: TopicPartition, version: int) -> None:
+    nobody = RawProducer(wire, "", 1, 0)
+    assert (await nobody.end(commit=True, version=version)).error_code == ErrorCode.INVALID_REQUEST
+    assert await nobody.add_offsets("group", version=min(version, 4)) == ErrorCode.INVALID_REQUEST
+    assert await nobody.add(partition, version=min(version, 3)) == ErrorCode.INVALID_REQUEST
+
+
+async def test_an_empty_group_is_no_group(wire: Wire, partition: TopicPartition) -> None:
+    producer = await wire.transactional()
+    assert await producer.commit_offsets("", partition, 1) == ErrorCode.INVALID_GROUP_ID
