@@ -61,7 +61,8 @@ class Checkpoint:
         self._snapshots = list(log.unsaved_snapshots)
         if not self._snapshots or self._snapshots[-1][0] < self.end_offset:
             self._snapshots.append((self.end_offset, encode_snapshot(log.producer_state)))
-        self._keep = {*log.segments.bases, self.end_offset}
+        # The recovery point that is in the file stays usable until a later one has taken its place there.
+        self._keep = {*log.segments.bases, log.saved_recovery_point, self.end_offset}
         self._is_flushed = False
         log.checkpoint_running = True
         log.last_checkpoint_ms = now_ms

@@ -6,6 +6,7 @@ recovery had to read again is synced before anybody may rely on it, when durabil
 
 import logging
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Final
 
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
@@ -47,7 +48,7 @@ def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog
         context,
         order.topic_partition,
         directory=order.directory,
-        topic_id=_topic_id(context, order.directory, names),
+        topic_id=_topic_id(context, order, names),
         config=order.config,
         leader_epoch=order.leader_epoch,
         log_start_offset=max(order.log_start_offset, bases[0] if bases else 0),
@@ -71,7 +72,12 @@ def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog
     log.recovery_point = min(order.recovery_point or 0, log.log_end_offset)
     if order.recovery_point is None:
         log.recovery_point = log.log_end_offset
-    is_saved = replayed_from == log.recovery_point == log.log_end_offset and log.epochs.is_saved
+    log.saved_recovery_point = log.recovery_point
+    is_saved = (
+        replayed_from == log.recovery_point == log.log_end_offset
+        and log.epochs.is_saved
+        and not any(segment.unstored_indexes() for segment in log.segments)
+    )
     if not is_saved and len(log.segments):
         log.unsaved_bytes = log.size_bytes
         log.mark_dirty()
@@ -85,10 +91,17 @@ def _offsets(names: list[str], suffix: str) -> list[int]:
     return sorted(int(number) for number in stems if number.isdecimal())
 
 
-def _topic_id(context: LogContext, directory: str, names: list[str]) -> Uuid:
+def _topic_id(context: LogContext, order: LoadOrder, names: list[str]) -> Uuid:
     if PARTITION_METADATA not in names:
         return ZERO_UUID
-    return decode_partition_metadata(context.disk.read_whole(f"{directory}/{PARTITION_METADATA}"))
+    try:
+        return decode_partition_metadata(context.disk.read_whole(f"{order.directory}/{PARTITION_METADATA}"))
+    except MalformedCheckpoint as error:
+        if order.recovery_point is None:
+            raise
+        # The power went before the partition's first record was durable.
+        _LOG.warning("%s is taken as unknown: %s", order.directory, error)
+        return ZERO_UUID
 
 
 def _epochs(context: LogContext, directory: str) -> LeaderEpochs:
@@ -101,7 +114,7 @@ def _epochs(context: LogContext, directory: str) -> LeaderEpochs:
 
 
 def _add_segments(log: PartitionLog, bases: list[int], names: frozenset[str], now_ms: int) -> None:
-    for base, following in zip(bases, [*bases[1:], None], strict=True):
+    for base, following in zip_longest(bases, bases[1:]):
         path = f"{log.directory}/{stem(base)}{LOG_SUFFIX}"
         log.segments.add(
             Segment(
@@ -135,7 +148,9 @@ def _verify(log: PartitionLog, recovery_point: int | None, names: frozenset[str]
         scanned_from = min(scanned_from, recovered.scanned_from)
         if recovered.scanned_from < segment.end_offset and log.context.flusher.defers:
             segment.file.sync()
-        if recovered.cut_bytes:
+        # Compaction leaves gaps between segments, but never above the recovery point: there, a gap is a loss.
+        if recovered.cut_bytes or (segment.end_offset < end and not is_trusted):
+            scanned_from = min(scanned_from, segment.end_offset)
             for later in log.segments.drop_after(index):
                 set_aside(log.context.disk, later, now_ms)
             break

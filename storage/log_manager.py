@@ -201,8 +201,7 @@ class LogManager:
             log = None
         if log is None:
             log = self.logs[partition] = self._new_log(partition, topic_id, config)
-        if log.topic_id == ZERO_UUID:
-            log.topic_id = topic_id
+        log.adopt_topic_id(topic_id)
         log.update_config(config)
         log.leader_epoch = max(log.leader_epoch, leader_epoch)
         return log
@@ -306,7 +305,10 @@ class LogManager:
             await asyncio.shield(asyncio.gather(*[task for _, task in self._saving.values()]))
 
     async def _save_offsets(self) -> None:
+        saved = {log: log.recovery_point for _, log in self._written()}
         await self._recovery_points.save(self._encode_recovery_points())
+        for log, recovery_point in saved.items():
+            log.saved_recovery_point = recovery_point
         await self._high_watermarks.save(
             encode_offsets({partition: log.high_watermark for partition, log in self._written()})
         )
@@ -323,12 +325,9 @@ class LogManager:
         return encode_offsets({partition: log.recovery_point for partition, log in self._written()})
 
     def _encode_log_starts(self) -> bytes:
+        # Also those that are where a segment begins: the removal of the segments before it may not be durable yet.
         return encode_offsets(
-            {
-                partition: log.log_start_offset
-                for partition, log in self.logs.items()
-                if log.log_start_offset > (log.segments.bases[0] if len(log.segments) else 0)
-            }
+            {partition: log.log_start_offset for partition, log in self.logs.items() if log.log_start_offset}
         )
 
     # Upkeep ---------------------------------------------------------------------------------------------------------

@@ -166,7 +166,7 @@ class PartitionLog(SegmentedLog):
     ) -> AppendResult | None:
         verification_enabled = self.context.verification_enabled
         if from_client and self.producer_state.may_be_forgotten_duplicate(header):
-            self._refill_producers()
+            self.refill_producers()
         verdict = self.producer_state.check_data(
             header, from_client=from_client, guard=guard, verification_enabled=verification_enabled
         )
@@ -174,7 +174,8 @@ class PartitionLog(SegmentedLog):
             return verdict
         return repeated(verdict, is_log_append_time=header.is_log_append_time, log_start_offset=self.log_start_offset)
 
-    def _refill_producers(self) -> None:
+    def refill_producers(self) -> None:
+        """Complete what a snapshot leaves out of the producers' last batches, while the log still has them."""
         try:
             refill(self)
         except (OSError, CorruptRecords) as error:

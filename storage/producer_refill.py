@@ -50,6 +50,8 @@ class _Run:
 def refill(log: "PartitionLog") -> None:
     """Complete the last batches of every producer whose entry comes from a snapshot. Raises OSError, CorruptRecords."""
     runs = {entry.producer_id: _Run(entry) for entry in log.producer_state if entry.needs_refill}
+    if not runs:
+        return
     index, remaining = len(log.segments), REFILL_BYTES
     while index > 0 and remaining > 0:
         index -= 1

@@ -56,6 +56,9 @@ def delete_old_segments(log: "PartitionLog", now_ms: int) -> list[str]:
     if count == len(log.segments):
         log.roll(now_ms)  # the active segment goes too: an empty one takes its place
     survivor = log.segments[count]
+    if not _has_snapshot_from(log, survivor.base_offset):
+        return []
+    log.refill_producers()
     if survivor.base_offset > log.log_start_offset:
         move_log_start(log, survivor.base_offset)
     dropped = log.segments.drop_first(count)
@@ -63,6 +66,16 @@ def delete_old_segments(log: "PartitionLog", now_ms: int) -> list[str]:
     log.unsaved_snapshots = [snapshot for snapshot in log.unsaved_snapshots if snapshot[0] not in gone]
     log.places = {offset: place for offset, place in log.places.items() if place[0].base_offset not in gone}
     return [path for segment in dropped for path in rename_files(log, segment)]
+
+
+def _has_snapshot_from(log: "PartitionLog", base_offset: int) -> bool:
+    """Whether recovery would find the producers as of `base_offset` or later: what goes cannot be replayed any more,
+    and a transaction that began there may still be open. A snapshot that is only in memory is written now."""
+    for offset, snapshot in log.unsaved_snapshots:
+        if offset == base_offset:
+            log.context.disk.write_atomic(snapshot_path(log, offset), snapshot, durable=log.context.flusher.defers)
+            return True
+    return log.saved_recovery_point >= base_offset
 
 
 def _expired_prefix(log: "PartitionLog", now_ms: int) -> int:

@@ -49,6 +49,7 @@ class SegmentedLog:
         "partition",
         "places",
         "recovery_point",
+        "saved_recovery_point",
         "segments",
         "topic",
         "topic_id",
@@ -82,6 +83,8 @@ class SegmentedLog:
         """Positions of batches that readers ask for again: the end of the last reads and flushes."""
         self.recovery_point = log_end_offset
         """Everything below is on disk with its indexes and producer state: where recovery starts."""
+        self.saved_recovery_point = log_end_offset
+        """The recovery point that the checkpoint file tells."""
         self.last_checkpoint_ms = 0
         self.checkpoint_running = False
         self.unsaved_bytes = 0
@@ -155,14 +158,23 @@ class SegmentedLog:
             self.mark_dirty()
 
     def _create_first_segment(self, now_ms: int) -> Segment:
-        disk = self.context.disk
-        disk.make_directory(self.directory)
-        if self.topic_id != ZERO_UUID:
-            path = f"{self.directory}/{PARTITION_METADATA}"
-            disk.write_atomic(path, encode_partition_metadata(self.topic_id), durable=False)
-            self._to_sync(path)
+        self.context.disk.make_directory(self.directory)
+        self._write_metadata()
         self._unsynced_directories.append(self.directory.rpartition("/")[0])
         return self._start_segment(now_ms)
+
+    def _write_metadata(self) -> None:
+        if self.topic_id != ZERO_UUID:
+            path = f"{self.directory}/{PARTITION_METADATA}"
+            self.context.disk.write_atomic(path, encode_partition_metadata(self.topic_id), durable=False)
+            self._to_sync(path)
+
+    def adopt_topic_id(self, topic_id: Uuid) -> None:
+        """Say which topic this log belongs to, if its directory did not. Raises OSError."""
+        if self.topic_id == ZERO_UUID != topic_id:
+            self.topic_id = topic_id
+            if len(self.segments):
+                self._write_metadata()
 
     def _start_segment(self, now_ms: int) -> Segment:
         jitter_ms = min(self._config.segment_jitter_ms, self._config.segment_ms)

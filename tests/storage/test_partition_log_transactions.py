@@ -1,0 +1,304 @@
+"""Transactions in a partition: verification, markers, the last stable offset, the aborted list."""
+
+import pytest
+from batches import NOW_MS, data, marker
+from logs import Logs, appended, read_now
+from manual_flusher import ManualFlusher
+
+from eosin.protocol.errors import ErrorCode
+from eosin.storage.appends import (
+    AbortedTransaction,
+    Appended,
+    AppendOrigin,
+    AppendResult,
+    Isolation,
+    Refused,
+    VerificationGuard,
+)
+from eosin.storage.flusher import Durability
+from eosin.storage.log_config import LogConfig
+from eosin.storage.partition_log import PartitionLog
+
+COMMITTED = Isolation.READ_COMMITTED
+
+
+def error(result: AppendResult) -> ErrorCode:
+    assert isinstance(result, Refused), result
+    return result.error
+
+
+def mark(log: PartitionLog, pid: int, epoch: int, *, commit: bool, version: int = 0) -> AppendResult:
+    return log.append_marker(marker(pid, epoch, commit=commit, version=version), now_ms=NOW_MS)
+
+
+def begin(log: PartitionLog, pid: int, epoch: int = 0, seq: int = 0, *, from_zero: bool = False) -> VerificationGuard:
+    guard = log.begin_verification(producer_id=pid, producer_epoch=epoch, base_sequence=seq, from_zero=from_zero)
+    assert isinstance(guard, VerificationGuard)
+    return guard
+
+
+# Verification
+
+
+async def test_the_first_batch_of_a_transaction_needs_its_guard() -> None:
+    logs = Logs(verification_enabled=True)
+    log = await logs.open()
+    batch = data(pid=1, epoch=0, seq=0, txn=True)
+    assert error(logs.append(log, batch)) == ErrorCode.INVALID_TXN_STATE
+    assert error(logs.append(log, batch, VerificationGuard())) == ErrorCode.INVALID_TXN_STATE
+    guard = begin(log, 1)
+    appended(logs.append(log, batch, guard))
+    assert log.begin_verification(producer_id=1, producer_epoch=0, base_sequence=1) is None
+    appended(logs.append(log, data(pid=1, epoch=0, seq=1, txn=True)))
+
+
+async def test_a_marker_takes_the_guard_away() -> None:
+    logs = Logs(verification_enabled=True)
+    log = await logs.open()
+    guard = begin(log, 1)
+    appended(mark(log, 1, 0, commit=False))
+    assert error(logs.append(log, data(pid=1, epoch=0, seq=0, txn=True), guard)) == ErrorCode.INVALID_TXN_STATE
+    assert begin(log, 1) is not guard
+
+
+async def test_pipelined_batches_share_a_guard_and_do_not_overtake() -> None:
+    logs = Logs(verification_enabled=True)
+    log = await logs.open()
+    guard = begin(log, 1, seq=0)
+    assert begin(log, 1, seq=1) is guard
+    second = data(pid=1, epoch=0, seq=1, txn=True)
+    assert error(logs.append(log, second, guard)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    appended(logs.append(log, data(pid=1, epoch=0, seq=0, txn=True), guard))
+    appended(logs.append(log, second, guard))
+
+
+async def test_verification_may_be_switched_off_but_a_presented_guard_still_counts() -> None:
+    logs = Logs(verification_enabled=False)
+    log = await logs.open()
+    batch = data(pid=1, epoch=0, seq=0, txn=True)
+    assert error(logs.append(log, batch, VerificationGuard())) == ErrorCode.INVALID_TXN_STATE
+    appended(logs.append(log, batch))
+
+
+async def test_a_coordinators_batch_needs_no_guard_and_no_sequence() -> None:
+    logs = Logs(verification_enabled=True)
+    log = await logs.open()
+    for _ in range(3):
+        result = log.append(data(pid=1, epoch=0, txn=True), now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
+        assert not appended(result).duplicate
+    assert log.last_stable_offset == 0
+    appended(mark(log, 1, 1, commit=True))
+    late = log.append(data(pid=1, epoch=0, txn=True), now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
+    assert error(late) == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+async def test_a_lower_epoch_is_refused_before_the_guard_is_looked_at() -> None:
+    logs = Logs(verification_enabled=True)
+    log = await logs.open()
+    appended(mark(log, 1, 5, commit=False))
+    assert error(logs.append(log, data(pid=1, epoch=4, seq=0, txn=True))) == ErrorCode.INVALID_PRODUCER_EPOCH
+    refused = log.begin_verification(producer_id=1, producer_epoch=4, base_sequence=0)
+    assert isinstance(refused, Refused)
+    assert refused.error == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+async def test_the_next_transaction_waits_for_the_marker_of_the_previous_one() -> None:
+    logs = Logs(verification_enabled=True)
+    log = await logs.open()
+    logs.append(log, data(pid=1, epoch=0, seq=0, txn=True), begin(log, 1))
+    refused = log.begin_verification(producer_id=1, producer_epoch=1, base_sequence=0)
+    assert isinstance(refused, Refused)
+    assert refused.error == ErrorCode.CONCURRENT_TRANSACTIONS
+    early = data(pid=1, epoch=1, seq=0, txn=True)
+    assert error(logs.append(log, early)) == ErrorCode.CONCURRENT_TRANSACTIONS
+    appended(mark(log, 1, 1, commit=True, version=2))
+    appended(logs.append(log, early, begin(log, 1, epoch=1)))
+
+
+async def test_a_new_producer_that_adds_its_partitions_itself_starts_at_zero() -> None:
+    logs = Logs(verification_enabled=True)
+    log = await logs.open()
+    batch = data(pid=1, epoch=0, seq=5, txn=True)
+    guard = begin(log, 1, seq=5, from_zero=True)
+    assert error(logs.append(log, batch, guard)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    appended(logs.append(log, data(pid=2, epoch=0, seq=5, txn=True), begin(log, 2, seq=5)))
+
+
+async def test_a_plain_batch_inside_an_open_transaction_is_refused() -> None:
+    logs = Logs()
+    log = await logs.open()
+    logs.append(log, data(pid=1, epoch=0, seq=0, txn=True))
+    assert error(logs.append(log, data(pid=1, epoch=0, seq=1))) == ErrorCode.INVALID_TXN_STATE
+
+
+# Markers
+
+
+async def test_a_marker_raises_the_epoch_and_empties_the_sequences() -> None:
+    logs = Logs()
+    log = await logs.open()
+    logs.append(log, data(pid=1, epoch=0, seq=0, txn=True))
+    assert appended(mark(log, 1, 1, commit=True, version=2)) == Appended(1, 1)
+    assert error(logs.append(log, data(pid=1, epoch=1, seq=3, txn=True))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    appended(logs.append(log, data(pid=1, epoch=1, seq=0, txn=True)))
+
+
+@pytest.mark.parametrize(
+    ("version", "epoch", "expected"),
+    [
+        (0, 4, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (0, 5, None),
+        (0, 6, None),
+        (2, 4, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (2, 5, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (2, 6, None),
+    ],
+)
+async def test_the_epoch_of_a_marker_for_an_open_transaction(
+    version: int, epoch: int, expected: ErrorCode | None
+) -> None:
+    logs = Logs()
+    log = await logs.open()
+    logs.append(log, data(pid=1, epoch=5, seq=0, txn=True))
+    result = mark(log, 1, epoch, commit=True, version=version)
+    assert (result.error if isinstance(result, Refused) else None) == expected
+    assert log.last_stable_offset == (2 if expected is None else 0)
+
+
+async def test_a_repeated_strict_marker_is_appended_without_effect() -> None:
+    logs = Logs()
+    log = await logs.open()
+    logs.append(log, data(pid=1, epoch=0, seq=0, txn=True))
+    appended(mark(log, 1, 1, commit=True, version=2))
+    appended(mark(log, 1, 1, commit=True, version=2))
+    logs.append(log, data(pid=1, epoch=1, seq=0, txn=True))
+    assert error(mark(log, 1, 1, commit=True, version=2)) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert log.last_stable_offset == 3
+
+
+async def test_the_highest_epoch_can_still_be_ended() -> None:
+    logs = Logs()
+    log = await logs.open()
+    logs.append(log, data(pid=1, epoch=32767, seq=0, txn=True))
+    appended(mark(log, 1, 32767, commit=False, version=2))
+
+
+async def test_an_older_coordinator_is_fenced() -> None:
+    logs = Logs()
+    log = await logs.open()
+    appended(log.append_marker(marker(1, 0, commit=True, coordinator_epoch=7), now_ms=NOW_MS))
+    stale = log.append_marker(marker(1, 0, commit=True, coordinator_epoch=6), now_ms=NOW_MS)
+    assert error(stale) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    log = await logs.reopen()
+    stale = log.append_marker(marker(1, 0, commit=True, coordinator_epoch=6), now_ms=NOW_MS)
+    assert error(stale) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+async def test_a_marker_without_a_transaction_is_kept_and_changes_nothing_else() -> None:
+    logs = Logs()
+    log = await logs.open()
+    appended(mark(log, 1, 3, commit=False))
+    assert log.last_stable_offset == log.log_end_offset == 1
+    assert read_now(log, isolation=COMMITTED).aborted == ()
+    assert error(logs.append(log, data(pid=1, epoch=2, seq=0))) == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+async def test_a_marker_refreshes_its_producer() -> None:
+    logs = Logs()
+    log = await logs.open()
+    logs.append(log, data(pid=1, epoch=0, seq=0, txn=True))
+    logs.clock.advance(80_000_000)
+    log.append_marker(marker(1, 0, commit=True), now_ms=logs.clock.now_ms())
+    logs.clock.advance(80_000_000)
+    assert log.expire_producers(logs.clock.now_ms(), after_ms=86_400_000) == 0
+
+
+# The last stable offset and the aborted list
+
+
+async def test_two_transactions_interleaved() -> None:
+    logs = Logs()
+    log = await logs.open()
+    for _ in range(10):
+        logs.append(log, data())
+    logs.append(log, data(2, pid=1, epoch=0, seq=0, txn=True))  # 10, 11
+    logs.append(log, data(8, pid=2, epoch=0, seq=0, txn=True))  # 12 to 19
+    appended(mark(log, 2, 0, commit=False))  # 20
+    assert log.last_stable_offset == 10
+    logs.append(log, data(9))  # 21 to 29
+    assert log.last_stable_offset == 10
+    assert appended(mark(log, 1, 0, commit=True)).base_offset == 30
+    assert log.last_stable_offset == 31
+    assert read_now(log, isolation=COMMITTED).aborted == (AbortedTransaction(2, 12),)
+    assert read_now(log, 13, isolation=COMMITTED).aborted == (AbortedTransaction(2, 12),)
+    assert read_now(log, 21, isolation=COMMITTED).aborted == ()
+    assert read_now(log).aborted is None
+
+
+async def test_a_transaction_holds_the_stable_offset_until_its_marker_is_durable() -> None:
+    flusher = ManualFlusher()
+    logs = Logs(durability=Durability.FSYNC, flusher=flusher)
+    log = await logs.open()
+    logs.append(log, data(pid=1, epoch=0, seq=0, txn=True))
+    flusher.flush()
+    assert (log.high_watermark, log.last_stable_offset) == (1, 0)
+    flusher.begin()
+    mark(log, 1, 0, commit=True)
+    logs.append(log, data(pid=1, epoch=0, seq=1, txn=True))
+    assert (log.high_watermark, log.last_stable_offset) == (1, 0)
+    flusher.begin()
+    logs.append(log, data(pid=2, epoch=0, seq=0, txn=True))
+    flusher.end()
+    assert (log.high_watermark, log.last_stable_offset) == (3, 2)
+    flusher.flush()
+    assert (log.high_watermark, log.last_stable_offset) == (4, 2)
+
+
+async def test_a_read_that_ends_before_the_marker_lists_the_transaction() -> None:
+    logs = Logs(config=LogConfig(internal_segment_bytes=200))
+    log = await logs.open()
+    logs.append(log, data(pid=1, epoch=0, seq=0, txn=True))
+    logs.append(log, data(pid=2, epoch=0, seq=0, txn=True))
+    for seq in range(1, 8):
+        logs.append(log, data(pid=1, epoch=0, seq=seq, txn=True))
+    mark(log, 2, 0, commit=False)
+    mark(log, 1, 0, commit=False)
+    assert len(log.segments) > 3
+    one = read_now(log, 0, max_bytes=1, isolation=COMMITTED)
+    assert one.aborted == (AbortedTransaction(1, 0),)
+    assert read_now(log, 1, max_bytes=1, isolation=COMMITTED).aborted == (
+        AbortedTransaction(1, 0),
+        AbortedTransaction(2, 1),
+    )
+    log = await logs.reopen()
+    assert read_now(log, 1, max_bytes=1, isolation=COMMITTED).aborted == (
+        AbortedTransaction(1, 0),
+        AbortedTransaction(2, 1),
+    )
+
+
+async def test_an_open_transaction_survives_a_restart() -> None:
+    logs = Logs(verification_enabled=True)
+    log = await logs.open()
+    logs.append(log, data(3))
+    logs.append(log, data(pid=1, epoch=0, seq=0, txn=True), begin(log, 1))
+    log = await logs.reopen()
+    assert (log.last_stable_offset, log.high_watermark) == (3, 4)
+    assert log.begin_verification(producer_id=1, producer_epoch=0, base_sequence=1) is None
+    mark(log, 1, 0, commit=False)
+    assert log.last_stable_offset == 5
+    assert read_now(log, isolation=COMMITTED).aborted == (AbortedTransaction(1, 3),)
+
+
+async def test_the_stable_offset_never_lies_below_the_log_start() -> None:
+    logs = Logs()
+    log = await logs.open()
+    logs.append(log, data(2, pid=1, epoch=0, seq=0, txn=True))
+    logs.append(log, data(2))
+    seen: list[int] = []
+    log.on_progress = lambda told: seen.append(told.last_stable_offset)
+    assert await log.delete_records_before(3) == ErrorCode.NONE
+    assert log.last_stable_offset == 3
+    assert seen == [3]
+    mark(log, 1, 0, commit=True)
+    assert log.last_stable_offset == 5

@@ -1,0 +1,108 @@
+"""A data directory and its logs, for tests of storage."""
+
+from batches import ORDERS, TOPIC_ID
+from fake_disk import FakeDisk
+from manual_clock import ManualClock
+from manual_flusher import ManualFlusher
+
+from eosin.protocol.names import TopicPartition
+from eosin.storage.appends import Appended, AppendResult, Isolation, ReadResult, VerificationGuard
+from eosin.storage.clock import SeededChance
+from eosin.storage.disk import Disk
+from eosin.storage.flusher import Durability, Flusher
+from eosin.storage.log_config import LogConfig
+from eosin.storage.log_manager import LogManager
+from eosin.storage.partition_log import PartitionLog
+
+DATA_DIR = "/data"
+
+
+class Logs:
+    """One broker's storage on a fake disk; `reopen` stands for a restart."""
+
+    def __init__(
+        self,
+        *,
+        disk: Disk | None = None,
+        durability: Durability = Durability.OS,
+        clock: ManualClock | None = None,
+        config: LogConfig | None = None,
+        flusher: Flusher | None = None,
+        verification_enabled: bool = False,
+    ) -> None:
+        self.clock = clock or ManualClock()
+        self.disk = disk if disk is not None else FakeDisk(self.clock.now_ms)
+        self.durability = durability
+        self.config = config or LogConfig()
+        self.flusher = flusher
+        self.verification_enabled = verification_enabled
+        self.epoch = 0
+        self.manager = self._manager()
+
+    def _manager(self) -> LogManager:
+        if self.durability is Durability.FSYNC and self.flusher is None:
+            self.flusher = ManualFlusher()
+        return LogManager(
+            self.disk,
+            DATA_DIR,
+            clock=self.clock,
+            chance=SeededChance(1),
+            durability=self.durability,
+            flusher=self.flusher,
+            verification_enabled=self.verification_enabled,
+            defaults=self.config,
+        )
+
+    @property
+    def fake(self) -> FakeDisk:
+        """The disk, when it is a fake one."""
+        assert isinstance(self.disk, FakeDisk)
+        return self.disk
+
+    async def open(self) -> PartitionLog:
+        """Start, and return the log of orders-0."""
+        await self.manager.open()
+        return self.log()
+
+    def log(self, partition: TopicPartition = ORDERS) -> PartitionLog:
+        """The log of a partition, made if there is none."""
+        return self.manager.create_log(partition, TOPIC_ID, self.config, self.epoch)
+
+    async def reopen(self) -> PartitionLog:
+        """Stop cleanly and start again."""
+        await self.manager.close()
+        return await self.start_again()
+
+    async def start_again(self, disk: Disk | None = None) -> PartitionLog:
+        """Start, on another disk if given, without having stopped."""
+        if disk is not None:
+            self.disk = disk
+        if isinstance(self.flusher, ManualFlusher):
+            self.flusher = None
+        self.epoch += 1
+        self.manager = self._manager()
+        return await self.open()
+
+    def append(self, log: PartitionLog, batch: bytes, guard: VerificationGuard | None = None) -> AppendResult:
+        """Append at the clock's time."""
+        return log.append(batch, now_ms=self.clock.now_ms(), guard=guard)
+
+
+def appended(result: AppendResult) -> Appended:
+    """`result`, which must be a success."""
+    assert isinstance(result, Appended), result
+    return result
+
+
+def read_now(
+    log: PartitionLog,
+    offset: int = 0,
+    *,
+    max_bytes: int = 1 << 20,
+    isolation: Isolation | None = Isolation.READ_UNCOMMITTED,
+    min_one_batch: bool = True,
+) -> ReadResult:
+    """A read that must be answered at once."""
+    result = log.read(offset, max_bytes=max_bytes, isolation=isolation, min_one_batch=min_one_batch)
+    assert isinstance(result, ReadResult)
+    return result

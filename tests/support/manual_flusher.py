@@ -1,0 +1,49 @@
+"""A flusher without threads: it syncs when a test says so."""
+
+from eosin.storage.flusher import Flush, Flushable
+
+
+class ManualFlusher:
+    """`Flusher` by hand."""
+
+    defers = True
+
+    def __init__(self) -> None:
+        self.dirty: dict[Flushable, None] = {}
+        self._begun: list[tuple[Flushable, Flush]] = []
+
+    @property
+    def backlog_bytes(self) -> int:
+        return sum(log.unflushed_bytes for log in self.dirty)
+
+    def appended(self, log: Flushable, size: int) -> None:
+        log.unflushed_bytes += size
+        self.dirty[log] = None
+
+    def begin(self) -> None:
+        """Begin a flush of every log that has something to flush."""
+        dirty, self.dirty = self.dirty, {}
+        for log in dirty:
+            log.unflushed_bytes = 0
+            self._begun.append((log, log.begin_flush()))
+
+    def end(self) -> None:
+        """Carry out the flushes that have begun."""
+        begun, self._begun = self._begun, []
+        for log, flush in begun:
+            error: OSError | None = None
+            try:
+                flush.run()
+            except OSError as raised:
+                error = raised
+            flush.release()
+            log.end_flush(flush.end_offset, error)
+
+    def flush(self) -> None:
+        """Make everything appended so far durable."""
+        self.begin()
+        self.end()
+
+    async def close(self) -> None:
+        while self.dirty or self._begun:
+            self.flush()
