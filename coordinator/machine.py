@@ -129,7 +129,7 @@ def _append_failed(txn: Txn, event: AppendFailed) -> Decision:
     if _is_complete(txn.pending.after):
         return txn, (RetryLater(),)
     told = Reply(APPEND_ERRORS.get(event.error, event.error))
-    if event.error in UNCERTAIN:
+    if event.error in UNCERTAIN or txn.pending.in_doubt:
         return _roll_forward(txn, told)
     failed = msgspec.structs.replace(txn, pending=None)
     return failed, ((told, Forget()) if txn.is_fresh else (told,))
@@ -139,7 +139,7 @@ def _roll_forward(txn: Txn, told: Reply) -> Decision:
     """Whoever asked is answered now; what else was to follow still will."""
     assert txn.pending is not None
     then: tuple[Effect, ...] = tuple(effect for effect in txn.pending.then if not isinstance(effect, Reply))
-    return msgspec.structs.replace(txn, pending=Pending(txn.pending.after, then)), (told, RetryLater())
+    return msgspec.structs.replace(txn, pending=Pending(txn.pending.after, then, in_doubt=True)), (told, RetryLater())
 
 
 def _persist_again(pending: Pending) -> Persist:

@@ -152,3 +152,5 @@ class Pending(msgspec.Struct, frozen=True, gc=False):
     after: Txn
     then: "tuple[Effect, ...]" = ()
     """Done in order once the record is as durable as configured; not at all when it fails."""
+    in_doubt: bool = False
+    """An earlier attempt may have put it into the log: from now on only success settles the matter."""

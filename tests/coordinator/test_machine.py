@@ -116,6 +116,14 @@ def test_a_record_in_doubt_is_written_again_until_it_is_certain(error: ErrorCode
     assert decide(doubtful, Appended(), NOW) == (after, (WriteMarkers(after),))
 
 
+def test_a_later_failure_does_not_settle_a_doubt() -> None:
+    pending, _ = decide(ONGOING, EndTxn(7, 5, True, 2), NOW)
+    doubtful, _ = decide(pending, AppendFailed(ErrorCode.REQUEST_TIMED_OUT), NOW)
+    again, effects = decide(doubtful, AppendFailed(ErrorCode.NOT_ENOUGH_REPLICAS), NOW)
+    assert again == doubtful, "the first record may be in the log: no other may be written after it"
+    assert effects == (Reply(ErrorCode.COORDINATOR_NOT_AVAILABLE), RetryLater())
+
+
 @pytest.mark.parametrize("error", [*CERTAIN, *sorted(UNCERTAIN), ErrorCode.UNKNOWN_SERVER_ERROR])
 def test_what_completes_a_transaction_is_tried_for_ever(error: ErrorCode) -> None:
     pending, _ = decide(PREPARING, MarkersWritten(7, 5), NOW)

@@ -89,6 +89,12 @@ class StateLog:
             if not done.done():
                 done.set_result(error)
 
+    def lose_unsynced(self) -> None:
+        """The power fails: what was not durable is gone."""
+        while self.log_end_offset > self.high_watermark:
+            self.log_end_offset -= read_header(self.stored.pop()).records_count
+        self.release(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
     def batches(self) -> Iterator[bytes]:
         return iter(self.stored)
 
