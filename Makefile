@@ -1,19 +1,20 @@
 # Everything a newcomer needs: `make run` starts a broker, `make test` proves the checkout.
-# Variables: PYTHON (the interpreter for .venv), ARGS (for run and bench), FRAMES and SEED (for fuzz).
+# Variables: PYTHON (the interpreter for .venv), ARGS (for run and bench), FRAMES, SEED and FIRST_CHUNK (for fuzz).
 
 PYTHON ?= python3
 ARGS ?=
 FRAMES ?= 10000000
 SEED ?= 1
+FIRST_CHUNK ?= 0
 WORKERS ?= auto
 
 BIN := .venv/bin
 ROOMS := protocol storage coordinator client broker
-CODE := $(ROOMS) tests $(wildcard bench)
+CODE := $(ROOMS) tests docker $(wildcard bench)
 TYPED := $(addprefix .types/eosin/,$(ROOMS))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check format lint imports types test quick bench fuzz codec-fuzz docs transcripts clean
+.PHONY: help setup bytecode run check format lint imports types test quick bench fuzz codec-fuzz docs transcripts clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -25,7 +26,11 @@ setup: .venv/ready  ## create .venv and install Eosin with everything the tests 
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	touch $@
 
-run: setup  ## run a broker on 127.0.0.1:9092, its logs in ./data (ARGS="--durability os" and so on)
+# Also where PYTHONDONTWRITEBYTECODE is set: half of a cold start would be spent on compiling.
+bytecode: setup
+	@$(BIN)/python -m compileall -q $(ROOMS)
+
+run: bytecode  ## run a broker on 127.0.0.1:9092, its logs in ./data (ARGS="--durability os" and so on)
 	exec $(BIN)/eosin serve $(ARGS)
 
 check: setup format lint imports types  ## everything that can be proved without running the code
@@ -51,11 +56,12 @@ test: check  ## the whole proof: check, then every test
 quick: setup lint  ## the inner loop: lint and the tests that need no second process
 	$(BIN)/pytest -q -n $(WORKERS) -m "not slow" --ignore tests/clients --ignore tests/crash
 
-bench: setup  ## measure the budgets; a table, and JSON in bench-results/
+bench: bytecode  ## measure the budgets; a table, and JSON in bench-results/
 	$(BIN)/python -m bench $(ARGS)
 
-fuzz: setup  ## FRAMES mutated frames through a fake transport, from SEED on
-	PYTHONPATH=tests/support $(BIN)/python tests/support/fuzz_broker.py --frames $(FRAMES) --seed $(SEED)
+fuzz: bytecode  ## FRAMES mutated frames through a fake transport, a hundredth of them over sockets, from SEED on
+	$(BIN)/python tests/support/fuzz_broker.py --frames $(FRAMES) --seed $(SEED) --first-chunk $(FIRST_CHUNK)
+	$(BIN)/python tests/support/fuzz_broker.py --frames $$(( $(FRAMES) / 100 )) --seed $(SEED) --sockets
 
 codec-fuzz: setup  ## many random messages through every codec
 	HYPOTHESIS_PROFILE=many $(BIN)/pytest -q -n $(WORKERS) tests/protocol --timeout 0

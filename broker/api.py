@@ -50,7 +50,9 @@ class Services:
 
 
 Handler = Callable[[Any, RequestContext, Services], Any | Awaitable[Any]]
-"""(request, context, services) to a response; None means that the request has no answer (Produce with acks=0)."""
+"""(request, context, services) to a response; None means that the request has no answer (Produce with acks=0).
+
+A coroutine runs to its first wait at once, outside of a task: up to there, no `asyncio.timeout` and no `TaskGroup`."""
 
 
 class CloseConnection(Exception):

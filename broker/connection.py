@@ -193,9 +193,7 @@ class Connection(asyncio.BufferedProtocol):
         turn = self._host.max_frames_per_turn
         while frames and turn and self._may_begin():
             turn -= 1
-            if self._begin(frames.popleft()):
-                # A coroutine takes its first step in the next turn; what came behind it must not overtake it.
-                break
+            self._begin(frames.popleft())
         self._flush()
         if not frames:
             if not self._exchanges:
@@ -232,28 +230,28 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._transport.pause_reading()
 
-    def _begin(self, frame: memoryview) -> bool:
-        """Take one request through the steps as far as it goes now. True when it starts in the next turn only."""
+    def _begin(self, frame: memoryview) -> None:
+        """Take one request through the steps as far as it goes now."""
         host = self._host
         try:
             if host.interceptor is not None:
                 host.interceptor.received(self.peer, frame)
             exchange = self._decode(frame)
             if exchange is None:
-                return False
+                return
             waiting = exchange.handle(host.services, host.interceptor)
         except DecodeError as error:
             self._refuse_peer(f"a malformed request: {error}")
-            return False
+            return
         except CloseConnection:
             self.close()
-            return False
+            return
         if exchange.api.key is ApiKey.API_VERSIONS:
             self._keep_software(exchange.context)
-        if waiting is not None:
-            return self._wait(exchange, waiting)
-        self._answer(exchange)
-        return False
+        if waiting is None:
+            self._answer(exchange)
+        else:
+            self._wait(exchange, waiting)
 
     def _decode(self, frame: memoryview) -> Exchange | None:
         """The exchange that a frame begins; None when it cannot be begun and that is dealt with."""
@@ -291,13 +289,12 @@ class Connection(asyncio.BufferedProtocol):
 
     # Answer
 
-    def _wait(self, exchange: Exchange, waiting: Awaitable[Any]) -> bool:
-        """Keep a place for the answer. True when its coroutine has not taken its first step yet."""
+    def _wait(self, exchange: Exchange, waiting: Awaitable[Any]) -> None:
+        """Keep a place for the answer."""
         future = asyncio.ensure_future(waiting, loop=self._loop)
         self._exchanges.append(exchange)
         self._host.running[future] = exchange.api.key
         future.add_done_callback(partial(self._finished, exchange))
-        return future is not waiting
 
     def _finished(self, exchange: Exchange, future: "asyncio.Future[Any]") -> None:
         del self._host.running[future]

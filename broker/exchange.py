@@ -8,10 +8,12 @@ UNKNOWN_SERVER_ERROR, and harms nobody else.
 import logging
 from asyncio import Future
 from collections.abc import Awaitable, Mapping
+from types import CoroutineType
 from typing import Any, Protocol
 
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.logs import fields
+from eosin.coordinator.eager import start_now
 from eosin.protocol.codec import Buffer, encode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.types import Message
@@ -61,6 +63,9 @@ class Exchange:
                 response = self.api.handle(self.request, self.context, services)
             else:
                 response = self._handle_intercepted(services, interceptor)
+            if type(response) is CoroutineType:
+                # Now, and not as a task in the next turn of the loop: what came behind it must not overtake it.
+                response = start_now(response)
             if isinstance(response, Message):
                 self._encode(response)
                 return None
