@@ -25,7 +25,7 @@ class Clock(Protocol):
         """Wall-clock time in ms since the epoch: record timestamps, and what is written to disk."""
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
-        """Call back once, in the event loop, after `delay_ms` milliseconds (0 or less: at the next turn of the loop)."""
+        """Call back once, in the event loop, after `delay_ms` milliseconds (0 or less: at the next turn of it)."""
 
     async def sleep(self, delay_ms: float) -> None:
         """Wait for `delay_ms` milliseconds of this clock."""
