@@ -13,7 +13,7 @@ from eosin.protocol.codec import decode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.records import NewRecord, build_batch
-from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
+from eosin.protocol.schemas.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -23,7 +23,8 @@ KIB, MIB = 1024, 1024 * 1024
 
 def create_topic(wire: Wire, name: str, partitions: int = 1) -> None:
     """A topic with room for batches of 1 MiB."""
-    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+    config = CreatableTopicConfig(name="max.message.bytes", value=str(2 * MIB))
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=(config,))
     answer = wire.call(ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest(topics=(topic,), timeout_ms=10_000))
     assert answer.topics[0].error_code == ErrorCode.NONE, answer
 
