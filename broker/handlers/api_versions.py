@@ -1,4 +1,4 @@
-"""ApiVersions (key 18), versions 0-4: the APIs, versions and features of this broker; the first request of every client.
+"""ApiVersions (key 18), versions 0-4: the APIs, versions and features of this broker; every client asks first.
 
 The answer is made from the registry, so it cannot differ from what is served, but for the ranges that an `Api` says
 are announced otherwise. From v3 on the client tells its name and version (KIP-511), and the answer tells features
