@@ -73,6 +73,13 @@ class Logs:
         await self.manager.close()
         return await self.start_again()
 
+    async def reopen_without_log(self) -> LogManager:
+        """Stop cleanly and start again, without asking for a log."""
+        await self.manager.close()
+        self.manager = self._manager()
+        await self.manager.open()
+        return self.manager
+
     async def start_again(self, disk: Disk | None = None) -> PartitionLog:
         """Start, on another disk if given, without having stopped."""
         if disk is not None:

@@ -1,0 +1,131 @@
+"""Checkpoint files, and leader epochs (storage.md 2.3, 2.4, 10)."""
+
+import random
+import threading
+
+import pytest
+from batches import TOPIC_ID
+from fake_disk import FakeDisk
+
+from eosin.protocol.names import TopicPartition, uuid_text
+from eosin.storage.checkpoint_file import CheckpointFile
+from eosin.storage.checkpoints import (
+    MalformedCheckpoint,
+    decode_offsets,
+    decode_partition_metadata,
+    encode_offsets,
+    encode_partition_metadata,
+)
+from eosin.storage.leader_epochs import LeaderEpochs
+
+
+def test_offsets_are_lines_in_order() -> None:
+    offsets = {TopicPartition("b", 0): 5, TopicPartition("a", 10): 7, TopicPartition("a", 2): 0}
+    content = encode_offsets(offsets)
+    assert content == b"0\n3\na 2 0\na 10 7\nb 0 5\n"
+    assert decode_offsets(content) == offsets
+    assert decode_offsets(b"") == {}
+    assert decode_offsets(b"0\n0\n") == {}
+    assert decode_offsets(b"0\n1\na\t2   7") == {TopicPartition("a", 2): 7}
+
+
+@pytest.mark.parametrize(
+    "content", [b"1\n0\n", b"0\n2\na 1 1\n", b"0\n1\na 1\n", b"0\n1\na x 1\n", b"0\n", b"\xff\xfe", b"0\n1\na 1 1 1\n"]
+)
+def test_malformed_offsets_are_told(content: bytes) -> None:
+    with pytest.raises(MalformedCheckpoint):
+        decode_offsets(content)
+
+
+def test_partition_metadata() -> None:
+    content = encode_partition_metadata(TOPIC_ID)
+    assert content == f"version: 0\ntopic_id: {uuid_text(TOPIC_ID)}".encode()
+    assert decode_partition_metadata(content) == TOPIC_ID
+    assert decode_partition_metadata(content.replace(b"version: 0", b"version: 3") + b"\n") == TOPIC_ID
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"version: 0", b"version: 0\ntopic_id: xyz", b"version: 0\ntopic_id: " + b"A" * 22]
+)
+def test_malformed_partition_metadata_is_told(content: bytes) -> None:
+    with pytest.raises(MalformedCheckpoint):
+        decode_partition_metadata(content)
+
+
+def test_the_newest_content_stays_however_the_writers_are_scheduled() -> None:
+    disk = FakeDisk()
+    disk.make_directory("/d")
+    file = CheckpointFile(disk, "/d/c", durable=True)
+    jobs = []
+    for number in range(20):
+        file._newest += 1
+        jobs.append((file._newest, b"%d" % number))
+    random.Random(1).shuffle(jobs)
+    threads = [threading.Thread(target=file._write, args=job) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert file.read() == b"19"
+
+
+async def test_content_that_is_there_already_is_not_written_again() -> None:
+    disk = FakeDisk()
+    disk.make_directory("/d")
+    file = CheckpointFile(disk, "/d/c", durable=True)
+    assert file.read() is None
+    await file.save(b"x")
+    calls = len(disk.calls)
+    await file.save(b"x")
+    file.save_now(b"x")
+    assert len(disk.calls) == calls
+    file.save_now(b"y")
+    assert file.read() == b"y"
+
+
+def test_epochs_only_grow_and_contradicted_entries_go() -> None:
+    epochs = LeaderEpochs()
+    assert epochs.assign(2, 0)
+    assert not epochs.assign(2, 5)
+    assert not epochs.assign(1, 5)
+    assert not epochs.assign(-1, 5)
+    assert epochs.assign(4, 10)
+    assert epochs.assign(6, 10)
+    assert epochs.entries == ((2, 0), (6, 10))
+    assert epochs.latest == 6
+    assert epochs.epoch_at(9) == 2
+    assert epochs.epoch_at(10) == 6
+
+
+def test_epochs_are_truncated_at_both_ends() -> None:
+    epochs = LeaderEpochs([(1, 0), (2, 10), (3, 20)])
+    assert not epochs.truncate_from_end(21)
+    assert epochs.truncate_from_end(20)
+    assert epochs.entries == ((1, 0), (2, 10))
+    assert not epochs.truncate_from_start(0)
+    assert epochs.is_saved is False
+    assert epochs.truncate_from_start(4)
+    assert epochs.entries == ((1, 4), (2, 10))
+    assert epochs.truncate_from_start(10)
+    assert epochs.entries == ((2, 10),)
+    assert epochs.truncate_from_start(30)
+    assert epochs.entries == ((2, 30),)
+    assert LeaderEpochs().truncate_from_start(5) is False
+
+
+def test_epochs_before_the_first_and_in_gaps_end_where_the_next_begins() -> None:
+    epochs = LeaderEpochs([(3, 7), (5, 10)])
+    assert epochs.end_offset_for(1, 99) == (1, 7)
+    assert epochs.end_offset_for(4, 99) == (3, 10)
+    assert epochs.end_offset_for(5, 99) == (5, 99)
+    assert epochs.end_offset_for(6, 99) == (-1, -1)
+    assert LeaderEpochs().end_offset_for(0, 99) == (-1, -1)
+
+
+def test_epochs_are_read_back_from_their_file() -> None:
+    epochs = LeaderEpochs([(1, 0), (4, 12)])
+    assert epochs.encode() == b"0\n2\n1 0\n4 12\n"
+    assert LeaderEpochs.decode(epochs.encode()).entries == epochs.entries
+    for content in (b"0\n2\n4 0\n4 12\n", b"0\n2\n1 12\n4 0\n", b"1\n0\n"):
+        with pytest.raises(MalformedCheckpoint):
+            LeaderEpochs.decode(content)

@@ -1,0 +1,172 @@
+"""The flusher's threads: group commit, many logs, failures, the end."""
+
+import asyncio
+import errno
+import threading
+from pathlib import Path
+
+import pytest
+from batches import TOPIC_ID, data
+
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+from eosin.storage.clock import SeededChance, SystemClock
+from eosin.storage.disk import Disk
+from eosin.storage.files import MemoryDisk, SystemDisk
+from eosin.storage.flusher import Durability, Flush, ImmediateFlusher, ThreadFlusher, flusher_for
+from eosin.storage.log_config import LogConfig
+from eosin.storage.log_manager import LogManager
+
+
+class SlowFlush(Flush):
+    """A flush that waits for a test."""
+
+    def __init__(self, disk: Disk, log: "StubLog") -> None:
+        super().__init__(disk, end_offset=log.log_end_offset, files=[])
+        self._log = log
+
+    def run(self) -> None:
+        self._log.threads.add(threading.current_thread().name)
+        assert self._log.gate.wait(5)
+        if self._log.error is not None:
+            raise self._log.error
+
+
+class StubLog:
+    """A log that only counts."""
+
+    def __init__(self) -> None:
+        self.log_end_offset = 0
+        self.unflushed_bytes = 0
+        self.gate = threading.Event()
+        self.error: OSError | None = None
+        self.begun: list[int] = []
+        self.ended: list[tuple[int, OSError | None]] = []
+        self.threads: set[str] = set()
+        self.cannot_begin: OSError | None = None
+
+    def write(self, flusher: ThreadFlusher, size: int = 10) -> None:
+        self.log_end_offset += 1
+        flusher.appended(self, size)
+
+    def begin_flush(self) -> Flush:
+        if self.cannot_begin is not None:
+            raise self.cannot_begin
+        self.begun.append(self.log_end_offset)
+        return SlowFlush(MemoryDisk(), self)
+
+    def end_flush(self, end_offset: int, error: OSError | None) -> None:
+        assert threading.current_thread() is threading.main_thread()
+        self.ended.append((end_offset, error))
+
+
+async def until(condition: object) -> None:
+    for _ in range(1000):
+        if condition():  # type: ignore[operator]
+            return
+        await asyncio.sleep(0.002)
+    raise AssertionError("it did not happen")
+
+
+async def test_appends_of_one_turn_share_a_flush_and_later_ones_the_next() -> None:
+    flusher, log = ThreadFlusher(), StubLog()
+    for _ in range(3):
+        log.write(flusher)
+    assert log.begun == []
+    await asyncio.sleep(0)
+    assert log.begun == [3]
+    log.write(flusher)
+    log.write(flusher)
+    await asyncio.sleep(0.01)
+    assert log.begun == [3]
+    assert flusher.backlog_bytes == 50
+    log.gate.set()
+    await until(lambda: len(log.ended) == 2)
+    assert (log.begun, log.ended) == ([3, 5], [(3, None), (5, None)])
+    assert flusher.backlog_bytes == 0
+    await flusher.close()
+
+
+async def test_logs_are_flushed_side_by_side() -> None:
+    flusher = ThreadFlusher(threads=3)
+    logs = [StubLog() for _ in range(3)]
+    for log in logs:
+        log.write(flusher)
+    logs[2].gate.set()
+    await until(lambda: logs[2].ended)
+    assert not logs[0].ended
+    for log in logs:
+        log.gate.set()
+    await flusher.close()
+    assert [log.ended for log in logs] == [[(1, None)]] * 3
+
+
+async def test_an_error_reaches_its_own_log_only() -> None:
+    flusher = ThreadFlusher()
+    good, bad = StubLog(), StubLog()
+    bad.error = OSError(errno.EIO, "no")
+    for log in (good, bad):
+        log.gate.set()
+        log.write(flusher)
+    await flusher.close()
+    assert good.ended == [(1, None)]
+    assert bad.ended == [(1, bad.error)]
+
+
+async def test_a_flush_that_cannot_begin_is_an_error_of_the_log() -> None:
+    flusher, log = ThreadFlusher(), StubLog()
+    log.cannot_begin = OSError(errno.EMFILE, "no")
+    log.write(flusher)
+    await asyncio.sleep(0)
+    assert log.ended == [(1, log.cannot_begin)]
+    assert flusher.backlog_bytes == 0
+    await flusher.close()
+
+
+async def test_closing_finishes_what_was_appended_and_stops_the_threads() -> None:
+    flusher, log = ThreadFlusher(), StubLog()
+    log.gate.set()
+    log.write(flusher)
+    await flusher.close()
+    assert log.ended == [(1, None)]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("flusher-")]
+
+
+async def test_no_thread_is_started_before_it_is_needed() -> None:
+    before = threading.active_count()
+    flusher = flusher_for(Durability.FSYNC)
+    assert flusher.defers
+    assert threading.active_count() == before
+    await flusher.close()
+
+
+async def test_without_syncs_what_is_written_is_reported_at_once() -> None:
+    for durability in (Durability.OS, Durability.MEMORY):
+        flusher, log = flusher_for(durability), StubLog()
+        assert isinstance(flusher, ImmediateFlusher)
+        log.log_end_offset = 4
+        flusher.appended(log, 10)
+        assert log.ended == [(4, None)]
+        assert flusher.backlog_bytes == 0
+        await flusher.close()
+
+
+@pytest.mark.parametrize("partitions", [1, 12])
+async def test_records_become_durable_on_a_real_disk(tmp_path: Path, partitions: int) -> None:
+    manager = LogManager(SystemDisk(), str(tmp_path), clock=SystemClock(), chance=SeededChance(1))
+    await manager.open()
+    logs = [
+        manager.create_log(TopicPartition("t", index), TOPIC_ID, LogConfig(internal_segment_bytes=500), 0)
+        for index in range(partitions)
+    ]
+
+    async def write(index: int) -> None:
+        log = logs[index]
+        for seq in range(20):
+            log.append(data(pid=index, epoch=0, seq=seq), now_ms=1)
+            assert await log.durable(log.log_end_offset) == ErrorCode.NONE
+            assert log.high_watermark >= seq + 1
+
+    await asyncio.gather(*[write(index) for index in range(partitions)])
+    await manager.close()
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
