@@ -105,8 +105,8 @@ class TransactionVerification:
         self._enabled = config.transaction_partition_verification_enable
         self._retry_for_ms = min(RETRY_MAX_MS, config.request_timeout_ms)
         self._verifier: TransactionVerifier | None = None
-        # The last request of each producer that is waiting for the coordinator.
-        self._turns: dict[ProducerKey, asyncio.Task[Any]] = {}
+        # The end of the turn of the last request of each producer that has one waiting.
+        self._turns: dict[ProducerKey, asyncio.Future[None]] = {}
 
     def bind(self, verifier: TransactionVerifier) -> None:
         """Whom to ask from now on."""
@@ -127,22 +127,26 @@ class TransactionVerification:
         _translate(request)
         return True
 
-    def in_turn(self, producer: ProducerKey, work: Coroutine[Any, Any, _T]) -> "_T | asyncio.Task[_T]":
-        """Run `work` after whatever this producer already has waiting; what comes later waits for it in its turn. Its
-        result, when it took no wait."""
+    def in_turn(
+        self, producer: ProducerKey, work: Coroutine[Any, Any, "_T | asyncio.Future[_T]"]
+    ) -> "_T | asyncio.Task[_T]":
+        """Run `work` after whatever this producer has waiting already; what comes later runs when `work` has returned.
+        What it returns a future of is waited for outside of the turn. The result itself, when nothing took a wait."""
+        return start_now(self._take_turn(producer, work))
+
+    async def _take_turn(self, producer: ProducerKey, work: Coroutine[Any, Any, "_T | asyncio.Future[_T]"]) -> _T:
         before = self._turns.get(producer)
-        started = start_now(work if before is None else _after(before, work))
-        if not isinstance(started, asyncio.Task):
-            return started
-
-        def end(done: asyncio.Task[_T]) -> None:
-            work.close()  # cancelled before it began, it would complain that nobody ever ran it
-            if self._turns.get(producer) is done:
+        turn = self._turns[producer] = asyncio.get_running_loop().create_future()
+        try:
+            if before is not None:
+                await asyncio.wait((before,))
+            result = await work
+        finally:
+            work.close()  # given up before it began, it would complain that nobody ever ran it
+            turn.set_result(None)
+            if self._turns[producer] is turn:
                 del self._turns[producer]
-
-        self._turns[producer] = started
-        started.add_done_callback(end)
-        return started
+        return await result if isinstance(result, asyncio.Future) else result
 
     async def verify(self, request: VerificationRequest) -> None:
         """Settle every batch of `request`: give it its guard, or its refusal."""
@@ -187,11 +191,6 @@ class TransactionVerification:
         if error != ErrorCode.NONE:
             for batch in unknown:
                 batch.outcome = Refused(error)
-
-
-async def _after(before: "asyncio.Task[Any]", work: Coroutine[Any, Any, _T]) -> _T:
-    await asyncio.wait((before,))
-    return await work
 
 
 def _begin(request: VerificationRequest) -> list[TransactionalBatch]:

@@ -65,15 +65,14 @@ def handle(request: ProduceRequest, context: RequestContext, services: Services)
 
 async def _verify_first(
     produced: Produced, question: VerificationRequest, timeout_ms: int, context: RequestContext, services: Services
-) -> _Answer:
+) -> "_Answer | asyncio.Future[_Answer]":
     await services.partitions.verification.verify(question)
-    answer = _append(produced, timeout_ms, context, services)
-    return await answer if isinstance(answer, Awaitable) else answer
+    return _append(produced, timeout_ms, context, services)
 
 
 def _append(
     produced: Produced, timeout_ms: int, context: RequestContext, services: Services
-) -> _Answer | Awaitable[_Answer]:
+) -> "_Answer | asyncio.Future[_Answer]":
     now_ms = services.clock.now_ms()
     waiting: list[ProducedBatch] = []
     for topic in produced.topics:

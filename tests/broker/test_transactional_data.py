@@ -410,6 +410,20 @@ async def test_pipelined_batches_of_a_new_transaction_stay_in_order_behind_the_c
     assert await committed(broker) == ["0", "1", "2", "3", "4"]
 
 
+async def test_pipelined_batches_of_a_new_transaction_share_their_sync() -> None:
+    broker = await broker_with_topic()
+    producer = await Producer(broker).init()
+    broker.flusher.held = True
+    sending = [producer.begin_send(str(n)) for n in range(3)]
+    broker.flusher.release()  # the coordinator's record
+    await settle()
+    assert broker.log().log_end_offset == 3
+    assert not sending[0].done()
+    broker.flusher.release()
+    answers = [(await each).responses[0].partition_responses[0] for each in sending]
+    assert [each.base_offset for each in answers] == [0, 1, 2]
+
+
 async def test_a_batch_on_another_connection_cannot_overtake_the_one_that_is_being_verified() -> None:
     broker = await broker_with_topic()
     producer = await Producer(broker, transaction_version=1).init()
