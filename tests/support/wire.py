@@ -27,6 +27,7 @@ from eosin.protocol.records import BatchHeader, NewRecord, batches, build_batch,
 from eosin.protocol.schemas.add_offsets_to_txn import AddOffsetsToTxnRequest
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from eosin.protocol.schemas.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from eosin.protocol.schemas.end_txn import EndTxnRequest, EndTxnResponse
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -174,6 +175,12 @@ class Wire:
     async def partition(self, **configs: str) -> TopicPartition:
         """The only partition of a new topic."""
         return TopicPartition(await self.topic(**configs), 0)
+
+    async def delete_topic(self, name: str) -> None:
+        """Delete a topic by name."""
+        request = DeleteTopicsRequest(topics=(DeleteTopicState(name=name),), timeout_ms=_TIMEOUT_MS)
+        answer = await self.ask(request, 6)
+        assert [each.error_code for each in answer.responses] == [ErrorCode.NONE]
 
     def topic_id(self, name: str) -> bytes:
         """The id of a topic that this connection has made; zeros for any other."""

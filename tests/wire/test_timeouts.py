@@ -1,0 +1,142 @@
+"""Transactions that take too long are aborted at their deadline; who comes back late can go on (transactions.md 7.1,
+12.3, KIP-588)."""
+
+import asyncio
+
+import pytest
+from wire import RawProducer, Wire, better_than_kafka
+
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+
+pytestmark = better_than_kafka("a deadline is seen within milliseconds, and does not kill the producer")
+
+NONE = ErrorCode.NONE
+TIMEOUT_MS = 50
+
+
+@pytest.fixture
+async def partition(wire: Wire) -> TopicPartition:
+    return await wire.partition()
+
+
+async def late(wire: Wire, partition: TopicPartition, level: int) -> RawProducer:
+    """A producer whose transaction, one record in the partition, was aborted because it took too long."""
+    producer = await wire.transactional(level=level, timeout_ms=TIMEOUT_MS)
+    if level == 1:
+        await producer.add(partition)
+    await producer.append(partition)
+    await wire.until_stable(partition, 2)
+    return producer
+
+
+@pytest.fixture
+async def first(wire: Wire, partition: TopicPartition) -> RawProducer:
+    """Such a producer of the first protocol."""
+    return await late(wire, partition, 1)
+
+
+@pytest.fixture
+async def second(wire: Wire, partition: TopicPartition) -> RawProducer:
+    """Such a producer of the second protocol."""
+    return await late(wire, partition, 2)
+
+
+async def goes_on(producer: RawProducer, partition: TopicPartition) -> None:
+    """The producer's next transaction is committed, and the one that timed out is all that was aborted."""
+    wire = producer.wire
+    before = await wire.end_offset(partition)
+    if producer.level == 1:
+        assert await producer.add(partition) == NONE
+    await producer.append(partition)
+    await producer.commit()
+    await wire.until_stable(partition, before + 2)
+    aborted = (await wire.fetch_committed(partition)).aborted_transactions or ()
+    assert [each.first_offset for each in aborted] == [0]
+
+
+async def test_a_transaction_is_aborted_soon_after_its_time(wire: Wire, partition: TopicPartition) -> None:
+    loop = asyncio.get_running_loop()
+    producer = await wire.transactional(timeout_ms=TIMEOUT_MS)
+    began = loop.time()
+    await producer.append(partition)
+    await wire.until_stable(partition, 2)
+    assert TIMEOUT_MS / 1000 <= loop.time() - began < TIMEOUT_MS / 1000 + 1
+
+
+async def test_the_time_runs_from_the_first_partition_on(wire: Wire, partition: TopicPartition) -> None:
+    producer = await wire.transactional(timeout_ms=600)
+    await asyncio.sleep(0.35)
+    await producer.append(partition)
+    await asyncio.sleep(0.35)
+    await producer.append(partition)
+    await producer.commit()
+
+
+@pytest.mark.parametrize("version", [3, 7, 10, 11])
+async def test_producing_late_writes_nothing(
+    wire: Wire, first: RawProducer, partition: TopicPartition, version: int
+) -> None:
+    answer = await first.send(partition, version=version)
+    assert answer.error_code in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_ABORTABLE)
+    assert await wire.stable_offset(partition) == await wire.end_offset(partition) == 2
+
+
+async def test_producing_late_to_a_partition_that_was_not_in_the_transaction(wire: Wire, second: RawProducer) -> None:
+    elsewhere = await wire.partition()
+    assert (await second.send(elsewhere)).error_code != NONE
+    assert await wire.end_offset(elsewhere) == 0
+
+
+async def test_adding_late_begins_no_new_transaction(
+    wire: Wire, first: RawProducer, group: str, partition: TopicPartition
+) -> None:
+    assert await first.add(partition) != NONE
+    assert await first.add_offsets(group) != NONE
+    assert await first.commit_offsets(group, partition, 1) != NONE
+    assert await wire.stable_offset(partition) == await wire.end_offset(partition) == 2
+
+
+@pytest.mark.parametrize("version", range(6))
+async def test_committing_late_never_succeeds(first: RawProducer, version: int) -> None:
+    for _ in range(2):
+        assert (await first.end(commit=True, version=version)).error_code != NONE
+
+
+async def test_aborting_late_in_the_second_protocol_tells_the_epoch_to_go_on_with(
+    second: RawProducer, partition: TopicPartition
+) -> None:
+    epoch = second.producer_epoch
+    assert (await second.send(partition)).error_code != NONE
+    await second.abort()
+    assert second.producer_epoch == epoch + 1
+    await goes_on(second, partition)
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+async def test_showing_the_pair_late_claims_a_new_epoch(
+    wire: Wire, first: RawProducer, partition: TopicPartition, version: int
+) -> None:
+    assert first.transactional_id is not None
+    answers = [await wire.init(first.transactional_id, first.pair, version=version) for _ in range(3)]
+    assert {(each.error_code, each.producer_id, each.producer_epoch) for each in answers} == {
+        (NONE, first.producer_id, first.producer_epoch + 2)
+    }
+    first.adopt(answers[0])
+    await goes_on(first, partition)
+
+
+async def test_whoever_comes_late_and_was_replaced_is_fenced(
+    wire: Wire, first: RawProducer, partition: TopicPartition, group: str
+) -> None:
+    assert first.transactional_id is not None
+    successor = await wire.transactional(first.transactional_id, level=1)
+    fenced = ErrorCode.PRODUCER_FENCED
+    assert (await first.send(partition)).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await first.add(partition) == fenced
+    assert await first.add_offsets(group) == fenced
+    assert await first.commit_offsets(group, partition, 1) == ErrorCode.INVALID_PRODUCER_EPOCH
+    for commit in (True, False):
+        assert (await first.end(commit=commit)).error_code == fenced
+    assert (await wire.init(first.transactional_id, first.pair)).error_code == fenced
+    await goes_on(successor, partition)
