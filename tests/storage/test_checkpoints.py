@@ -91,7 +91,7 @@ def test_epochs_only_grow_and_contradicted_entries_go() -> None:
     assert not epochs.assign(-1, 5)
     assert epochs.assign(4, 10)
     assert epochs.assign(6, 10)
-    assert epochs.entries == ((2, 0), (6, 10))
+    assert list(epochs.entries) == [(2, 0), (6, 10)]
     assert epochs.latest == 6
     assert epochs.epoch_at(9) == 2
     assert epochs.epoch_at(10) == 6
@@ -101,15 +101,15 @@ def test_epochs_are_truncated_at_both_ends() -> None:
     epochs = LeaderEpochs([(1, 0), (2, 10), (3, 20)])
     assert not epochs.truncate_from_end(21)
     assert epochs.truncate_from_end(20)
-    assert epochs.entries == ((1, 0), (2, 10))
+    assert list(epochs.entries) == [(1, 0), (2, 10)]
     assert not epochs.truncate_from_start(0)
     assert epochs.is_saved is False
     assert epochs.truncate_from_start(4)
-    assert epochs.entries == ((1, 4), (2, 10))
+    assert list(epochs.entries) == [(1, 4), (2, 10)]
     assert epochs.truncate_from_start(10)
-    assert epochs.entries == ((2, 10),)
+    assert list(epochs.entries) == [(2, 10)]
     assert epochs.truncate_from_start(30)
-    assert epochs.entries == ((2, 30),)
+    assert list(epochs.entries) == [(2, 30)]
     assert LeaderEpochs().truncate_from_start(5) is False
 
 

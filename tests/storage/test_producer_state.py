@@ -141,7 +141,7 @@ def test_the_oldest_transaction_is_unstable_until_its_marker_is_replicated() -> 
     transactions.high_watermark_moved(13)
     assert transactions.first_unstable == 9
     transactions.high_watermark_moved(14)
-    assert (transactions.first_open, transactions.first_unstable) == (None, None)
+    assert [transactions.first_open, transactions.first_unstable] == [None, None]
 
 
 def test_transactions_may_be_told_in_any_order() -> None:

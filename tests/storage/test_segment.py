@@ -106,10 +106,10 @@ def test_what_was_released_is_read_again() -> None:
     for index in range(30):
         put(made, at=NOW_MS + index, interval=100)
     rows, times = made.offset_index.rows(), made.time_index.rows()
-    for index in made.unstored_indexes():
-        write = index.write()
+    for unstored in made.unstored_indexes():
+        write = unstored.write()
         write.run()
-        index.mark_stored(write.rows)
+        unstored.mark_stored(write.rows)
     assert made.unstored_indexes() == []
     made.release()
     assert (made.offset_index.rows(), made.time_index.rows()) == (rows, times)

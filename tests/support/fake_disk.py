@@ -8,7 +8,7 @@ import errno
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from eosin.storage.disk import Buffer, File, Lock, TornWrite
 from eosin.storage.memory_disk import MemoryLock
@@ -246,7 +246,7 @@ class FakeDisk:
         if old not in self._directories:
             raise FileNotFoundError(errno.ENOENT, "no such file or directory", old)
         self.fail("rename", new)
-        tables: tuple[dict[str, Inode] | dict[str, None], ...] = (
+        tables: tuple[dict[str, Any], ...] = (
             self._files,
             self._directories,
             self._synced_names,
@@ -254,7 +254,7 @@ class FakeDisk:
         )
         for table in tables:
             for key in [key for key in table if key == old or key.startswith(old + "/")]:
-                table[new + key[len(old) :]] = table.pop(key)  # type: ignore[assignment]
+                table[new + key[len(old) :]] = table.pop(key)
 
     def unlink(self, path: str) -> None:
         if path not in self._files:
@@ -271,9 +271,10 @@ class FakeDisk:
             path = path.rpartition("/")[0]
 
     def remove_tree(self, path: str) -> None:
-        for table in (self._files, self._directories):
+        tables: tuple[dict[str, Any], ...] = (self._files, self._directories)
+        for table in tables:
             for key in [key for key in table if key == path or key.startswith(path + "/")]:
-                del table[key]  # type: ignore[attr-defined]
+                del table[key]
 
     def list(self, path: str) -> list[str]:
         if path not in self._directories:
