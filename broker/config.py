@@ -51,10 +51,10 @@ class BrokerConfig:
         50, "Connections the kernel may hold before they are accepted.", kind=INT, at_least=1
     )
     socket_send_buffer_bytes: int = setting(
-        102_400, "SO_SNDBUF of a connection; -1 leaves it to the system.", kind=INT, at_least=-1
+        -1, "SO_SNDBUF of a connection; -1 lets the system adapt it. (Kafka: 102400)", kind=INT, at_least=-1
     )
     socket_receive_buffer_bytes: int = setting(
-        102_400, "SO_RCVBUF of a connection; -1 leaves it to the system.", kind=INT, at_least=-1
+        -1, "SO_RCVBUF of a connection; -1 lets the system adapt it. (Kafka: 102400)", kind=INT, at_least=-1
     )
     request_timeout_ms: int = setting(
         30_000, "Longest wait inside the broker that no client asked for.", kind=INT, at_least=1
@@ -128,15 +128,6 @@ class BrokerConfig:
     # Logs: the work in the background
     log_retention_check_interval_ms: int = setting(
         300_000, "Between two looks for segments to delete.", kind=LONG, at_least=1
-    )
-    log_flush_offset_checkpoint_interval_ms: int = setting(
-        60_000, "Between two recovery point checkpoints.", kind=INT, at_least=1
-    )
-    log_flush_start_offset_checkpoint_interval_ms: int = setting(
-        60_000, "Between two log start checkpoints.", kind=INT, at_least=1
-    )
-    replica_high_watermark_checkpoint_interval_ms: int = setting(
-        5000, "Between two high watermark checkpoints.", kind=LONG, at_least=1
     )
 
     # Producers and transactions (transactions.md section 7)

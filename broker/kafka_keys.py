@@ -42,7 +42,8 @@ initial.broker.registration.timeout.ms inter.broker.listener.name inter.broker.p
 internal.log.cleaner.threads kafka.metrics.polling.interval.secs kafka.metrics.reporters
 leader.imbalance.check.interval.seconds leader.imbalance.per.broker.percentage log.cleaner.backoff.ms
 log.cleaner.dedupe.buffer.size log.cleaner.enable log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
-log.cleaner.io.max.bytes.per.second log.cleaner.threads log.dir.failure.timeout.ms log.initial.task.delay.ms
+log.cleaner.io.max.bytes.per.second log.cleaner.threads log.dir.failure.timeout.ms
+log.flush.offset.checkpoint.interval.ms log.flush.start.offset.checkpoint.interval.ms log.initial.task.delay.ms
 log.local.retention.bytes log.local.retention.ms log.message.downconversion.enable log.message.format.version
 log.message.timestamp.difference.max.ms max.connection.creation.rate max.connections.per.ip
 max.connections.per.ip.overrides max.request.partition.size.limit message.downconversion.enable metadata.log.dir
@@ -67,18 +68,19 @@ remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
 remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks remote.log.reader.threads
 remote.log.storage.manager.class.name remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix
 remote.log.storage.system.enable replica.fetch.backoff.ms replica.fetch.max.bytes replica.fetch.min.bytes
-replica.fetch.response.max.bytes replica.fetch.wait.max.ms replica.lag.time.max.ms replica.selector.class
-replica.socket.receive.buffer.bytes replica.socket.timeout.ms replication.quota.window.num
-replication.quota.window.size.seconds reserved.broker.max.id security.inter.broker.protocol security.providers
-server.max.startup.time.ms share.coordinator.append.linger.ms share.coordinator.load.buffer.size
-share.coordinator.snapshot.update.records.per.snapshot share.coordinator.state.topic.compression.codec
-share.coordinator.state.topic.min.isr share.coordinator.state.topic.num.partitions
-share.coordinator.state.topic.prune.interval.ms share.coordinator.state.topic.replication.factor
-share.coordinator.state.topic.segment.bytes share.coordinator.threads share.coordinator.write.timeout.ms
-socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms telemetry.max.bytes
-transaction.state.log.load.buffer.size transaction.two.phase.commit.enable unclean.leader.election.interval.ms
-unstable.api.versions.enable unstable.feature.versions.enable zookeeper.connect zookeeper.connection.timeout.ms
-zookeeper.max.in.flight.requests zookeeper.metadata.migration.enable zookeeper.session.timeout.ms zookeeper.set.acl
+replica.fetch.response.max.bytes replica.fetch.wait.max.ms replica.high.watermark.checkpoint.interval.ms
+replica.lag.time.max.ms replica.selector.class replica.socket.receive.buffer.bytes replica.socket.timeout.ms
+replication.quota.window.num replication.quota.window.size.seconds reserved.broker.max.id
+security.inter.broker.protocol security.providers server.max.startup.time.ms share.coordinator.append.linger.ms
+share.coordinator.load.buffer.size share.coordinator.snapshot.update.records.per.snapshot
+share.coordinator.state.topic.compression.codec share.coordinator.state.topic.min.isr
+share.coordinator.state.topic.num.partitions share.coordinator.state.topic.prune.interval.ms
+share.coordinator.state.topic.replication.factor share.coordinator.state.topic.segment.bytes share.coordinator.threads
+share.coordinator.write.timeout.ms socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
+telemetry.max.bytes transaction.state.log.load.buffer.size transaction.two.phase.commit.enable
+unclean.leader.election.interval.ms unstable.api.versions.enable unstable.feature.versions.enable zookeeper.connect
+zookeeper.connection.timeout.ms zookeeper.max.in.flight.requests zookeeper.metadata.migration.enable
+zookeeper.session.timeout.ms zookeeper.set.acl
 """
 
 UNUSED: Final = frozenset(_NAMES.split())

@@ -108,7 +108,41 @@ class Server:
 
     async def _bind(self) -> None:
         for listener in self.config.bound_listeners:
-            self._sockets.append(await _bound(listener))
+            self._sockets.append(await self._bound(listener))
+
+    async def _bound(self, listener: Listener) -> tuple[Listener, socket.socket]:
+        """A socket bound to the listener's address, and the listener with the port it got. Raises `StartError`."""
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.getaddrinfo(
+                listener.host or "0.0.0.0", listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+        except socket.gaierror as error:
+            raise StartError(f"cannot listen on {listener.address}: {error.strerror or error}") from error
+        # One socket per listener, and IPv4 first: a name with addresses of both kinds is then reached as it is told.
+        family, kind, protocol, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)
+        bound = socket.socket(family, kind, protocol)
+        try:
+            bound.setblocking(False)
+            self._set_buffers(bound)
+            if os.name == "posix":
+                bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(address)
+        except OSError as error:
+            bound.close()
+            why = "the address is in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
+            raise StartError(f"cannot listen on {listener.address}: {why}") from error
+        return Listener(listener.name, listener.host, bound.getsockname()[1]), bound
+
+    def _set_buffers(self, bound: socket.socket) -> None:
+        """Connections inherit the buffer sizes of the socket that accepts them."""
+        sizes = (
+            (socket.SO_SNDBUF, self.config.socket_send_buffer_bytes),
+            (socket.SO_RCVBUF, self.config.socket_receive_buffer_bytes),
+        )
+        for option, size in sizes:
+            if size > 0:
+                bound.setsockopt(socket.SOL_SOCKET, option, size)
 
     async def _open(self) -> None:
         """Build the rooms, each on the one before."""
@@ -313,27 +347,3 @@ def _host(services: Services, interceptor: Interceptor | None) -> ConnectionHost
         max_connections=config.max_connections,
         interceptor=interceptor,
     )
-
-
-async def _bound(listener: Listener) -> tuple[Listener, socket.socket]:
-    """A socket bound to the listener's address, and the listener with the port it got. Raises `StartError`."""
-    loop = asyncio.get_running_loop()
-    try:
-        found = await loop.getaddrinfo(
-            listener.host or "0.0.0.0", listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-    except socket.gaierror as error:
-        raise StartError(f"cannot listen on {listener.address}: {error.strerror or error}") from error
-    # One socket per listener, and IPv4 first: a name with addresses of both kinds is then reached the way it is told.
-    family, kind, protocol, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)
-    bound = socket.socket(family, kind, protocol)
-    try:
-        bound.setblocking(False)
-        if os.name == "posix":
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
-    except OSError as error:
-        bound.close()
-        why = "the address is in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
-        raise StartError(f"cannot listen on {listener.address}: {why}") from error
-    return Listener(listener.name, listener.host, bound.getsockname()[1]), bound

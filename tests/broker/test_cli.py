@@ -14,7 +14,7 @@ from eosin.broker.version import VERSION
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) -> str:
     """What the command says on stderr, checked to be one line; it must end with `code`."""
     try:
-        ended = main(arguments)
+        ended: object = main(arguments)
     except SystemExit as exit_code:
         ended = exit_code.code
     assert ended == code
@@ -74,15 +74,17 @@ def test_health_is_1_when_nobody_listens(capsys: pytest.CaptureFixture[str]) -> 
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        assert (
-            refusal(capsys, "health", address, code=1) == f"eosin health: no answer from {address}: Connection refused"
-        )
+        assert "Connection refused" in refusal(capsys, "health", address, code=1)
 
 
 def test_health_is_1_when_nobody_answers(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        assert "timed out" in refusal(capsys, "health", address, "--timeout", "0.05", code=1)
+        assert refusal(capsys, "health", address, "--timeout", "0.05", code=1).startswith("eosin health: ")
+
+
+def test_health_of_what_is_no_address_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "is no port" in refusal(capsys, "health", "localhost:many")
 
 
 def test_the_ready_line_tells_where_and_how() -> None:

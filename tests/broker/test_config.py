@@ -1,9 +1,11 @@
 """Settings: where they come from, what they may be, and what a topic inherits."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
+import eosin.broker as broker_package
 from eosin.broker.config import BROKER_SETTINGS, BrokerConfig
 from eosin.broker.config_sources import load_config, parse_properties
 from eosin.broker.kafka_keys import UNUSED
@@ -182,6 +184,23 @@ def test_every_setting_is_documented_and_in_one_list_only() -> None:
         assert name not in UNUSED, name
         if setting.kind in (Kind.INT, Kind.LONG, Kind.SHORT):
             assert setting.at_least is not None, f"{name} has no lower limit"
+
+
+def test_every_setting_is_used_somewhere() -> None:
+    rooms = Path(broker_package.__file__).parent.parent
+    code = "\n".join(
+        path.read_text()
+        for room in ("broker", "coordinator", "storage")
+        for path in (rooms / room).rglob("*.py")
+        if path.name not in ("config.py", "kafka_keys.py")
+    )
+    synonyms = {synonym.name for config in TOPIC_CONFIGS.values() for synonym in config.synonyms}
+    idle = [
+        name
+        for name, setting in BROKER_SETTINGS.items()
+        if name not in synonyms and setting.field_name not in code and f'"{name}"' not in code
+    ]
+    assert not idle
 
 
 def test_a_topics_own_configs_override_the_defaults() -> None:
