@@ -29,7 +29,7 @@ from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnReque
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from eosin.protocol.schemas.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from eosin.protocol.schemas.end_txn import EndTxnRequest, EndTxnResponse
-from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from eosin.protocol.schemas.list_offsets import (
     ListOffsetsPartition,
@@ -359,6 +359,11 @@ class Wire:
         )
         answer = await self.ask(WriteTxnMarkersRequest((marker,)), version)
         return ErrorCode(answer.markers[0].topics[0].partitions[0].error_code)
+
+
+def fetched(answer: FetchResponse) -> list[PartitionData]:
+    """The partitions in an answer to Fetch."""
+    return [each for topic in answer.responses for each in topic.partitions]
 
 
 def produced(answer: Any) -> PartitionProduceResponse:

@@ -22,6 +22,8 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         return
     settings = {"group.initial.rebalance.delay.ms": "0"}
     with BrokerProcess(tmp_path_factory.mktemp("wire"), settings=settings) as broker:
+        broker.stop()
+        broker.start()  # once more, so that there is a leader epoch before the present one
         yield broker.address
 
 
