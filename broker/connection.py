@@ -4,7 +4,8 @@ Always true:
 - Requests begin in the order they came and are answered in that order; at most `max_in_flight` are in between.
 - Whatever is wrong with what a peer sent ends that peer's connection with one log line, and nothing else.
 - Nothing piles up: at the limit of requests, or when the peer does not read its answers, no request is begun and the
-  socket is not read. After `max_frames_per_turn` requests, other connections get their turn of the loop.
+  socket is not read. Answers to Fetch are large, so one of them at a time waits for its turn. After
+  `max_frames_per_turn` requests, other connections get their turn of the loop.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from collections import deque
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.exchange import Exchange, Interceptor
@@ -25,6 +26,8 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import DecodeError
 
 log = logging.getLogger(__name__)
+
+_FETCH: Final = ApiKey.FETCH.to_bytes(2, "big")
 
 
 @dataclass(slots=True)
@@ -55,6 +58,7 @@ class Connection(asyncio.BufferedProtocol):
         "_contexts",
         "_decoder",
         "_exchanges",
+        "_fetching",
         "_flush_later",
         "_frames",
         "_host",
@@ -94,6 +98,8 @@ class Connection(asyncio.BufferedProtocol):
         self._begin_later: asyncio.Handle | None = None
         self._flush_later: asyncio.Handle | None = None
         self._active = False
+        self._fetching = False
+        """Whether a Fetch is among `_exchanges`."""
         self._reading = True
         self._write_blocked = False
         self._closing = False
@@ -209,6 +215,7 @@ class Connection(asyncio.BufferedProtocol):
             and not self._write_blocked
             and len(self._exchanges) < host.max_in_flight
             and self._out_bytes <= host.write_buffer_bytes
+            and not (self._fetching and self._frames and self._frames[0][:2] == _FETCH)
         )
 
     def _schedule_begin(self) -> None:
@@ -292,7 +299,7 @@ class Connection(asyncio.BufferedProtocol):
     def _wait(self, exchange: Exchange, waiting: Awaitable[Any]) -> None:
         """Keep a place for the answer."""
         future = asyncio.ensure_future(waiting, loop=self._loop)
-        self._exchanges.append(exchange)
+        self._append(exchange)
         self._host.running[future] = exchange.api.key
         future.add_done_callback(partial(self._finished, exchange))
 
@@ -304,6 +311,8 @@ class Connection(asyncio.BufferedProtocol):
             self.close()
         exchanges = self._exchanges
         while exchanges and exchanges[0].answer is not None:
+            if exchanges[0].api.key is ApiKey.FETCH:
+                self._fetching = False
             self._queue(exchanges.popleft())
         if self._frames:
             self._schedule_begin()  # which sends the answers as well
@@ -315,9 +324,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def _answer(self, exchange: Exchange) -> None:
         if self._exchanges:
-            self._exchanges.append(exchange)
+            self._append(exchange)
         else:
             self._queue(exchange)
+
+    def _append(self, exchange: Exchange) -> None:
+        """Keep a place in the order of answers."""
+        self._exchanges.append(exchange)
+        if exchange.api.key is ApiKey.FETCH:
+            self._fetching = True
 
     def _queue(self, exchange: Exchange) -> None:
         """The answer is the next in order."""

@@ -14,6 +14,7 @@ from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
+from eosin.protocol.schemas.fetch import FetchRequest, FetchResponse
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 Handler = Callable[[HeartbeatRequest, RequestContext, Services], Any]
@@ -168,6 +169,42 @@ async def test_answers_of_one_turn_are_bounded_too() -> None:
     peer.transport.read_slowly()
     peer.send(BEAT, 4, *beats(*range(100)))
     assert len(begun) == 2
+
+
+async def test_one_fetch_of_a_connection_is_answered_before_the_next_is_begun() -> None:
+    begun: list[int] = []
+    waiting: list[asyncio.Future[FetchResponse]] = []
+
+    def fetch(request: FetchRequest, context: RequestContext, services: Services) -> Any:
+        begun.append(request.max_wait_ms)
+        if request.max_wait_ms == 0:
+            return FetchResponse()
+        waiting.append(asyncio.get_running_loop().create_future())
+        return waiting[-1]
+
+    gate = Gate()
+    api = Api(key=ApiKey.FETCH, versions=range(4, 18), handle=fetch, refuse=lambda *_: FetchResponse())
+    peer = FakePeer(host_of(api, beating(gate)))
+    frames = [
+        peer.frame(BEAT, 4, beats(1)[0]),
+        *(peer.frame(ApiKey.FETCH, 4, FetchRequest(max_wait_ms=wait)) for wait in (0, 1, 0)),
+        peer.frame(BEAT, 4, beats(2)[0]),
+    ]
+    peer.transport.feed(b"".join(frames))
+    await turns()
+    assert begun == [0], "its answer is there, and waits for the one before it"
+    assert not peer.transport.reading
+    gate.open(1)
+    await turns()
+    assert begun == [0, 1]
+    waiting[0].set_result(FetchResponse())
+    await turns()
+    assert begun == [0, 1, 0]
+    assert gate.begun == [1, 2]
+    gate.open(2)
+    await turns()
+    assert len(peer.answers()) == 5
+    assert peer.transport.reading
 
 
 async def test_one_connection_cannot_starve_another() -> None:
