@@ -170,7 +170,13 @@ class Interpreter:
         entry.waiting.append(ask)
         ask.waits = True
         if ask.timer is None:
-            ask.timer = self._clock.call_later(wait_ms, ask.lose_patience)
+            ask.timer = self._clock.call_later(wait_ms, partial(self._lose_patience, entry, ask))
+
+    def _lose_patience(self, entry: Entry, ask: Ask) -> None:
+        ask.lose_patience()
+        # All wait equally long, so whoever has lost patience stands in front.
+        while entry.waiting and entry.waiting[0].reply is not None:
+            entry.waiting.popleft()
 
     def _settled(self, entry: Entry) -> None:
         """Nothing is under way any more."""

@@ -101,12 +101,14 @@ class MarkerSender:
         for job in [job for job in self._jobs if job.coordinator_partition == coordinator_partition]:
             self._end(job)
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Give up everything."""
         for job in list(self._jobs):
             self._end(job)
-        for task in self._tasks:
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     @property
     def outstanding(self) -> int:

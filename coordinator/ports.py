@@ -69,7 +69,11 @@ class MarkerTarget(Protocol):
         self, markers: Sequence[MarkersForPartitions]
     ) -> Mapping[tuple[int, TopicPartition], ErrorCode]:
         """Write each marker to each of its partitions and wait until they are durable (and, for `__consumer_offsets`,
-        until the offsets are visible). Answers one code per (producer id, partition)."""
+        until the offsets are visible). Answers one code per (producer id, partition); raises OSError when the target
+        cannot be reached.
+
+        It is begun outside a task, so that it can end at once: up to its first wait it must not ask for its own task,
+        as `asyncio.timeout` does."""
 
 
 class MarkerTargets(Protocol):

@@ -118,9 +118,11 @@ class TransactionCoordinator:
         self._loading.clear()
         for index in list(self._owned):
             self.resign(index)
-        self._interpreter.markers.stop()
-        for task in self._reloads:
+        await self._interpreter.markers.stop()
+        reloads = list(self._reloads)
+        for task in reloads:
             task.cancel()
+        await asyncio.gather(*reloads, return_exceptions=True)
 
     def resign(self, index: int) -> None:
         """Stop being the coordinator of a partition: forget it, and send everybody away to find its next owner."""

@@ -91,9 +91,10 @@ async def test_b3_the_end_at_the_last_epoch_tells_the_pair_to_go_on_with_even_be
 async def test_b6_markers_that_are_sent_again_complete_the_transaction(client_version: int) -> None:
     broker = await started()
     producer = await in_transaction(broker, client_version=client_version)
-    broker.log.refusals = []
-    broker.partitions.slow = True  # they are written, but the answer is lost with the coordinator
-    begun(producer.commit())
+    lost = Producer(broker, client_version=client_version)  # whose answer is
+    lost.producer_id, lost.producer_epoch = producer.pair
+    broker.partitions.slow = True  # the markers are written, but the answer is lost with the coordinator
+    begun(lost.commit())
     broker.partitions.slow = False
     await broker.restart()
     assert await producer.commit() is NONE

@@ -184,7 +184,5 @@ async def test_the_end_gives_up_everything() -> None:
     sending = Sending()
     sending.partitions.slow = True
     sending.send(ORDERS_1)
-    sending.sender.stop()
-    for _ in range(3):
-        await asyncio.sleep(0)
+    await sending.sender.stop()
     assert (sending.written, sending.sender.outstanding) == ([], 0)

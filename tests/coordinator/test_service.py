@@ -284,6 +284,20 @@ async def test_after_half_a_second_who_waits_is_told_to_come_back() -> None:
     assert await committing is NONE
 
 
+async def test_while_markers_cannot_be_written_nothing_piles_up() -> None:
+    broker = await started()
+    producer = await in_transaction(broker)
+    broker.partitions.lookups[ORDERS_0] = ErrorCode.LEADER_NOT_AVAILABLE
+    begun(producer.commit())
+    for _ in range(100):
+        waiting = begun(producer.commit())
+        broker.clock.advance(500)
+        assert await waiting is CONCURRENT
+    entry = broker.transactions.entry("tx")
+    assert entry is not None
+    assert not entry.waiting
+
+
 async def test_who_has_waited_and_goes_on_is_not_cut_off_in_the_middle() -> None:
     broker = await started()
     producer = await in_transaction(broker)
