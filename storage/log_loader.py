@@ -21,7 +21,14 @@ from eosin.storage.log_recovery import recover_segment, set_aside
 from eosin.storage.log_replay import rebuild_producers
 from eosin.storage.partition_log import PartitionLog
 from eosin.storage.retention import snapshot_path
-from eosin.storage.segment import ABORTED_INDEX_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, Segment, stem
+from eosin.storage.segment import (
+    ABORTED_INDEX_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    Segment,
+    stem,
+)
 
 _LOG: Final = logging.getLogger("eosin.storage")
 
@@ -135,7 +142,8 @@ def _verify(log: PartitionLog, recovery_point: int | None, names: frozenset[str]
     for index, segment in enumerate(log.segments):
         is_active = segment is log.segments.active
         end = segment.end_offset
-        if stem(segment.base_offset) + INDEX_SUFFIX not in names:
+        segment_name = stem(segment.base_offset)
+        if not {segment_name + INDEX_SUFFIX, segment_name + TIME_INDEX_SUFFIX} <= names:
             start: int | None = segment.base_offset
         elif recovery_point is None:
             start = None

@@ -273,11 +273,25 @@ class LogManager:
         """Save the logs for which it is time, or all that have changed, and then the offsets that recovery goes by;
         remove files whose time has come. Raises OSError."""
         now_ms = self._clock.now_ms()
-        for log in [log for log in self._dirty if force or _is_due(log, now_ms)]:
+        for log in [log for log in self._dirty if force or self._is_due(log, now_ms)]:
             self._begin_save(log)
         await self._finish_saving()
         await self._save_offsets()
         await self._doomed.remove_due(now_ms)
+
+    def _is_due(self, log: PartitionLog, now_ms: int) -> bool:
+        waited_ms = now_ms - log.last_checkpoint_ms
+        limit_ms = SMALL_AFTER_MS if log.unsaved_bytes < SMALL_BYTES else LARGE_AFTER_MS
+        unsaved_records = 0
+        if self.durability is Durability.OS:  # where the topic may ask that its records are synced now and then
+            limit_ms = min(limit_ms, log.config.flush_ms)
+            unsaved_records = log.log_end_offset - log.recovery_point
+        return (
+            waited_ms >= limit_ms
+            or log.unsaved_bytes >= CHECKPOINT_BYTES
+            or bool(log.unsaved_snapshots)
+            or unsaved_records >= log.config.flush_messages
+        )
 
     def _begin_save(self, log: PartitionLog) -> None:
         if log in self._saving or log.unusable is not None:
@@ -351,12 +365,3 @@ class LogManager:
         """Close the files that nobody has used since the last call."""
         for log in self.logs.values():
             log.release_idle_files()
-
-
-def _is_due(log: PartitionLog, now_ms: int) -> bool:
-    waited_ms = now_ms - log.last_checkpoint_ms
-    return (
-        log.unsaved_bytes >= CHECKPOINT_BYTES
-        or bool(log.unsaved_snapshots)
-        or waited_ms >= (SMALL_AFTER_MS if log.unsaved_bytes < SMALL_BYTES else LARGE_AFTER_MS)
-    )

@@ -7,7 +7,7 @@ first; their files are renamed at once and unlinked later, so that running reads
 from typing import TYPE_CHECKING, Final
 
 from eosin.protocol.errors import ErrorCode
-from eosin.storage.segment import DELETED_SUFFIX, SEGMENT_SUFFIXES, Segment, stem
+from eosin.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, Segment, stem
 
 if TYPE_CHECKING:
     from eosin.storage.partition_log import PartitionLog
@@ -99,10 +99,11 @@ def _expired_prefix(log: "PartitionLog", now_ms: int) -> int:
 
 
 def _age_base(log: "PartitionLog", segment: Segment) -> int:
-    """The time a segment is as old as, ms: its largest timestamp, or when its file was last written."""
+    """The time a segment is as old as, ms: its largest timestamp, or when its file was last written (as far as the disk
+    can tell), or made."""
     if segment.max_timestamp >= 0:
         return segment.max_timestamp
-    return log.context.disk.modified_ms(segment.path + SEGMENT_SUFFIXES[0])
+    return log.context.disk.modified_ms(segment.path + LOG_SUFFIX) or segment.created_ms
 
 
 def rename_files(log: "PartitionLog", segment: Segment) -> list[str]:

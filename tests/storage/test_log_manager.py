@@ -321,6 +321,28 @@ async def test_checkpoints_come_by_size_by_roll_and_by_time() -> None:
     assert not [path for _, path in logs.fake.calls if "orders-0" in path]
 
 
+@pytest.mark.parametrize(
+    ("config", "durability", "expected"),
+    [
+        (LogConfig(flush_ms=2000), Durability.OS, [1, 1, 3]),
+        (LogConfig(flush_messages=2), Durability.OS, [0, 2, 2]),
+        (LogConfig(flush_ms=2000, flush_messages=2), Durability.FSYNC, [0, 0, 0]),
+    ],
+)
+async def test_a_topic_may_ask_for_syncs_now_and_then(
+    config: LogConfig, durability: Durability, expected: list[int]
+) -> None:
+    logs = Logs(config=config, durability=durability)
+    log = await logs.open()
+    points = []
+    for wait_ms in (2000, 0, 2000):
+        logs.append(log, data())
+        logs.clock.advance(wait_ms)
+        await logs.manager.checkpoint()
+        points.append(log.recovery_point)
+    assert points == expected
+
+
 async def test_a_checkpoint_that_fails_for_want_of_space_is_tried_again() -> None:
     logs = Logs()
     log = await logs.open()

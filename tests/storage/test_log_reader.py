@@ -185,7 +185,8 @@ def put_segment(disk: FakeDisk, base: int, at: list[int]) -> None:
         content += bytes(batch)
     disk.make_directory(f"{DATA_DIR}/orders-0")
     disk.write_atomic(f"{DATA_DIR}/orders-0/{base:020d}.log", content)
-    disk.write_atomic(f"{DATA_DIR}/orders-0/{base:020d}.index", b"")
+    for suffix in ("index", "timeindex"):
+        disk.write_atomic(f"{DATA_DIR}/orders-0/{base:020d}.{suffix}", b"")
 
 
 # Timestamps

@@ -228,6 +228,18 @@ async def test_a_bad_offset_index_is_rebuilt(spoil: str, which: int) -> None:
     assert logs.fake.read_whole(path) == good
 
 
+async def test_a_missing_time_index_is_rebuilt() -> None:
+    logs = Logs(config=SMALL)
+    await filled(logs)
+    await logs.manager.close()
+    good = logs.fake.read_whole(FIRST + ".timeindex")
+    logs.fake.unlink(FIRST + ".timeindex")
+    log = await logs.start_again()
+    assert log.offset_for_timestamp(NOW_MS + 3, isolation=None) == (NOW_MS + 3, 3, 0)
+    await logs.manager.close()
+    assert logs.fake.read_whole(FIRST + ".timeindex") == good
+
+
 async def test_interrupted_compaction_is_finished_or_undone() -> None:
     logs = Logs(config=SMALL)
     log = await filled(logs)
@@ -238,6 +250,7 @@ async def test_interrupted_compaction_is_finished_or_undone() -> None:
     merged = disk.read_whole(f"{HOME}/{bases[0]:020d}.log") + disk.read_whole(f"{HOME}/{bases[1]:020d}.log")
     disk.write_atomic(FIRST + ".log.swap", merged)
     disk.write_atomic(FIRST + ".index.swap", b"")
+    disk.write_atomic(FIRST + ".timeindex.swap", b"")
     # Incomplete: the third was still being copied.
     disk.write_atomic(f"{HOME}/{bases[2]:020d}.log.cleaned", b"half")
     disk.write_atomic(f"{HOME}/{7:020d}.index", b"an index whose log is gone")
