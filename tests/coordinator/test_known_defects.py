@@ -40,6 +40,13 @@ async def in_transaction(broker: FakeBroker, *, client_version: int = 0, epoch: 
     return producer
 
 
+def twin_of(producer: Producer) -> Producer:
+    """Sends what `producer` would send; the answer does not reach it."""
+    twin = Producer(producer.broker, client_version=producer.client_version)
+    twin.producer_id, twin.producer_epoch = producer.pair
+    return twin
+
+
 def begun(coroutine: Any) -> asyncio.Task[Any]:
     running = start_now(coroutine)
     assert isinstance(running, asyncio.Task), f"answered at once: {running}"
@@ -91,10 +98,8 @@ async def test_b3_the_end_at_the_last_epoch_tells_the_pair_to_go_on_with_even_be
 async def test_b6_markers_that_are_sent_again_complete_the_transaction(client_version: int) -> None:
     broker = await started()
     producer = await in_transaction(broker, client_version=client_version)
-    lost = Producer(broker, client_version=client_version)  # whose answer is
-    lost.producer_id, lost.producer_epoch = producer.pair
     broker.partitions.slow = True  # the markers are written, but the answer is lost with the coordinator
-    begun(lost.commit())
+    begun(twin_of(producer).commit())
     broker.partitions.slow = False
     await broker.restart()
     assert await producer.commit() is NONE
@@ -219,7 +224,7 @@ async def test_b19_a_rotation_survives_a_restart_between_decision_and_completion
     broker = await started()
     producer = await in_transaction(broker, client_version=2, epoch=32766)
     broker.partitions.answers[ORDERS_0] = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
-    begun(producer.commit())
+    begun(twin_of(producer).commit())
     await broker.restart()
     assert await producer.commit() is NONE
     assert producer.pair == (1, 0)
