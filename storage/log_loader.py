@@ -88,6 +88,7 @@ def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog
     if not is_saved and len(log.segments):
         log.unsaved_bytes = log.size_bytes
         log.mark_dirty()
+    log.leader_epoch = max(log.leader_epoch, log.epochs.latest)
     log.release_files()
     return log
 

@@ -191,6 +191,17 @@ async def test_leader_epochs_never_go_back() -> None:
     assert logs.log(TopicPartition("new", 0)).leader_epoch == 5
 
 
+async def test_a_loaded_log_goes_on_in_no_lower_epoch_than_it_has() -> None:
+    logs = Logs()
+    log = await logs.open()
+    log.leader_epoch = 9
+    logs.append(log, data())
+    log = await logs.reopen()
+    assert log.leader_epoch == 9
+    logs.append(log, data())
+    assert log.epochs.entries == ((9, 0),)
+
+
 async def test_a_log_of_an_older_topic_of_the_same_name_is_set_aside() -> None:
     logs = Logs()
     log = await logs.open()
