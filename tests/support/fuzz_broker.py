@@ -10,17 +10,19 @@ the log, a connection that harms another, or a broker that does not answer after
 
 import argparse
 import asyncio
+import itertools
 import logging
 import random
 import socket
 import sys
 import time
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from fake_peer import FakePeer, turns
-from frame_mutator import FrameSource
+from frame_fuzz import mutations, request_frames, sized
 from local_broker import local_broker
 
 from eosin.broker.registry import APIS
@@ -33,6 +35,9 @@ CHUNK_FRAMES = 20_000
 CLIENTS = 4
 TURN_EVERY = 16
 """Frames between two turns of the event loop."""
+
+
+LIMITS: dict[str, Any] = {"socket_request_max_bytes": 1_000_000, "eosin_shutdown_timeout_ms": 200}
 
 
 @dataclass
@@ -76,7 +81,7 @@ async def fuzz(
     try:
         while outcome.frames < frames and not outcome.failures:
             size = min(CHUNK_FRAMES, frames - outcome.frames)
-            await (_chunk_over_sockets if sockets else _chunk)(random.Random(f"{seed}/{chunk}"), size, outcome)
+            await (_chunk_over_sockets if sockets else _chunk)(seed * 1_000_000 + chunk, size, outcome)
             outcome.failures += [f"seed {seed} chunk {chunk}: {text}" for text in tracebacks.found]
             chunk += 1
             if verbose:
@@ -91,10 +96,10 @@ async def fuzz(
     return outcome
 
 
-async def _chunk(chance: random.Random, size: int, outcome: Outcome) -> None:
-    limits = {"listeners": (), "socket_request_max_bytes": 1_000_000, "num_partitions": 1}
-    async with local_broker(**limits) as server:
-        source = FrameSource(APIS, chance)
+async def _chunk(seed: int, size: int, outcome: Outcome) -> None:
+    async with local_broker(**LIMITS) as server:
+        chance = random.Random(seed)
+        damaged = _damaged(seed, chance)
         witness = FakePeer(server.host)
         peers = [_connect(server, outcome) for _ in range(CLIENTS)]
         for number in range(size):
@@ -103,7 +108,7 @@ async def _chunk(chance: random.Random, size: int, outcome: Outcome) -> None:
             if peer.transport.is_closing() or not peer.transport.reading:
                 peer.transport.lose()
                 peer = peers[index] = _connect(server, outcome)
-            peer.transport.feed(source.next_frame())
+            peer.transport.feed(next(damaged))
             peer.transport.sent.clear()
             if number % TURN_EVERY == 0:
                 await turns(1)
@@ -118,65 +123,84 @@ async def _chunk(chance: random.Random, size: int, outcome: Outcome) -> None:
             peer.transport.lose()
 
 
+def _damaged(seed: int, chance: random.Random) -> Iterator[bytes]:
+    """Frames with their sizes, a few of which are wrong too."""
+    for frame in mutations(request_frames(seed, keys=[api.key for api in APIS]), seed):
+        yield chance.randbytes(4) + frame if chance.randrange(50) == 0 else sized(frame)
+
+
 def _connect(server: Server, outcome: Outcome) -> FakePeer:
     outcome.connections += 1
     return FakePeer(server.host)
 
 
-async def _chunk_over_sockets(chance: random.Random, size: int, outcome: Outcome) -> None:
-    async with local_broker(listeners=("PLAINTEXT://127.0.0.1:0",), socket_request_max_bytes=1_000_000) as server:
+async def _chunk_over_sockets(seed: int, size: int, outcome: Outcome) -> None:
+    async with local_broker(**{**LIMITS, "listeners": ("PLAINTEXT://127.0.0.1:0",)}) as server:
         port = int(server.addresses[0].rpartition(":")[2])
-        source = FrameSource(APIS, chance)
-        frames = [source.next_frame() for _ in range(size)]
+        frames = list(itertools.islice(_damaged(seed, random.Random(seed)), size))
         outcome.connections += await asyncio.to_thread(_throw, port, frames)
         outcome.frames += size
-        if not await asyncio.to_thread(_answers, port):
-            outcome.failures.append("a new client is not answered any more")
+        with _Caller(port) as caller:
+            if not await asyncio.to_thread(caller.ask, b""):
+                outcome.failures.append("a new client is not answered any more")
 
 
 def _throw(port: int, frames: list[bytes]) -> int:
-    """Send frames over one socket after the other, a new one whenever the broker closes; how many it took."""
-    connections, peer = 0, None
+    """Send frames one by one, over a new socket whenever the broker closed the last; how many sockets it took."""
+    connections, caller = 0, None
     for frame in frames:
-        for _ in range(2):
-            if peer is None:
-                peer = socket.create_connection(("127.0.0.1", port), 5)
-                connections += 1
-            try:
-                peer.sendall(frame)
-                _drain(peer)
-                break
-            except OSError:
-                peer.close()
-                peer = None
-    if peer is not None:
-        peer.close()
+        if caller is None:
+            caller = _Caller(port)
+            connections += 1
+        if not caller.ask(frame):
+            caller.close()
+            caller = None
+    if caller is not None:
+        caller.close()
     return connections
 
 
-def _drain(peer: socket.socket) -> None:
-    peer.setblocking(False)
-    try:
-        while True:
-            if not peer.recv(65_536):
-                raise ConnectionResetError
-    except BlockingIOError:
-        pass
-    finally:
-        peer.settimeout(5)
+class _Caller:
+    """A socket that sends a damaged frame and a whole request behind it, and waits for the answer to that."""
 
+    QUESTION = b"".join(encode_request(ApiKey.API_VERSIONS, 4, 0x5EA1, "fuzz", ApiVersionsRequest("fuzz", "1")))
 
-def _answers(port: int) -> bool:
-    with socket.create_connection(("127.0.0.1", port), 5) as peer:
-        peer.sendall(b"".join(encode_request(ApiKey.API_VERSIONS, 4, 5, "fuzz", ApiVersionsRequest("fuzz", "1"))))
-        data = b""
-        while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "big"):
-            piece = peer.recv(65_536)
-            if not piece:
-                return False
-            data += piece
-    correlation_id, answer = decode_response(ApiKey.API_VERSIONS, 4, data[4:])
-    return correlation_id == 5 and answer.error_code == 0
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), 5)
+        # Some damaged requests ask the broker to wait, and answers leave in order.
+        self._socket.settimeout(0.05)
+        self._received = bytearray()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def ask(self, frame: bytes) -> bool:
+        """Whether the connection survived `frame`."""
+        try:
+            self._socket.sendall(frame + self.QUESTION)
+            while not self._answered():
+                piece = self._socket.recv(262_144)
+                if not piece:
+                    return False
+                self._received += piece
+        except OSError:
+            return False
+        return True
+
+    def _answered(self) -> bool:
+        data = self._received
+        while len(data) >= 8 and len(data) >= 4 + (size := int.from_bytes(data[:4], "big")):
+            answer = bytes(data[4 : 4 + size])
+            del data[: 4 + size]
+            if int.from_bytes(answer[:4], "big") == 0x5EA1:
+                return bool(decode_response(ApiKey.API_VERSIONS, 4, answer)[1].error_code == 0)
+        return False
 
 
 def main() -> int:
