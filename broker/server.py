@@ -118,7 +118,7 @@ class Server:
                 listener.host or "0.0.0.0", listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )
         except socket.gaierror as error:
-            raise StartError(f"cannot listen on {listener.address}: {error.strerror or error}") from error
+            raise _cannot_listen(listener, error) from error
         # One socket per listener, and IPv4 first: a name with addresses of both kinds is then reached as it is told.
         family, kind, protocol, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)
         bound = socket.socket(family, kind, protocol)
@@ -130,8 +130,7 @@ class Server:
             bound.bind(address)
         except OSError as error:
             bound.close()
-            why = "the address is in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
-            raise StartError(f"cannot listen on {listener.address}: {why}") from error
+            raise _cannot_listen(listener, error) from error
         return Listener(listener.name, listener.host, bound.getsockname()[1]), bound
 
     def _set_buffers(self, bound: socket.socket) -> None:
@@ -208,9 +207,12 @@ class Server:
     async def _listen(self) -> None:
         loop = asyncio.get_running_loop()
         for listener, bound in self._sockets:
-            serving = await loop.create_server(
-                self._factory(listener, loop), sock=bound, backlog=self.config.socket_listen_backlog_size
-            )
+            try:
+                serving = await loop.create_server(
+                    self._factory(listener, loop), sock=bound, backlog=self.config.socket_listen_backlog_size
+                )
+            except OSError as error:  # somebody else bound the address at the same time, and was first here
+                raise _cannot_listen(listener, error) from error
             self._listening.append(serving)
 
     def _factory(self, listener: Listener, loop: asyncio.AbstractEventLoop) -> Callable[[], Connection]:
@@ -313,6 +315,11 @@ class _OffsetsFollowTopics:
 
     def configs_changed(self, topic: Topic) -> None:
         """Offsets do not depend on configs."""
+
+
+def _cannot_listen(listener: Listener, error: OSError) -> StartError:
+    why = "the address is in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
+    return StartError(f"cannot listen on {listener.address}: {why}")
 
 
 def open_logs(config: BrokerConfig, *, clock: Clock, chance: Chance, disk: Disk | None) -> LogManager:

@@ -148,6 +148,19 @@ async def test_an_address_in_use_is_refused_before_the_data_is_touched(tmp_path:
     assert not (tmp_path / "data").exists()
 
 
+async def test_an_address_that_is_taken_between_bind_and_listen_is_refused() -> None:
+    server = Server(config_of())
+    await server._bind()
+    await server._open()
+    with socket.socket() as faster:
+        faster.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        faster.bind(("127.0.0.1", int(server.addresses[0].rpartition(":")[2])))
+        faster.listen()
+        with pytest.raises(StartError, match="the address is in use"):
+            await server._listen()
+        await server._abandon()
+
+
 async def test_an_address_of_another_machine_is_refused() -> None:
     assert "cannot listen on 192.0.2.1:9092" in await refusal(config_of(listeners=("PLAINTEXT://192.0.2.1:9092",)))
 
