@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.group_topics import partition_count
+from eosin.broker.settings import LONG_MAX
 from eosin.coordinator.groups.offset_requests import Committer
 from eosin.coordinator.groups.offsets import NO_EXPIRY, OffsetToCommit
 from eosin.protocol.errors import ErrorCode
@@ -27,7 +28,7 @@ async def handle(request: OffsetCommitRequest, context: RequestContext, services
     counts = [partition_count(services, topic.name) for topic in request.topics]
     expires = NO_EXPIRY
     if request.retention_time_ms >= 0:
-        expires = services.clock.now_ms() + request.retention_time_ms
+        expires = min(services.clock.now_ms() + request.retention_time_ms, LONG_MAX)
     offsets = list(_known_offsets(request, counts, expires))
     answers: Iterator[ErrorCode] = iter(())
     if offsets:

@@ -150,6 +150,13 @@ async def test_a_retention_time_becomes_an_expiry(apis: GroupApis) -> None:
     assert offsets(await fetch(apis, 9)).keys() == {("orders", 1)}
 
 
+async def test_a_retention_beyond_all_time_is_for_ever(apis: GroupApis) -> None:
+    answer = await apis.call(offset_commit.API, 4, committing(("orders", 0, 1), retention_time_ms=2**63 - 1))
+    assert codes(answer) == [("orders", 0, 0)]
+    await apis.clock.run(600_000)
+    assert offsets(await fetch(apis, 9)).keys() == {("orders", 0)}
+
+
 async def test_several_groups_are_answered_each_by_itself(apis: GroupApis) -> None:
     await apis.call(offset_commit.API, 9, committing(("orders", 0, 1)))
     asked = (OffsetFetchRequestTopics("orders", partition_indexes=(0,)),)
