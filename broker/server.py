@@ -196,13 +196,11 @@ class Server:
             cluster.advertise(listener.name, listener.host, listener.port)
 
     def _schedule(self, logs: LogManager) -> None:
-        config, clock = self.config, self.clock
-        every = self._background.every
-        every(config.log_retention_check_interval_ms, "retention", lambda: logs.apply_retention(clock.now_ms()))
-        if config.connections_max_idle_ms > 0:
-            every(
-                max(config.connections_max_idle_ms // IDLE_ROUNDS, 1), "the search for idle clients", self._close_idle
-            )
+        for work in logs.periodic_work():
+            self._background.every(work.interval_ms, work.name, work.run)
+        idle_ms = self.config.connections_max_idle_ms
+        if idle_ms > 0:
+            self._background.every(max(idle_ms // IDLE_ROUNDS, 1), "the search for idle clients", self._close_idle)
 
     async def _listen(self) -> None:
         loop = asyncio.get_running_loop()

@@ -228,6 +228,20 @@ async def test_an_idle_client_is_closed_and_a_busy_one_is_not() -> None:
         await idle.close()
 
 
+async def test_what_the_logs_need_done_is_done_while_the_broker_runs(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with running(config_of(tmp_path), clock=clock) as server:
+        checkpoint = tmp_path / "recovery-point-offset-checkpoint"
+        before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
+        for _ in range(100):
+            await clock.run(10_000)
+            await asyncio.sleep(0.01)  # files are written in a thread
+            if checkpoint.exists() and checkpoint.stat().st_mtime_ns > before:
+                break
+        assert checkpoint.stat().st_mtime_ns > before
+        assert server.host.connections == {}
+
+
 async def test_one_client_too_many_is_closed() -> None:
     async with running(config_of(max_connections=1)) as server:
         first = await Client.to(server.addresses[0])
