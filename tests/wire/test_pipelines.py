@@ -1,0 +1,90 @@
+"""Requests that a client sends without waiting for answers: no order of them leaves a transaction half done."""
+
+import asyncio
+
+import pytest
+from wire import RawProducer, Wire, produced
+
+from eosin.client.read_committed import FetchedRecords
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from eosin.protocol.schemas.end_txn import EndTxnRequest
+
+NONE = ErrorCode.NONE
+
+
+@pytest.fixture
+async def partition(wire: Wire) -> TopicPartition:
+    return await wire.partition()
+
+
+async def test_the_first_five_batches_of_a_transaction_may_be_in_flight_at_once(
+    wire: Wire, partition: TopicPartition
+) -> None:
+    producer = await wire.transactional()
+    for number in range(10):
+        batches = [producer.batch(partition) for _ in range(5)]
+        answers = await asyncio.gather(*[wire.send(producer.request(partition, each), 12) for each in batches])
+        codes = [(produced(each).error_code, produced(each).base_offset) for each in answers]
+        assert codes == [(NONE, number * 6 + index) for index in range(5)]
+        await producer.commit()
+        await producer.completed()
+
+
+async def test_the_first_five_batches_may_go_to_five_partitions(wire: Wire) -> None:
+    topic = await wire.topic(partitions=5)
+    producer = await wire.transactional()
+    for _ in range(10):
+        batches = [(each, producer.batch(each)) for index in range(5) for each in [TopicPartition(topic, index)]]
+        answers = await asyncio.gather(*[wire.send(producer.request(*each), 12) for each in batches])
+        assert [produced(each).error_code for each in answers] == [NONE] * 5
+        await producer.commit()
+        await producer.completed()
+
+
+def transaction(producer: RawProducer, partition: TopicPartition, *, commit: bool) -> list["asyncio.Future[object]"]:
+    """Send a whole transaction of two batches, and wait for nothing: its answers, the last one that of EndTxn."""
+    wire, name = producer.wire, producer.transactional_id or ""
+    sent: list[asyncio.Future[object]] = []
+    if producer.level == 1:
+        topics = (AddPartitionsToTxnTopic(partition.topic, (partition.partition,)),)
+        sent.append(wire.send(AddPartitionsToTxnRequest((), name, *producer.pair, topics), 3))
+    version = 12 if producer.level >= 2 else 11
+    sent += [wire.send(producer.request(partition, producer.batch(partition)), version) for _ in range(2)]
+    sent.append(wire.send(EndTxnRequest(name, *producer.pair, commit), 5 if producer.level >= 2 else 4))
+    return sent
+
+
+@pytest.mark.parametrize("level", [1, 2])
+async def test_what_was_acknowledged_and_committed_is_read_and_nothing_else(
+    wire: Wire, partition: TopicPartition, level: int
+) -> None:
+    producer = await wire.transactional(level=level)
+    expected: list[int] = []
+    for number in range(12):
+        sent = transaction(producer, partition, commit=number % 3 != 0)
+        *answers, end = await asyncio.gather(*sent)
+        written = [produced(each) for each in answers[-2:]]
+        offsets = [each.base_offset for each in written if each.error_code == NONE]
+        if number % 3 and end.error_code == NONE:
+            expected += offsets
+        # Whatever went wrong is over with a new epoch.
+        producer = await successor(producer)
+    end_offset = await wire.end_offset(partition)
+    await wire.until_stable(partition, end_offset)
+    found = await wire.fetch_committed(partition)
+    read = [each.offset for each in FetchedRecords(found.records, from_offset=0, aborted=found.aborted_transactions)]
+    assert read == expected
+
+
+async def successor(producer: RawProducer) -> RawProducer:
+    """A new instance, once nothing of the old one is left."""
+    while True:
+        answer = await producer.wire.init(producer.transactional_id)
+        if answer.error_code == NONE:
+            break
+        await asyncio.sleep(0.005)
+    return RawProducer(
+        producer.wire, producer.transactional_id, answer.producer_id, answer.producer_epoch, producer.level
+    )
