@@ -162,7 +162,10 @@ class Wire:
 
     async def topic(self, partitions: int = 1, **configs: str) -> str:
         """A new topic; settings are given with underscores for dots."""
-        name = unique("topic")
+        return await self.create_topic(unique("topic"), partitions, **configs)
+
+    async def create_topic(self, name: str, partitions: int = 1, **configs: str) -> str:
+        """A new topic of this name."""
         settings = tuple(CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items())
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=settings)
         answer = await self.ask(CreateTopicsRequest(topics=(topic,), timeout_ms=_TIMEOUT_MS), 7)
@@ -364,6 +367,10 @@ class Wire:
 def fetched(answer: FetchResponse) -> list[PartitionData]:
     """The partitions in an answer to Fetch."""
     return [each for topic in answer.responses for each in topic.partitions]
+
+
+Connect = Callable[..., Awaitable[Wire]]
+"""Opens one more connection to the broker under test."""
 
 
 def produced(answer: Any) -> PartitionProduceResponse:

@@ -2,16 +2,14 @@
 what these tests expect was checked against Apache Kafka."""
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
-from wire import BOOTSTRAP_VARIABLE, Wire, settled, unique
+from wire import BOOTSTRAP_VARIABLE, Connect, Wire, settled, unique
 
 from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
-
-Connect = Callable[..., Awaitable[Wire]]
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from wire import Wire, exchange, now_ms, produced, records, request_header
+from wire import Connect, Wire, exchange, now_ms, produced, records, request_header
 
 from eosin.client.addresses import Address
 from eosin.client.connection import Connection
@@ -111,3 +111,10 @@ async def test_a_client_that_leaves_does_not_undo_its_request(wire: Wire, other:
     await other.close()
     await asyncio.gather(gone, return_exceptions=True)
     assert await wire.end_offset(partition) == 1
+
+
+async def test_a_client_need_not_tell_its_name(connect: Connect) -> None:
+    for client_id in (None, ""):
+        wire = await connect(client_id=client_id)
+        partition = await wire.partition()
+        assert await wire.append(partition) == 0

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from wire import Wire, better_than_kafka, data_offsets, fetched, headers, now_ms, records, unique
+from wire import Connect, Wire, better_than_kafka, data_offsets, fetched, headers, now_ms, records, unique
 
 from eosin.protocol.compression import Compression
 from eosin.protocol.errors import ErrorCode
@@ -187,3 +187,24 @@ async def test_no_part_of_a_batch_is_sent(wire: Wire, partition: TopicPartition)
         await wire.append(partition, size=1000)
     found = await wire.fetch(partition, partition_max_bytes=1500)
     assert len(found.records or b"") == headers(found.records)[0].size
+
+
+async def test_the_id_of_a_topic_that_was_made_again_is_unknown(wire: Wire, partition: TopicPartition) -> None:
+    old = wire.topic_id(partition.topic)
+    await wire.delete_topic(partition.topic)
+    await wire.create_topic(partition.topic)
+    assert wire.topic_id(partition.topic) != old
+    assert (await wire.fetch(partition, version=13)).error_code == NONE
+    topic = FetchTopic(topic_id=old, partitions=(FetchPartition(partition_max_bytes=1000),))
+    answer = await wire.ask(FetchRequest(topics=(topic,)), 13)
+    assert only(answer).error_code in (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID)
+
+
+async def test_one_append_wakes_every_reader(connect: Connect, wire: Wire, partition: TopicPartition) -> None:
+    readers = [await connect() for _ in range(10)]
+    waiting = [each.send(each.fetch_request({partition: 0}, wait_ms=20_000), 12) for each in readers]
+    await asyncio.sleep(0.05)
+    await wire.append(partition)
+    async with asyncio.timeout(5):
+        answers = await asyncio.gather(*waiting)
+    assert [data_offsets(only(answer).records) for answer in answers] == [[0]] * 10

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from wire import RawProducer, Wire, better_than_kafka, unique
+from wire import Connect, RawProducer, Wire, better_than_kafka, unique
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -165,12 +165,12 @@ async def test_an_id_of_any_characters_will_do(wire: Wire) -> None:
         assert (await wire.init(name)).error_code == ErrorCode.NONE
 
 
-async def exhaust(wire: Wire, name: str) -> RawProducer:
+async def exhaust(wire: Wire, name: str, *, timeout_ms: int = 60_000) -> RawProducer:
     """A producer that has used up the epochs of its id."""
     answer = await wire.init(name)
     while answer.producer_epoch < LAST_EPOCH:
         next_epochs = range(answer.producer_epoch, min(answer.producer_epoch + 60, LAST_EPOCH))
-        requests = [InitProducerIdRequest(name, 60_000, answer.producer_id, epoch) for epoch in next_epochs]
+        requests = [InitProducerIdRequest(name, timeout_ms, answer.producer_id, epoch) for epoch in next_epochs]
         answers = await asyncio.gather(*[wire.send(request, 5) for request in requests])
         answer = answers[-1]
         assert answer.error_code == ErrorCode.NONE
@@ -195,3 +195,36 @@ async def test_an_id_whose_epochs_are_used_up_goes_on_with_another_producer_id(w
     await producer.commit()
     await wire.until_stable(partition, 4)
     assert (await wire.fetch_committed(partition)).aborted_transactions == ()
+
+
+@better_than_kafka("it takes Apache Kafka minutes to use up the epochs")
+async def test_a_timeout_in_the_last_epoch_is_a_clean_abort(wire: Wire) -> None:
+    # Apache Kafka before 4.3 stayed in the transaction for ever (KAFKA-19367, KAFKA-20090).
+    partition = await wire.partition()
+    producer = await exhaust(wire, unique("tx"), timeout_ms=50)
+    await producer.append(partition)
+    await wire.until_stable(partition, 2)
+    old = producer.producer_id
+    await producer.abort()
+    assert producer.producer_id != old
+    assert producer.producer_epoch == 0
+    await producer.append(partition)
+    await producer.commit()
+    await wire.until_stable(partition, 4)
+    found = await wire.fetch_committed(partition)
+    assert [(each.producer_id, each.first_offset) for each in found.aborted_transactions or ()] == [(old, 0)]
+
+
+async def test_a_storm_of_new_producers_is_served_or_told_to_wait(connect: Connect) -> None:
+    # More than one block of producer ids (transactions.md 9).
+    wires = [await connect() for _ in range(4)]
+    names = [None if number % 2 else unique("tx") for number in range(1200)]
+    answers = []
+    for start in range(0, len(names), 240):
+        requests = [InitProducerIdRequest(name, 60_000) for name in names[start : start + 240]]
+        sent = [wires[number % 4].send(request, 5) for number, request in enumerate(requests)]
+        answers += await asyncio.gather(*sent)
+    codes = {each.error_code for each in answers}
+    assert codes <= {ErrorCode.NONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+    given = [each.producer_id for each in answers if each.error_code == ErrorCode.NONE]
+    assert len(given) == len(set(given)) > 0

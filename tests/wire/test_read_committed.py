@@ -6,6 +6,11 @@ from wire import READ_COMMITTED, RawProducer, Wire, better_than_kafka, data_offs
 
 from eosin.client.read_committed import FetchedRecords
 from eosin.protocol.names import TopicPartition
+from eosin.protocol.schemas.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from eosin.protocol.schemas.fetch import PartitionData
 
 
@@ -189,3 +194,25 @@ async def test_a_time_inside_of_an_open_transaction_is_not_found(
     assert (await wire.list_offset(partition, start + 500)).offset == 1
     await end(wire, first, partition, commit=True)
     assert (await wire.list_offset(partition, start + 500, **committed)).offset == 1
+
+
+async def test_deleting_records_does_not_close_an_open_transaction(
+    wire: Wire, partition: TopicPartition, first: RawProducer
+) -> None:
+    await wire.append(partition, 2)
+    await first.append(partition, 2)
+    await wire.append(partition)
+    assert await delete_records(wire, partition, 2) == 2
+    assert await wire.stable_offset(partition) == 2
+    await end(wire, first, partition, commit=False)
+    found = await wire.fetch_committed(partition, 2)
+    assert aborted(found) == [(first.producer_id, 2)]
+    assert visible(found, 2) == [4]
+
+
+async def delete_records(wire: Wire, partition: TopicPartition, before: int) -> int:
+    """The new start of the log."""
+    asked = DeleteRecordsTopic(partition.topic, (DeleteRecordsPartition(partition.partition, before),))
+    answer = await wire.ask(DeleteRecordsRequest((asked,), 10_000), 2)
+    low_watermark: int = answer.topics[0].partitions[0].low_watermark
+    return low_watermark

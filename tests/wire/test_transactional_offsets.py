@@ -6,9 +6,11 @@ import pytest
 from wire import RawProducer, Wire, better_than_kafka, unique
 from wire_group import RawMember, commit_offset, fetch_offset
 
+from eosin.coordinator.hashing import partition_for
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.delete_groups import DeleteGroupsRequest
+from eosin.protocol.schemas.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
 NONE = ErrorCode.NONE
 UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT
@@ -249,3 +251,22 @@ async def test_deleting_the_group_drops_what_was_pending(
     await producer.commit()
     await producer.completed()
     assert await stable(wire, group, partition) == (NONE, -1)
+
+
+async def test_an_operators_marker_decides_over_offsets_too(
+    wire: Wire, producer: RawProducer, group: str, partition: TopicPartition
+) -> None:
+    offsets = TopicPartition("__consumer_offsets", partition_for(group, 50))
+    assert await producer.commit_offsets(group, partition, 3) == NONE
+    assert await wire.write_marker(offsets, producer.pair, coordinator_epoch=10**6) == NONE
+    assert await stable(wire, group, partition) == (NONE, -1)
+
+
+async def test_several_groups_are_asked_at_once(wire: Wire, group: str, partition: TopicPartition) -> None:
+    await commit_offset(wire, group, partition, 3)
+    asked = tuple(OffsetFetchRequestGroup(each, topics=None) for each in (unique("group"), group))
+    answer = await wire.ask(OffsetFetchRequest(groups=asked, require_stable=True), 8)
+    assert [(each.group_id, each.error_code, len(each.topics)) for each in answer.groups] == [
+        (asked[0].group_id, NONE, 0),
+        (group, NONE, 1),
+    ]
