@@ -122,10 +122,7 @@ class Checkpoint:
 def _flush(log: "PartitionLog") -> Flush:
     """The records that are not known to be durable. A flusher that defers keeps its own account, which a checkpoint
     must not disturb: its flushes vouch for what they cover."""
+    segments = [segment for segment in log.segments if segment.end_offset > log.recovery_point]
     if not log.context.flusher.defers:
-        return log.begin_flush()
-    return Flush(
-        log.context.disk,
-        end_offset=log.log_end_offset,
-        files=[segment.file for segment in log.segments if segment.end_offset > log.recovery_point],
-    )
+        return log.begin_flush(also=segments)
+    return Flush(log.context.disk, end_offset=log.log_end_offset, files=[segment.file for segment in segments])

@@ -7,6 +7,7 @@ began is in the next one.
 
 import errno
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
@@ -223,9 +224,9 @@ class SegmentedLog:
 
     # Saving ---------------------------------------------------------------------------------------------------------
 
-    def begin_flush(self) -> Flush:
-        """What must be synced for everything written so far (`Flushable`). Raises OSError."""
-        files = [segment.file for segment in self._unsynced]
+    def begin_flush(self, also: Sequence[Segment] = ()) -> Flush:
+        """What must be synced for everything written so far (`Flushable`), and these segments. Raises OSError."""
+        files = [segment.file for segment in (*self._unsynced, *also)]
         for segment in self._unsynced:
             segment.is_unsynced = False
         paths, directories = self._unsynced_paths, self._unsynced_directories

@@ -150,6 +150,16 @@ async def test_a_checkpoint_does_not_stand_in_for_the_flusher() -> None:
     assert log.high_watermark == 1
 
 
+async def test_a_recovery_point_is_told_only_of_records_that_are_synced_at_any_level() -> None:
+    logs = Logs(durability=Durability.OS)
+    log = await logs.open()
+    logs.append(log, data())
+    await logs.manager.checkpoint(force=True)
+    assert logs.fake.count("sync", ".log") == 1
+    log = await logs.start_again(logs.fake.power_loss())
+    assert (log.recovery_point, log.log_end_offset) == (1, 1)
+
+
 async def test_deleted_records_stay_deleted_after_a_power_loss() -> None:
     logs, flusher = synced_logs()
     log = await logs.open()
