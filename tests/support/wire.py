@@ -1,8 +1,8 @@
 """Requests as they go over the wire, one line each: a test chooses version, producer epoch and sequence itself.
 
-`Wire` is one connection and what can be asked on it; `RawProducer` keeps a producer's id, epoch and sequences, and
-believes nothing but what it is told. Neither retries anything, except against another broker than ours (see
-`OTHER_BROKER`), which may answer that it is still completing the transaction before.
+`Wire` is one connection and what can be asked on it; `wire_producer.py` has a producer, `wire_group.py` a group member.
+Nothing is retried, except against another broker than ours (see `OTHER_BROKER`), which may answer that it is still
+completing the transaction before.
 """
 
 import asyncio
@@ -12,7 +12,6 @@ import struct
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pytest
@@ -23,12 +22,9 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.headers import SIZE_BYTES
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ZERO_UUID, TopicPartition
-from eosin.protocol.records import BatchHeader, NewRecord, batches, build_batch, next_sequence
-from eosin.protocol.schemas.add_offsets_to_txn import AddOffsetsToTxnRequest
-from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from eosin.protocol.records import BatchHeader, NewRecord, batches, build_batch
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from eosin.protocol.schemas.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from eosin.protocol.schemas.end_txn import EndTxnRequest, EndTxnResponse
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from eosin.protocol.schemas.list_offsets import (
@@ -42,11 +38,6 @@ from eosin.protocol.schemas.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     TopicProduceData,
-)
-from eosin.protocol.schemas.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
 )
 from eosin.protocol.schemas.write_txn_markers import (
     WritableTxnMarker,
@@ -162,9 +153,9 @@ class Wire:
 
     async def topic(self, partitions: int = 1, **configs: str) -> str:
         """A new topic; settings are given with underscores for dots."""
-        return await self.create_topic(unique("topic"), partitions, **configs)
+        return await self.create_topic(unique("topic"), partitions=partitions, **configs)
 
-    async def create_topic(self, name: str, partitions: int = 1, **configs: str) -> str:
+    async def create_topic(self, name: str, *, partitions: int = 1, **configs: str) -> str:
         """A new topic of this name."""
         settings = tuple(CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items())
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=settings)
@@ -177,7 +168,7 @@ class Wire:
 
     async def partition(self, **configs: str) -> TopicPartition:
         """The only partition of a new topic."""
-        return TopicPartition(await self.topic(**configs), 0)
+        return TopicPartition(await self.topic(1, **configs), 0)
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic by name."""
@@ -327,21 +318,6 @@ class Wire:
         )
         return answer
 
-    async def idempotent(self) -> "RawProducer":
-        """A producer without a transactional id."""
-        answer = await self.init(None)
-        assert answer.error_code == ErrorCode.NONE
-        return RawProducer(self, None, answer.producer_id, answer.producer_epoch)
-
-    async def transactional(
-        self, transactional_id: str | None = None, *, level: int = 2, timeout_ms: int = 60_000
-    ) -> "RawProducer":
-        """A producer that has just been initialised; `level` is the transaction version that it speaks."""
-        name = transactional_id or unique("tx")
-        answer = await self.init(name, timeout_ms=timeout_ms)
-        assert answer.error_code == ErrorCode.NONE
-        return RawProducer(self, name, answer.producer_id, answer.producer_epoch, level)
-
     async def write_marker(
         self,
         partition: TopicPartition,
@@ -377,178 +353,6 @@ def produced(answer: Any) -> PartitionProduceResponse:
     """The only partition in an answer to Produce."""
     found: PartitionProduceResponse = answer.responses[0].partition_responses[0]
     return found
-
-
-@dataclass
-class RawProducer:
-    """A producer that does as it is told. `level` 2 speaks the versions of KIP-890's second part, 1 those before."""
-
-    wire: Wire
-    transactional_id: str | None
-    producer_id: int
-    producer_epoch: int
-    level: int = 2
-    sequences: dict[TopicPartition, int] = field(default_factory=dict)
-    last_end: tuple[EndTxnRequest, int] | None = None
-    """The last EndTxn and its version."""
-
-    @property
-    def pair(self) -> tuple[int, int]:
-        return self.producer_id, self.producer_epoch
-
-    def adopt(self, answer: Any) -> None:
-        """Go on with the id and the epoch of an answer; sequences begin again."""
-        if (answer.producer_id, answer.producer_epoch) != self.pair:
-            self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
-            self.sequences.clear()
-
-    # --- records
-
-    def batch(
-        self,
-        partition: TopicPartition,
-        count: int = 1,
-        *,
-        sequence: int | None = None,
-        epoch: int | None = None,
-        size: int = 5,
-        timestamp: int | None = None,
-    ) -> bytearray:
-        """The next batch for a partition. A sequence that is given does not count as the next one."""
-        first = self.sequences.get(partition, 0) if sequence is None else sequence
-        if sequence is None:
-            self.sequences[partition] = next_sequence(first, count)
-        return build_batch(
-            records(count, size=size),
-            timestamp=now_ms() if timestamp is None else timestamp,
-            producer_id=self.producer_id,
-            producer_epoch=self.producer_epoch if epoch is None else epoch,
-            base_sequence=first,
-            transactional=self.transactional_id is not None,
-        )
-
-    def request(self, partition: TopicPartition, batch: Any) -> ProduceRequest:
-        """The Produce that carries a batch of this producer."""
-        return self.wire.produce_request(partition, batch, transactional_id=self.transactional_id)
-
-    async def resend(
-        self, partition: TopicPartition, batch: Any, *, version: int | None = None
-    ) -> PartitionProduceResponse:
-        """Send a batch that may have been sent before."""
-        chosen = (12 if self.level >= 2 else 11) if version is None else version
-        answer = await settled(
-            lambda: self.wire.ask(self.request(partition, batch), chosen),
-            lambda answer: produced(answer).error_code,
-        )
-        return produced(answer)
-
-    async def send(
-        self, partition: TopicPartition, count: int = 1, *, version: int | None = None, **how: Any
-    ) -> PartitionProduceResponse:
-        """Send the next batch, or one with another `sequence` or `epoch`."""
-        return await self.resend(partition, self.batch(partition, count, **how), version=version)
-
-    async def append(self, partition: TopicPartition, count: int = 1, **how: Any) -> int:
-        """`send`, which must succeed; the first offset."""
-        answer = await self.send(partition, count, **how)
-        assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code)
-        return answer.base_offset
-
-    # --- transactions
-
-    async def add(self, *partitions: TopicPartition, version: int = 3, epoch: int | None = None) -> ErrorCode:
-        """AddPartitionsToTxn; the first partition's error."""
-        request = AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=self.transactional_id or "",
-            v3_and_below_producer_id=self.producer_id,
-            v3_and_below_producer_epoch=self.producer_epoch if epoch is None else epoch,
-            v3_and_below_topics=tuple(AddPartitionsToTxnTopic(name, (index,)) for name, index in partitions),
-        )
-        answer = await settled(lambda: self.wire.ask(request, version), lambda answer: added(answer)[0])
-        return added(answer)[0]
-
-    async def add_offsets(self, group: str, *, version: int = 4, epoch: int | None = None) -> ErrorCode:
-        """AddOffsetsToTxn."""
-        request = AddOffsetsToTxnRequest(
-            self.transactional_id or "", self.producer_id, self.producer_epoch if epoch is None else epoch, group
-        )
-        answer = await settled(lambda: self.wire.ask(request, version), lambda answer: int(answer.error_code))
-        return ErrorCode(answer.error_code)
-
-    async def commit_offsets(
-        self,
-        group: str,
-        partition: TopicPartition,
-        offset: int,
-        *,
-        version: int | None = None,
-        epoch: int | None = None,
-        **member: Any,
-    ) -> ErrorCode:
-        """TxnOffsetCommit of one partition; `member` as in the request."""
-        entry = TxnOffsetCommitRequestPartition(partition_index=partition.partition, committed_offset=offset)
-        request = TxnOffsetCommitRequest(
-            transactional_id=self.transactional_id or "",
-            group_id=group,
-            producer_id=self.producer_id,
-            producer_epoch=self.producer_epoch if epoch is None else epoch,
-            topics=(TxnOffsetCommitRequestTopic(partition.topic, (entry,)),),
-            **member,
-        )
-        chosen = (5 if self.level >= 2 else 4) if version is None else version
-        answer = await settled(
-            lambda: self.wire.ask(request, chosen), lambda answer: answer.topics[0].partitions[0].error_code
-        )
-        return ErrorCode(answer.topics[0].partitions[0].error_code)
-
-    async def end(
-        self,
-        *,
-        commit: bool,
-        version: int | None = None,
-        pair: tuple[int, int] | None = None,
-    ) -> EndTxnResponse:
-        """EndTxn; a pair that comes back is adopted, unless the test gave the pair that is sent."""
-        pid, epoch = self.pair if pair is None else pair
-        request = EndTxnRequest(self.transactional_id or "", pid, epoch, commit)
-        chosen = (5 if self.level >= 2 else 4) if version is None else version
-        answer: EndTxnResponse = await settled(
-            lambda: self.wire.ask(request, chosen), lambda answer: int(answer.error_code)
-        )
-        if answer.error_code == ErrorCode.NONE:
-            self.last_end = request, chosen
-        if pair is None and answer.producer_id >= 0:
-            self.adopt(answer)
-        return answer
-
-    async def completed(self) -> None:
-        """Wait until the transaction that was ended last is complete: only then is the same EndTxn answered again."""
-        assert self.last_end is not None
-        request, version = self.last_end
-
-        async def is_complete() -> bool:
-            answer = await self.wire.ask(request, version)
-            assert answer.error_code in (ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS)
-            return bool(answer.error_code == ErrorCode.NONE)
-
-        await until(is_complete)
-
-    async def commit(self, **how: Any) -> None:
-        """`end`, which must succeed."""
-        assert (await self.end(commit=True, **how)).error_code == ErrorCode.NONE
-
-    async def abort(self, **how: Any) -> None:
-        """`end`, which must succeed."""
-        assert (await self.end(commit=False, **how)).error_code == ErrorCode.NONE
-
-
-def added(answer: Any) -> list[ErrorCode]:
-    """The partitions' errors in an answer to AddPartitionsToTxn up to version 3."""
-    return [
-        ErrorCode(each.partition_error_code)
-        for topic in answer.results_by_topic_v3_and_below
-        for each in topic.results_by_partition
-    ]
 
 
 async def exchange(bootstrap: str, *payloads: bytes, timeout_s: float = 5) -> list[bytes]:

@@ -76,8 +76,8 @@ async def test_what_the_second_transaction_protocol_needs_is_served(wire: Wire) 
 
 async def test_what_librdkafka_before_2_11_looks_for_is_served(wire: Wire) -> None:
     served = await ranges(wire)
-    wanted = ((ApiKey.PRODUCE, 3), (ApiKey.FETCH, 4), (ApiKey.PRODUCE, 7), (ApiKey.FETCH, 10), (ApiKey.LIST_OFFSETS, 1))
-    wanted += ((ApiKey.FIND_COORDINATOR, 0), (ApiKey.INIT_PRODUCER_ID, 0), (ApiKey.JOIN_GROUP, 0))
+    wanted = [(ApiKey.PRODUCE, 3), (ApiKey.FETCH, 4), (ApiKey.PRODUCE, 7), (ApiKey.FETCH, 10), (ApiKey.LIST_OFFSETS, 1)]
+    wanted += [(ApiKey.FIND_COORDINATOR, 0), (ApiKey.INIT_PRODUCER_ID, 0), (ApiKey.JOIN_GROUP, 0)]
     for key, version in wanted:
         low, high = served[key]
         assert low <= version <= high, key.name

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from wire import Connect, Wire, better_than_kafka, data_offsets, fetched, headers, now_ms, records, unique
+from wire_producer import transactional
 
 from eosin.protocol.compression import Compression
 from eosin.protocol.errors import ErrorCode
@@ -142,7 +143,7 @@ async def test_deleting_the_topic_ends_the_wait(wire: Wire, other: Wire, partiti
 
 async def test_a_committed_reader_waits_for_the_marker(wire: Wire, other: Wire, partition: TopicPartition) -> None:
     waiting = wire.send(wire.fetch_request({partition: 0}, isolation=1, wait_ms=20_000), 12)
-    producer = await other.transactional()
+    producer = await transactional(other)
     await producer.append(partition)
     await asyncio.sleep(0.05)
     assert not waiting.done()
@@ -157,7 +158,7 @@ async def test_bytes_beyond_the_stable_offset_do_not_count_for_a_committed_reade
     wire: Wire, other: Wire, partition: TopicPartition
 ) -> None:
     await wire.append(partition, size=10)
-    producer = await other.transactional()
+    producer = await transactional(other)
     await producer.append(partition, size=5000)
     waiting = wire.send(wire.fetch_request({partition: 0}, isolation=1, wait_ms=150, min_bytes=2000), 12)
     assert data_offsets(only(await waiting).records) == [0]

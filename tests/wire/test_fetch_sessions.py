@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from wire import Wire, data_offsets, fetched
+from wire_producer import transactional
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -20,13 +22,13 @@ class Session:
         self.id = 0
         self.epoch = 0
 
-    async def ask(self, positions: Mapping[TopicPartition, int], **how: object) -> FetchResponse:
+    async def ask(self, positions: Mapping[TopicPartition, int], **how: Any) -> FetchResponse:
         """The answer, whatever it is; the epoch stays."""
         request = self.wire.fetch_request(positions, session=(self.id, self.epoch), **how)
         answer: FetchResponse = await self.wire.ask(request, self.version)
         return answer
 
-    async def next(self, positions: Mapping[TopicPartition, int], **how: object) -> dict[int, list[int]]:
+    async def next(self, positions: Mapping[TopicPartition, int], **how: Any) -> dict[int, list[int]]:
         """The offsets of the batches by partition, of partitions that are in the answer."""
         answer = await self.ask(positions, **how)
         assert answer.error_code == ErrorCode.NONE
@@ -177,7 +179,7 @@ async def test_a_session_waits_for_changes(
 async def test_a_committed_session_is_told_when_the_stable_offset_moves(
     wire: Wire, other: Wire, session: Session, partitions: list[TopicPartition]
 ) -> None:
-    producer = await other.transactional()
+    producer = await transactional(other)
     await producer.append(partitions[0])
     assert await session.next({partitions[0]: 0}, isolation=1) == {0: []}
     await producer.commit()

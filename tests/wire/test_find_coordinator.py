@@ -2,6 +2,7 @@
 
 import pytest
 from wire import Wire, unique
+from wire_producer import transactional
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
@@ -13,7 +14,7 @@ GROUP, TRANSACTION, SHARE = 0, 1, 2
 @pytest.fixture(autouse=True)
 async def _coordinators(wire: Wire, group: str) -> None:
     """Both coordinators are ready."""
-    await wire.transactional()
+    await transactional(wire)
 
 
 @pytest.mark.parametrize("kind", [GROUP, TRANSACTION])

@@ -4,7 +4,8 @@ next InitProducerId (transactions.md 4.1 to 4.5.1, 6)."""
 import asyncio
 
 import pytest
-from wire import RawProducer, Wire, added, better_than_kafka, data_offsets, headers, produced, unique
+from wire import Wire, better_than_kafka, data_offsets, headers, produced, unique
+from wire_producer import RawProducer, added, transactional
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -21,7 +22,7 @@ async def partition(wire: Wire) -> TopicPartition:
 
 @pytest.fixture
 async def producer(wire: Wire) -> RawProducer:
-    return await wire.transactional(level=1)
+    return await transactional(wire, level=1)
 
 
 @pytest.mark.parametrize("produce", [3, 8, 11])
@@ -173,7 +174,7 @@ async def test_a_batch_that_races_the_abort_never_stays_open(
 ) -> None:
     name = producer.transactional_id
     for _ in range(25):
-        racing = await wire.transactional(name, level=1)
+        racing = await transactional(wire, name, level=1)
         await racing.add(partition)
         rival = RawProducer(other, name, *racing.pair, 1)
         batches = [racing.batch(partition) for _ in range(3)]
@@ -220,7 +221,7 @@ async def test_deleting_a_topic_does_not_stop_the_others_of_its_transaction(
 
 @better_than_kafka("Apache Kafka answers CONCURRENT_TRANSACTIONS to a client that is quick")
 async def test_a_thousand_transactions_back_to_back_never_wait(wire: Wire, partition: TopicPartition) -> None:
-    producer = await wire.transactional(level=1)
+    producer = await transactional(wire, level=1)
     for number in range(1000):
         assert await producer.add(partition) == NONE
         assert (await producer.send(partition)).error_code == NONE

@@ -3,7 +3,8 @@
 import asyncio
 
 import pytest
-from wire import MAX_SEQUENCE, RawProducer, Wire, better_than_kafka, produced
+from wire import MAX_SEQUENCE, Wire, better_than_kafka, produced
+from wire_producer import RawProducer, idempotent
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -16,7 +17,7 @@ async def partition(wire: Wire) -> TopicPartition:
 
 @pytest.fixture
 async def producer(wire: Wire) -> RawProducer:
-    return await wire.idempotent()
+    return await idempotent(wire)
 
 
 async def test_a_repeated_batch_is_answered_with_its_first_offset(
@@ -134,7 +135,7 @@ async def test_an_unknown_producer_may_begin_anywhere(producer: RawProducer, par
 async def test_partitions_and_producers_count_apart(wire: Wire, producer: RawProducer) -> None:
     topic = await wire.topic(partitions=2)
     left, right = TopicPartition(topic, 0), TopicPartition(topic, 1)
-    rival = await wire.idempotent()
+    rival = await idempotent(wire)
     for _ in range(2):
         for each in (producer, rival):
             for partition in (left, right):

@@ -3,7 +3,8 @@
 import asyncio
 
 import pytest
-from wire import Connect, RawProducer, Wire, better_than_kafka, unique
+from wire import Connect, Wire, better_than_kafka, unique
+from wire_producer import RawProducer, transactional
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -15,7 +16,7 @@ MAX_TIMEOUT_MS = 900_000
 
 async def started(wire: Wire, name: str, *, epoch: int = 0, level: int = 2) -> RawProducer:
     """A producer that has raised its epoch to `epoch`."""
-    producer = await wire.transactional(name, level=level)
+    producer = await transactional(wire, name, level=level)
     while producer.producer_epoch < epoch:
         producer.adopt(await wire.init(name, producer.pair))
     return producer

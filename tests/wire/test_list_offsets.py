@@ -2,6 +2,7 @@
 
 import pytest
 from wire import EARLIEST, LATEST, MAX_TIMESTAMP, READ_COMMITTED, Wire, now_ms, unique
+from wire_producer import idempotent, transactional
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -48,7 +49,7 @@ async def test_an_empty_log_ends_where_it_begins(wire: Wire, partition: TopicPar
 
 async def test_the_end_is_the_stable_offset_for_a_committed_reader(wire: Wire, partition: TopicPartition) -> None:
     await wire.append(partition)
-    producer = await wire.transactional()
+    producer = await transactional(wire)
     await producer.append(partition)
     assert await wire.end_offset(partition) == 2
     assert await wire.stable_offset(partition) == 1
@@ -80,7 +81,7 @@ async def test_the_latest_time_is_found_where_it_first_occurs(wire: Wire, partit
 
 
 async def test_the_latest_time_beyond_the_stable_offset_is_not_told(wire: Wire, partition: TopicPartition) -> None:
-    producer = await wire.transactional()
+    producer = await transactional(wire)
     await producer.append(partition, timestamp=now_ms() + 60_000)  # later than the marker's
     found = await wire.list_offset(partition, MAX_TIMESTAMP, isolation=READ_COMMITTED)
     assert (found.error_code, found.offset) == (NONE, -1)
@@ -162,7 +163,7 @@ async def test_a_produce_answer_tells_where_the_log_begins(wire: Wire, partition
 
 
 async def test_a_producer_is_remembered_after_its_records_were_deleted(wire: Wire, partition: TopicPartition) -> None:
-    producer = await wire.idempotent()
+    producer = await idempotent(wire)
     batch = producer.batch(partition, 3)
     await producer.resend(partition, batch)
     await delete_records(wire, partition, -1)

@@ -1,7 +1,10 @@
 """WriteTxnMarkers on the wire: what coordinators of other brokers and operators' tools send (transactions.md 4.7)."""
 
+from typing import Any
+
 import pytest
-from wire import RawProducer, Wire, better_than_kafka, exchange, headers, request_header, unique
+from wire import Wire, better_than_kafka, exchange, headers, request_header, unique
+from wire_producer import RawProducer, transactional
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -20,7 +23,7 @@ async def partition(wire: Wire) -> TopicPartition:
 
 @pytest.fixture
 async def producer(wire: Wire) -> RawProducer:
-    return await wire.transactional(level=1)
+    return await transactional(wire, level=1)
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -72,7 +75,7 @@ async def test_a_coordinator_that_was_replaced_is_fenced(
 
 
 async def test_the_coordinators_epoch_is_kept_apart_for_each_producer(wire: Wire, partition: TopicPartition) -> None:
-    first, second = await wire.transactional(), await wire.transactional()
+    first, second = await transactional(wire), await transactional(wire)
     assert await wire.write_marker(partition, first.pair, coordinator_epoch=9) == NONE
     assert await wire.write_marker(partition, second.pair, coordinator_epoch=1) == NONE
 
@@ -135,9 +138,9 @@ async def test_version_0_is_gone(bootstrap: str) -> None:
 async def test_a_marker_of_the_second_protocol_needs_a_newer_epoch_than_the_data(
     wire: Wire, partition: TopicPartition
 ) -> None:
-    producer = await wire.transactional()
+    producer = await transactional(wire)
     await producer.append(partition)
-    second = {"version": 2, "transaction_version": 2}
+    second: dict[str, Any] = {"version": 2, "transaction_version": 2}
     assert await wire.write_marker(partition, producer.pair, **second) == OLD_EPOCH
     assert await wire.stable_offset(partition) == 0
     newer = (producer.producer_id, producer.producer_epoch + 1)

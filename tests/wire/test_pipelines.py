@@ -1,9 +1,11 @@
 """Requests that a client sends without waiting for answers: no order of them leaves a transaction half done."""
 
 import asyncio
+from typing import Any
 
 import pytest
-from wire import RawProducer, Wire, produced
+from wire import Wire, produced
+from wire_producer import RawProducer, transactional
 
 from eosin.client.read_committed import FetchedRecords
 from eosin.protocol.errors import ErrorCode
@@ -22,7 +24,7 @@ async def partition(wire: Wire) -> TopicPartition:
 async def test_the_first_five_batches_of_a_transaction_may_be_in_flight_at_once(
     wire: Wire, partition: TopicPartition
 ) -> None:
-    producer = await wire.transactional()
+    producer = await transactional(wire)
     for number in range(10):
         batches = [producer.batch(partition) for _ in range(5)]
         answers = await asyncio.gather(*[wire.send(producer.request(partition, each), 12) for each in batches])
@@ -34,7 +36,7 @@ async def test_the_first_five_batches_of_a_transaction_may_be_in_flight_at_once(
 
 async def test_the_first_five_batches_may_go_to_five_partitions(wire: Wire) -> None:
     topic = await wire.topic(partitions=5)
-    producer = await wire.transactional()
+    producer = await transactional(wire)
     for _ in range(10):
         batches = [(each, producer.batch(each)) for index in range(5) for each in [TopicPartition(topic, index)]]
         answers = await asyncio.gather(*[wire.send(producer.request(*each), 12) for each in batches])
@@ -43,10 +45,10 @@ async def test_the_first_five_batches_may_go_to_five_partitions(wire: Wire) -> N
         await producer.completed()
 
 
-def transaction(producer: RawProducer, partition: TopicPartition, *, commit: bool) -> list["asyncio.Future[object]"]:
+def transaction(producer: RawProducer, partition: TopicPartition, *, commit: bool) -> list["asyncio.Future[Any]"]:
     """Send a whole transaction of two batches, and wait for nothing: its answers, the last one that of EndTxn."""
     wire, name = producer.wire, producer.transactional_id or ""
-    sent: list[asyncio.Future[object]] = []
+    sent: list[asyncio.Future[Any]] = []
     if producer.level == 1:
         topics = (AddPartitionsToTxnTopic(partition.topic, (partition.partition,)),)
         sent.append(wire.send(AddPartitionsToTxnRequest((), name, *producer.pair, topics), 3))
@@ -60,7 +62,7 @@ def transaction(producer: RawProducer, partition: TopicPartition, *, commit: boo
 async def test_what_was_acknowledged_and_committed_is_read_and_nothing_else(
     wire: Wire, partition: TopicPartition, level: int
 ) -> None:
-    producer = await wire.transactional(level=level)
+    producer = await transactional(wire, level=level)
     expected: list[int] = []
     for number in range(12):
         sent = transaction(producer, partition, commit=number % 3 != 0)

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from wire import Wire, better_than_kafka, now_ms, produced, records, unique
+from wire_producer import transactional
 
 from eosin.client.errors import ClientError
 from eosin.protocol.batch_header import CONTROL, seal
@@ -20,8 +21,8 @@ MAGIC = 16
 RECORDS_COUNT = 57
 
 
-def plain(count: int = 1, **how: int) -> bytearray:
-    return build_batch(records(count), timestamp=now_ms(), **how)
+def plain(count: int = 1, *, base_offset: int = 0) -> bytearray:
+    return build_batch(records(count), timestamp=now_ms(), base_offset=base_offset)
 
 
 def changed(batch: bytearray, position: int, value: int, size: int) -> bytearray:
@@ -144,7 +145,7 @@ async def test_an_unknown_topic_id_is_told(wire: Wire) -> None:
 
 @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
 async def test_internal_topics_are_written_by_coordinators_only(wire: Wire, group: str, topic: str) -> None:
-    await wire.transactional()  # both topics exist from here on
+    await transactional(wire)  # both topics exist from here on
     answer = await wire.produce(TopicPartition(topic, 0), plain())
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
@@ -187,14 +188,14 @@ async def test_a_partition_that_fails_does_not_stop_the_others(wire: Wire) -> No
 
 async def test_transactional_batches_need_a_transactional_id(wire: Wire) -> None:
     partition = await wire.partition()
-    producer = await wire.transactional()
+    producer = await transactional(wire)
     answer = await wire.ask(wire.produce_request(partition, producer.batch(partition)), 11)
     assert produced(answer).error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 async def test_a_marker_is_not_a_clients_to_write(wire: Wire) -> None:
     partition = await wire.partition()
-    producer = await wire.transactional(level=1)
+    producer = await transactional(wire, level=1)
     await producer.add(partition)
     await producer.append(partition)
     marker = build_control_batch(
@@ -210,7 +211,7 @@ async def test_a_marker_is_not_a_clients_to_write(wire: Wire) -> None:
 
 async def test_one_request_has_one_transactional_producer(wire: Wire) -> None:
     topic = await wire.topic(partitions=2)
-    first, second = await wire.transactional(level=1), await wire.transactional(level=1)
+    first, second = await transactional(wire, level=1), await transactional(wire, level=1)
     batches = [first.batch(TopicPartition(topic, 0)), second.batch(TopicPartition(topic, 1))]
     data = tuple(PartitionProduceData(*each) for each in enumerate(batches))
     topics = (TopicProduceData(name=topic, partition_data=data),)

@@ -2,7 +2,8 @@
 (transactions.md 6.6 to 6.8, 13.1)."""
 
 import pytest
-from wire import READ_COMMITTED, RawProducer, Wire, better_than_kafka, data_offsets, headers, now_ms
+from wire import READ_COMMITTED, Wire, better_than_kafka, data_offsets, headers, now_ms
+from wire_producer import RawProducer, transactional
 
 from eosin.client.read_committed import FetchedRecords
 from eosin.protocol.names import TopicPartition
@@ -21,12 +22,12 @@ async def partition(wire: Wire) -> TopicPartition:
 
 @pytest.fixture
 async def first(wire: Wire) -> RawProducer:
-    return await wire.transactional()
+    return await transactional(wire)
 
 
 @pytest.fixture
 async def second(wire: Wire) -> RawProducer:
-    return await wire.transactional()
+    return await transactional(wire)
 
 
 def aborted(found: PartitionData) -> list[tuple[int, int]]:
@@ -140,7 +141,7 @@ async def test_a_range_before_a_transaction_does_not_list_it(
 
 
 async def test_many_transactions_are_listed_by_their_first_offsets(wire: Wire, partition: TopicPartition) -> None:
-    producers = [await wire.transactional() for _ in range(8)]
+    producers = [await transactional(wire) for _ in range(8)]
     for each in producers:
         await each.append(partition)
     for number, each in reversed(list(enumerate(producers))):

@@ -4,7 +4,8 @@ batch, and every transaction has its own epoch (transactions.md 4.5.2, 4.8, 6.5)
 import asyncio
 
 import pytest
-from wire import RawProducer, Wire, better_than_kafka, headers, now_ms, produced, records
+from wire import Wire, better_than_kafka, headers, now_ms, produced, records
+from wire_producer import RawProducer, transactional
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -22,7 +23,7 @@ async def partition(wire: Wire) -> TopicPartition:
 
 @pytest.fixture
 async def producer(wire: Wire) -> RawProducer:
-    return await wire.transactional()
+    return await transactional(wire)
 
 
 async def test_a_partition_joins_with_its_first_batch(
@@ -123,7 +124,7 @@ RULES = [
 async def test_the_end_of_a_transaction_in_each_state(
     wire: Wire, partition: TopicPartition, state: str, outcome: str, epoch: str, expected: ErrorCode
 ) -> None:
-    producer = await wire.transactional((await wire.transactional()).transactional_id)  # epoch 1, so that 0 was before
+    producer = await transactional(wire, (await transactional(wire)).transactional_id)  # epoch 1, so that 0 was before
     if state != "empty":
         await producer.append(partition)
     if state in ("aborted", "committed"):
@@ -256,10 +257,10 @@ async def test_a_transaction_may_be_ended_the_old_way(
 
 
 async def test_both_protocols_may_take_turns_under_one_id(wire: Wire, partition: TopicPartition) -> None:
-    name = (await wire.transactional()).transactional_id
+    name = (await transactional(wire)).transactional_id
     epochs = []
     for turn in range(6):
-        producer = await wire.transactional(name, level=1 + turn % 2)
+        producer = await transactional(wire, name, level=1 + turn % 2)
         if producer.level == 1:
             await producer.add(partition)
         await producer.append(partition)
@@ -292,7 +293,7 @@ async def test_a_transactional_producer_cannot_write_outside_of_its_open_transac
 
 @better_than_kafka("Apache Kafka answers CONCURRENT_TRANSACTIONS to a client that is quick")
 async def test_a_thousand_transactions_back_to_back_never_wait(wire: Wire, partition: TopicPartition) -> None:
-    producer = await wire.transactional()
+    producer = await transactional(wire)
     for number in range(1000):
         assert (await producer.send(partition)).error_code == NONE
         assert (await producer.end(commit=number % 10 != 0)).error_code == NONE
@@ -302,7 +303,7 @@ async def test_a_thousand_transactions_back_to_back_never_wait(wire: Wire, parti
 
 @better_than_kafka("Apache Kafka answers CONCURRENT_TRANSACTIONS to a client that is quick")
 async def test_concurrent_producers_do_not_slow_each_other_into_errors(wire: Wire, partition: TopicPartition) -> None:
-    producers = [await wire.transactional() for _ in range(10)]
+    producers = [await transactional(wire) for _ in range(10)]
 
     async def work(producer: RawProducer) -> None:
         for number in range(20):

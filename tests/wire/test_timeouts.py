@@ -4,7 +4,8 @@
 import asyncio
 
 import pytest
-from wire import RawProducer, Wire, better_than_kafka
+from wire import Wire, better_than_kafka
+from wire_producer import RawProducer, transactional
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -22,7 +23,7 @@ async def partition(wire: Wire) -> TopicPartition:
 
 async def late(wire: Wire, partition: TopicPartition, level: int) -> RawProducer:
     """A producer whose transaction, one record in the partition, was aborted because it took too long."""
-    producer = await wire.transactional(level=level, timeout_ms=TIMEOUT_MS)
+    producer = await transactional(wire, level=level, timeout_ms=TIMEOUT_MS)
     if level == 1:
         await producer.add(partition)
     await producer.append(partition)
@@ -57,7 +58,7 @@ async def goes_on(producer: RawProducer, partition: TopicPartition) -> None:
 
 async def test_a_transaction_is_aborted_soon_after_its_time(wire: Wire, partition: TopicPartition) -> None:
     loop = asyncio.get_running_loop()
-    producer = await wire.transactional(timeout_ms=TIMEOUT_MS)
+    producer = await transactional(wire, timeout_ms=TIMEOUT_MS)
     began = loop.time()
     await producer.append(partition)
     await wire.until_stable(partition, 2)
@@ -65,7 +66,7 @@ async def test_a_transaction_is_aborted_soon_after_its_time(wire: Wire, partitio
 
 
 async def test_the_time_runs_from_the_first_partition_on(wire: Wire, partition: TopicPartition) -> None:
-    producer = await wire.transactional(timeout_ms=600)
+    producer = await transactional(wire, timeout_ms=600)
     await asyncio.sleep(0.35)
     await producer.append(partition)
     await asyncio.sleep(0.35)
@@ -130,7 +131,7 @@ async def test_whoever_comes_late_and_was_replaced_is_fenced(
     wire: Wire, first: RawProducer, partition: TopicPartition, group: str
 ) -> None:
     assert first.transactional_id is not None
-    successor = await wire.transactional(first.transactional_id, level=1)
+    successor = await transactional(wire, first.transactional_id, level=1)
     fenced = ErrorCode.PRODUCER_FENCED
     assert (await first.send(partition)).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
     assert await first.add(partition) == fenced

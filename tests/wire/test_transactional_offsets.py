@@ -3,8 +3,9 @@
 import asyncio
 
 import pytest
-from wire import RawProducer, Wire, better_than_kafka, unique
+from wire import Wire, better_than_kafka, unique
 from wire_group import RawMember, commit_offset, fetch_offset
+from wire_producer import RawProducer, transactional
 
 from eosin.coordinator.hashing import partition_for
 from eosin.protocol.errors import ErrorCode
@@ -23,7 +24,7 @@ async def partition(wire: Wire) -> TopicPartition:
 
 @pytest.fixture
 async def producer(wire: Wire) -> RawProducer:
-    return await wire.transactional()
+    return await transactional(wire)
 
 
 async def stable(wire: Wire, group: str, partition: TopicPartition) -> tuple[ErrorCode, int]:
@@ -34,7 +35,7 @@ async def stable(wire: Wire, group: str, partition: TopicPartition) -> tuple[Err
 
 @pytest.mark.parametrize("version", range(6))
 async def test_every_version_commits_offsets(wire: Wire, group: str, partition: TopicPartition, version: int) -> None:
-    producer = await wire.transactional(level=2 if version >= 5 else 1)
+    producer = await transactional(wire, level=2 if version >= 5 else 1)
     if version < 5:
         assert await producer.add_offsets(group) == NONE
     assert await producer.commit_offsets(group, partition, 5, version=version) == NONE
@@ -45,7 +46,7 @@ async def test_every_version_commits_offsets(wire: Wire, group: str, partition: 
 
 @pytest.mark.parametrize("version", range(5))
 async def test_every_version_adds_offsets(wire: Wire, group: str, partition: TopicPartition, version: int) -> None:
-    producer = await wire.transactional(level=1)
+    producer = await transactional(wire, level=1)
     for _ in range(2):
         assert await producer.add_offsets(group, version=version) == NONE
     assert await producer.commit_offsets(group, partition, 5) == NONE

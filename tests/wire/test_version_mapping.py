@@ -2,7 +2,8 @@
 (transactions.md 4 and 11.11)."""
 
 import pytest
-from wire import RawProducer, Wire, better_than_kafka, unique
+from wire import Wire, better_than_kafka, unique
+from wire_producer import RawProducer, transactional
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -20,8 +21,8 @@ async def partition(wire: Wire) -> TopicPartition:
 @pytest.fixture
 async def zombie(wire: Wire) -> RawProducer:
     """A producer that was replaced by a newer instance."""
-    producer = await wire.transactional()
-    await wire.transactional(producer.transactional_id)
+    producer = await transactional(wire)
+    await transactional(wire, producer.transactional_id)
     return producer
 
 
@@ -51,7 +52,7 @@ async def test_ending_with_an_old_epoch(zombie: RawProducer, version: int, commi
 
 
 async def test_ending_with_an_epoch_older_than_the_last_in_version_5(wire: Wire, zombie: RawProducer) -> None:
-    await wire.transactional(zombie.transactional_id)
+    await transactional(wire, zombie.transactional_id)
     for commit in (True, False):
         answer = await zombie.end(commit=commit, version=5)
         assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (FENCED, -1, -1)
@@ -76,8 +77,8 @@ async def test_producing_with_an_old_epoch(
 async def test_producing_with_an_epoch_that_the_partition_knows_to_be_old(
     wire: Wire, partition: TopicPartition, version: int
 ) -> None:
-    old = await wire.transactional()
-    new = await wire.transactional(old.transactional_id)
+    old = await transactional(wire)
+    new = await transactional(wire, old.transactional_id)
     await new.append(partition)
     assert (await old.send(partition, version=version)).error_code == OLD_EPOCH
 
@@ -86,7 +87,7 @@ async def test_producing_with_an_epoch_that_the_partition_knows_to_be_old(
 async def test_adding_partitions_with_an_epoch_that_was_never_given(
     wire: Wire, partition: TopicPartition, version: int
 ) -> None:
-    producer = await wire.transactional()
+    producer = await transactional(wire)
     assert await producer.add(partition, version=version, epoch=5) == (FENCED if version >= 2 else OLD_EPOCH)
 
 
@@ -128,7 +129,7 @@ async def test_producing_for_an_unknown_id(
 
 
 async def test_another_producers_id_does_not_fit(wire: Wire, partition: TopicPartition, group: str) -> None:
-    mine, theirs = await wire.transactional(), await wire.transactional()
+    mine, theirs = await transactional(wire), await transactional(wire)
     mine.producer_id = theirs.producer_id
     assert await mine.add(partition) == UNKNOWN_ID
     assert await mine.add_offsets(group) == UNKNOWN_ID
@@ -140,7 +141,7 @@ async def test_another_producers_id_does_not_fit(wire: Wire, partition: TopicPar
 
 @pytest.mark.parametrize("version", range(3, 12))
 async def test_producing_to_a_partition_that_was_not_added(wire: Wire, partition: TopicPartition, version: int) -> None:
-    producer = await wire.transactional(level=1)
+    producer = await transactional(wire, level=1)
     expected = ErrorCode.TRANSACTION_ABORTABLE if version >= 11 else ErrorCode.INVALID_TXN_STATE
     assert (await producer.send(partition, version=version)).error_code == expected
     await producer.add(await wire.partition())
@@ -152,7 +153,7 @@ async def test_producing_to_a_partition_that_was_not_added(wire: Wire, partition
 async def test_committing_offsets_of_a_group_that_was_not_added(
     wire: Wire, group: str, partition: TopicPartition, version: int
 ) -> None:
-    producer = await wire.transactional(level=1)
+    producer = await transactional(wire, level=1)
     expected = ErrorCode.TRANSACTION_ABORTABLE if version >= 4 else ErrorCode.INVALID_TXN_STATE
     assert await producer.commit_offsets(group, partition, 1, version=version) == expected
 
@@ -166,5 +167,5 @@ async def test_an_empty_id_is_an_invalid_request(wire: Wire, partition: TopicPar
 
 
 async def test_an_empty_group_is_no_group(wire: Wire, partition: TopicPartition) -> None:
-    producer = await wire.transactional()
+    producer = await transactional(wire)
     assert await producer.commit_offsets("", partition, 1) == ErrorCode.INVALID_GROUP_ID
