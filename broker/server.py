@@ -33,7 +33,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.storage.clock import Chance, Clock, SeededChance, SystemClock
 from eosin.storage.disk import Disk, UnusableDirectory
 from eosin.storage.files import SystemDisk
-from eosin.storage.flusher import Durability, ThreadFlusher
+from eosin.storage.flusher import Durability, Flusher, ThreadFlusher
 from eosin.storage.log_manager import LogManager
 from eosin.storage.memory_disk import MemoryDisk
 
@@ -66,13 +66,15 @@ class Server:
         clock: Clock | None = None,
         chance: Chance | None = None,
         disk: Disk | None = None,
+        flusher: Flusher | None = None,
         interceptor: Interceptor | None = None,
     ) -> None:
-        """`disk` is the one that `eosin.durability` asks for unless given."""
+        """`disk` and `flusher` are those that `eosin.durability` asks for unless given."""
         self.config = config
         self.clock = clock or SystemClock()
         self.chance = chance or SeededChance()
         self._disk = disk
+        self._flusher = flusher
         self._interceptor = interceptor
         self._background = Background(self.clock)
         self._sockets: list[tuple[Listener, socket.socket]] = []
@@ -146,7 +148,7 @@ class Server:
     async def _open(self) -> None:
         """Build the rooms, each on the one before."""
         config, clock, chance = self.config, self.clock, self.chance
-        logs = self._log_manager = open_logs(config, clock=clock, chance=chance, disk=self._disk)
+        logs = self._log_manager = open_logs(config, clock=clock, chance=chance, disk=self._disk, flusher=self._flusher)
         await logs.open()
         cluster = self.cluster = EmbeddedCluster(config=config, log_manager=logs, clock=clock, chance=chance)
         self._advertise(cluster)
@@ -320,10 +322,14 @@ def _cannot_listen(listener: Listener, error: OSError) -> StartError:
     return StartError(f"cannot listen on {listener.address}: {why}")
 
 
-def open_logs(config: BrokerConfig, *, clock: Clock, chance: Chance, disk: Disk | None) -> LogManager:
+def open_logs(
+    config: BrokerConfig, *, clock: Clock, chance: Chance, disk: Disk | None, flusher: Flusher | None = None
+) -> LogManager:
     """The logs as `eosin.durability` asks for them, not yet opened."""
     durability = Durability(config.durability)
     is_volatile = durability is Durability.MEMORY
+    if flusher is None and durability is Durability.FSYNC:
+        flusher = ThreadFlusher(threads=config.eosin_flush_threads)
     return LogManager(
         disk or (MemoryDisk() if is_volatile else SystemDisk()),
         config.data_dir or MEMORY_DIR,
@@ -332,7 +338,7 @@ def open_logs(config: BrokerConfig, *, clock: Clock, chance: Chance, disk: Disk 
         durability=durability,
         node_id=config.node_id,
         defaults=config.topic_defaults,
-        flusher=ThreadFlusher(threads=config.eosin_flush_threads) if durability is Durability.FSYNC else None,
+        flusher=flusher,
         verification_enabled=config.transaction_partition_verification_enable,
         producer_id_expiration_ms=config.producer_id_expiration_ms,
         producer_id_expiration_check_interval_ms=config.producer_id_expiration_check_interval_ms,
