@@ -1,8 +1,9 @@
 """What an append or a read of a partition log answers: values, shared by everyone who writes to a log."""
 
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Final
+
+import msgspec
 
 from eosin.protocol.errors import ErrorCode
 
@@ -25,8 +26,7 @@ class Isolation(IntEnum):
     """To the last stable offset."""
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(msgspec.Struct, frozen=True, gc=False):
     """The batch is in the log at these offsets (it is durable once the high watermark has passed `last_offset`)."""
 
     base_offset: int
@@ -38,8 +38,7 @@ class Appended:
     """True when these are the offsets of an earlier, identical batch and nothing was written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True, gc=False):
     """Nothing was written, and why."""
 
     error: ErrorCode
@@ -51,8 +50,7 @@ class Refused:
 AppendResult = Appended | Refused
 
 
-@dataclass(frozen=True, slots=True)
-class Marker:
+class Marker(msgspec.Struct, frozen=True, gc=False):
     """A transaction marker to be written into one partition (KIP-98)."""
 
     producer_id: int
@@ -63,16 +61,14 @@ class Marker:
     """2 asks for the strict epoch rule of KIP-1228; 0 and 1 for the older one."""
 
 
-@dataclass(frozen=True, slots=True)
-class AbortedTransaction:
+class AbortedTransaction(msgspec.Struct, frozen=True, gc=False):
     """An aborted transaction that a read_committed reader must drop, from `first_offset` to its marker."""
 
     producer_id: int
     first_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReadResult:
+class ReadResult(msgspec.Struct, frozen=True, gc=False):
     """What one partition answers to a fetch."""
 
     error: ErrorCode

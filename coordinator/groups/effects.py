@@ -1,14 +1,13 @@
 """What a decision asks for, and the answers it gives. Effects are carried out from left to right."""
 
-from dataclasses import dataclass
+import msgspec
 
 from eosin.coordinator.groups.events import Completion, TimerName
 from eosin.coordinator.groups.group import Group, Ticket
 from eosin.protocol.errors import ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedMember:
+class JoinedMember(msgspec.Struct, frozen=True, gc=False):
     """A member as the leader sees it when it computes the assignment."""
 
     member_id: str
@@ -16,8 +15,7 @@ class JoinedMember:
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class JoinResult:
+class JoinResult(msgspec.Struct, frozen=True, gc=False):
     """The answer to JoinGroup."""
 
     error: ErrorCode
@@ -32,8 +30,7 @@ class JoinResult:
     """The leader keeps the stored assignment; the members are told for its information only."""
 
 
-@dataclass(frozen=True, slots=True)
-class SyncResult:
+class SyncResult(msgspec.Struct, frozen=True, gc=False):
     """The answer to SyncGroup."""
 
     error: ErrorCode
@@ -42,8 +39,7 @@ class SyncResult:
     assignment: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveResult:
+class LeaveResult(msgspec.Struct, frozen=True, gc=False):
     """The answer to LeaveGroup: the group's error, then one per member in the order of the request."""
 
     error: ErrorCode
@@ -53,16 +49,14 @@ class LeaveResult:
 Answer = JoinResult | SyncResult | LeaveResult
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True, gc=False):
     """Answer a waiting request."""
 
     ticket: Ticket
     answer: Answer
 
 
-@dataclass(frozen=True, slots=True)
-class Persist:
+class Persist(msgspec.Struct, frozen=True, gc=False):
     """Write the group's record now; come back with `Stored(then)` or `StoreFailed(then, ...)` once it is durable."""
 
     group: Group
@@ -70,16 +64,14 @@ class Persist:
     then: Completion
 
 
-@dataclass(frozen=True, slots=True)
-class StartTimer:
+class StartTimer(msgspec.Struct, frozen=True, gc=False):
     """Start or restart a timer."""
 
     timer: TimerName
     delay_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class CancelTimer:
+class CancelTimer(msgspec.Struct, frozen=True, gc=False):
     """Stop a timer; it may not be running."""
 
     timer: TimerName

@@ -1,15 +1,15 @@
 """What can happen to a group: the requests that change it, its timers, and the outcome of its writes."""
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
+
+import msgspec
 
 from eosin.coordinator.groups.group import Member, Protocols, Ticket
 from eosin.protocol.errors import ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
-class Join:
+class Join(msgspec.Struct, frozen=True, gc=False):
     """A JoinGroup request."""
 
     ticket: Ticket
@@ -30,8 +30,7 @@ class Join:
     """Version 9 and later: a returning static leader can be told that no new assignment is wanted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sync:
+class Sync(msgspec.Struct, frozen=True, gc=False):
     """A SyncGroup request."""
 
     ticket: Ticket
@@ -45,8 +44,7 @@ class Sync:
     """(member id, assignment), from the leader only."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeavingMember:
+class LeavingMember(msgspec.Struct, frozen=True, gc=False):
     """One member of a LeaveGroup request."""
 
     member_id: str
@@ -54,8 +52,7 @@ class LeavingMember:
     instance_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Leave:
+class Leave(msgspec.Struct, frozen=True, gc=False):
     """A LeaveGroup request; answered with one error code per member."""
 
     ticket: Ticket
@@ -82,24 +79,21 @@ class TimerName(NamedTuple):
     member_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TimerFired:
+class TimerFired(msgspec.Struct, frozen=True, gc=False):
     """A timer ran out. Ignored unless the group is still in the generation in which it was started."""
 
     timer: TimerName
     generation_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class AssignmentStored:
+class AssignmentStored(msgspec.Struct, frozen=True, gc=False):
     """The record with the leader's assignment is written (or failed)."""
 
     generation_id: int
     assignments: tuple[tuple[str, bytes], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ReplacementStored:
+class ReplacementStored(msgspec.Struct, frozen=True, gc=False):
     """The record with a static member's new id is written (or failed)."""
 
     generation_id: int
@@ -112,8 +106,7 @@ class ReplacementStored:
     can_skip_assignment: bool
 
 
-@dataclass(frozen=True, slots=True)
-class EmptyStored:
+class EmptyStored(msgspec.Struct, frozen=True, gc=False):
     """The record of a group that lost its last member is written (or failed); nobody waits for it."""
 
     generation_id: int
@@ -122,15 +115,13 @@ class EmptyStored:
 Completion = AssignmentStored | ReplacementStored | EmptyStored
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(msgspec.Struct, frozen=True, gc=False):
     """A write is as durable as configured."""
 
     what: Completion
 
 
-@dataclass(frozen=True, slots=True)
-class StoreFailed:
+class StoreFailed(msgspec.Struct, frozen=True, gc=False):
     """A write was refused or failed; the group in memory is ahead of the log."""
 
     what: Completion
@@ -138,23 +129,19 @@ class StoreFailed:
     """The log's own code."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(msgspec.Struct, frozen=True, gc=False):
     """The group was read from the log: its members get a full session to show up."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unloaded:
+class Unloaded(msgspec.Struct, frozen=True, gc=False):
     """This broker no longer coordinates the group."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deleting:
+class Deleting(msgspec.Struct, frozen=True, gc=False):
     """The group's tombstone is about to be written."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteFailed:
+class DeleteFailed(msgspec.Struct, frozen=True, gc=False):
     """The tombstone was refused: the group lives on."""
 
 

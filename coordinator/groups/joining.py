@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import msgspec
+
 from eosin.coordinator.groups.effects import JoinResult
 from eosin.coordinator.groups.events import Join, ReplacementStored, TimerKind
 from eosin.coordinator.groups.group import Group, GroupState, Member, select_protocol
@@ -190,10 +192,10 @@ def replacement_stored(turn: Turn, stored: ReplacementStored) -> None:
     leads = group.leader_id == member.member_id
     answer = joined(group, member.member_id)
     if stored.can_skip_assignment:
-        answer = replace(answer, members=joined_members(group) if leads else (), skip_assignment=leads)
+        answer = msgspec.structs.replace(answer, members=joined_members(group) if leads else (), skip_assignment=leads)
     else:
         # An older client that finds itself the leader would compute an assignment nobody asked for.
-        answer = replace(answer, members=(), leader_id=stored.previous_leader_id or "")
+        answer = msgspec.structs.replace(answer, members=(), leader_id=stored.previous_leader_id or "")
     turn.reply(stored.ticket, answer)
 
 
