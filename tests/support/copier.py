@@ -3,12 +3,16 @@
     python copier.py CLIENT BOOTSTRAP SOURCE TARGET PARTITION COUNT SEED
 
 It commits its position inside the transactions that write its output, aborts some of them on purpose, and starts
-itself anew after any failure, as a supervisor would do. It ends when COUNT records are copied.
+itself anew after any failure, as a supervisor would do; also when a transaction takes too long, since each of the
+clients has a way to wait for ever when its only broker goes away (docs/clients.md). It ends when COUNT records are
+copied.
 """
 
 import contextlib
+import os
 import random
 import sys
+import threading
 import time
 
 from real_clients import aio, confluent, kafka_python
@@ -17,7 +21,26 @@ from real_clients.base import Client, ClientRefused, Consumer, Producer
 CLIENTS = {each.name: each for each in (confluent.CLIENT, kafka_python.CLIENT, aio.CLIENT)}
 ABORTED_SHARE = 0.3
 LARGEST_BATCH = 800
+STUCK_AFTER_S = 10
 GIVE_UP_AFTER_S = 240
+
+
+class Watchdog:
+    """Replaces this process by a fresh one when nobody has shown a sign of life for `STUCK_AFTER_S`."""
+
+    def __init__(self) -> None:
+        self._alive_at = time.monotonic()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def alive(self) -> None:
+        """Something was finished just now."""
+        self._alive_at = time.monotonic()
+
+    def _watch(self) -> None:
+        while time.monotonic() < self._alive_at + STUCK_AFTER_S:
+            time.sleep(0.2)
+        print(f"a copier is stuck and starts again: {sys.argv[1:]}", file=sys.stderr, flush=True)
+        os.execv(sys.executable, [sys.executable, *sys.argv])
 
 
 class Copier:
@@ -29,12 +52,13 @@ class Copier:
         self._consumer: Consumer = client.consumer(bootstrap, group=f"copy-{source}-{partition}", max_wait_ms=100)
         self._producer: Producer = client.producer(bootstrap, transactional_id=f"copy-{source}-{partition}")
 
-    def run(self, count: int, chance: random.Random) -> None:
+    def run(self, count: int, chance: random.Random, watchdog: Watchdog) -> None:
         """Copy until `count` records of the partition are done. Raises ClientRefused when a call fails."""
         # First the fence, then the position: the other way round a predecessor could still move it.
         self._producer.init()
         position = self._restart()
         while position < count:
+            watchdog.alive()
             batch = self._consumer.read(chance.randint(1, LARGEST_BATCH), timeout_s=1)
             if not batch:
                 continue
@@ -67,12 +91,13 @@ def main() -> None:
     """Run instances until one of them finishes the work."""
     name, bootstrap, source, target, partition, count, seed = sys.argv[1:]
     chance = random.Random(int(seed))
+    watchdog = Watchdog()
     give_up = time.monotonic() + GIVE_UP_AFTER_S
     while True:
         copier = None
         try:
             copier = Copier(CLIENTS[name], bootstrap, source, target, int(partition))
-            copier.run(int(count), chance)
+            copier.run(int(count), chance, watchdog)
         except (ClientRefused, OSError, TimeoutError) as failure:
             print(f"copier {partition} ({name}) starts again after {failure!r}", file=sys.stderr, flush=True)
             if time.monotonic() > give_up:

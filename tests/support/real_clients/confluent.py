@@ -75,8 +75,9 @@ class ConfluentProducer:
         self._failed: list[ck.KafkaError] = []
 
     def _call(self, call: Any, *arguments: Any) -> None:
-        # librdkafka leaves retrying a retriable call to the application; the documented loop is bounded here.
-        for _ in range(20):
+        # librdkafka leaves retrying a retriable call to the application. Three times is enough: after a restart of its
+        # only broker, librdkafka 2.16 can wait for ever for a connection that it has given up itself.
+        for _ in range(3):
             try:
                 call(*arguments)
                 return
@@ -109,10 +110,10 @@ class ConfluentProducer:
             left = self.raw.flush(30)
         except ck.KafkaException as fatal:
             raise _refused(fatal.args[0]) from None
-        except SystemError as fatal:  # what the binding makes of a fatal error while it calls back
-            if not isinstance(fatal.__cause__, ck.KafkaException):
+        except SystemError:  # what the binding makes of a fatal error while it calls back
+            if not self._failed:
                 raise
-            raise _refused(fatal.__cause__.args[0]) from None
+            left = 0
         if left:
             raise ClientRefused("other", "records are still unacknowledged")
         if self._failed:
@@ -122,14 +123,14 @@ class ConfluentProducer:
     def send_offsets(self, offsets: Offsets, consumer: Consumer) -> None:
         assert isinstance(consumer, ConfluentConsumer)
         self._call(
-            self.raw.send_offsets_to_transaction, _partitions(offsets), consumer.raw.consumer_group_metadata(), 30
+            self.raw.send_offsets_to_transaction, _partitions(offsets), consumer.raw.consumer_group_metadata(), 5
         )
 
     def commit(self) -> None:
-        self._call(self.raw.commit_transaction, 30)
+        self._call(self.raw.commit_transaction, 10)
 
     def abort(self) -> None:
-        self._call(self.raw.abort_transaction, 30)
+        self._call(self.raw.abort_transaction, 10)
         self._failed = []
 
     def close(self) -> None:
