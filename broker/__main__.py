@@ -18,6 +18,7 @@ IMPORTED_AT: Final = time.monotonic()
 COMMANDS: Final = {
     "serve": "run a broker",
     "health": "tell by the exit code whether a broker answers",
+    "dump-log": "show what is in log, index, snapshot and checkpoint files",
 }
 ENTRY_POINTS: Final = "eosin.commands"
 
@@ -52,6 +53,10 @@ def _find(name: str) -> Command | None:
         from eosin.broker.cli import health
 
         return health.main
+    if name == "dump-log":
+        from eosin.broker.cli import dump_log
+
+        return dump_log.main
     for point in _entry_points():
         if point.name == name:
             command: Command = point.load()

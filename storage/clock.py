@@ -54,6 +54,11 @@ class SystemClock:
         await asyncio.sleep(delay_ms / 1000)
 
 
+def pause(delay_ms: float) -> None:
+    """Block the calling thread for `delay_ms` milliseconds. For commands; a broker never waits like this."""
+    time.sleep(delay_ms / 1000)
+
+
 class SeededChance:
     """Chance from one generator; without a seed, from the operating system's entropy."""
 

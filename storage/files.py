@@ -1,4 +1,4 @@
-"""The only opener of files: `SystemDisk`, on the operating system's files.
+"""The only opener of files: `SystemDisk`, on the operating system's files, and `ReadOnlyDisk`, for looking at them.
 
 What is promised stands in `disk.py`; `MemoryDisk` keeps the same promises without files. Where a system has no
 `writev`, `preadv` or `fdatasync` (Windows), plainer calls stand in.
@@ -10,12 +10,12 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, NoReturn, ParamSpec, TypeVar
 
 import aiofiles.os
 
 from eosin.storage.disk import Buffer, DirectoryInUse, Disk, File, Lock, TornWrite, UnusableDirectory
-from eosin.storage.memory_disk import MemoryDisk
+from eosin.storage.memory_disk import MemoryDisk, MemoryLock
 
 __all__ = [
     "Buffer",
@@ -24,6 +24,7 @@ __all__ = [
     "File",
     "Lock",
     "MemoryDisk",
+    "ReadOnlyDisk",
     "SystemDisk",
     "TornWrite",
     "UnusableDirectory",
@@ -155,7 +156,7 @@ class SystemLock:
             self._descriptor = -1
 
 
-def _lock_descriptor(descriptor: int) -> None:
+def _lock_descriptor(descriptor: int, *, shared: bool = False) -> None:
     if sys.platform == "win32":
         import msvcrt
 
@@ -163,8 +164,18 @@ def _lock_descriptor(descriptor: int) -> None:
     else:
         import fcntl
 
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        how = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB
+        fcntl.flock(descriptor, how)
+        fcntl.lockf(descriptor, how)
+
+
+def _locked(path: str, descriptor: int, *, shared: bool = False) -> Lock:
+    try:
+        _lock_descriptor(descriptor, shared=shared)
+    except OSError as error:
+        os.close(descriptor)
+        raise DirectoryInUse(f"another process holds {path}") from error
+    return SystemLock(descriptor)
 
 
 class SystemDisk:
@@ -242,15 +253,44 @@ class SystemDisk:
         return os.stat(path).st_mtime_ns // 1_000_000
 
     def lock(self, path: str) -> Lock:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            _lock_descriptor(descriptor)
-        except OSError as error:
-            os.close(descriptor)
-            raise DirectoryInUse(f"another process holds {path}") from error
-        return SystemLock(descriptor)
+        return _locked(path, os.open(path, os.O_RDWR | os.O_CREAT, 0o644))
 
     async def off_loop(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         run: Any = aiofiles.os.wrap(function)
         result: _T = await run(*args, **kwargs)
         return result
+
+
+class ReadOnlyDisk(SystemDisk):
+    """`Disk` through which nothing can be changed: for looking at directories, also those of a running broker."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        if create:
+            self._refuse(path)
+        return SystemFile(path, os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0)))
+
+    def lock(self, path: str) -> Lock:
+        """Keep brokers out, but nobody who only looks. Where there is no lock file there has been no broker."""
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            return MemoryLock()
+        return _locked(path, descriptor, shared=True)
+
+    def _refuse(self, path: str) -> NoReturn:
+        raise OSError(errno.EROFS, "this is only being looked at", path)
+
+    def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        self._refuse(path)
+
+    def rename(self, old: str, new: str) -> None:
+        self._refuse(old)
+
+    def unlink(self, path: str) -> None:
+        self._refuse(path)
+
+    def make_directory(self, path: str) -> None:
+        self._refuse(path)
+
+    def remove_tree(self, path: str) -> None:
+        self._refuse(path)

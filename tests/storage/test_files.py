@@ -8,7 +8,7 @@ import pytest
 
 from eosin.storage import files
 from eosin.storage.disk import DirectoryInUse, Disk, TornWrite
-from eosin.storage.files import MemoryDisk, SystemDisk
+from eosin.storage.files import MemoryDisk, ReadOnlyDisk, SystemDisk
 
 
 @pytest.fixture(params=["system", "memory"])
@@ -194,3 +194,43 @@ def test_a_read_of_which_only_a_part_is_cached_is_not_answered(tmp_path: Path, m
     file.append([b"abcdefgh"])
     monkeypatch.setattr(files, "_preadv", lambda *_: 3)
     assert file.read_now(0, 6) is None
+
+
+def test_who_only_looks_can_change_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"content")
+    (tmp_path / "a").chmod(0o444)
+    disk, path = ReadOnlyDisk(), str(tmp_path / "a")
+    file = disk.open(path)
+    assert bytes(file.read(0, 100)) == b"content"
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        file.append([b"more"])
+    file.close()
+    for change in (
+        lambda: disk.open(path + "b", create=True),
+        lambda: disk.write_atomic(path, b""),
+        lambda: disk.rename(path, path + "b"),
+        lambda: disk.unlink(path),
+        lambda: disk.make_directory(path + "b"),
+        lambda: disk.remove_tree(str(tmp_path)),
+    ):
+        with pytest.raises(OSError) as refused:
+            change()
+        assert refused.value.errno == errno.EROFS
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_readers_keep_a_broker_out_but_not_each_other(tmp_path: Path) -> None:
+    path = str(tmp_path / ".lock")
+    looking = ReadOnlyDisk()
+    looking.lock(path).release()
+    assert not os.path.exists(path)
+    held = SystemDisk().lock(path)
+    with pytest.raises(DirectoryInUse):
+        looking.lock(path)
+    held.release()
+    one, two = looking.lock(path), looking.lock(path)
+    with pytest.raises(DirectoryInUse):
+        SystemDisk().lock(path)
+    one.release()
+    two.release()
+    SystemDisk().lock(path).release()

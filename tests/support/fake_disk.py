@@ -300,6 +300,14 @@ class FakeDisk:
 
     # What tests look at or spoil
 
+    def paths(self) -> Sequence[str]:
+        """Every file, in order."""
+        return sorted(self._files)
+
+    def replace(self, path: str, position: int, data: bytes) -> None:
+        """Write over what a file holds."""
+        self._files[path].content[position : position + len(data)] = data
+
     def damage(self, path: str, position: int) -> None:
         """Flip the bits of one byte."""
         self._files[path].content[position] ^= 0xFF

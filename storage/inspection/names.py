@@ -1,0 +1,90 @@
+"""What a file is, by its name (binary-layouts.md sections 9, 15 to 17)."""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from eosin.storage.checkpoints import CLEANER_OFFSET, HIGH_WATERMARK, LOG_START_OFFSET, PARTITION_METADATA
+from eosin.storage.checkpoints import RECOVERY_POINT as RECOVERY_POINT_FILE
+from eosin.storage.leader_epochs import FILE_NAME as LEADER_EPOCHS
+from eosin.storage.meta_properties import FILE_NAME as META_PROPERTIES
+
+
+class Kind(StrEnum):
+    """The kinds of file that can be read."""
+
+    SEGMENT = "segment"
+    OFFSET_INDEX = "offset index"
+    TIME_INDEX = "time index"
+    ABORTED_INDEX = "transaction index"
+    SNAPSHOT = "producer snapshot"
+    OFFSETS = "offset checkpoint"
+    LEADER_EPOCHS = "leader epochs"
+    PARTITION_METADATA = "partition metadata"
+    META_PROPERTIES = "directory properties"
+
+
+_FIXED: Final = {
+    RECOVERY_POINT_FILE: Kind.OFFSETS,
+    LOG_START_OFFSET: Kind.OFFSETS,
+    HIGH_WATERMARK: Kind.OFFSETS,
+    CLEANER_OFFSET: Kind.OFFSETS,
+    LEADER_EPOCHS: Kind.LEADER_EPOCHS,
+    PARTITION_METADATA: Kind.PARTITION_METADATA,
+    META_PROPERTIES: Kind.META_PROPERTIES,
+}
+_BY_SUFFIX: Final = {
+    ".log": Kind.SEGMENT,
+    ".checkpoint": Kind.SEGMENT,  # a snapshot of Apache Kafka's metadata log: batches, too
+    ".index": Kind.OFFSET_INDEX,
+    ".timeindex": Kind.TIME_INDEX,
+    ".txnindex": Kind.ABORTED_INDEX,
+    ".snapshot": Kind.SNAPSHOT,
+}
+# An offset; a metadata snapshot has its epoch behind it; what waits to be removed or renamed has one more suffix.
+_NUMBERED: Final = re.compile(
+    r"(?P<base>[0-9]{20})(-[0-9]+)?(?P<suffix>\.[a-z]+)(?P<state>\.deleted|\.cleaned|\.swap|\.truncated-[0-9]+)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFile:
+    """A path and what its name says."""
+
+    path: str
+    kind: Kind
+    base_offset: int | None = None
+    state: str = ""
+    """`.deleted`, `.cleaned`, `.swap` or `.truncated-<ms>`: not part of the log any more, or not yet."""
+
+    @property
+    def directory(self) -> str:
+        """The directory that it lies in."""
+        return self.path.rpartition("/")[0] or "."
+
+    @property
+    def topic(self) -> str:
+        """The topic of the partition directory, if that is what it lies in."""
+        return self.directory.rpartition("/")[2].rpartition("-")[0]
+
+    @property
+    def log_path(self) -> str:
+        """The segment that an index belongs to."""
+        assert self.base_offset is not None
+        state = "" if self.state.startswith(".truncated") else self.state
+        return f"{self.directory}/{self.base_offset:020d}.log{state}"
+
+
+def named(path: str) -> NamedFile | None:
+    """What `path` is; None when its name says nothing."""
+    name = path.rpartition("/")[2]
+    if name in _FIXED:
+        return NamedFile(path, _FIXED[name])
+    numbered = _NUMBERED.fullmatch(name)
+    kind = _BY_SUFFIX.get(numbered["suffix"]) if numbered is not None else None
+    if numbered is None or kind is None:
+        return None
+    # A metadata snapshot is named by where it ends.
+    base_offset = None if numbered["suffix"] == ".checkpoint" else int(numbered["base"])
+    return NamedFile(path, kind, base_offset, numbered["state"] or "")
