@@ -21,7 +21,7 @@ from real_clients.base import Client, ClientRefused, Consumer, Producer
 CLIENTS = {each.name: each for each in (confluent.CLIENT, kafka_python.CLIENT, aio.CLIENT)}
 ABORTED_SHARE = 0.3
 LARGEST_BATCH = 800
-STUCK_AFTER_S = 10
+STUCK_AFTER_S = 6
 GIVE_UP_AFTER_S = 240
 
 
