@@ -205,7 +205,11 @@ class BrokerConfig:
         2, "The highest transaction protocol offered to clients: 2 is KIP-890 in full.", kind=INT, at_least=0, at_most=2
     )
     eosin_end_txn_marker_wait_ms: int = setting(
-        5, "EndTxn may hold its answer this long for the markers to be written.", kind=INT, at_least=0, at_most=1000
+        5,
+        "EndTxn may hold its answer this long for the markers to be synced; without syncs they follow it at once.",
+        kind=INT,
+        at_least=0,
+        at_most=1000,
     )
     eosin_concurrent_transactions_wait_ms: int = setting(
         500,

@@ -17,7 +17,8 @@ def transaction_config(config: BrokerConfig) -> TransactionConfig:
             config.transaction_remove_expired_transaction_cleanup_interval_ms
         ),
         transaction_version=config.eosin_transaction_version,
-        end_txn_marker_wait_ms=config.eosin_end_txn_marker_wait_ms,
+        # Where markers wait for no disk, they are written before anything that follows the answer could be read.
+        end_txn_marker_wait_ms=config.eosin_end_txn_marker_wait_ms if config.durability == "fsync" else 0,
         concurrent_transactions_wait_ms=config.eosin_concurrent_transactions_wait_ms,
         retry_backoff_ms=config.eosin_marker_retry_backoff_ms,
         retry_backoff_max_ms=config.eosin_marker_retry_backoff_max_ms,

@@ -5,7 +5,9 @@ and `pending`; a new state is adopted when its record is as durable as configure
 answered once, whoever stops waiting for it.
 
 Where everything is durable at once, a whole commit, with its markers, runs inside the call that asked for it: nothing
-here goes through a timer, a thread or even a turn of the event loop unless there is something to wait for.
+here goes through a timer, a thread or even a turn of the event loop unless there is something to wait for. Only where
+ends are answered without their markers (`end_txn_marker_wait_ms` 0) these are written in the next turn of the loop,
+behind the answer and before anything that is sent after it.
 """
 
 import asyncio
@@ -87,6 +89,7 @@ class Interpreter:
         self._config = config
         self._chance = chance
         self.markers = MarkerSender(targets, self, clock=clock, config=config, chance=chance)
+        self._holds_answers = config.end_txn_marker_wait_ms > 0
         self._failures: dict[str, int] = {}
         """Ids whose record is being rolled forward, and how often that failed."""
         self._running = False
@@ -138,7 +141,9 @@ class Interpreter:
                 entry.ask = ask
                 self._write(entry.partition, (entry,), (effect.txn,), durable=effect.durable)
             case WriteMarkers():
-                self._write_markers(entry.partition, effect.txn)
+                # Whoever ends a transaction and does not wait for its markers has the answer before they are written.
+                is_answered = ask is not None and isinstance(ask.request, EndTxn) and not self._holds_answers
+                self._write_markers(entry.partition, effect.txn, next_turn=is_answered)
             case AllocateProducerId():
                 self._decide_with_producer_id(entry, request, ask)
             case RetryLater():
@@ -153,7 +158,7 @@ class Interpreter:
     def _reply(self, entry: Entry, reply: Reply, ask: Ask) -> None:
         if reply.error is ErrorCode.CONCURRENT_TRANSACTIONS:
             self._let_wait(entry, ask)
-        elif reply.after_markers and entry.txn.is_preparing and self._config.end_txn_marker_wait_ms > 0:
+        elif reply.after_markers and entry.txn.is_preparing and self._holds_answers:
             entry.held = (ask, reply)
             ask.give_up_after(self._clock, self._config.end_txn_marker_wait_ms, reply)
         else:
@@ -257,7 +262,7 @@ class Interpreter:
 
     # Markers --------------------------------------------------------------------------------------------------------
 
-    def _write_markers(self, partition: OwnedPartition, txn: Txn) -> None:
+    def _write_markers(self, partition: OwnedPartition, txn: Txn, *, next_turn: bool) -> None:
         marker = Marker(
             producer_id=txn.producer_id,
             producer_epoch=txn.producer_epoch,
@@ -265,9 +270,8 @@ class Interpreter:
             coordinator_epoch=partition.epoch,
             transaction_version=txn.client_version,
         )
-        self.markers.send(
-            MarkerJob(txn.transactional_id, marker, sorted(txn.partitions), coordinator_partition=partition.index)
-        )
+        job = MarkerJob(txn.transactional_id, marker, sorted(txn.partitions), coordinator_partition=partition.index)
+        self.markers.send(job, next_turn=next_turn)
 
     def markers_written(self, job: MarkerJob) -> None:
         """Every partition has its marker."""

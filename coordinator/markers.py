@@ -10,6 +10,7 @@ Nothing assumes that a partition is local: each is asked for from whoever leads 
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final, Protocol
 
 from eosin.coordinator.backoff import backoff_ms
@@ -91,10 +92,13 @@ class MarkerSender:
         self._jobs: dict[MarkerJob, None] = {}
         self._tasks: dict[asyncio.Task[Answers], None] = {}
 
-    def send(self, job: MarkerJob) -> None:
-        """Begin. When nothing has to be waited for, the owner is told before this returns."""
+    def send(self, job: MarkerJob, *, next_turn: bool = False) -> None:
+        """Begin, now or in the next turn of the loop. When nothing has to be waited for, the owner is told at once."""
         self._jobs[job] = None
-        self._attempt(job)
+        if next_turn:
+            job.retry = self._clock.call_later(0, partial(self._attempt, job))
+        else:
+            self._attempt(job)
 
     def drop(self, coordinator_partition: int) -> None:
         """Give up the jobs of a coordinator partition that is not ours any more: the next owner repeats them."""

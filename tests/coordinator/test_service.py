@@ -356,6 +356,34 @@ async def test_with_no_patience_everybody_is_told_to_come_back_at_once() -> None
     assert start_now(Producer(broker).init()) is CONCURRENT
 
 
+async def test_an_end_that_does_not_wait_for_its_markers_is_answered_before_they_are_written() -> None:
+    broker = await started(TransactionConfig(end_txn_marker_wait_ms=0))
+    producer = await in_transaction(broker, client_version=2)
+    assert start_now(producer.commit()) is NONE
+    assert broker.partitions.calls == 0
+    broker.clock.advance(0)
+    assert broker.partitions.calls == 1
+    assert broker.log.phases("tx")[-1] is Phase.COMPLETE_COMMIT
+
+
+async def test_a_transaction_that_overtakes_the_markers_of_the_one_before_waits_for_them() -> None:
+    broker = await started(TransactionConfig(end_txn_marker_wait_ms=0))
+    producer = await in_transaction(broker)
+    assert start_now(producer.abort()) is NONE
+    adding = begun(producer.add(ORDERS_0))
+    broker.clock.advance(0)
+    assert await adding is NONE
+
+
+async def test_markers_that_are_about_to_be_written_are_left_to_the_next_owner_of_their_partition() -> None:
+    broker = await started(TransactionConfig(end_txn_marker_wait_ms=0))
+    producer = await in_transaction(broker)
+    assert start_now(producer.commit()) is NONE
+    broker.transactions.resign(0)
+    broker.clock.advance(0)
+    assert broker.partitions.calls == 0
+
+
 async def test_who_waits_for_an_id_that_expires_starts_anew() -> None:
     broker = await started()
     producer = Producer(broker)
