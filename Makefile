@@ -1,5 +1,6 @@
 # Everything a newcomer needs: `make run` starts a broker, `make test` proves the checkout.
-# Variables: PYTHON (the interpreter for .venv), ARGS (for run and bench), FRAMES, SEED and FIRST_CHUNK (for fuzz).
+# Variables: PYTHON (the interpreter for .venv), ARGS (for run and bench), FRAMES, SEED and FIRST_CHUNK (for fuzz),
+# ROUNDS and SEED (for crash).
 
 PYTHON ?= python3
 ARGS ?=
@@ -7,6 +8,7 @@ FRAMES ?= 10000000
 SEED ?= 1
 FIRST_CHUNK ?= 0
 WORKERS ?= auto
+ROUNDS ?= 1000
 
 BIN := .venv/bin
 ROOMS := protocol storage coordinator client broker
@@ -14,7 +16,7 @@ CODE := $(ROOMS) tests docker $(wildcard bench)
 TYPED := $(addprefix .types/eosin/,$(ROOMS))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode run check format lint imports types test quick bench fuzz codec-fuzz docs transcripts clean
+.PHONY: help setup bytecode run check format lint imports types test quick bench fuzz crash codec-fuzz docs transcripts clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -62,6 +64,9 @@ bench: bytecode  ## measure the budgets; a table, and JSON in bench-results/
 fuzz: bytecode  ## FRAMES mutated frames through a fake transport, a hundredth of them over sockets, from SEED on
 	$(BIN)/python tests/support/fuzz_broker.py --frames $(FRAMES) --seed $(SEED) --first-chunk $(FIRST_CHUNK)
 	$(BIN)/python tests/support/fuzz_broker.py --frames $$(( $(FRAMES) / 100 )) --seed $(SEED) --sockets
+
+crash: bytecode  ## kill -9 a broker ROUNDS times while clients work; goes on where it stopped, figures in bench-results/
+	$(BIN)/python tests/support/crash_loop.py --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
 
 codec-fuzz: setup  ## many random messages through every codec
 	HYPOTHESIS_PROFILE=many $(BIN)/pytest -q -n $(WORKERS) tests/protocol --timeout 0

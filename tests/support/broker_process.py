@@ -39,12 +39,22 @@ class BrokerProcess:
         return self._process.pid
 
     @property
+    def running(self) -> bool:
+        """Whether it was started, and neither stopped nor killed since."""
+        return self._process is not None
+
+    @property
     def log(self) -> str:
         """What the broker has logged so far."""
         return (self.data_dir.parent / f"{self.data_dir.name}.log").read_text()
 
     def start(self, timeout_s: float = 20) -> Self:
         """Start, and wait until it says that it is ready. A restart takes the same port again."""
+        self.launch()
+        return self.wait_ready(timeout_s)
+
+    def launch(self) -> None:
+        """Start, and do not wait."""
         command = [sys.executable, "-m", "eosin.broker", "serve", "--listen", self.address]
         command += ["--durability", self.durability]
         if self.durability != "memory":
@@ -56,6 +66,10 @@ class BrokerProcess:
             self._process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
             )
+
+    def wait_ready(self, timeout_s: float = 20) -> Self:
+        """Wait until the broker that was launched says that it is ready."""
+        assert self._process is not None
         assert self._process.stdout is not None
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)

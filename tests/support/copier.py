@@ -5,7 +5,7 @@
 It commits its position inside the transactions that write its output, aborts some of them on purpose, and starts
 itself anew after any failure, as a supervisor would do; also when a transaction takes too long, since each of the
 clients has a way to wait for ever when its only broker goes away (docs/clients.md). It ends when COUNT records are
-copied.
+copied. EOSIN_COPIER_STUCK_AFTER_S and EOSIN_COPIER_LARGEST_BATCH change what the constants of these names say.
 """
 
 import contextlib
@@ -20,8 +20,8 @@ from real_clients.base import Client, ClientRefused, Consumer, Producer
 
 CLIENTS = {each.name: each for each in (confluent.CLIENT, kafka_python.CLIENT, aio.CLIENT)}
 ABORTED_SHARE = 0.3
-LARGEST_BATCH = 800
-STUCK_AFTER_S = 6
+LARGEST_BATCH = int(os.environ.get("EOSIN_COPIER_LARGEST_BATCH", "800"))
+STUCK_AFTER_S = float(os.environ.get("EOSIN_COPIER_STUCK_AFTER_S", "6"))
 GIVE_UP_AFTER_S = 240
 
 
@@ -81,9 +81,9 @@ class Copier:
 
     def close(self) -> None:
         # A client that failed may fail again on its way out.
-        with contextlib.suppress(ClientRefused):
+        with contextlib.suppress(ClientRefused, OSError):
             self._producer.close()
-        with contextlib.suppress(ClientRefused):
+        with contextlib.suppress(ClientRefused, OSError):
             self._consumer.close()
 
 

@@ -1,6 +1,7 @@
 """aiokafka, driven from synchronous scenarios: all its clients live on one event loop in one thread."""
 
 import asyncio
+import concurrent.futures
 import contextlib
 import functools
 import threading
@@ -32,6 +33,8 @@ def _run(work: Coroutine[Any, Any, _T], timeout_s: float = 60) -> _T:
         return asyncio.run_coroutine_threadsafe(work, _loop()).result(timeout_s)
     except errors.KafkaError as refused:
         raise _refused(refused) from refused
+    except concurrent.futures.CancelledError as cancelled:  # it gave up one of its own tasks, and waited for it
+        raise ClientRefused("other", cancelled) from cancelled
 
 
 def _refused(error: BaseException) -> ClientRefused:

@@ -63,7 +63,10 @@ class ConfluentConsumer:
             raise _refused(refused.args[0]) from None
 
     def committed(self, topic: str, partition: int) -> int | None:
-        offset = self.raw.committed([ck.TopicPartition(topic, partition)], timeout=10)[0].offset
+        try:
+            offset = self.raw.committed([ck.TopicPartition(topic, partition)], timeout=10)[0].offset
+        except ck.KafkaException as refused:
+            raise _refused(refused.args[0]) from None
         return offset if offset >= 0 else None
 
     def end_offset(self, topic: str, partition: int) -> int:

@@ -35,7 +35,7 @@ def _call(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
 
 class KafkaPythonConsumer:
     def __init__(self, config: dict[str, Any]) -> None:
-        self.raw = kafka.KafkaConsumer(**config)
+        self.raw = _call(kafka.KafkaConsumer, **config)
 
     def assign(self, starts: Offsets) -> None:
         self.raw.assign([TopicPartition(*each) for each in starts])
@@ -74,7 +74,7 @@ class KafkaPythonConsumer:
 
 class KafkaPythonProducer:
     def __init__(self, config: dict[str, Any]) -> None:
-        self.raw = kafka.KafkaProducer(**config)
+        self.raw = _call(kafka.KafkaProducer, **config)
         self._sent: list[Any] = []
 
     def init(self) -> None:

@@ -1,0 +1,28 @@
+"""kill -9 at ten moments: nothing acknowledged is lost, nothing is there twice, no transaction is half visible.
+
+EOSIN_CRASH_SEED gives a failing run's seed again. `make crash` does the same for hours.
+"""
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+from crash_series import CrashSeries
+
+ROUNDS = 5
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("durability", ["fsync", "os"])
+async def test_clients_of_a_broker_that_is_killed_get_everything_exactly_once(tmp_path: Path, durability: str) -> None:
+    seed = int(os.environ.get("EOSIN_CRASH_SEED") or random.randrange(1 << 30))
+    print(f"EOSIN_CRASH_SEED={seed}; what is left is in {tmp_path}")
+    figures = await CrashSeries(tmp_path, seed=seed, rounds=ROUNDS, durability=durability, records=200).run()
+    print("\n".join(figures.lines()))
+    assert figures.rounds == ROUNDS
+    assert figures.kills > ROUNDS
+    # The killing was in the midst of work.
+    assert figures.committed > ROUNDS
+    assert figures.aborted > 0
