@@ -106,7 +106,9 @@ async def test_a_produce_older_than_served_closes_its_connection_and_writes_noth
     assert await wire.end_offset(partition) == 0
 
 
-@pytest.mark.parametrize(("key", "version"), [(ApiKey.FETCH, 3), (ApiKey.FETCH, 99), (ApiKey.END_TXN, -1), (999, 0)])
+@pytest.mark.parametrize(
+    ("key", "version"), [(ApiKey.FETCH, 3), (ApiKey.FETCH, 99), (ApiKey.END_TXN, -1), (ApiKey.END_TXN, 6), (999, 0)]
+)
 async def test_any_other_unserved_version_closes_the_connection(
     bootstrap: str, wire: Wire, key: int, version: int
 ) -> None:

@@ -228,3 +228,16 @@ async def test_a_thousand_transactions_back_to_back_never_wait(wire: Wire, parti
         assert (await producer.end(commit=number % 10 != 0)).error_code == NONE
     await wire.until_stable(partition, 2000)
     assert producer.producer_epoch == 0
+
+
+@better_than_kafka("Apache Kafka answers CONCURRENT_TRANSACTIONS to a client that is quick")
+async def test_the_transaction_after_one_of_many_partitions_need_not_wait(wire: Wire, group: str) -> None:
+    topic = await wire.topic(partitions=300)
+    partitions = [TopicPartition(topic, index) for index in range(300)]
+    producer = await transactional(wire, level=1)
+    for _ in range(3):
+        assert await producer.add(*partitions) == NONE
+        assert (await producer.end(commit=True, version=2)).error_code == NONE
+        assert await producer.add_offsets(group, version=0) == NONE
+        assert await producer.commit_offsets(group, partitions[0], 1, version=0) == NONE
+        assert (await producer.end(commit=False, version=2)).error_code == NONE

@@ -259,7 +259,7 @@ async def test_an_operators_marker_decides_over_offsets_too(
 ) -> None:
     offsets = TopicPartition("__consumer_offsets", partition_for(group, 50))
     assert await producer.commit_offsets(group, partition, 3) == NONE
-    assert await wire.write_marker(offsets, producer.pair, coordinator_epoch=10**6) == NONE
+    assert await wire.write_marker(offsets, producer.pair) == NONE
     assert await stable(wire, group, partition) == (NONE, -1)
 
 

@@ -1,6 +1,8 @@
 """What each version may be told: old clients die of codes that were not there when they were written
 (transactions.md 4 and 11.11)."""
 
+import asyncio
+
 import pytest
 from wire import Wire, better_than_kafka, unique
 from wire_producer import RawProducer, transactional
@@ -169,3 +171,42 @@ async def test_an_empty_id_is_an_invalid_request(wire: Wire, partition: TopicPar
 async def test_an_empty_group_is_no_group(wire: Wire, partition: TopicPartition) -> None:
     producer = await transactional(wire)
     assert await producer.commit_offsets("", partition, 1) == ErrorCode.INVALID_GROUP_ID
+
+
+@pytest.fixture
+async def stuck(wire: Wire, partition: TopicPartition) -> RawProducer:
+    """A producer whose committed transaction cannot be completed: a partition takes its coordinator for an old one."""
+    producer = await transactional(wire, level=1)
+    await producer.add(partition)
+    await producer.append(partition)
+    assert await wire.write_marker(partition, producer.pair, coordinator_epoch=10**9) == ErrorCode.NONE
+    assert (await producer.end(commit=True)).error_code == ErrorCode.NONE
+    return producer
+
+
+@better_than_kafka("a client that cannot wait by itself hears a code that it knows, after a short wait")
+async def test_while_a_transaction_is_being_completed(
+    wire: Wire, stuck: RawProducer, group: str, partition: TopicPartition
+) -> None:
+    # The requests wait side by side, since each holds its answer back for as long as completion may take.
+    batch = stuck.batch(partition)
+    adds, groups, commits, sends, inits = await asyncio.gather(
+        asyncio.gather(*[stuck.add(partition, version=version) for version in range(4)]),
+        asyncio.gather(*[stuck.add_offsets(group, version=version) for version in range(5)]),
+        asyncio.gather(*[stuck.commit_offsets(group, partition, 1, version=version) for version in range(6)]),
+        asyncio.gather(*[stuck.resend(partition, batch, version=version) for version in range(3, 14)]),
+        asyncio.gather(*[wire.init(stuck.transactional_id, version=version) for version in range(6)]),
+    )
+    busy, loading = ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert (adds, groups) == ([busy] * 4, [busy] * 5)
+    assert commits == [*[ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2, loading, *[busy] * 3]
+    assert [each.error_code for each in sends] == [*[ErrorCode.NOT_ENOUGH_REPLICAS] * 9, *[busy] * 2]
+    assert [each.error_code for each in inits] == [busy] * 6
+    assert await wire.end_offset(partition) == 2
+
+
+@better_than_kafka("a client that cannot wait by itself hears of it after a short wait")
+async def test_the_end_of_a_transaction_that_is_being_completed(stuck: RawProducer) -> None:
+    for commit, expected in ((True, ErrorCode.CONCURRENT_TRANSACTIONS), (False, ErrorCode.INVALID_TXN_STATE)):
+        ends = await asyncio.gather(*[stuck.end(commit=commit, version=version) for version in range(5)])
+        assert [each.error_code for each in ends] == [expected] * 5
