@@ -26,7 +26,8 @@ from eosin.client.client import Client
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records import batches, read_control_record
 
-COPIERS = ("confluent-kafka", "kafka-python", "aiokafka")
+COPIERS = ("confluent-kafka", "kafka-python", "aiokafka", "eosin")
+"""One for each partition. The last is here for TV2, which the others do not speak."""
 SOURCE, TARGET = "input", "output"
 RECORDS = 300
 """Per partition and round."""
