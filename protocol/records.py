@@ -93,6 +93,8 @@ __all__ = [
     "stamp",
     "stamp_in_place",
     "verify_crc",
+    "with_records",
+    "without_records",
 ]
 
 
@@ -200,15 +202,9 @@ def retain_records(
     """
     header = read_header(batch)
     kept = [record for record in iter_records(batch) if keep(record)]
-    attributes = header.attributes
     if not kept:
-        return _reassemble(
-            header,
-            b"",
-            attributes=attributes & ~(COMPRESSION_MASK | DELETE_HORIZON),
-            base_timestamp=NO_TIMESTAMP,
-            count=0,
-        )
+        return without_records(batch)
+    attributes = header.attributes
     base_timestamp = kept[0].timestamp
     if header.has_delete_horizon:
         base_timestamp = header.base_timestamp
@@ -224,6 +220,34 @@ def retain_records(
         max_timestamp=header.max_timestamp if header.is_log_append_time else max(record.timestamp for record in kept),
         count=len(kept),
     )
+
+
+def with_records(
+    batch: BytesLike, payload: BytesLike, *, count: int, max_timestamp: int, delete_horizon_ms: int | None = None
+) -> bytearray:
+    """The batch with `payload`, which is `count` of its own records, uncompressed, instead of all of them.
+
+    `max_timestamp` (ms) is the largest of theirs; with log append time the batch's own stays. A `delete_horizon_ms`
+    becomes the base timestamp, and the payload's timestamp deltas are relative to it already (storage.md 14.4).
+    """
+    header = read_header(batch)
+    has_new_horizon = delete_horizon_ms is not None
+    return _reassemble(
+        header,
+        compress(header.compression, payload),
+        attributes=header.attributes | DELETE_HORIZON if has_new_horizon else header.attributes,
+        base_timestamp=delete_horizon_ms,
+        max_timestamp=header.max_timestamp if header.is_log_append_time else max_timestamp,
+        count=count,
+    )
+
+
+def without_records(batch: BytesLike) -> bytearray:
+    """The header of the batch alone: what compaction keeps where offsets and sequences must not be lost (storage.md
+    14.6)."""
+    header = read_header(batch)
+    attributes = header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON)
+    return _reassemble(header, b"", attributes=attributes, base_timestamp=NO_TIMESTAMP, count=0)
 
 
 def read_control_record(batch: BytesLike) -> ControlRecord | None:

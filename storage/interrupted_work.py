@@ -5,7 +5,7 @@ Always true: afterwards the directory holds only files under their final names, 
 
 from eosin.storage.batch_scan import scan_headers
 from eosin.storage.disk import Disk
-from eosin.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, SEGMENT_SUFFIXES
+from eosin.storage.segment import INDEX_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, SEGMENT_SUFFIXES
 
 _CLEANED = ".cleaned"
 _SWAP = ".swap"
@@ -46,10 +46,23 @@ def _finish_swap(disk: Disk, directory: str, swaps: list[str]) -> None:
         for name in disk.list(directory):
             if name.endswith(SEGMENT_SUFFIXES) and first <= _base(name) < end:
                 disk.unlink(f"{directory}/{name}")
+        disk.sync_directory(directory)  # a log put in place must never meet one that it replaces
+    names = disk.list(directory)
     for name in swaps:
-        disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(_SWAP)}")
+        proper = name.removesuffix(_SWAP)
+        if name in logs or _is_missing_its_index(proper, names, logs):
+            disk.rename(f"{directory}/{name}", f"{directory}/{proper}")
+        else:
+            disk.unlink(f"{directory}/{name}")
     if swaps:
         disk.sync_directory(directory)
+
+
+def _is_missing_its_index(name: str, names: list[str], swapped_logs: list[str]) -> bool:
+    """Whether the index file `name` belongs to a log that is put in place now, or was right before the stop. Otherwise
+    it is left over from a compaction that was given up, and the log still has indexes of its own."""
+    stem = name.partition(".")[0]
+    return stem + LOG_SUFFIX + _SWAP in swapped_logs or stem + INDEX_SUFFIX not in names
 
 
 def _end_offset(disk: Disk, path: str, base_offset: int) -> int:

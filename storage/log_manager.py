@@ -15,6 +15,7 @@ from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
 from eosin.protocol.records import CorruptRecords
 from eosin.storage.checkpoint_file import CheckpointFile
 from eosin.storage.checkpoints import (
+    CLEANER_OFFSET,
     HIGH_WATERMARK,
     LOG_START_OFFSET,
     RECOVERY_POINT,
@@ -23,6 +24,7 @@ from eosin.storage.checkpoints import (
     encode_offsets,
 )
 from eosin.storage.clock import Chance, Clock
+from eosin.storage.compaction.cleaner import Cleaner, CleanerConfig
 from eosin.storage.data_directory import DELETED, STRAY, DataDirectory
 from eosin.storage.disk import DirectoryInUse, Disk, UnusableDirectory
 from eosin.storage.doomed_files import DoomedFiles
@@ -76,6 +78,7 @@ class LogManager:
         producer_id_expiration_ms: int = DAY_MS,
         producer_id_expiration_check_interval_ms: int = 600_000,
         retention_check_interval_ms: int = 300_000,
+        cleaner: CleanerConfig | None = None,
     ) -> None:
         """Nothing is touched before `open`. `cluster_id` None takes the directory's, or a new one."""
         self.durability = durability
@@ -96,10 +99,18 @@ class LogManager:
         self._recovery_points = CheckpointFile(disk, f"{data_dir}/{RECOVERY_POINT}", durable=True)
         self._log_starts = CheckpointFile(disk, f"{data_dir}/{LOG_START_OFFSET}", durable=is_synced)
         self._high_watermarks = CheckpointFile(disk, f"{data_dir}/{HIGH_WATERMARK}", durable=False)
+        self._clean_offsets = CheckpointFile(disk, f"{data_dir}/{CLEANER_OFFSET}", durable=False)
         self._doomed = DoomedFiles(disk)
         self._dirty: dict[PartitionLog, None] = {}
         self._saving: dict[PartitionLog, tuple[Checkpoint, asyncio.Task[None]]] = {}
         self._leader_epoch = 0
+        self.cleaner = Cleaner(
+            cleaner or CleanerConfig(),
+            logs=self.logs,
+            clock=clock,
+            checkpoint=self._clean_offsets,
+            quiet=self._quiet,
+        )
         self._context = LogContext(disk, self.flusher, chance, self, verification_enabled)
 
     # Start and stop -------------------------------------------------------------------------------------------------
@@ -125,6 +136,7 @@ class LogManager:
                 recovery_point=None if contents.is_clean else recovery_points.get(partition, 0),
             )
             self.logs[partition] = self._load(order, now_ms)
+        self._read_clean_offsets()
         for path in contents.deleted:
             self._doomed.add_tree(path, due_ms=now_ms)
 
@@ -146,10 +158,16 @@ class LogManager:
             _LOG.warning("a checkpoint file is ignored: %s", error)
             return {}
 
+    def _read_clean_offsets(self) -> None:
+        for partition, offset in self._read_offsets(self._clean_offsets).items():
+            if partition in self.logs:
+                self.logs[partition].clean_offset = offset
+
     async def close(self, *, clean: bool = True) -> None:
         """Save everything and let go of the directory; with `clean=False` only let go. Nothing may be appended any
         more. Raises OSError when the last files cannot be written; the next start then recovers."""
         try:
+            await self.cleaner.close()
             await self._finish_saving()
             await self.flusher.close()
             if clean:
@@ -257,6 +275,7 @@ class LogManager:
         now = self._clock.now_ms
         return (
             PeriodicWork("checkpoints", CHECKPOINT_INTERVAL_MS, self.checkpoint),
+            PeriodicWork("compaction", self.cleaner.interval_ms, self.cleaner.round),
             PeriodicWork("idle files", IDLE_INTERVAL_MS, self.release_idle_files),
             PeriodicWork("retention", retention_ms, lambda: self.apply_retention(now())),
             PeriodicWork("producer expiry", expiry_ms, lambda: self.expire_producers(now())),
@@ -294,7 +313,7 @@ class LogManager:
         )
 
     def _begin_save(self, log: PartitionLog) -> None:
-        if log in self._saving or log.unusable is not None:
+        if log.files_busy or log.unusable is not None:
             return
         try:
             checkpoint = Checkpoint(log, self._clock.now_ms())
@@ -312,6 +331,10 @@ class LogManager:
             error = raised
         del self._saving[log]
         checkpoint.conclude(error)
+
+    async def _quiet(self, log: PartitionLog) -> None:
+        if log in self._saving:
+            await asyncio.shield(self._saving[log][1])
 
     async def _finish_saving(self) -> None:
         while self._saving:

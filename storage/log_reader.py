@@ -48,7 +48,7 @@ def read(
 class _Reading:
     """One read under way: where it is and what was visible when it began."""
 
-    __slots__ = ("_end", "_index", "_isolation", "_log", "_max_bytes", "_min_one_batch", "_offset")
+    __slots__ = ("_end", "_from", "_isolation", "_log", "_max_bytes", "_min_one_batch", "_offset")
 
     def __init__(
         self,
@@ -66,35 +66,49 @@ class _Reading:
         self._max_bytes = max_bytes
         self._isolation = isolation
         self._min_one_batch = min_one_batch
-        self._index = log.segments.index_of(offset)
+        self._from = offset
 
     def now(self) -> ReadResult:
         """Read from the cache. Raises WouldBlock, OSError, CorruptRecords."""
         while True:
-            segment = self._log.segments[self._index]
-            result = self._result(segment, self._request(segment).read(read_now(segment.file)))
+            segment = self._segment()
+            piece = self._request(segment).read(read_now(segment.file))
+            result = self._result(segment, piece, self._aborted(segment, piece.next_offset))
             if result is not None:
                 return result
-            self._index = self._log.segments.index_of(segment.end_offset)
+            self._from = segment.end_offset
 
     async def later(self) -> ReadResult:
         """Read in a thread."""
         disk = self._log.context.disk
         try:
             while True:
-                segment = self._log.segments[self._index]
+                segment = self._segment()
+                # Asked before the wait, because a compaction meanwhile takes the rows away with the records.
+                aborted = self._aborted(segment, min(segment.end_offset, self._end))
                 file = segment.file
                 file.pin()
                 try:
                     piece = await disk.off_loop(self._request(segment).read, file.read)
                 finally:
                     file.unpin()
-                result = self._result(segment, piece)
+                result = self._result(segment, piece, aborted)
                 if result is not None:
                     return result
-                self._index = self._log.segments.index_of(segment.end_offset)
+                self._from = segment.end_offset
         except (OSError, CorruptRecords) as error:
             return self.failed(error)
+
+    def _segment(self) -> Segment:
+        """Where to read next. Looked up anew each time: segments go and are replaced."""
+        segments = self._log.segments
+        return segments[segments.index_of(self._from)]
+
+    def _aborted(self, segment: Segment, end: int) -> list[AbortedRow]:
+        """The aborted transactions that touch what is read of `segment`, up to `end`."""
+        if self._isolation is not Isolation.READ_COMMITTED:
+            return []
+        return _aborted(self._log, segment, self._offset, end)
 
     def _request(self, segment: Segment) -> SliceRequest:
         log, offset = self._log, self._offset
@@ -115,7 +129,7 @@ class _Reading:
             min_one_batch=self._min_one_batch,
         )
 
-    def _result(self, segment: Segment, piece: Slice) -> ReadResult | None:
+    def _result(self, segment: Segment, piece: Slice, aborted: list[AbortedRow]) -> ReadResult | None:
         """The answer; None when the batches that would be here are compacted away and the next segment goes on."""
         log = self._log
         size = len(piece.data)
@@ -123,16 +137,16 @@ class _Reading:
             log.remember_place(piece.next_offset, segment, piece.position + size)
         elif piece.position >= segment.size and segment.end_offset < self._end:
             return None
-        aborted: tuple[AbortedTransaction, ...] | None = None
+        told: tuple[AbortedTransaction, ...] | None = None
         if self._isolation is Isolation.READ_COMMITTED:
-            aborted = _aborted(log, segment, self._offset, piece.next_offset) if size else _NOTHING_ABORTED
+            told = _told(aborted, piece.next_offset) if size and aborted else _NOTHING_ABORTED
         return ReadResult(
             ErrorCode.NONE,
             piece.data,
             log.high_watermark,
             log.last_stable_offset,
             log.log_start_offset,
-            aborted,
+            told,
         )
 
     def failed(self, error: Exception) -> ReadResult:
@@ -152,18 +166,21 @@ def _nothing(log: "PartitionLog", isolation: Isolation | None) -> ReadResult:
     )
 
 
-def _aborted(log: "PartitionLog", segment: Segment, first: int, end: int) -> tuple[AbortedTransaction, ...]:
-    """The aborted transactions that touch [first, end), by first offset: their markers are in `segment` or after it."""
+def _aborted(log: "PartitionLog", segment: Segment, first: int, end: int) -> list[AbortedRow]:
+    """The aborted transactions that touch [first, end): their markers are in `segment` or after it."""
     found: list[AbortedRow] = []
     segments = log.segments
     for index in range(segments.index_of(segment.base_offset), len(segments)):
         aborted_index = segments[index].aborted_index
         if aborted_index is not None and aborted_index.collect(first, end, found):
             break
-    if not found:
-        return _NOTHING_ABORTED
-    found.sort(key=lambda row: row.first_offset)
-    return tuple(AbortedTransaction(row.producer_id, row.first_offset) for row in found)
+    return found
+
+
+def _told(rows: list[AbortedRow], end: int) -> tuple[AbortedTransaction, ...]:
+    """What a reader is told of the transactions that begin below `end`, by first offset."""
+    rows.sort(key=lambda row: row.first_offset)
+    return tuple(AbortedTransaction(row.producer_id, row.first_offset) for row in rows if row.first_offset < end)
 
 
 def _known_place(log: "PartitionLog", segment: Segment, offset: int) -> tuple[int, bool]:
@@ -213,7 +230,12 @@ def batches(log: "PartitionLog") -> Iterator[bytes | memoryview]:
     while offset < log.log_end_offset:
         segment = log.segments[log.segments.index_of(offset)]
         start = _place(log, segment, offset)
-        for _, header, data in scan_batches(segment.file.read, start, segment.size):
-            yield data
-            offset = header.next_offset
+        file = segment.file
+        file.pin()  # whoever reads may pause, and the segment be replaced or deleted meanwhile
+        try:
+            for _, header, data in scan_batches(file.read, start, segment.size):
+                yield data
+                offset = header.next_offset
+        finally:
+            file.unpin()
         offset = max(offset, segment.end_offset)

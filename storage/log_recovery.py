@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from eosin.protocol.records import CorruptRecords, verify_crc
 from eosin.storage.batch_scan import scan_batches
 from eosin.storage.disk import Disk
-from eosin.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, MAX_RELATIVE_OFFSET, Segment
+from eosin.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, MAX_RELATIVE_OFFSET, NO_TIMESTAMP, Segment
 
 if TYPE_CHECKING:
     from eosin.storage.partition_log import PartitionLog
@@ -65,7 +65,7 @@ def _scan(log: "PartitionLog", segment: Segment, start: int, end: int) -> int:
                 at,
                 size=header.size,
                 last_offset=header.last_offset,
-                max_timestamp=header.max_timestamp,
+                max_timestamp=header.max_timestamp if header.records_count else NO_TIMESTAMP,
                 index_interval_bytes=log.config.index_interval_bytes,
             )
             if header.partition_leader_epoch != _NO_EPOCH:

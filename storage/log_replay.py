@@ -67,7 +67,9 @@ def _replay_marker(log: "PartitionLog", segment: Segment, header: BatchHeader, b
     except CorruptRecords as error:
         _LOG.warning("%s: the control batch at offset %d: %s", log.topic_partition, header.base_offset, error)
         return
-    if marker is None:  # emptied by compaction, or of a kind that says nothing about transactions
+    if marker is None:  # of a kind that says nothing about transactions, or emptied by compaction
+        if not header.records_count:
+            log.producer_state.empty_marker_found(header, now_ms)
         return
     ended = log.producer_state.marker_appended(
         producer_id=header.producer_id,

@@ -210,6 +210,16 @@ class ProducerState:
         self.transactions.ended(ended.first_offset, offset)
         return ended
 
+    def empty_marker_found(self, header: BatchHeader, now_ms: int) -> None:
+        """A replay met a marker of which compaction has left only the header: all that it says is the producer's
+        epoch."""
+        entry = self._entries.get(header.producer_id)
+        if entry is None:
+            entry = self._entries[header.producer_id] = ProducerEntry(header.producer_id)
+        entry.set_epoch(header.producer_epoch)
+        entry.last_timestamp = header.max_timestamp
+        entry.last_append_ms = now_ms
+
     # Verification ---------------------------------------------------------------------------------------------------
 
     def begin_verification(

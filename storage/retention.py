@@ -48,7 +48,7 @@ def move_log_start(log: "PartitionLog", offset: int) -> None:
 def delete_old_segments(log: "PartitionLog", now_ms: int) -> list[str]:
     """Drop the segments that nobody may read any more, or that the topic's configuration does not keep; the renamed
     files, which are to be unlinked after `file.delete.delay.ms`. Raises OSError."""
-    if log.unusable is not None or log.checkpoint_running or not len(log.segments):
+    if log.unusable is not None or log.files_busy or not len(log.segments):
         return []
     count = _expired_prefix(log, now_ms)
     if not count:

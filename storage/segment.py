@@ -51,6 +51,7 @@ class Segment:
         "path",
         "roll_jitter_ms",
         "size",
+        "suffix",
         "was_used",
     )
 
@@ -70,6 +71,8 @@ class Segment:
         self._disk = disk
         self.path = f"{directory}/{stem(base_offset)}"
         """Path of the files, without suffix."""
+        self.suffix = ""
+        """What stands behind the files' proper names, while this is a draft that will take the place of others."""
         self.base_offset = base_offset
         self.size = size
         """Bytes of whole batches."""
@@ -116,6 +119,20 @@ class Segment:
         segment._file = file
         segment._offset_index = OffsetIndex(disk, segment.path + INDEX_SUFFIX)
         segment._time_index = TimeIndex(disk, segment.path + TIME_INDEX_SUFFIX)
+        return segment
+
+    @classmethod
+    def draft(cls, disk: Disk, directory: str, base_offset: int, *, suffix: str, created_ms: int) -> "Segment":
+        """A new segment beside those it will replace, under their name and `suffix`. Its index rows stay in memory
+        until it is `settled`. Raises OSError."""
+        segment = cls(disk, directory, base_offset, size=0, end_offset=base_offset, created_ms=created_ms)
+        segment.suffix = suffix
+        file = disk.open(segment.path + LOG_SUFFIX + suffix, create=True)
+        if file.size:
+            file.truncate(0)
+        segment._file = file
+        segment._offset_index = OffsetIndex(disk, segment.path + INDEX_SUFFIX + suffix)
+        segment._time_index = TimeIndex(disk, segment.path + TIME_INDEX_SUFFIX + suffix)
         return segment
 
     # Parts ----------------------------------------------------------------------------------------------------------
@@ -222,8 +239,16 @@ class Segment:
     def require_aborted_index(self) -> AbortedIndex:
         """The transaction index, made if there is none yet."""
         if self.aborted_index is None:
-            self.aborted_index = AbortedIndex(self._disk, self.path + ABORTED_INDEX_SUFFIX)
+            self.aborted_index = AbortedIndex(self._disk, self.path + ABORTED_INDEX_SUFFIX + self.suffix)
         return self.aborted_index
+
+    def settled(self) -> None:
+        """The files of this draft, with every index row in them, have their proper names now."""
+        for index in self.indexes():
+            index.path = index.path.removesuffix(self.suffix)
+            index.mark_stored(index.count)
+        self.file.path = self.path + LOG_SUFFIX
+        self.suffix = ""
 
     # Recovery -------------------------------------------------------------------------------------------------------
 
@@ -261,6 +286,11 @@ class Segment:
         used = (self._offset_index, self._time_index, self.aborted_index)
         return [index for index in used if index is not None and not index.is_stored]
 
+    def discard(self) -> None:
+        """Give back the descriptor of a draft that came to nothing."""
+        self.suffix = ""
+        self.release()
+
     def release_if_idle(self) -> None:
         """Release what nobody has asked for since the last call."""
         if self._file is not None and not self.was_used:
@@ -268,7 +298,9 @@ class Segment:
         self.was_used = False
 
     def release(self) -> None:
-        """Give back the descriptor, and the memory that can be read again."""
+        """Give back the descriptor, and the memory that can be read again; of a draft, nothing can."""
+        if self.suffix:
+            return
         if self._file is not None:
             self._file.close()
             self._file = None

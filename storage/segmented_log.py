@@ -41,9 +41,11 @@ class SegmentedLog:
         "_unsynced_directories",
         "_unsynced_paths",
         "checkpoint_running",
+        "clean_offset",
         "context",
         "directory",
         "epochs",
+        "is_swapping",
         "last_checkpoint_ms",
         "leader_epoch",
         "log_end_offset",
@@ -88,6 +90,10 @@ class SegmentedLog:
         """The recovery point that the checkpoint file tells."""
         self.last_checkpoint_ms = 0
         self.checkpoint_running = False
+        self.is_swapping = False
+        """Whether files of the log are changing their names: a compaction puts its result in place."""
+        self.clean_offset = 0
+        """Everything below has been compacted at least once."""
         self.unsaved_bytes = 0
         """Appended since the last checkpoint."""
         self.unsaved_snapshots: list[tuple[int, bytes]] = []
@@ -116,6 +122,11 @@ class SegmentedLog:
         self._roll_after_ms = config.roll_after_ms
         self._index_interval_bytes = config.index_interval_bytes
         self._max_index_bytes = config.segment_index_bytes
+
+    @property
+    def files_busy(self) -> bool:
+        """Whether a thread works on files of this log by their names: others must leave these alone."""
+        return self.checkpoint_running or self.is_swapping
 
     @property
     def size_bytes(self) -> int:

@@ -4,8 +4,8 @@ Always true: base offsets grow; only the active segment is appended to; offsets 
 the first of them. A partition that was never written has none.
 """
 
-from bisect import bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 
 from eosin.storage.segment import Segment
 
@@ -66,6 +66,24 @@ class Segments:
         del self._segments[index + 1 :], self._bases[index + 1 :]
         self.active = self._segments[index]
         return dropped
+
+    def hold(self, neighbours: Sequence[Segment]) -> bool:
+        """Whether all of these are still here, and none is the active one."""
+        at = bisect_left(self._bases, neighbours[0].base_offset)
+        here = self._segments[at : at + len(neighbours)]
+        return (
+            len(here) == len(neighbours)
+            and all(a is b for a, b in zip(here, neighbours, strict=True))
+            and here[-1] is not self.active
+        )
+
+    def replace(self, old: Sequence[Segment], new: Segment) -> None:
+        """Put `new`, which begins where `old` does, in the place of these neighbours, which must be here."""
+        assert self.hold(old), "what is replaced is here, and inactive"
+        assert new.base_offset == old[0].base_offset, "readers find it where they looked before"
+        at = bisect_left(self._bases, new.base_offset)
+        self._segments[at : at + len(old)] = [new]
+        self._bases[at : at + len(old)] = [new.base_offset]
 
     def clear(self) -> list[Segment]:
         """Remove all segments and return them."""

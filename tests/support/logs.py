@@ -8,6 +8,7 @@ from manual_flusher import ManualFlusher
 from eosin.protocol.names import TopicPartition
 from eosin.storage.appends import Appended, AppendResult, Isolation, ReadResult, VerificationGuard
 from eosin.storage.clock import SeededChance
+from eosin.storage.compaction.cleaner import CleanerConfig
 from eosin.storage.disk import Disk
 from eosin.storage.flusher import Durability, Flusher
 from eosin.storage.log_config import LogConfig
@@ -29,6 +30,7 @@ class Logs:
         config: LogConfig | None = None,
         flusher: Flusher | None = None,
         verification_enabled: bool = False,
+        cleaner: CleanerConfig | None = None,
     ) -> None:
         self.clock = clock or ManualClock()
         self.disk = disk if disk is not None else FakeDisk(self.clock.now_ms)
@@ -36,6 +38,7 @@ class Logs:
         self.config = config or LogConfig()
         self.flusher = flusher
         self.verification_enabled = verification_enabled
+        self.cleaner = cleaner
         self.epoch = 0
         self.manager = self._manager()
 
@@ -51,6 +54,7 @@ class Logs:
             flusher=self.flusher,
             verification_enabled=self.verification_enabled,
             defaults=self.config,
+            cleaner=self.cleaner,
         )
 
     @property

@@ -1,0 +1,101 @@
+"""`BatchFilter`: what is left of one batch after compaction, as bytes (storage.md 14.3 to 14.6).
+
+Always true: a batch of which everything stays is passed on as it is, byte for byte; one that is written anew keeps base
+offset, last offset, sequences, producer, leader epoch, codec and its records' own bytes, but for what a new delete
+horizon changes in their timestamp deltas.
+"""
+
+from collections.abc import Sequence
+
+from eosin.protocol.records import (
+    BatchHeader,
+    Compression,
+    read_control_record,
+    retain_records,
+    with_records,
+    without_records,
+)
+from eosin.storage.compaction.live_producers import LiveProducers
+from eosin.storage.compaction.pace import RECORD_WORK, Pace
+from eosin.storage.compaction.payload import LARGE_BYTES, SPANS_PER_SLICE, SpanReader, payload_of
+from eosin.storage.compaction.record_spans import TIMESTAMP, Span, joined, shifted
+from eosin.storage.compaction.rules import Rules, Verdict
+from eosin.storage.disk import Buffer, Disk
+
+
+class BatchFilter:
+    """Applies the rules of one pass."""
+
+    __slots__ = ("_disk", "_live", "_pace", "_rules")
+
+    def __init__(self, rules: Rules, live: LiveProducers, pace: Pace, disk: Disk) -> None:
+        self._rules = rules
+        self._live = live
+        self._pace = pace
+        self._disk = disk
+
+    async def kept(self, header: BatchHeader, batch: memoryview, *, must_stay: bool) -> Buffer | None:
+        """What takes the place of `batch`, None for nothing. `must_stay`: at least its header. Batches must come in the
+        order of the log. Raises CorruptRecords, Abandoned."""
+        left = await self._records_kept(header, batch)
+        if left is not None or not (must_stay or (header.producer_id >= 0 and self._live.need(header))):
+            return left
+        return without_records(batch) if header.records_count else batch
+
+    async def _records_kept(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
+        rules = self._rules
+        if header.is_control:
+            verdict = rules.judge_marker(header, read_control_record(batch))
+        else:
+            verdict = rules.judge_data(header)
+        match verdict:
+            case Verdict.KEEP:
+                return batch
+            case Verdict.SET_HORIZON:
+                return retain_records(batch, lambda record: True, delete_horizon_ms=rules.new_horizon_ms)
+            case Verdict.DROP_RECORDS:
+                return None
+            case Verdict.JUDGE_RECORDS:
+                return await self._judged(header, batch)
+
+    async def _judged(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
+        payload = await payload_of(self._disk, header, batch)
+        reader = SpanReader(header, payload, self._pace)
+        kept: list[Span] = []
+        while spans := await reader.next():
+            kept += self._rules.surviving(header, spans)
+        if not kept:
+            return None
+        if self._rules.wants_horizon(header, kept):
+            return await self._with_horizon(header, batch, payload, kept)
+        if len(kept) == header.records_count:
+            return batch
+        return await self._rebuilt(header, batch, joined(payload, kept), kept, None)
+
+    async def _with_horizon(
+        self, header: BatchHeader, batch: memoryview, payload: bytes, kept: Sequence[Span]
+    ) -> Buffer:
+        horizon_ms = self._rules.new_horizon_ms
+        parts = []
+        for at in range(0, len(kept), SPANS_PER_SLICE):
+            some = kept[at : at + SPANS_PER_SLICE]
+            parts.append(shifted(payload, some, header.base_timestamp - horizon_ms))
+            if self._pace.spent(RECORD_WORK * len(some)):
+                await self._pace.rest()
+        return await self._rebuilt(header, batch, b"".join(parts), kept, horizon_ms)
+
+    async def _rebuilt(
+        self, header: BatchHeader, batch: memoryview, payload: bytes, kept: Sequence[Span], horizon_ms: int | None
+    ) -> Buffer:
+        def build() -> Buffer:
+            return with_records(
+                batch,
+                payload,
+                count=len(kept),
+                max_timestamp=header.base_timestamp + max(span[TIMESTAMP] for span in kept),
+                delete_horizon_ms=horizon_ms,
+            )
+
+        if header.compression is Compression.NONE or len(payload) < LARGE_BYTES:
+            return build()
+        return await self._disk.off_loop(build)

@@ -1,0 +1,159 @@
+"""`Cleaner`: keeps compacted logs small, one log at a time, behind everybody else's back.
+
+Each round it ends the active segments that hold too much, and compacts logs until none is worth it (storage.md 14.1).
+The broker's own logs are looked at every round, the others only every `log.cleaner.backoff.ms`. Always true: at most
+one compaction runs; a round that is cancelled leaves none half-way, since the work is a task of its own, which `close`
+waits for; a log that cannot be compacted, because it is damaged, is left alone until the next start.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.records import CorruptRecords
+from eosin.storage.checkpoint_file import CheckpointFile
+from eosin.storage.checkpoints import encode_offsets
+from eosin.storage.clock import Clock
+from eosin.storage.compaction.choice import Cleanable, cleanable, dirtiest, first_dirty_offset, is_internal, should_roll
+from eosin.storage.compaction.job import CleanJob
+from eosin.storage.compaction.pace import Abandoned, Pace
+from eosin.storage.log_config import LONG_MAX
+
+if TYPE_CHECKING:
+    from eosin.storage.partition_log import PartitionLog
+
+_LOG: Final = logging.getLogger("eosin.storage")
+
+ROUND_MS: Final = 1000
+"""Between two looks at the broker's own logs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanerConfig:
+    """The broker's settings for compaction (`log.cleaner.*`)."""
+
+    enable: bool = True
+    backoff_ms: int = 15_000
+    dedupe_buffer_bytes: int = 128 * 1024 * 1024
+    io_max_bytes_per_second: float = float(LONG_MAX)
+
+
+class Cleaner:
+    """The compaction of one data directory's logs."""
+
+    def __init__(
+        self,
+        config: CleanerConfig,
+        *,
+        logs: "Mapping[TopicPartition, PartitionLog]",
+        clock: Clock,
+        checkpoint: CheckpointFile,
+        quiet: "Callable[[PartitionLog], Awaitable[None]]",
+    ) -> None:
+        """`checkpoint` remembers how far each log is clean. `quiet` waits until no checkpoint works on a log."""
+        self._config = config
+        self._logs = logs
+        self._clock = clock
+        self._checkpoint = checkpoint
+        self._quiet = quiet
+        self._pace = Pace(clock, bytes_per_second=config.io_max_bytes_per_second)
+        self._next_look_ms = 0
+        self._left_alone: dict[PartitionLog, int] = {}
+        self._work: asyncio.Task[None] | None = None
+
+    @property
+    def interval_ms(self) -> int:
+        """How often `round` wants to be called."""
+        return min(ROUND_MS, max(1, self._config.backoff_ms))
+
+    async def round(self) -> None:
+        """Compact what is worth it now. Cancelling it stops the work soon, at a harmless place."""
+        if not self._config.enable or self._work is not None or self._pace.is_stopped:
+            return
+        self._work = asyncio.get_running_loop().create_task(self._compact())
+        try:
+            await asyncio.shield(self._work)
+        finally:
+            if self._work.done():
+                self._work = None
+            else:
+                self._pace.stop()
+
+    async def close(self) -> None:
+        """Stop, and wait until nothing is at work on any file."""
+        self._pace.stop()
+        if self._work is not None:
+            await asyncio.wait([self._work])
+            if (error := self._work.exception()) is not None:
+                _LOG.error("compaction ended with an error", exc_info=error)
+            self._work = None
+
+    async def _compact(self) -> None:
+        now_ms = self._clock.now_ms()
+        self._left_alone = {log: until for log, until in self._left_alone.items() if until > now_ms}
+        is_full_round = now_ms >= self._next_look_ms
+        logs = [log for log in self._logs.values() if log.config.is_compacted and (is_full_round or is_internal(log))]
+        for log in logs:
+            self._end_segment(log, now_ms)
+        while not self._pace.is_stopped and (found := self._choose(logs, now_ms)) is not None:
+            await self._clean(found)
+        if is_full_round:
+            self._next_look_ms = now_ms + self._config.backoff_ms
+        await self._save()
+
+    def _end_segment(self, log: "PartitionLog", now_ms: int) -> None:
+        try:
+            if should_roll(log, now_ms):
+                log.roll(now_ms)
+        except OSError as error:
+            self._leave_alone(log, f"its segment cannot end: {error}")
+
+    def _choose(self, logs: "list[PartitionLog]", now_ms: int) -> Cleanable | None:
+        candidates = []
+        for log in logs:
+            if log in self._left_alone:
+                continue
+            try:
+                found = cleanable(log, now_ms)
+            except OSError as error:
+                self._leave_alone(log, str(error))
+                continue
+            if found is not None:
+                candidates.append(found)
+        return dirtiest(candidates)
+
+    async def _clean(self, plan: Cleanable) -> None:
+        log = plan.log
+        self._pace.unwanted = lambda: log.unusable is not None or not log.config.is_compacted
+        job = CleanJob(
+            plan,
+            self._pace,
+            now_ms=self._clock.now_ms(),
+            limit_bytes=self._config.dedupe_buffer_bytes,
+            quiet=partial(self._quiet, log),
+        )
+        before = log.size_bytes
+        try:
+            log.clean_offset = await job.run()
+        except Abandoned:
+            self._left_alone[log] = self._clock.now_ms() + self._config.backoff_ms
+        except OSError as error:
+            self._leave_alone(log, str(error))
+        except CorruptRecords as error:
+            _LOG.error("%s is damaged and will not be compacted: %s", log.topic_partition, error)
+            self._left_alone[log] = LONG_MAX
+        else:
+            _LOG.debug("%s: compacted, %d bytes before, %d now", log.topic_partition, before, log.size_bytes)
+
+    def _leave_alone(self, log: "PartitionLog", why: str) -> None:
+        _LOG.warning("%s cannot be compacted now: %s", log.topic_partition, why)
+        self._left_alone[log] = self._clock.now_ms() + self._config.backoff_ms
+
+    async def _save(self) -> None:
+        """Losing this only repeats work."""
+        clean = {partition: first_dirty_offset(log) for partition, log in self._logs.items() if log.clean_offset}
+        await self._checkpoint.save(encode_offsets(clean))

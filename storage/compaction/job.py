@@ -1,0 +1,91 @@
+"""`CleanJob`: one compaction of one log: pass 1 finds the latest offset of each key, pass 2 copies what stays, group of
+segments by group (storage.md 14.2 and 14.3).
+
+Always true: offsets, and the order of what stays, do not change; batches are never merged; a group is in place on disk
+before the next one begins, oldest first, so that a value goes before the tombstone that took it away. The last batch of
+each new segment stays, be it as a header, so that segments follow each other without a gap.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from eosin.storage.compaction.aborted_ranges import AbortedRanges
+from eosin.storage.compaction.batch_filter import BatchFilter
+from eosin.storage.compaction.choice import Cleanable, grouped
+from eosin.storage.compaction.key_pass import KeyPass
+from eosin.storage.compaction.live_producers import LiveProducers
+from eosin.storage.compaction.pace import BATCH_WORK, Pace
+from eosin.storage.compaction.rules import Rules
+from eosin.storage.compaction.segment_input import SegmentInput
+from eosin.storage.compaction.segment_output import SegmentOutput
+from eosin.storage.compaction.segment_swap import Swap
+from eosin.storage.segment import Segment
+
+
+class CleanJob:
+    """One compaction."""
+
+    __slots__ = ("_disk", "_limit_bytes", "_log", "_now_ms", "_pace", "_plan", "_quiet")
+
+    def __init__(
+        self, plan: Cleanable, pace: Pace, *, now_ms: int, limit_bytes: int, quiet: Callable[[], Awaitable[None]]
+    ) -> None:
+        """`limit_bytes`: what the key map may take up. `quiet` waits until no checkpoint works on the log."""
+        self._plan = plan
+        self._log = plan.log
+        self._disk = plan.log.context.disk
+        self._pace = pace
+        self._now_ms = now_ms
+        self._limit_bytes = limit_bytes
+        self._quiet = quiet
+
+    async def run(self) -> int:
+        """Carry it out; everything below the answer is clean. Raises OSError, CorruptRecords, Abandoned."""
+        plan, config = self._plan, self._log.config
+        live = LiveProducers(self._log.producer_state, dirty_from=plan.first_dirty)
+        keys = await KeyPass(plan, live, self._pace, limit_bytes=self._limit_bytes).run()
+        segments = [segment for segment in plan.segments if segment.base_offset < keys.end_offset]
+        aborted = AbortedRanges.of(self._log, segments[0].base_offset, segments[-1].end_offset)
+        rules = Rules(keys, aborted, now_ms=self._now_ms, delete_retention_ms=config.delete_retention_ms)
+        batches = BatchFilter(rules, live, self._pace, self._disk)
+        for group in grouped(
+            segments, segment_bytes=config.segment_limit_bytes, index_bytes=config.segment_index_bytes
+        ):
+            await self._clean_group(group, batches, rules)
+        return keys.end_offset
+
+    async def _clean_group(self, group: Sequence[Segment], batches: BatchFilter, rules: Rules) -> None:
+        output = SegmentOutput(
+            self._disk, group, self._pace, index_interval_bytes=self._log.config.index_interval_bytes
+        )
+        try:
+            for segment in group:
+                await self._copy(segment, output, batches, rules, is_last=segment is group[-1])
+            await output.finish()
+            if len(group) == 1 and output.is_unchanged:
+                output.discard()
+                return
+            await Swap(self._log, group, output.segment, self._quiet).run()
+        except BaseException:
+            if output.segment.suffix:
+                output.discard()
+            raise
+
+    async def _copy(
+        self, segment: Segment, output: SegmentOutput, batches: BatchFilter, rules: Rules, *, is_last: bool
+    ) -> None:
+        with SegmentInput(self._disk, segment, self._pace) as source:
+            while chunk := await source.next():
+                last = chunk[-1][0] if is_last and source.is_at_end else None
+                for header, batch in chunk:
+                    kept = await batches.kept(header, batch, must_stay=header is last)
+                    if kept is not batch:
+                        output.is_unchanged = False
+                    if kept is not None:
+                        output.add(header, kept)
+                    if rules.kept_rows:
+                        output.index_aborted(rules.kept_rows)
+                        rules.kept_rows.clear()
+                    if self._pace.spent(BATCH_WORK):
+                        await self._pace.rest()
+                if output.is_due:
+                    await output.write()

@@ -1,0 +1,72 @@
+"""Pass 1: the latest offset of each key in the dirty part of a log (storage.md 14.2).
+
+Left out are the records of aborted transactions, markers, and records without a key. Always true: the map ends at a
+batch boundary, at the latest where the part that may be touched ends.
+"""
+
+from eosin.protocol.records import BatchHeader
+from eosin.storage.compaction.aborted_ranges import AbortedRanges
+from eosin.storage.compaction.choice import Cleanable
+from eosin.storage.compaction.key_map import KeyMap
+from eosin.storage.compaction.live_producers import LiveProducers
+from eosin.storage.compaction.pace import BATCH_WORK, Pace
+from eosin.storage.compaction.payload import SpanReader, payload_of
+from eosin.storage.compaction.record_spans import KEY, OFFSET
+from eosin.storage.compaction.segment_input import SegmentInput
+from eosin.storage.disk import Disk
+from eosin.storage.segment import Segment
+
+
+class KeyPass:
+    """One run of pass 1."""
+
+    __slots__ = ("_aborted", "_disk", "_keys", "_live", "_pace", "_plan")
+
+    def __init__(self, plan: Cleanable, live: LiveProducers, pace: Pace, *, limit_bytes: int) -> None:
+        """`limit_bytes`: what the map may take up. Raises OSError."""
+        self._plan = plan
+        self._live = live
+        self._pace = pace
+        self._disk: Disk = plan.log.context.disk
+        self._aborted = AbortedRanges.of(plan.log, plan.first_dirty, plan.end)
+        self._keys = KeyMap(first_offset=plan.first_dirty, limit_bytes=limit_bytes)
+
+    async def run(self) -> KeyMap:
+        """Carry it out. Raises OSError, CorruptRecords, Abandoned."""
+        for segment in self._plan.dirty_segments:
+            if not await self._map_segment(segment):
+                return self._keys
+        self._keys.end_offset = self._plan.end
+        return self._keys
+
+    async def _map_segment(self, segment: Segment) -> bool:
+        """Take in one segment; False when the map is full."""
+        first_dirty = self._plan.first_dirty
+        position = segment.offset_index.position_before(first_dirty - segment.base_offset)
+        with SegmentInput(self._disk, segment, self._pace, position=position) as source:
+            while chunk := await source.next():
+                for header, batch in chunk:
+                    if header.base_offset < first_dirty:
+                        continue
+                    if self._keys.is_full:
+                        return False
+                    await self._map_batch(header, batch)
+                    self._keys.end_offset = header.next_offset
+                    if self._pace.spent(BATCH_WORK):
+                        await self._pace.rest()
+        return True
+
+    async def _map_batch(self, header: BatchHeader, batch: memoryview) -> None:
+        if header.producer_id >= 0:
+            self._live.met(header)
+            if header.is_control or self._aborted.cover(header):
+                return
+        if not header.records_count:
+            return
+        keys, base_offset = self._keys, header.base_offset
+        reader = SpanReader(header, await payload_of(self._disk, header, batch), self._pace)
+        while spans := await reader.next():
+            for span in spans:
+                key = span[KEY]
+                if key is not None:
+                    keys.put(key, base_offset + span[OFFSET])

@@ -1,0 +1,96 @@
+"""`Pace`: how compaction stays out of the way: work in slices, a limit on bytes, and an end when it is told to stop.
+
+Work is counted, not timed, so that a run with a given seed goes the same way on any machine. Always true: between two
+rests lies at most about one slice of work; whoever rests may find that it is not wanted any more (`Abandoned`).
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from eosin.storage.clock import Clock
+
+RECORD_WORK: Final = 2
+BATCH_WORK: Final = 5
+CHUNK_WORK: Final = 200
+SLICE_WORK: Final = 1500
+"""About as many microseconds: one or two milliseconds of the event loop."""
+TURNS_PER_SLICE: Final = 4
+"""Turns of the event loop between two slices. When others are busy, so many of their turns come to one of ours; when
+nobody is, it costs a twentieth."""
+WINDOW_MS: Final = 100
+"""Over which the bytes are kept within the limit."""
+
+
+class Abandoned(Exception):
+    """The log is going away, has changed, or the broker stops: what has been done so far is thrown away."""
+
+
+class Pace:
+    """The pace of all compaction of one broker."""
+
+    def __init__(self, clock: Clock, *, bytes_per_second: float) -> None:
+        """`bytes_per_second`: read and written together (`log.cleaner.io.max.bytes.per.second`)."""
+        self._clock = clock
+        self._window_bytes = max(1.0, bytes_per_second * WINDOW_MS / 1000)
+        self._moved = 0
+        self._window_began_ms = 0
+        self._work = 0
+        self._sleep: asyncio.Future[None] | None = None
+        self._is_stopped = False
+        self.unwanted: Callable[[], bool] = lambda: False
+        """Whether the present job has become pointless. The job sets it."""
+
+    def stop(self) -> None:
+        """Abandon the present job at its next rest, and every later one."""
+        self._is_stopped = True
+        self._wake()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether no job may begin."""
+        return self._is_stopped
+
+    def spent(self, work: int) -> bool:
+        """`work` was done; whether it is time to rest."""
+        self._work += work
+        return self._work >= SLICE_WORK
+
+    async def rest(self) -> None:
+        """Let others have their turn. Raises Abandoned."""
+        self._work = 0
+        for _ in range(TURNS_PER_SLICE):
+            await asyncio.sleep(0)
+        self.check()
+
+    async def moved(self, size: int) -> None:
+        """`size` bytes were read or written: wait if that was too fast. Raises Abandoned."""
+        self._moved += size
+        while self._moved >= self._window_bytes:
+            now_ms = self._clock.now_ms()
+            allowed_ms = WINDOW_MS * self._moved / self._window_bytes
+            waited_ms = now_ms - self._window_began_ms
+            if 0 <= waited_ms < allowed_ms:
+                await self._pause(allowed_ms - waited_ms)
+                self.check()
+            else:
+                self._window_began_ms = now_ms
+                self._moved = 0
+
+    def check(self) -> None:
+        """Raises Abandoned when the present job should not go on."""
+        if self._is_stopped or self.unwanted():
+            raise Abandoned
+
+    async def _pause(self, delay_ms: float) -> None:
+        self._sleep = asyncio.get_running_loop().create_future()
+        timer = self._clock.call_later(delay_ms, self._wake)
+        try:
+            await self._sleep
+        finally:
+            timer.cancel()
+            self._sleep = None
+
+    def _wake(self) -> None:
+        if self._sleep is not None and not self._sleep.done():
+            self._sleep.set_result(None)

@@ -1,0 +1,47 @@
+"""Getting at the records of a batch without holding up the event loop: large blocks are (de)compressed in a thread, and
+records are looked at some hundred at a time."""
+
+from typing import Final
+
+from eosin.protocol.records import BatchHeader, Compression, CorruptRecords, records_payload
+from eosin.storage.compaction.pace import RECORD_WORK, Pace
+from eosin.storage.compaction.record_spans import Span, read_spans
+from eosin.storage.disk import Disk
+
+LARGE_BYTES: Final = 32 * 1024
+"""A compressed block of this size takes longer than the way to a thread and back."""
+SPANS_PER_SLICE: Final = 500
+
+
+async def payload_of(disk: Disk, header: BatchHeader, batch: memoryview) -> bytes:
+    """The records of a batch, uncompressed. Raises CorruptRecords."""
+    if header.size < LARGE_BYTES or header.compression is Compression.NONE:
+        return bytes(records_payload(batch, header))
+    return bytes(await disk.off_loop(records_payload, batch, header))
+
+
+class SpanReader:
+    """The records of one batch, in slices."""
+
+    __slots__ = ("_left", "_pace", "_payload", "_position")
+
+    def __init__(self, header: BatchHeader, payload: bytes, pace: Pace) -> None:
+        self._payload = payload
+        self._pace = pace
+        self._position = 0
+        self._left = header.records_count
+
+    async def next(self) -> list[Span]:
+        """The next records; none at the end. Raises CorruptRecords, Abandoned."""
+        if not self._left:
+            if self._position != len(self._payload):
+                raise CorruptRecords(f"{len(self._payload) - self._position} bytes after the last record")
+            return []
+        wanted = min(self._left, SPANS_PER_SLICE)
+        spans, self._position = read_spans(self._payload, self._position, wanted)
+        if len(spans) != wanted:
+            raise CorruptRecords(f"{self._left - len(spans)} records are missing")
+        self._left -= wanted
+        if self._pace.spent(RECORD_WORK * wanted):
+            await self._pace.rest()
+        return spans

@@ -1,0 +1,94 @@
+"""What compaction keeps and what it drops (storage.md 14.3 to 14.6). Pure: no files, no clock.
+
+`Rules` goes with pass 2 through the log from its start, and judges batch after batch. Always true:
+- A record that is the latest of its key stays, unless it is a tombstone whose delete horizon has passed. A record
+  behind the mapped stretch stays.
+- A marker stays as long as data of its transaction was met on the way to it, be it only an empty header; after that it
+  gets a delete horizon, and goes once that has passed. So no reader meets half a transaction, and a replay finds the
+  end of each transaction whose beginning it finds.
+- A delete horizon is never moved.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+
+from eosin.protocol.records import BatchHeader, ControlRecord
+from eosin.storage.aborted_index import AbortedRow
+from eosin.storage.compaction.aborted_ranges import AbortedRanges
+from eosin.storage.compaction.key_map import KeyMap
+from eosin.storage.compaction.record_spans import KEY, OFFSET, TOMBSTONE, Span
+
+
+class Verdict(Enum):
+    """What becomes of a batch."""
+
+    KEEP = "as it is"
+    SET_HORIZON = "as it is, but for a new delete horizon"
+    JUDGE_RECORDS = "each record is judged"
+    DROP_RECORDS = "no record stays; neither does the batch, unless its header is needed"
+
+
+class Rules:
+    """The judgement of one pass."""
+
+    __slots__ = ("_aborted", "_delete_retention_ms", "_has_data", "_keys", "_now_ms", "kept_rows")
+
+    def __init__(self, keys: KeyMap, aborted: AbortedRanges, *, now_ms: int, delete_retention_ms: int) -> None:
+        self._keys = keys
+        self._aborted = aborted
+        self._now_ms = now_ms
+        self._delete_retention_ms = delete_retention_ms
+        self._has_data: dict[int, None] = {}
+        self.kept_rows: list[AbortedRow] = []
+        """The transaction index rows of markers that stay because of their data. Whoever writes them clears it."""
+
+    @property
+    def new_horizon_ms(self) -> int:
+        """From when on what becomes removable now may be removed."""
+        return self._now_ms + self._delete_retention_ms
+
+    def is_past_horizon(self, header: BatchHeader) -> bool:
+        """Whether a batch has a delete horizon that has passed."""
+        return header.has_delete_horizon and header.base_timestamp <= self._now_ms
+
+    def judge_data(self, header: BatchHeader) -> Verdict:
+        """A data batch."""
+        if header.is_transactional:
+            self._has_data[header.producer_id] = None
+            if self._aborted.cover(header):
+                return Verdict.DROP_RECORDS
+        return Verdict.JUDGE_RECORDS if header.records_count else Verdict.DROP_RECORDS
+
+    def judge_marker(self, header: BatchHeader, control: ControlRecord | None) -> Verdict:
+        """A control batch; `control` None when it is empty or of a kind that is not known."""
+        had_data = self._has_data.pop(header.producer_id, 0) is None
+        row = self._aborted.of_marker(header)
+        if control is None:
+            return Verdict.KEEP if header.records_count else Verdict.DROP_RECORDS
+        if had_data:
+            if row is not None:
+                self.kept_rows.append(row)
+            return Verdict.KEEP
+        if not header.has_delete_horizon:
+            return Verdict.SET_HORIZON
+        return Verdict.DROP_RECORDS if self.is_past_horizon(header) else Verdict.KEEP
+
+    def surviving(self, header: BatchHeader, spans: Sequence[Span]) -> list[Span]:
+        """Those of a data batch's records that stay."""
+        latest = self._keys.latest
+        mapped_end = self._keys.end_offset - header.base_offset
+        base_offset = header.base_offset
+        no_tombstones = self.is_past_horizon(header)
+        kept = []
+        for span in spans:
+            offset = span[OFFSET]
+            if offset < mapped_end:
+                key = span[KEY]
+                if key is None or latest.get(key, -1) > base_offset + offset or (no_tombstones and span[TOMBSTONE]):
+                    continue
+            kept.append(span)
+        return kept
+
+    def wants_horizon(self, header: BatchHeader, kept: Sequence[Span]) -> bool:
+        """Whether a batch of which `kept` stays must be given a delete horizon: for its tombstones, once."""
+        return not header.has_delete_horizon and any(span[TOMBSTONE] for span in kept)
