@@ -233,7 +233,8 @@ class Interpreter:
             ask, entry.ask = entry.ask, None
             self.run(entry, event, ask)
             if event is _APPENDED:
-                self._failures.pop(entry.txn.transactional_id, None)
+                if self._failures:
+                    self._failures.pop(entry.txn.transactional_id, None)
                 if entry.txn.phase is Phase.ONGOING and entry.txn.pending is None:
                     self._owner.opened(entry.txn)
 

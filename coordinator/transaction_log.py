@@ -82,7 +82,8 @@ def _value(txn: Txn) -> TransactionLogValue:
     )
 
 
-def _by_topic(partitions: Iterable[TopicPartition]) -> tuple[PartitionsSchema, ...]:
+@lru_cache(maxsize=256)  # the same for two records of a transaction, and for most transactions of an id
+def _by_topic(partitions: frozenset[TopicPartition]) -> tuple[PartitionsSchema, ...]:
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         topics.setdefault(topic, []).append(partition)

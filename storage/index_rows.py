@@ -44,20 +44,17 @@ class IndexRows:
 
     ROW: ClassVar[struct.Struct]
 
-    __slots__ = ("_disk", "_pending", "_written", "path", "stored")
+    __slots__ = ("_disk", "_pending", "_written", "count", "path", "stored")
 
     def __init__(self, disk: Disk, path: str) -> None:
         """An index without rows, whose file need not exist."""
         self.path = path
+        self.count = 0
+        """All rows, stored or not."""
         self.stored = 0
         self._disk = disk
         self._pending = bytearray()
         self._written = False
-
-    @property
-    def count(self) -> int:
-        """All rows, stored or not."""
-        return self.stored + len(self._pending) // self.ROW.size
 
     @property
     def is_stored(self) -> bool:
@@ -66,12 +63,13 @@ class IndexRows:
 
     def _add(self, *row: int) -> None:
         self._pending += self.ROW.pack(*row)
+        self.count += 1
 
     def _adopt_file(self) -> None:
         """Take the whole rows of the file as stored."""
         size = self._disk.size(self.path)
         self._written = size is not None
-        self.stored = (size or 0) // self.ROW.size
+        self.stored = self.count = (size or 0) // self.ROW.size
 
     def _stored_rows(self, first: int, last: int) -> Iterator[Any]:
         """The rows [first, last) from the file."""
@@ -86,6 +84,7 @@ class IndexRows:
 
     def _forget_rows_from(self, count: int) -> None:
         """Keep only the first `count` rows."""
+        self.count = min(count, self.count)
         if count >= self.stored:
             del self._pending[(count - self.stored) * self.ROW.size :]
         else:

@@ -30,11 +30,14 @@ class OpenTransactions:
         del self._open[bisect_left(self._open, first_offset)]
         self._unreplicated.append((marker_offset, first_offset))
 
-    def high_watermark_moved(self, high_watermark: int) -> None:
-        """Markers below `high_watermark` are settled."""
+    def high_watermark_moved(self, high_watermark: int) -> int | None:
+        """Markers below `high_watermark` are settled; `first_unstable` as it is from then on."""
         unreplicated = self._unreplicated
         while unreplicated and unreplicated[0][0] < high_watermark:
             unreplicated.popleft()
+        if unreplicated:
+            return self.first_unstable
+        return self._open[0] if self._open else None
 
     @property
     def first_open(self) -> int | None:

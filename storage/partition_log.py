@@ -275,8 +275,7 @@ class PartitionLog(SegmentedLog):
         if end_offset <= self.high_watermark:
             return
         self.high_watermark = end_offset
-        self.producer_state.transactions.high_watermark_moved(end_offset)
-        self.settle_last_stable()
+        self._settle(self.producer_state.transactions.high_watermark_moved(end_offset))
         if self._waiters is not None:
             self._waiters.reached(end_offset)
         if self.on_progress is not None:
@@ -284,7 +283,9 @@ class PartitionLog(SegmentedLog):
 
     def settle_last_stable(self) -> None:
         """Compute the last stable offset again."""
-        unstable = self.producer_state.transactions.first_unstable
+        self._settle(self.producer_state.transactions.first_unstable)
+
+    def _settle(self, unstable: int | None) -> None:
         if unstable is None or unstable >= self.high_watermark:
             self.last_stable_offset = self.high_watermark
         else:
