@@ -1,7 +1,8 @@
 """`Server`: one broker from start to stop.
 
-Startup builds the rooms from the disk up and begins to listen last; shutdown takes them down in the opposite order: no
-new requests, running ones finish up to a limit, coordinators stop, logs are flushed and closed. Ports are bound before
+Startup builds the rooms from the disk up and begins to listen last, except that coordinators with much to read go on
+loading while requests come in; shutdown takes them down in the opposite order: no new requests, running ones finish up
+to a limit, coordinators stop, logs are flushed and closed. Ports are bound before
 anything else, so that a broker that could not be reached never touches its data.
 """
 
@@ -48,6 +49,9 @@ _WAIT_FOR_OTHERS: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 MEMORY_DIR: Final = "memory"
 """The data directory's name where nothing is written."""
 
+LOAD_BEFORE_LISTENING_MS: Final = 500
+"""How long the coordinators may read their logs before the broker listens anyway."""
+
 _DRAIN_MS: Final = 1000
 """How long a closing connection may take to send what was answered."""
 
@@ -80,6 +84,7 @@ class Server:
         self._sockets: list[tuple[Listener, socket.socket]] = []
         self._listening: list[asyncio.AbstractServer] = []
         self._log_manager: LogManager | None = None
+        self._loading: asyncio.Task[None] | None = None
         self.is_stopping = False
 
     @property
@@ -184,12 +189,33 @@ class Server:
             groups=groups,
         )
         self.host = _host(self.services, self._interceptor)
-        await groups.load()
-        groups.keep_topics(cluster.topics)
         cluster.subscribe(_OffsetsFollowTopics(groups))
-        await transactions.load()
-        transactions.start()
         self._schedule(logs)
+        await self._begin_loading()
+
+    async def _begin_loading(self) -> None:
+        """Have the coordinators read their logs. What takes only a moment is done before anybody can ask; the rest goes
+        on while requests come in, which are told to wait (transactions.md 8.2, groups.md 13)."""
+        self._loading = asyncio.get_running_loop().create_task(self._load())
+        await asyncio.wait((self._loading,), timeout=LOAD_BEFORE_LISTENING_MS / 1000)
+        if self._loading.done():
+            self._loading.result()
+        else:
+            loading = self._loading
+            self._background.once("loading the coordinators", lambda: loading)
+
+    async def _load(self) -> None:
+        services, started_ms = self.services, self.clock.now_ms()
+        await services.groups.load()
+        services.groups.keep_topics(services.cluster.topics)
+        await services.transactions.load()
+        services.transactions.start()
+        log.info("the coordinators are loaded", extra=fields(took_ms=self.clock.now_ms() - started_ms))
+
+    async def _stop_loading(self) -> None:
+        if self._loading is not None and not self._loading.done():
+            self._loading.cancel()
+            await asyncio.wait((self._loading,))
 
     def _advertise(self, cluster: EmbeddedCluster) -> None:
         told = {listener.name: listener for listener in self.config.told_listeners}
@@ -233,6 +259,7 @@ class Server:
             serving.close()
         for _, bound in self._sockets:
             bound.close()
+        await self._stop_loading()
         await self._background.stop()
         if self._log_manager is not None:
             await self._log_manager.close(clean=False)
@@ -259,6 +286,7 @@ class Server:
             connection.stop_beginning()
         for _, held in services.partitions.hosted():
             services.partitions.long_polls.interrupt(held)
+        await self._stop_loading()
         limit_ms = self.config.eosin_shutdown_timeout_ms
         await self._finish_requests(limit_ms, waiting_for_others=False)
         await services.transactions.stop()

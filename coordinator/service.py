@@ -23,10 +23,12 @@ from eosin.coordinator.markers import MarkerJob
 from eosin.coordinator.ports import CoordinatorLogs, MarkerTargets, ProducerIds
 from eosin.coordinator.producer_ids import ProducerIdBlocks
 from eosin.coordinator.requests import AddPartitions, DeadlinePassed, EndTxn, InitProducerId, Loaded, Request
-from eosin.coordinator.transaction_log import CorruptTransactionLog, replay
+from eosin.coordinator.state_replay import StateReplay
+from eosin.coordinator.transaction_log import CorruptTransactionLog
 from eosin.coordinator.txn import NO_EPOCH, NO_PRODUCER_ID, Phase, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
+from eosin.protocol.records import CorruptRecords
 from eosin.storage.clock import Chance, Clock
 
 _LOG: Final = logging.getLogger(__name__)
@@ -81,10 +83,10 @@ class TransactionCoordinator:
     # Life -----------------------------------------------------------------------------------------------------------
 
     async def load(self) -> None:
-        """Read every partition that this broker leads, and have producer ids ready."""
+        """Have producer ids ready, and read every partition that this broker leads."""
+        await self._producer_ids.fill()
         for index in range(self._logs.partition_count):
             await self.load_partition(index)
-        await self._producer_ids.fill()
         self._never_loaded = False
 
     async def load_partition(self, index: int) -> None:
@@ -97,7 +99,7 @@ class TransactionCoordinator:
         txns: dict[str, Txn] | None
         try:
             txns = await self._read(partition)
-        except (CorruptTransactionLog, OSError):
+        except (CorruptTransactionLog, CorruptRecords, OSError):
             _LOG.exception("__transaction_state-%d cannot be read, and is not served until it is loaded again", index)
             txns = None
         if self._loading.get(index) is not partition:
@@ -146,12 +148,12 @@ class TransactionCoordinator:
     async def _read(self, partition: OwnedPartition) -> dict[str, Txn]:
         # What is still on its way to the disk must not be acted upon.
         await partition.log.durable(partition.log.log_end_offset)
-        txns: dict[str, Txn] = {}
+        replay = StateReplay()
         for number, batch in enumerate(partition.log.batches(), start=1):
-            replay(batch, txns)
+            replay.take(batch)
             if number % LOAD_BATCHES_PER_TURN == 0:
                 await asyncio.sleep(0)
-        return txns
+        return replay.txns()
 
     def _publish(self, partition: OwnedPartition, txns: Mapping[str, Txn]) -> None:
         self._owned[partition.index] = partition

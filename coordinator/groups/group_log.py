@@ -13,6 +13,7 @@ from typing import Final
 from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.group import Group, GroupState, Member
 from eosin.coordinator.groups.offsets import NO_EXPIRY, CommittedOffset, OffsetToCommit
+from eosin.protocol.key_values import KeyValue
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.record_codec import decode_key, decode_value, encode_key, encode_value
 from eosin.protocol.records import Compression, NewRecord, Record, build_batch
@@ -155,12 +156,12 @@ class GroupWritten:
     group: Group | None
 
 
-def read(record: Record) -> OffsetWritten | GroupWritten | None:
+def read(record: Record | KeyValue) -> OffsetWritten | GroupWritten | None:
     """What a record says; None when it is of a kind that Eosin does not know, such as those of newer group protocols.
 
     Raises DecodeError when it is damaged.
     """
-    key = decode_key(KINDS, record.key or b"")
+    key = _known_key(record.key or b"")
     match key:
         case OffsetCommitKey():
             partition = TopicPartition(key.topic, key.partition)
@@ -175,7 +176,14 @@ def read(record: Record) -> OffsetWritten | GroupWritten | None:
             return None
 
 
-def _offset(record: Record) -> CommittedOffset:
+@lru_cache(maxsize=_REMEMBERED_KEYS)
+def _known_key(key: bytes) -> OffsetCommitKey | GroupMetadataKey | None:
+    """A key, decoded once for the many records of a log that have it."""
+    known: OffsetCommitKey | GroupMetadataKey | None = decode_key(KINDS, key)
+    return known
+
+
+def _offset(record: Record | KeyValue) -> CommittedOffset:
     assert record.value is not None
     value: OffsetCommitValue = decode_value(OffsetCommitValue, record.value)
     return CommittedOffset(

@@ -12,7 +12,8 @@ from eosin.coordinator.groups.group import Group
 from eosin.coordinator.groups.group_log import GroupWritten, OffsetWritten, read
 from eosin.coordinator.groups.offsets import OffsetStore
 from eosin.coordinator.ports import CoordinatorLog
-from eosin.protocol.records import BatchHeader, Record, iter_records, read_control_record, read_header
+from eosin.protocol.key_values import KeyValue, key_values, marker_of
+from eosin.protocol.records import BatchHeader, CorruptRecords, read_header, verify_crc
 
 _LOG: Final = logging.getLogger("eosin.coordinator.groups")
 
@@ -39,12 +40,14 @@ class Loader:
     def replay(self, batch: bytes | memoryview) -> None:
         """Apply one batch."""
         header = read_header(batch)
+        if not verify_crc(batch, 0, header):
+            raise CorruptRecords(f"the batch at offset {header.base_offset} has a wrong checksum")
         if header.is_control:
-            control = read_control_record(batch)
+            control = marker_of(batch, header)
             if control is not None:  # else compaction has emptied it, and its transaction left nothing here
                 self._offsets.complete(header.producer_id, commit=control.is_commit)
             return
-        for record in iter_records(batch):
+        for record in key_values(batch, header):
             self._apply(header, record)
 
     def finish(self) -> None:
@@ -54,7 +57,7 @@ class Loader:
         for key_version, count in self._unknown.items():
             _LOG.warning("skipped %d records of an unknown kind (key version %s)", count, key_version.hex())
 
-    def _apply(self, header: BatchHeader, record: Record) -> None:
+    def _apply(self, header: BatchHeader, record: KeyValue) -> None:
         written = read(record)
         match written:
             case OffsetWritten():

@@ -160,11 +160,12 @@ def _failed(answer: Any) -> bool:
 
 def compact(log: FakeOffsetsLog) -> None:
     """What the cleaner does below the last stable offset: aborted records go, and all but the last of each key."""
-    headers = [read_header(batch) for batch in log.written]
+    durable = [batch for batch in log.written if read_header(batch).next_offset <= log.high_watermark]
+    headers = [read_header(batch) for batch in durable]
     first_open: dict[int, int] = {}
     aborted: set[int] = set()
     of_producer: dict[int, list[int]] = {}
-    for header, batch in zip(headers, log.written, strict=True):
+    for header, batch in zip(headers, durable, strict=True):
         if header.is_control:
             first_open.pop(header.producer_id, None)
             control = read_control_record(batch)

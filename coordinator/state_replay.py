@@ -1,0 +1,90 @@
+"""`StateReplay`: a partition of `__transaction_state` read back at a start (transactions.md 8).
+
+The later record of an id replaces the earlier, so only the last one is decoded; of all the others, what could not be
+believed is still noticed: checksum, state, and an epoch that goes back. Always true: the result is that of
+`transaction_log.replay` over the same batches.
+"""
+
+import struct
+from typing import Final
+
+from eosin.coordinator.transaction_log import CorruptTransactionLog, decoded_txn
+from eosin.coordinator.txn import Phase, Txn
+from eosin.protocol.batch_header import read_header, verify_crc
+from eosin.protocol.key_values import KeyValue, key_values
+from eosin.protocol.record_codec import decode_key
+from eosin.protocol.records import CorruptRecords
+from eosin.protocol.schemas.records.transaction_state import KINDS
+from eosin.protocol.types import DecodeError
+
+_START: Final = struct.Struct(">hqhib")
+"""How a value begins at every version: version, producer id, epoch, timeout, state."""
+_STORED_STATES: Final = frozenset(phase.value for phase in Phase if phase is not Phase.DEAD)
+
+
+class StateReplay:
+    """What the batches so far say."""
+
+    def __init__(self) -> None:
+        self._last: dict[bytes, KeyValue] = {}
+        self._ids: dict[bytes, str | None] = {}
+
+    def take(self, batch: bytes | memoryview) -> None:
+        """Apply one batch. Raises CorruptTransactionLog."""
+        try:
+            header = read_header(batch)
+            if not verify_crc(batch, 0, header):
+                raise CorruptTransactionLog(f"the batch at offset {header.base_offset} has a wrong checksum")
+            if header.is_control:
+                return
+            for found in key_values(batch, header):
+                self._take_record(found)
+        except (CorruptRecords, DecodeError) as error:
+            raise CorruptTransactionLog(str(error)) from error
+
+    def _take_record(self, found: KeyValue) -> None:
+        key = found.key
+        if key is None:
+            raise CorruptTransactionLog(f"the record at offset {found.offset} has no key")
+        if key not in self._ids:
+            known = decode_key(KINDS, key)
+            self._ids[key] = None if known is None else known.transactional_id
+        if self._ids[key] is None:
+            return  # of a kind that is not known
+        if found.value is None:
+            self._last.pop(key, None)
+            return
+        _check(found, self._last.get(key), self._ids[key])
+        self._last[key] = found
+
+    def txns(self) -> dict[str, Txn]:
+        """Every id, as its last record says. Raises CorruptTransactionLog."""
+        txns = {}
+        for key, found in self._last.items():
+            transactional_id = self._ids[key]
+            assert transactional_id is not None
+            assert found.value is not None
+            try:
+                txns[transactional_id] = decoded_txn(transactional_id, found.value)
+            except DecodeError as error:
+                raise CorruptTransactionLog(f"the record at offset {found.offset}: {error}") from error
+        return txns
+
+
+def _check(found: KeyValue, before: KeyValue | None, transactional_id: str | None) -> None:
+    """Refuse what cannot be true, as far as the start of the value tells it."""
+    assert found.value is not None
+    try:
+        _, producer_id, epoch, _, state = _START.unpack_from(found.value)
+    except struct.error as error:
+        raise CorruptTransactionLog(f"the record at offset {found.offset} is too short") from error
+    if state not in _STORED_STATES:
+        raise CorruptTransactionLog(f"{transactional_id!r} is in state {state}")
+    if before is None or before.value is None:
+        return
+    _, id_before, epoch_before, _, _ = _START.unpack_from(before.value)
+    if id_before == producer_id and epoch < epoch_before:
+        raise CorruptTransactionLog(
+            f"the record at offset {found.offset} takes {transactional_id!r} from epoch {epoch_before}"
+            f" of producer {producer_id} back to {epoch}"
+        )

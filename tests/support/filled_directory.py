@@ -1,0 +1,175 @@
+"""A data directory with a long life behind it, made quickly: `python filled_directory.py DIR --transactions N`.
+
+A real broker runs in this process, with everything that it does by the clock; only its logs are written directly, with
+what a transactional copier leaves behind: for each transaction a batch of records and a marker, a group offset and a
+marker, and three records of transaction state (by the older protocol, so that one epoch serves for all of them). The
+last transaction of each id is left as PrepareCommit: the next start has to finish it. In the end the process kills
+itself, as kill -9 does.
+"""
+
+import argparse
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from eosin.broker.config import BrokerConfig
+from eosin.broker.server import Server
+from eosin.coordinator.groups.config import GroupConfig
+from eosin.coordinator.groups.group_log import offset_record, transactional_batch
+from eosin.coordinator.groups.offsets import OffsetToCommit
+from eosin.coordinator.transaction_log import encode_batch
+from eosin.coordinator.txn import Phase, Txn
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
+from eosin.protocol.records import NewRecord, build_batch
+from eosin.storage.appends import Appended, AppendOrigin, Marker
+from eosin.storage.partition_log import PartitionLog
+
+TOPIC: Final = "history"
+_PER_TURN: Final = 200
+"""Transactions written between two turns of the event loop."""
+_PER_ROUND: Final = 20_000
+"""Transactions written between two rounds of checkpoints and compaction: time is compressed here, so a broker that did
+what is due by its clock alone would be minutes behind with it."""
+
+
+@dataclass(slots=True)
+class Copier:
+    """One transactional id and where it writes."""
+
+    name: str
+    producer_id: int
+    producer_epoch: int
+    output: PartitionLog
+    offsets: PartitionLog
+    state: PartitionLog
+    offset_batch: bytes
+    phases: tuple[bytes, ...]
+    """The state records of a transaction: Ongoing, PrepareCommit, CompleteCommit."""
+    sequence: int = 0
+
+    def transact(self, value: bytes, now_ms: int, *, complete: bool) -> None:
+        """One transaction; not `complete` leaves it as it is right after the decision."""
+        data = build_batch(
+            [NewRecord(self.name.encode(), value)],
+            timestamp=now_ms,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            base_sequence=self.sequence,
+            transactional=True,
+        )
+        self.sequence += 1
+        _append(self.state, self.phases[0], now_ms)
+        _append(self.output, data, now_ms)
+        _append(self.offsets, self.offset_batch, now_ms)
+        _append(self.state, self.phases[1], now_ms)
+        if complete:
+            marker = Marker(self.producer_id, self.producer_epoch, True, 0, 1)
+            for log in (self.output, self.offsets):
+                assert isinstance(log.append_marker(marker, now_ms=now_ms), Appended)
+            _append(self.state, self.phases[2], now_ms)
+
+
+def _append(log: PartitionLog, batch: bytes | bytearray, now_ms: int) -> None:
+    result = log.append(batch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
+    assert isinstance(result, Appended), result
+
+
+async def _copier(server: Server, name: str, partitions: int, index: int) -> Copier:
+    services = server.services
+    answer = None
+    while answer is None or answer.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:  # a block of ids is being fetched
+        await asyncio.sleep(0)
+        answer = await services.transactions.init_producer_id(
+            name, timeout_ms=60_000, producer_id=-1, producer_epoch=-1
+        )
+    assert answer.error is ErrorCode.NONE, answer
+    pid, epoch = answer.producer_id, answer.producer_epoch
+    output = TopicPartition(TOPIC, index % partitions)
+    offsets = TopicPartition(CONSUMER_OFFSETS_TOPIC, services.groups.partition_for(name))
+    state = TopicPartition(TRANSACTION_STATE_TOPIC, services.transactions.partition_for(name))
+    logs = [services.partitions.get(each) for each in (output, offsets, state)]
+    now_ms = server.clock.now_ms()
+    commit = offset_record(name, OffsetToCommit(output, 7), now_ms=now_ms)
+    phases = [
+        Txn(
+            name,
+            producer_id=pid,
+            producer_epoch=epoch,
+            timeout_ms=60_000,
+            phase=phase,
+            partitions=frozenset() if phase is Phase.COMPLETE_COMMIT else frozenset((output, offsets)),
+            start_ms=now_ms,
+            updated_ms=now_ms,
+            client_version=1,
+        )
+        for phase in (Phase.ONGOING, Phase.PREPARE_COMMIT, Phase.COMPLETE_COMMIT)
+    ]
+    assert not any(isinstance(log, ErrorCode) for log in logs)
+    return Copier(
+        name,
+        pid,
+        epoch,
+        *logs,  # type: ignore[arg-type]
+        transactional_batch([commit], GroupConfig(), now_ms=now_ms, producer_id=pid, producer_epoch=epoch),
+        tuple(encode_batch([txn], now_ms=now_ms, transaction_version=2) for txn in phases),
+    )
+
+
+async def _catch_up(server: Server) -> None:
+    assert server._log_manager is not None
+    for _ in range(2):  # what is saved can be compacted, and what has been compacted has to be saved
+        await server._log_manager.checkpoint(force=True)
+        await server._log_manager.cleaner.round()
+
+
+async def fill(directory: str, *, transactions: int, ids: int, partitions: int, record_bytes: int) -> None:
+    """Start a broker on `directory`, write it all, and die."""
+    settings = {"listeners": ("PLAINTEXT://127.0.0.1:0",), "log_dirs": (directory,), "eosin_durability": "os"}
+    server = Server(BrokerConfig(**settings))
+    await server.startup()
+    await server.services.cluster.create_topic(TOPIC, partitions=partitions)
+    copiers = [await _copier(server, f"copier-{index}", partitions, index) for index in range(ids)]
+    value = os.urandom(record_bytes)
+    for number in range(transactions):
+        now_ms = server.clock.now_ms()
+        copiers[number % ids].transact(value, now_ms, complete=number < transactions - ids)
+        if number % _PER_TURN == _PER_TURN - 1:
+            await asyncio.sleep(0)
+        if number % _PER_ROUND == _PER_ROUND - 1 and transactions - number > _PER_ROUND:
+            await _catch_up(server)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def filled_directory(directory: Path, **how: int) -> None:
+    """Run this module in a process of its own, which ends as it means to: killed."""
+    command = [sys.executable, __file__, str(directory)]
+    for name, value in how.items():
+        command += ["--" + name.replace("_", "-"), str(value)]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+
+
+def main() -> None:
+    """Fill one directory."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory")
+    parser.add_argument("--transactions", type=int, default=1_000_000)
+    parser.add_argument("--ids", type=int, default=1000, help="transactional ids that share them")
+    parser.add_argument("--partitions", type=int, default=4, help="of the topic that they write to")
+    parser.add_argument("--record-bytes", type=int, default=850, help="size of the one record of each transaction")
+    given = parser.parse_args()
+    started = time.monotonic()
+    print(f"filling {given.directory}", flush=True)
+    asyncio.run(fill(**vars(given)))
+    print(f"in {time.monotonic() - started:.1f} s")
+
+
+if __name__ == "__main__":
+    main()
