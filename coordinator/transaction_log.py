@@ -126,6 +126,11 @@ def _replay_record(record: Record, txns: dict[str, Txn]) -> None:
     txns[txn.transactional_id] = txn
 
 
+def decoded_txn(transactional_id: str, value: bytes) -> Txn:
+    """What one record's value says of an id. Raises CorruptTransactionLog, DecodeError."""
+    return _txn(transactional_id, decode_value(TransactionLogValue, value))
+
+
 def _txn(transactional_id: str, value: TransactionLogValue) -> Txn:
     phase = _STORED_PHASES.get(value.transaction_status)
     if phase is None:
