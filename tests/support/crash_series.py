@@ -158,6 +158,9 @@ class CrashSeries:
     def _errors_of(self, name: str) -> Path:
         return self.directory / f"{name}.log"
 
+    def _last_words(self, name: str) -> str:
+        return self._errors_of(name).read_text()[-1500:]
+
     async def _until_the_moment(self, reader: LiveReader, ends: Ends) -> None:
         """Wait until so and so much more is copied, or a time is over, whatever is first; then a moment longer."""
         goal = sum(reader.seen) + self._chance.randint(1, self._records * len(COPIERS))
@@ -184,12 +187,20 @@ class CrashSeries:
 
     async def _finish(self, feeder: Feeder, reader: LiveReader) -> None:
         """The producer has everything acknowledged, the copiers end, and the reader has seen what they did."""
-        async with asyncio.timeout(FINISH_WITHIN_S):
-            await feeder.finish()
-            for name, process in zip(COPIERS, self._copiers, strict=True):
-                code = await asyncio.to_thread(process.wait, FINISH_WITHIN_S)
-                assert code == 0, f"the copier of {name} gave up:\n{self._errors_of(name).read_text()[-4000:]}"
-            await until(lambda: sum(reader.seen) >= self._records * self._rounds * len(COPIERS))
+        length = self._records * self._rounds
+        try:
+            async with asyncio.timeout(FINISH_WITHIN_S):
+                await feeder.finish()
+                await until(lambda: all(process.poll() is not None for process in self._copiers))
+                for name, process in zip(COPIERS, self._copiers, strict=True):
+                    assert process.returncode == 0, f"the copier of {name} gave up:\n{self._last_words(name)}"
+                await until(lambda: min(reader.seen) >= length)
+        except TimeoutError:
+            words = "\n".join(f"{name}: {self._last_words(name)}" for name in COPIERS)
+            raise AssertionError(
+                f"not done within {FINISH_WITHIN_S} s: of {length} numbers in each partition {feeder.acknowledged} "
+                f"are acknowledged and {reader.seen} copied\n{words}"
+            ) from None
 
     async def _compare(self, client: Client, reader: LiveReader) -> None:
         """Read all of it again, with a client that has seen none of it, and ask for the groups' offsets."""
