@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "serve": "run a broker",
     "health": "tell by the exit code whether a broker answers",
     "dump-log": "show what is in log, index, snapshot and checkpoint files",
+    "check": "verify the data directory of a stopped broker",
 }
 ENTRY_POINTS: Final = "eosin.commands"
 
@@ -57,6 +58,10 @@ def _find(name: str) -> Command | None:
         from eosin.broker.cli import dump_log
 
         return dump_log.main
+    if name == "check":
+        from eosin.broker.cli import check
+
+        return check.main
     for point in _entry_points():
         if point.name == name:
             command: Command = point.load()

@@ -6,9 +6,9 @@ room for the last epoch and for the previous and next producer ids); and what ca
 `CorruptTransactionLog` says that the partition must not be served.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from eosin.coordinator.txn import (
     FENCING_EPOCH,
@@ -91,7 +91,26 @@ def _by_topic(partitions: frozenset[TopicPartition]) -> tuple[PartitionsSchema, 
 
 
 def replay(batch: bytes | memoryview, txns: dict[str, Txn]) -> None:
-    """Apply one batch of the log to what is known so far. Raises CorruptTransactionLog.
+    """Apply one batch of the log to what is known so far. Raises CorruptTransactionLog."""
+    for change in changes(batch):
+        if change.txn is None:
+            txns.pop(change.transactional_id, None)
+        else:
+            _check_epoch(change, txns.get(change.transactional_id))
+            txns[change.transactional_id] = change.txn
+
+
+class Change(NamedTuple):
+    """One record of the log."""
+
+    offset: int
+    transactional_id: str
+    txn: Txn | None
+    """None is a tombstone."""
+
+
+def changes(batch: bytes | memoryview) -> Iterator[Change]:
+    """What the records of a batch say, in order. Raises CorruptTransactionLog.
 
     A record with a key of a kind that is not known is skipped; a batch that compaction has emptied has nothing to say.
     """
@@ -102,28 +121,28 @@ def replay(batch: bytes | memoryview, txns: dict[str, Txn]) -> None:
         if header.is_control:
             return
         for record in iter_records(batch):
-            _replay_record(record, txns)
+            if record.key is None:
+                raise CorruptTransactionLog(f"the record at offset {record.offset} has no key")
+            key = decode_key(KINDS, record.key)
+            if key is not None:
+                yield Change(record.offset, key.transactional_id, _value_of(key.transactional_id, record))
     except (CorruptRecords, DecodeError) as error:
         raise CorruptTransactionLog(str(error)) from error
 
 
-def _replay_record(record: Record, txns: dict[str, Txn]) -> None:
-    if record.key is None:
-        raise CorruptTransactionLog(f"the record at offset {record.offset} has no key")
-    key = decode_key(KINDS, record.key)
-    if key is None:
+def _value_of(transactional_id: str, record: Record) -> Txn | None:
+    return None if record.value is None else _txn(transactional_id, decode_value(TransactionLogValue, record.value))
+
+
+def _check_epoch(change: Change, before: Txn | None) -> None:
+    txn = change.txn
+    if before is None or txn is None or before.producer_id != txn.producer_id:
         return
-    if record.value is None:
-        txns.pop(key.transactional_id, None)
-        return
-    txn = _txn(key.transactional_id, decode_value(TransactionLogValue, record.value))
-    before = txns.get(txn.transactional_id)
-    if before is not None and before.producer_id == txn.producer_id and txn.producer_epoch < before.producer_epoch:
+    if txn.producer_epoch < before.producer_epoch:
         raise CorruptTransactionLog(
-            f"the record at offset {record.offset} takes {txn.transactional_id!r} from epoch {before.producer_epoch}"
+            f"the record at offset {change.offset} takes {txn.transactional_id!r} from epoch {before.producer_epoch}"
             f" of producer {txn.producer_id} back to {txn.producer_epoch}"
         )
-    txns[txn.transactional_id] = txn
 
 
 def decoded_txn(transactional_id: str, value: bytes) -> Txn:

@@ -143,7 +143,8 @@ class TimeIndexCheck:
                 self._say(entry, f"the batch that ends there has the timestamp {header.max_timestamp}")
             elif entry.timestamp < self._largest:
                 self._say(entry, f"a batch before it has {self._largest}")
-        self._largest = max(self._largest, header.max_timestamp)
+        if header.records_count:
+            self._largest = max(self._largest, header.max_timestamp)
 
     def finish(self, end: int) -> None:
         """The segment ends."""
@@ -170,6 +171,10 @@ class AbortedIndexCheck:
             what = "ABORT" if is_abort else "COMMIT"
             self._say(entry, f"at {entry.last_offset} is a {what} marker of producer {header.producer_id}")
         return entry
+
+    def skip(self, offset: int) -> None:
+        """There may be a marker at `offset`, which cannot be read."""
+        self._left.pop(offset, None)
 
     def finish(self, end: int) -> None:
         """The segment ends."""

@@ -1,0 +1,207 @@
+"""A stopped data directory checked as a whole: every partition by itself, then transactions across partitions.
+
+Owns the order: cluster metadata first, since it tells what topics there are, then the coordinator's log, since it tells
+what the partitions must hold. Nothing is changed.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+
+from eosin.coordinator.transaction_check import TransactionCheck, Verdict
+from eosin.coordinator.transaction_log import CorruptTransactionLog
+from eosin.protocol.names import (
+    CONSUMER_OFFSETS_TOPIC,
+    METADATA_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    ZERO_UUID,
+    TopicPartition,
+)
+from eosin.storage.checkpoints import PARTITION_METADATA, RECOVERY_POINT, MalformedCheckpoint, decode_partition_metadata
+from eosin.storage.disk import Disk
+from eosin.storage.inspection.directory import Directory, look_at
+from eosin.storage.inspection.partition_check import CheckOrder, PartitionCheck
+from eosin.storage.inspection.segment_values import record_values
+from eosin.storage.inspection.segment_walk import FoundBatch
+from eosin.storage.inspection.topics import KnownTopics
+from eosin.storage.inspection.values import ERROR, WARNING, Problem, Value
+
+_DECODED: tuple[str, ...] = (METADATA_TOPIC, TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC)
+"""The topics whose records are decoded, in the order in which they are checked."""
+
+
+class TransactionsFound(Value, frozen=True, kw_only=True, tag="transactions"):
+    """How many transactional ids are in each state."""
+
+    states: dict[str, int]
+
+
+class Summary(Value, frozen=True, kw_only=True, tag="summary"):
+    """The last value."""
+
+    errors: int
+    warnings: int
+
+
+@dataclass(slots=True)
+class _Findings:
+    """Problems that wait to be told, and how many there were."""
+
+    root: str
+    waiting: list[Problem] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=lambda: {ERROR: 0, WARNING: 0})
+
+    def hear(self, problem: Problem) -> None:
+        """Note a problem; its file is told relative to the directory."""
+        self.counts[problem.severity] += 1
+        file = problem.file.removeprefix(f"{self.root}/")
+        self.waiting.append(msgspec.structs.replace(problem, file=file))
+
+    def take(self) -> list[Problem]:
+        """What has been heard since the last call."""
+        taken, self.waiting = self.waiting, []
+        return taken
+
+
+class DirectoryCheck:
+    """One check of one directory, whose lock the caller holds."""
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self._path = path
+        self._findings = _Findings(path)
+        self._topics = KnownTopics()
+        self._transactions: TransactionCheck | None = None
+
+    def run(self) -> Iterator[Value]:
+        """Everything that is found, the problems of each partition behind it. Raises UnusableDirectory, OSError."""
+        directory = look_at(self._disk, self._path)
+        yield directory.value
+        for problem in directory.problems:
+            self._findings.hear(problem)
+        order = sorted(directory.partitions, key=_rank)
+        # Partitions alone, without the coordinator's log and without topics, are judged by themselves.
+        is_whole = bool(order) and order[0].topic in (METADATA_TOPIC, TRANSACTION_STATE_TOPIC)
+        for partition in order:
+            if is_whole and self._transactions is None and partition.topic != METADATA_TOPIC:
+                self._transactions = self._transaction_check()
+            yield from self._partition(directory, partition)
+        self._check_vanished(directory)
+        if self._transactions is not None:
+            self._finish(directory, self._transactions)
+            yield TransactionsFound(self._path, states=self._transactions.states)
+        yield from self._findings.take()
+        yield Summary(self._path, errors=self._findings.counts[ERROR], warnings=self._findings.counts[WARNING])
+
+    def _transaction_check(self) -> TransactionCheck:
+        topic = self._topics.get(TRANSACTION_STATE_TOPIC)
+        return TransactionCheck(self._since, partitions=None if topic is None else topic.partitions)
+
+    def _since(self, partition: TopicPartition) -> int | None:
+        """When a partition began to exist; None when it does not, or when nobody knows."""
+        topic = self._topics.get(partition.topic)
+        return None if topic is None or partition.partition >= topic.partitions else topic.since_ms
+
+    # One partition --------------------------------------------------------------------------------------------------
+
+    def _partition(self, directory: Directory, partition: TopicPartition) -> Iterator[Value]:
+        path = f"{self._path}/{partition}"
+        errors = self._findings.counts[ERROR]
+        check = PartitionCheck(
+            self._disk,
+            CheckOrder(
+                partition=partition,
+                directory=path,
+                is_clean=directory.is_clean,
+                recovery_point=directory.recovery_points.get(partition, 0),
+                log_start_offset=directory.log_starts.get(partition, 0),
+                high_watermark=directory.high_watermarks.get(partition, 0),
+                may_be_compacted=self._topics.may_be_compacted(partition.topic),
+                was_compacted=directory.clean_offsets.get(partition, 0) > 0,
+                has_sequences=partition.topic not in _DECODED,
+            ),
+            self._findings.hear,
+            lambda found: self._show(partition, path, found),
+        )
+        found = check.run()
+        self._check_topic(directory, partition)
+        facts = check.facts
+        if partition.topic == METADATA_TOPIC:
+            self._topics.is_known = True
+        elif partition.topic == TRANSACTION_STATE_TOPIC and self._transactions is not None:
+            is_sound = facts.is_reliable and self._findings.counts[ERROR] == errors
+            self._transactions.is_reliable &= is_sound
+            self._transactions.is_complete &= facts.has_every_marker
+        elif self._transactions is not None:
+            for verdict in self._transactions.judge(partition, facts):
+                self._hear(path, verdict)
+        yield msgspec.structs.replace(found, file=str(partition))
+        yield from self._findings.take()
+
+    def _show(self, partition: TopicPartition, path: str, found: FoundBatch) -> None:
+        """A sound batch: what internal topics say is decoded."""
+        if partition.topic not in _DECODED:
+            return
+        problems = [each for each in record_values(path, found, partition.topic) if isinstance(each, Problem)]
+        for problem in problems:
+            self._findings.hear(problem)
+        if partition.topic == METADATA_TOPIC:
+            self._topics.show(found)
+        elif partition.topic == TRANSACTION_STATE_TOPIC and self._transactions is not None:
+            try:
+                for verdict in self._transactions.show(partition.partition, found.data):
+                    self._hear(path, verdict)
+            except CorruptTransactionLog as error:
+                if not problems:
+                    self._hear(path, Verdict(ERROR, str(error), found.header.base_offset))
+
+    def _hear(self, path: str, verdict: Verdict) -> None:
+        self._findings.hear(Problem(path, reason=verdict.reason, offset=verdict.offset, severity=verdict.severity))
+
+    def _check_topic(self, directory: Directory, partition: TopicPartition) -> None:
+        """Whether the directory belongs to the topic of its name."""
+        path = f"{self._path}/{partition}/{PARTITION_METADATA}"
+        topic_id = ZERO_UUID
+        try:
+            topic_id = decode_partition_metadata(self._disk.read_whole(path))
+        except FileNotFoundError:
+            pass
+        except MalformedCheckpoint as error:
+            severity = ERROR if directory.is_clean else WARNING
+            self._findings.hear(Problem(path, reason=str(error), severity=severity))
+        if not self._topics.is_known or partition.topic == METADATA_TOPIC:
+            return
+        topic = self._topics.get(partition.topic)
+        if topic is None or partition.partition >= topic.partitions:
+            what = "it belongs to no topic, so the next start sets it aside"
+        elif ZERO_UUID not in (topic_id, topic.topic_id) and topic_id != topic.topic_id:
+            what = "it belongs to an older topic of this name, so the next start sets it aside"
+        else:
+            return
+        self._findings.hear(Problem(str(partition), reason=what, severity=WARNING))
+
+    # Across partitions ----------------------------------------------------------------------------------------------
+
+    def _check_vanished(self, directory: Directory) -> None:
+        present = frozenset(directory.partitions)
+        for partition, offset in directory.recovery_points.items():
+            if offset and partition not in present:
+                # A topic may have been deleted right before the stop; one that exists has lost its records.
+                severity = WARNING if self._since(partition) is None else ERROR
+                reason = f"{RECOVERY_POINT} says offset {offset}, but there is no log"
+                self._findings.hear(Problem(str(partition), reason=reason, severity=severity))
+
+    def _finish(self, directory: Directory, transactions: TransactionCheck) -> None:
+        if not transactions.is_reliable:
+            what = "transactions were not compared with the partitions, since what is said of them is damaged"
+            self._findings.hear(Problem(TRANSACTION_STATE_TOPIC, reason=what, severity=WARNING))
+        present = frozenset(directory.partitions)
+        for partition, reason in transactions.never_judged():
+            if partition not in present:
+                self._findings.hear(Problem(str(partition), reason=reason))
+
+
+def _rank(partition: TopicPartition) -> tuple[int, TopicPartition]:
+    """Metadata first, then transactions, then everything else by name."""
+    return (_DECODED.index(partition.topic) if partition.topic in _DECODED else len(_DECODED)), partition

@@ -1,0 +1,104 @@
+"""A data directory as it lies there: whose it is, how it was left, and the partitions in it.
+
+Nothing is taken, made or removed, unlike in `data_directory.py`.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+from eosin.protocol.names import TopicPartition
+from eosin.storage.checkpoints import (
+    CLEANER_OFFSET,
+    HIGH_WATERMARK,
+    LOG_START_OFFSET,
+    RECOVERY_POINT,
+    MalformedCheckpoint,
+    decode_offsets,
+)
+from eosin.storage.data_directory import CLEAN_MARK, LOCK, UnknownName, parse_partition
+from eosin.storage.disk import Disk, Lock, UnusableDirectory
+from eosin.storage.inspection.values import Problem, Value
+from eosin.storage.meta_properties import FILE_NAME as META_PROPERTIES
+from eosin.storage.meta_properties import MetaProperties
+
+_RETIRED = re.compile(r".+\.[0-9a-f]{32}-(delete|stray|future)")
+_NOT_OURS = frozenset({"lost+found"})
+
+
+class NoDataDirectory(UnusableDirectory):
+    """There is no data directory of that name."""
+
+
+class DirectoryFound(Value, frozen=True, kw_only=True, tag="directory"):
+    """What is known of a data directory before its logs are read."""
+
+    cluster_id: str
+    node_id: int
+    is_clean: bool
+    """Whether the last stop was clean."""
+    partitions: int
+
+
+@dataclass(slots=True)
+class Directory:
+    """A data directory."""
+
+    path: str
+    properties: MetaProperties
+    is_clean: bool
+    partitions: list[TopicPartition] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    """What is wrong with the directory itself and its checkpoints."""
+    recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
+    log_starts: dict[TopicPartition, int] = field(default_factory=dict)
+    high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
+    clean_offsets: dict[TopicPartition, int] = field(default_factory=dict)
+
+    @property
+    def value(self) -> DirectoryFound:
+        """The directory as a value."""
+        return DirectoryFound(
+            self.path,
+            cluster_id=self.properties.cluster_id,
+            node_id=self.properties.node_id,
+            is_clean=self.is_clean,
+            partitions=len(self.partitions),
+        )
+
+
+def lock(disk: Disk, path: str) -> Lock:
+    """Keep brokers out of a data directory. Raises UnusableDirectory, also when one is at work there."""
+    if not disk.is_directory(path):
+        raise NoDataDirectory(f"there is no directory {path}")
+    if disk.size(f"{path}/{META_PROPERTIES}") is None:
+        raise NoDataDirectory(f"{path} is no data directory: it has no {META_PROPERTIES}")
+    return disk.lock(f"{path}/{LOCK}")
+
+
+def look_at(disk: Disk, path: str) -> Directory:
+    """Read what stands at the top of a data directory. Raises UnusableDirectory, OSError."""
+    properties = MetaProperties.decode(disk.read_whole(f"{path}/{META_PROPERTIES}"))
+    names = disk.list(path)
+    directory = Directory(path, properties, CLEAN_MARK in names)
+    for name in names:
+        if name in _NOT_OURS or not disk.is_directory(f"{path}/{name}") or _RETIRED.fullmatch(name):
+            continue
+        try:
+            directory.partitions.append(parse_partition(name))
+        except UnknownName:
+            directory.problems.append(Problem(name, reason="it is no partition, so a broker refuses to start"))
+    directory.recovery_points = _offsets(disk, directory, RECOVERY_POINT)
+    directory.log_starts = _offsets(disk, directory, LOG_START_OFFSET)
+    directory.high_watermarks = _offsets(disk, directory, HIGH_WATERMARK)
+    directory.clean_offsets = _offsets(disk, directory, CLEANER_OFFSET)
+    return directory
+
+
+def _offsets(disk: Disk, directory: Directory, name: str) -> dict[TopicPartition, int]:
+    try:
+        return decode_offsets(disk.read_whole(f"{directory.path}/{name}"))
+    except FileNotFoundError:
+        return {}
+    except MalformedCheckpoint as error:
+        directory.problems.append(Problem(name, reason=str(error)))
+        return {}

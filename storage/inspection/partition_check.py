@@ -1,0 +1,290 @@
+"""`PartitionCheck`: one partition of a stopped directory, every file of it against every other.
+
+Always true: what the next start puts right without losing anything that it promised is a warning, everything else an
+error; behind a damaged batch nothing is said about producers, since that batch would have changed them.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.records import CorruptRecords, read_control_record
+from eosin.storage.disk import Disk
+from eosin.storage.inspection.epoch_check import EpochCheck
+from eosin.storage.inspection.producer_replay import Doubt, OpenTransaction, ProducerReplay
+from eosin.storage.inspection.segment_check import SegmentCheck
+from eosin.storage.inspection.segment_files import LogFiles, SegmentFiles, log_files
+from eosin.storage.inspection.segment_walk import FoundBatch, SegmentWalk
+from eosin.storage.inspection.source import Source
+from eosin.storage.inspection.values import ERROR, WARNING, AbortedEntry, Problem, Value
+from eosin.storage.producer_entry import ProducerEntry
+from eosin.storage.producer_snapshot import CorruptSnapshot, decode_snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOrder:
+    """One partition, and what the directory says about it."""
+
+    partition: TopicPartition
+    directory: str
+    is_clean: bool
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    high_watermark: int = 0
+    may_be_compacted: bool = False
+    """Whether the topic's policy lets a cleaner take batches out."""
+    was_compacted: bool = False
+    """Whether a cleaner says that it has been there."""
+    has_sequences: bool = True
+    """Whether clients write here. Coordinators number nothing."""
+
+
+class PartitionFound(Value, frozen=True, kw_only=True, tag="partition"):
+    """What a partition holds. `file` is its directory."""
+
+    segments: int
+    batches: int
+    records: int
+    """Without markers."""
+    size: int
+    """Bytes of all segments."""
+    log_start_offset: int
+    log_end_offset: int
+    last_stable_offset: int
+    producers: int
+    open_transactions: int
+
+
+@dataclass(slots=True)
+class TransactionFacts:
+    """What a partition knows of transactions."""
+
+    is_reliable: bool = True
+    """Whether every batch could be read."""
+    has_every_marker: bool = True
+    """Whether nothing was ever deleted or compacted."""
+    open: list[OpenTransaction] = field(default_factory=list)
+    markers: Counter[int] = field(default_factory=Counter)
+    """How many there are by `marker_key`."""
+
+
+def _ignore(found: FoundBatch) -> None:
+    """Nobody else wants to see the batches."""
+
+
+class PartitionCheck:
+    """One check of one partition."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        order: CheckOrder,
+        hear: Callable[[Problem], None],
+        show: Callable[[FoundBatch], None] = _ignore,
+    ) -> None:
+        """`hear` is told every problem, `show` is shown every sound batch."""
+        self._disk = disk
+        self._order = order
+        self._tell = hear
+        self._show = show
+        self._replay = ProducerReplay(has_sequences=order.has_sequences)
+        self._epochs = EpochCheck(order.log_start_offset)
+        self._snapshots: list[tuple[str, int, list[ProducerEntry]]] = []
+        self._damage: list[Problem] = []  # not known yet whether anything sound follows
+        self._is_damaged = False
+        self._is_compacted = order.was_compacted
+        self._first_offset = order.log_start_offset
+        self._end = 0
+        self._batches = self._records = self._size = 0
+
+    def run(self) -> PartitionFound:
+        """Check everything. Raises OSError."""
+        files = log_files(self._disk, self._order.directory)
+        if files.unfinished:
+            self._tell(Problem(self._order.directory, reason="a compaction was interrupted", severity=WARNING))
+        for reason in self._epochs.load(self._disk, self._order.directory):
+            self._hear(Problem(self._epochs.path, reason=reason))
+        self._load_snapshots(files)
+        for index, segment in enumerate(files.segments):
+            if not index:
+                self._end = segment.base_offset
+                self._first_offset = segment.base_offset
+            self._segment(segment)
+        self._finish()
+        return PartitionFound(
+            self._order.directory,
+            segments=len(files.segments),
+            batches=self._batches,
+            records=self._records,
+            size=self._size,
+            log_start_offset=max(self._order.log_start_offset, self._first_offset),
+            log_end_offset=self._end,
+            last_stable_offset=self._end if self._replay.first_open is None else self._replay.first_open,
+            producers=len(self._replay.producers),
+            open_transactions=len(self._replay.open),
+        )
+
+    @property
+    def facts(self) -> TransactionFacts:
+        """What there is to know of transactions, after `run`."""
+        return TransactionFacts(
+            is_reliable=not self._is_damaged,
+            has_every_marker=not self._is_damaged and not self._first_offset and not self._is_compacted,
+            open=self._replay.open,
+            markers=self._replay.markers,
+        )
+
+    # Problems -------------------------------------------------------------------------------------------------------
+
+    def _is_unsaved(self, offset: int | None) -> bool:
+        """Whether recovery looks at `offset` again, so that what is wrong there need not stay wrong."""
+        return not self._order.is_clean and (offset is None or offset >= self._order.recovery_point)
+
+    def _hear(self, problem: Problem) -> None:
+        if problem.severity == ERROR and self._is_unsaved(problem.offset):
+            problem = msgspec.structs.replace(problem, severity=WARNING)
+        self._tell(problem)
+
+    def _doubt(self, path: str, offset: int, doubt: Doubt) -> None:
+        self._tell(Problem(path, reason=doubt.reason, offset=offset, severity=doubt.severity))
+
+    # Reading --------------------------------------------------------------------------------------------------------
+
+    def _load_snapshots(self, files: LogFiles) -> None:
+        for file in files.snapshots:
+            offset = file.base_offset or 0
+            try:
+                self._snapshots.append((file.path, offset, decode_snapshot(self._disk.read_whole(file.path))))
+            except CorruptSnapshot as error:
+                self._hear(Problem(file.path, reason=str(error), offset=offset))
+
+    def _segment(self, segment: SegmentFiles) -> None:
+        path = segment.log.path
+        if segment.base_offset < self._end:
+            what = f"it begins at offset {segment.base_offset}, and the one before ends at {self._end}"
+            self._tell(Problem(path, reason=what, offset=segment.base_offset))
+        self._note_gap(path, segment.base_offset)
+        check = SegmentCheck(self._disk, segment, self._hear)
+        if not check.is_indexed and self._order.is_clean:
+            self._tell(Problem(path, reason="it lacks an index, which the next start rebuilds", severity=WARNING))
+        with Source(self._disk, path) as source:
+            walk = SegmentWalk(source, segment.base_offset)
+            for found in walk:
+                if isinstance(found, Problem):
+                    self._damage.append(found)
+                    self._is_damaged = True
+                else:
+                    self._batch(path, check, found)
+            self._size += source.end
+        check.finish(walk.position, walk.next_offset)
+        self._end = max(self._end, walk.next_offset)
+
+    def _batch(self, path: str, check: SegmentCheck, found: FoundBatch) -> None:
+        header = found.header
+        self._batches += 1
+        check.batch(found.position, header)
+        self._note_gap(path, header.base_offset)
+        self._end = max(self._end, header.next_offset)
+        if not found.is_valid:
+            self._damage += found.problems
+            self._is_damaged = True
+            check.skip_marker(header.base_offset)
+            return
+        self._confirm_damage()
+        for problem in found.problems:
+            self._tell(problem)
+        reason = self._epochs.batch(header)
+        if reason is not None:
+            self._hear(Problem(path, reason=reason, offset=header.base_offset))
+        self._compare_snapshots(header.base_offset)
+        if not header.records_count or header.has_delete_horizon:
+            self._is_compacted = True
+        if header.is_control:
+            self._marker(path, check, found)
+        else:
+            self._records += header.records_count
+            doubt = self._replay.data(header) if header.producer_id >= 0 else None
+            if doubt is not None and not self._is_damaged and self._is_certain(doubt):
+                self._doubt(path, header.base_offset, doubt)
+        self._show(found)
+
+    def _is_certain(self, doubt: Doubt) -> bool:
+        """Whether the doubt is not explained by what a cleaner has taken out."""
+        return doubt.severity == ERROR or not self._is_compacted
+
+    def _confirm_damage(self) -> None:
+        """A sound batch follows: no torn tail, which recovery may cut, but damage."""
+        for problem in self._damage:
+            self._tell(problem)
+        self._damage.clear()
+
+    def _note_gap(self, path: str, offset: int) -> None:
+        if offset <= self._end:
+            return
+        if self._order.may_be_compacted or self._order.was_compacted:
+            self._is_compacted = True  # a stop may have come before the cleaner said so
+        else:
+            missing = f"offset {self._end} is" if offset == self._end + 1 else f"offsets {self._end}..{offset - 1} are"
+            self._tell(Problem(path, reason=f"{missing} missing", offset=offset))
+        self._end = offset
+
+    def _marker(self, path: str, check: SegmentCheck, found: FoundBatch) -> None:
+        header = found.header
+        try:
+            marker = read_control_record(found.data)
+        except CorruptRecords as error:
+            self._tell(Problem(path, reason=str(error), position=found.position, offset=header.base_offset))
+            return
+        if marker is None:  # emptied by compaction, or not about transactions
+            return
+        row = check.marker(header, is_abort=not marker.is_commit)
+        ended, doubt = self._replay.marker(header, marker)
+        if self._is_damaged:
+            return
+        if doubt is not None:
+            self._doubt(path, header.base_offset, doubt)
+        if ended is None or marker.is_commit:
+            return
+        who = f"the aborted transaction of producer {header.producer_id} from {ended.first_offset}"
+        if row is None:
+            if not self._is_unsaved(header.base_offset):  # rows are written behind
+                reason = f"{who} to {header.base_offset} is in no transaction index"
+                self._tell(Problem(path, reason=reason, offset=header.base_offset))
+        elif row.first_offset > ended.first_offset or row.last_stable_offset > ended.last_stable_offset:
+            self._tell(Problem(row.file, reason=f"{who} is there as {_row(row)}", offset=header.base_offset))
+
+    # At the end -----------------------------------------------------------------------------------------------------
+
+    def _compare_snapshots(self, up_to: int) -> None:
+        while self._snapshots and self._snapshots[0][1] <= up_to:
+            path, offset, entries = self._snapshots.pop(0)
+            if self._is_damaged or offset < self._first_offset:
+                continue
+            start = max(self._first_offset, self._order.log_start_offset)
+            for doubt in self._replay.differences(entries, log_start=start, is_compacted=self._is_compacted):
+                self._hear(Problem(path, reason=doubt.reason, offset=offset, severity=doubt.severity))
+
+    def _finish(self) -> None:
+        order, end = self._order, self._end
+        for problem in self._damage:
+            self._hear(problem)
+        self._compare_snapshots(end)
+        for path, offset, _ in self._snapshots:
+            self._hear(Problem(path, reason=f"it is beyond the log, which ends at {end}", offset=offset))
+        for reason, offset in self._epochs.finish(end):
+            self._hear(Problem(self._epochs.path, reason=reason, offset=offset))
+        if order.recovery_point > end:
+            # Also after an unclean stop: everything below the recovery point had been synced.
+            what = f"the log ends at {end}, below its recovery point {order.recovery_point}"
+            self._tell(Problem(order.directory, reason=what, offset=end))
+        for name, offset in (("log start", order.log_start_offset), ("high watermark", order.high_watermark)):
+            if offset > end:
+                what = f"the log ends at {end}, below its {name} {offset}"
+                self._hear(Problem(order.directory, reason=what, offset=offset))
+
+
+def _row(row: AbortedEntry) -> str:
+    return f"{row.first_offset}..{row.last_offset} with last stable offset {row.last_stable_offset}"

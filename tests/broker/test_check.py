@@ -1,0 +1,110 @@
+"""`eosin check` as a command: its report, its exit codes, and that it leaves a running broker alone."""
+
+import json
+from pathlib import Path
+
+import pytest
+from broker_process import BrokerProcess
+from inspected import exported, written
+
+from eosin.broker.__main__ import main
+from eosin.storage.files import SystemDisk
+
+
+@pytest.fixture
+async def folder(tmp_path: Path) -> Path:
+    """A sound data directory."""
+    return exported(await written(), tmp_path)
+
+
+def test_a_sound_directory_is_0_with_a_line_for_each_partition(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", str(folder)]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    lines = out.splitlines()
+    assert lines[0].startswith(f"{folder}: cluster ")
+    assert lines[0].endswith("node 0, stopped cleanly")
+    assert lines[2].split()[:3] == ["partition", "segments", "batches"]
+    assert lines[3].split() == ["orders-0", "3", "63", "96", "8,706", "0..110", "91", "3", "1"]
+    assert lines[-1] == "no errors, no warnings"
+
+
+def test_a_damaged_directory_is_1_and_tells_where(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = folder / "orders-0" / "00000000000000000000.log"
+    content = bytearray(path.read_bytes())
+    content[300] ^= 0xFF
+    path.write_bytes(content)
+    (folder / "orders-0" / "00000000000000000051.index").unlink()
+    assert main(["check", str(folder)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert any(
+        line.startswith("!! error: orders-0/00000000000000000000.log byte 205 (offset 3): wrong checksum")
+        for line in lines
+    )
+    assert " ! warning: orders-0/00000000000000000051.log: it lacks an index, which the next start rebuilds" in lines
+    assert lines[-1] == "1 errors, 1 warnings"
+
+
+def test_warnings_alone_are_0(folder: Path) -> None:
+    (folder / "orders-0" / "00000000000000000051.index").unlink()
+    assert main(["check", str(folder)]) == 0
+
+
+def test_json_is_one_object_for_each_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "orders-0" / "00000000000000000051.index").unlink()
+    assert main(["check", "--json", str(folder)]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["type"] for each in found] == ["directory", "partition", "problem", "summary"]
+    assert found[1]["last_stable_offset"] == 91
+    assert found[2]["severity"] == "warning"
+    assert (found[3]["errors"], found[3]["warnings"]) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("nothing", "there is no directory "),
+        ("data/orders-0", "is no data directory: it has no meta.properties"),
+    ],
+)
+def test_what_is_no_data_directory_is_2(
+    folder: Path, name: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", str(folder.parent / name)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("eosin check: ")
+    assert sentence in err
+    assert err.count("\n") == 1
+
+
+def test_a_directory_of_a_later_format_is_2(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with (folder / "meta.properties").open("a") as file:
+        file.write("eosin.format=9\n")
+    assert main(["check", str(folder)]) == 2
+    assert "it has format 9" in capsys.readouterr().err
+
+
+def test_a_directory_that_a_broker_holds_is_2(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    held = SystemDisk().lock(str(folder / ".lock"))
+    assert main(["check", str(folder)]) == 2
+    assert capsys.readouterr().err == f"eosin check: a broker is at work in {folder}; stop it first\n"
+    held.release()
+    assert main(["check", str(folder)]) == 0
+
+
+@pytest.mark.slow
+def test_a_running_broker_can_be_looked_at_but_not_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with BrokerProcess(tmp_path / "data", durability="fsync") as broker:
+        assert main(["check", str(broker.data_dir)]) == 2
+        assert "a broker is at work" in capsys.readouterr().err
+        assert main(["dump-log", "--deep", str(broker.data_dir / "__eosin_metadata-0")]) == 0
+        assert 'Topic name="__transaction_state"' in capsys.readouterr().out
+        broker.kill()
+        assert main(["check", str(broker.data_dir)]) == 0
+        assert "stopped without saying so" in capsys.readouterr().out
+        broker.start()
+    assert main(["check", str(broker.data_dir)]) == 0
+    assert "stopped cleanly" in capsys.readouterr().out
