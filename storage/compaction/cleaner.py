@@ -154,6 +154,8 @@ class Cleaner:
         self._left_alone[log] = self._clock.now_ms() + self._config.backoff_ms
 
     async def _save(self) -> None:
-        """Losing this only repeats work."""
         clean = {partition: first_dirty_offset(log) for partition, log in self._logs.items() if log.clean_offset}
-        await self._checkpoint.save(encode_offsets(clean))
+        try:
+            await self._checkpoint.save(encode_offsets(clean))
+        except OSError as error:
+            _LOG.warning("how far logs are compacted could not be saved, which only repeats work: %s", error)

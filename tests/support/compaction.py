@@ -9,6 +9,7 @@ from logs import Logs, read_now
 from eosin.protocol.records import Compression, NewRecord, batches, build_batch, iter_records, read_control_record
 from eosin.storage.appends import Isolation, ReadResult
 from eosin.storage.compaction.cleaner import CleanerConfig
+from eosin.storage.disk import Disk
 from eosin.storage.log_config import LogConfig
 from eosin.storage.partition_log import PartitionLog
 
@@ -59,9 +60,9 @@ def keyed(
     )
 
 
-def compacted_logs(config: LogConfig = COMPACT, **options: object) -> Logs:
+def compacted_logs(config: LogConfig = COMPACT, *, cleaner: CleanerConfig = AT_ONCE, disk: Disk | None = None) -> Logs:
     """Storage whose topics are compacted at every round."""
-    return Logs(config=config, cleaner=AT_ONCE, **options)  # type: ignore[arg-type]
+    return Logs(config=config, cleaner=cleaner, disk=disk)
 
 
 async def compact(logs: Logs) -> None:
