@@ -190,8 +190,8 @@ class _CoordinatorLog:
     def high_watermark(self) -> int:
         return self.log.high_watermark
 
-    def append(self, batch: bytes, *, now_ms: int) -> AppendResult:
-        return self.log.append(batch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
+    def append(self, batch: bytes, *, now_ms: int, awaited: bool = True) -> AppendResult:
+        return self.log.append(batch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR, awaited=awaited)
 
     def append_marker(self, marker: Marker, *, now_ms: int) -> AppendResult:
         return self.log.append_marker(marker, now_ms=now_ms)

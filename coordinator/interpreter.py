@@ -207,7 +207,7 @@ class Interpreter:
     ) -> None:
         now_ms = self._clock.now_ms()
         batch = encode_batch(txns, now_ms=now_ms, transaction_version=self._config.transaction_version)
-        outcome = partition.log.append(batch, now_ms=now_ms)
+        outcome = partition.log.append(batch, now_ms=now_ms, awaited=durable)
         if isinstance(outcome, Refused):
             self._written(entries, AppendFailed(outcome.error))
             return

@@ -29,8 +29,9 @@ class CoordinatorLog(Protocol):
     def high_watermark(self) -> int:
         """Everything below is as durable as configured."""
 
-    def append(self, batch: bytes, *, now_ms: int) -> AppendResult:
-        """Check and write one batch, now, without waiting. Its base offset is assigned by the log."""
+    def append(self, batch: bytes, *, now_ms: int, awaited: bool = True) -> AppendResult:
+        """Check and write one batch, now, without waiting. Its base offset is assigned by the log. `awaited` is False
+        for a batch that nobody waits for to be durable: it may then take the log's time."""
 
     def append_marker(self, marker: Marker, *, now_ms: int) -> AppendResult:
         """Write a transaction marker, now, without waiting."""

@@ -15,6 +15,9 @@ from typing import Final, Protocol
 
 from eosin.storage.disk import Disk, File
 
+UNHURRIED_S: Final = 0.1
+"""How long, in seconds, a write that nobody waits for stays without a sync of its own."""
+
 
 class Durability(StrEnum):
     """What an acknowledged write has survived (`eosin.durability`)."""
@@ -91,8 +94,9 @@ class Flusher(Protocol):
     def backlog_bytes(self) -> int:
         """Appended and not yet durable, over all logs. When it grows, whoever takes in records should slow down."""
 
-    def appended(self, log: Flushable, size: int) -> None:
-        """`log` has written `size` more bytes. Called in the event loop; does not wait."""
+    def appended(self, log: Flushable, size: int, *, awaited: bool = True) -> None:
+        """`log` has written `size` more bytes, and somebody waits for them to be durable, or nobody does. Called in the
+        event loop; does not wait."""
 
     async def close(self) -> None:
         """Finish every flush and stop."""
@@ -104,7 +108,7 @@ class ImmediateFlusher:
     backlog_bytes: Final = 0
     defers: Final = False
 
-    def appended(self, log: Flushable, size: int) -> None:
+    def appended(self, log: Flushable, size: int, *, awaited: bool = True) -> None:
         """Report it durable at once."""
         log.end_flush(log.log_end_offset, None)
 
@@ -114,7 +118,8 @@ class ImmediateFlusher:
 
 class ThreadFlusher:
     """Group commit by a small pool of threads. Appends of one turn of the event loop share a flush; those that come
-    while it runs share the next one."""
+    while it runs share the next one. What nobody waits for shares the next flush of its log, which would otherwise have
+    to wait for it, and has one of its own only when none comes for a while."""
 
     defers: Final = True
 
@@ -126,27 +131,45 @@ class ThreadFlusher:
         self._results: deque[tuple[Flushable, Flush, int, OSError | None]] = deque()
         self._is_waking = False
         self._dirty: dict[Flushable, None] = {}
+        self._unhurried: dict[Flushable, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
         self._running: dict[Flushable, None] = {}
         self._is_scheduled = False
         self._idle: asyncio.Future[None] | None = None
         self.backlog_bytes = 0
 
-    def appended(self, log: Flushable, size: int) -> None:
-        """Sync `log` at the end of this turn of the loop, or when its running flush has ended."""
+    def appended(self, log: Flushable, size: int, *, awaited: bool = True) -> None:
+        """Sync `log` at the end of this turn of the loop, or when its running flush has ended; within `UNHURRIED_S` if
+        nobody waits for it."""
         self.backlog_bytes += size
         log.unflushed_bytes += size
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
+        if not awaited:
+            self._unhurried[log] = None
+            if self._timer is None:
+                self._timer = loop.call_later(UNHURRIED_S, self._hurry)
+            return
         self._dirty[log] = None
         if not self._is_scheduled:
             self._is_scheduled = True
-            if self._loop is None:
-                self._loop = asyncio.get_running_loop()
-            self._loop.call_soon(self._start)
+            loop.call_soon(self._start)
+
+    def _hurry(self) -> None:
+        """Sync what has waited for company long enough."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._dirty.update(self._unhurried)
+        self._start()
 
     def _start(self) -> None:
         self._is_scheduled = False
         ready = [log for log in self._dirty if log not in self._running]
         for log in ready:
             del self._dirty[log]
+            self._unhurried.pop(log, None)
             self._running[log] = None
             covered, log.unflushed_bytes = log.unflushed_bytes, 0
             try:
@@ -192,6 +215,8 @@ class ThreadFlusher:
 
     async def close(self) -> None:
         """Finish every flush and stop the threads."""
+        if self._unhurried:
+            self._hurry()
         while self._dirty or self._running:
             self._idle = asyncio.get_running_loop().create_future()
             await self._idle

@@ -120,9 +120,11 @@ class PartitionLog(SegmentedLog):
         origin: AppendOrigin = AppendOrigin.CLIENT,
         guard: VerificationGuard | None = None,
         header: BatchHeader | None = None,
+        awaited: bool = True,
     ) -> AppendResult:
         """Check one batch against the producer's state and write it, now. The batch has passed validation; `header` is
-        its header when the caller has read it already (storage.md 4 steps 15 and 16, transactions.md 6.2)."""
+        its header when the caller has read it already (storage.md 4 steps 15 and 16, transactions.md 6.2). Unless
+        somebody waits until it is durable (`awaited`), it takes no sync of its own."""
         if self._unusable is not None:
             return self._unusable
         if header is None:
@@ -153,7 +155,7 @@ class PartitionLog(SegmentedLog):
             return self._write_failed(error)
         if has_producer:
             self.producer_state.data_appended(header, base_offset, max_timestamp=header.max_timestamp, now_ms=now_ms)
-        self.context.flusher.appended(self, size)
+        self.context.flusher.appended(self, size, awaited=awaited)
         return Appended(
             base_offset,
             base_offset + header.last_offset_delta,

@@ -13,7 +13,7 @@ from eosin.protocol.names import TopicPartition
 from eosin.storage.clock import SeededChance, SystemClock
 from eosin.storage.disk import Disk
 from eosin.storage.files import MemoryDisk, SystemDisk
-from eosin.storage.flusher import Durability, Flush, ImmediateFlusher, ThreadFlusher, flusher_for
+from eosin.storage.flusher import UNHURRIED_S, Durability, Flush, ImmediateFlusher, ThreadFlusher, flusher_for
 from eosin.storage.log_config import LogConfig
 from eosin.storage.log_manager import LogManager
 
@@ -45,9 +45,9 @@ class StubLog:
         self.threads: set[str] = set()
         self.cannot_begin: OSError | None = None
 
-    def write(self, flusher: ThreadFlusher, size: int = 10) -> None:
+    def write(self, flusher: ThreadFlusher, size: int = 10, *, awaited: bool = True) -> None:
         self.log_end_offset += 1
-        flusher.appended(self, size)
+        flusher.appended(self, size, awaited=awaited)
 
     def begin_flush(self) -> Flush:
         if self.cannot_begin is not None:
@@ -85,6 +85,39 @@ async def test_appends_of_one_turn_share_a_flush_and_later_ones_the_next() -> No
     assert (log.begun, log.ended) == ([3, 5], [(3, None), (5, None)])
     assert flusher.backlog_bytes == 0
     await flusher.close()
+
+
+async def test_what_nobody_waits_for_shares_the_next_flush_of_its_log() -> None:
+    flusher, log, other = ThreadFlusher(), StubLog(), StubLog()
+    log.gate.set()
+    other.gate.set()
+    log.write(flusher, awaited=False)
+    other.write(flusher)
+    await until(lambda: other.ended)
+    assert (log.begun, flusher.backlog_bytes) == ([], 10)
+    log.write(flusher)
+    await until(lambda: log.ended)
+    assert (log.begun, flusher.backlog_bytes) == ([2], 0)
+    await asyncio.sleep(1.2 * UNHURRIED_S)
+    assert log.begun == [2], "none of its own after that"
+    await flusher.close()
+
+
+async def test_what_nobody_waits_for_is_flushed_after_a_while_all_the_same() -> None:
+    flusher, log = ThreadFlusher(), StubLog()
+    log.gate.set()
+    for expected in (1, 2):
+        log.write(flusher, awaited=False)
+        await until(lambda: len(log.ended) == expected)  # noqa: B023
+    await flusher.close()
+
+
+async def test_closing_finishes_what_nobody_waits_for() -> None:
+    flusher, log = ThreadFlusher(), StubLog()
+    log.gate.set()
+    log.write(flusher, awaited=False)
+    await flusher.close()
+    assert log.ended == [(1, None)]
 
 
 async def test_logs_are_flushed_side_by_side() -> None:

@@ -51,7 +51,7 @@ class StateLog:
         self.stored: list[bytes] = []
         self._waiting: list[tuple[int, asyncio.Future[ErrorCode]]] = []
 
-    def append(self, batch: bytes, *, now_ms: int) -> AppendResult:
+    def append(self, batch: bytes, *, now_ms: int, awaited: bool = True) -> AppendResult:
         if self.refuses_all is not None or self.refusals:
             return Refused(self.refuses_all or self.refusals.pop(0))
         self.appends += 1

@@ -47,7 +47,7 @@ class HeldFlusher:
         self.held = False
         self._waiting: dict[Flushable, None] = {}
 
-    def appended(self, log: Flushable, size: int) -> None:
+    def appended(self, log: Flushable, size: int, *, awaited: bool = True) -> None:
         self._waiting[log] = None
         self.backlog_bytes += size
         if not self.held:

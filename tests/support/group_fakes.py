@@ -33,7 +33,7 @@ class FakeOffsetsLog:
         self._epochs: dict[int, int] = {}
         self._waiting: list[tuple[int, asyncio.Future[ErrorCode]]] = []
 
-    def append(self, batch: bytes, *, now_ms: int) -> AppendResult:
+    def append(self, batch: bytes, *, now_ms: int, awaited: bool = True) -> AppendResult:
         header = read_header(batch)
         if header.producer_epoch < self._epochs.get(header.producer_id, -1):
             return Refused(ErrorCode.INVALID_PRODUCER_EPOCH)

@@ -16,7 +16,7 @@ class ManualFlusher:
     def backlog_bytes(self) -> int:
         return sum(log.unflushed_bytes for log in self.dirty)
 
-    def appended(self, log: Flushable, size: int) -> None:
+    def appended(self, log: Flushable, size: int, *, awaited: bool = True) -> None:
         log.unflushed_bytes += size
         self.dirty[log] = None
 
