@@ -129,6 +129,19 @@ class BrokerConfig:
     log_retention_check_interval_ms: int = setting(
         300_000, "Between two looks for segments to delete.", kind=LONG, at_least=1
     )
+    log_cleaner_enable: bool = setting(
+        True, "Whether logs are compacted; without it those of the broker itself grow, too.", kind=BOOLEAN
+    )
+    log_cleaner_backoff_ms: int = setting(15_000, "Between two looks for topics to compact.", kind=LONG, at_least=0)
+    log_cleaner_dedupe_buffer_size: int = setting(
+        134_217_728,
+        "Bytes of memory for the keys of one compaction; a log with more takes several.",
+        kind=LONG,
+        at_least=1_048_576,
+    )
+    log_cleaner_io_max_bytes_per_second: float = setting(
+        1.7976931348623157e308, "Bytes that compaction reads and writes per second at most.", kind=DOUBLE, at_least=1
+    )
 
     # Producers and transactions (transactions.md section 7)
     producer_id_expiration_ms: int = setting(

@@ -1,8 +1,9 @@
-"""The coordinators' parts of the settings: they declare what they need, and know nothing of the broker's config."""
+"""What other rooms get of the settings: they declare what they need, and know nothing of the broker's config."""
 
 from eosin.broker.config import BrokerConfig
 from eosin.coordinator.config import TransactionConfig
 from eosin.coordinator.groups.config import GroupConfig
+from eosin.storage.compaction.cleaner import CleanerConfig
 
 
 def transaction_config(config: BrokerConfig) -> TransactionConfig:
@@ -43,4 +44,14 @@ def group_config(config: BrokerConfig) -> GroupConfig:
         eosin_group_max_pending_members=config.eosin_group_max_pending_members,
         eosin_group_max_groups=config.eosin_group_max_groups,
         eosin_group_member_metadata_max_bytes=config.eosin_group_member_metadata_max_bytes,
+    )
+
+
+def cleaner_config(config: BrokerConfig) -> CleanerConfig:
+    """Compaction's part of the settings."""
+    return CleanerConfig(
+        enable=config.log_cleaner_enable,
+        backoff_ms=config.log_cleaner_backoff_ms,
+        dedupe_buffer_bytes=config.log_cleaner_dedupe_buffer_size,
+        io_max_bytes_per_second=config.log_cleaner_io_max_bytes_per_second,
     )

@@ -19,7 +19,7 @@ from eosin.broker.background import Background
 from eosin.broker.cluster import Topic
 from eosin.broker.config import BrokerConfig
 from eosin.broker.connection import Connection, ConnectionHost
-from eosin.broker.coordinator_configs import group_config, transaction_config
+from eosin.broker.coordinator_configs import cleaner_config, group_config, transaction_config
 from eosin.broker.embedded_cluster import EmbeddedCluster
 from eosin.broker.exchange import Interceptor
 from eosin.broker.fetch_sessions import FetchSessions
@@ -371,6 +371,7 @@ def open_logs(
         producer_id_expiration_ms=config.producer_id_expiration_ms,
         producer_id_expiration_check_interval_ms=config.producer_id_expiration_check_interval_ms,
         retention_check_interval_ms=config.log_retention_check_interval_ms,
+        cleaner=cleaner_config(config),
     )
 
 

@@ -123,7 +123,7 @@ def value_text(value: Any) -> str | None:
         return ",".join(sorted(value, reverse=True))
     if isinstance(value, tuple):
         return ",".join(str(item) for item in value)
-    return str(value)
+    return str(value).replace("e+", "E")  # as Java writes a large double
 
 
 def _read(kind: Kind, text: str) -> Any:

@@ -8,6 +8,7 @@ waits for; a log that cannot be compacted, because it is damaged, is left alone 
 
 import asyncio
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -39,7 +40,7 @@ class CleanerConfig:
     enable: bool = True
     backoff_ms: int = 15_000
     dedupe_buffer_bytes: int = 128 * 1024 * 1024
-    io_max_bytes_per_second: float = float(LONG_MAX)
+    io_max_bytes_per_second: float = sys.float_info.max
 
 
 class Cleaner:

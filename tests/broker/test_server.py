@@ -14,7 +14,7 @@ from fake_peer import turns
 from manual_clock import ManualClock
 
 from eosin.broker.config import BrokerConfig
-from eosin.broker.coordinator_configs import group_config, transaction_config
+from eosin.broker.coordinator_configs import cleaner_config, group_config, transaction_config
 from eosin.broker.server import IDLE_ROUNDS, Server, StartError
 from eosin.coordinator.config import TransactionConfig
 from eosin.coordinator.groups.config import GroupConfig
@@ -26,6 +26,7 @@ from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopi
 from eosin.protocol.schemas.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from eosin.protocol.schemas.metadata import MetadataRequest
 from eosin.protocol.types import Message
+from eosin.storage.compaction.cleaner import CleanerConfig
 
 LOCAL = "PLAINTEXT://127.0.0.1:0"
 FEW: dict[str, Any] = {"transaction_state_log_num_partitions": 2, "offsets_topic_num_partitions": 2}
@@ -313,7 +314,10 @@ async def test_a_stopped_broker_leaves_no_task_behind() -> None:
     assert asyncio.all_tasks() == before
 
 
-@pytest.mark.parametrize(("make", "kind"), [(transaction_config, TransactionConfig), (group_config, GroupConfig)])
-def test_the_coordinators_defaults_are_the_brokers(make: Any, kind: Any) -> None:
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [(transaction_config, TransactionConfig), (group_config, GroupConfig), (cleaner_config, CleanerConfig)],
+)
+def test_the_defaults_of_other_rooms_are_the_brokers(make: Any, kind: Any) -> None:
     assert make(BrokerConfig()) == kind()
     assert {each.name for each in dataclasses.fields(kind)} == {each.name for each in dataclasses.fields(kind())}
