@@ -20,6 +20,9 @@ LOCK: Final = ".lock"
 CLEAN_MARK: Final = ".kafka_cleanshutdown"
 DELETED: Final = "delete"
 STRAY: Final = "stray"
+BOOT_ID: Final = ".eosin_boot_id"
+"""Names the boot of the machine during which the directory was last open."""
+_SYSTEM_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 _NOT_OURS: Final = frozenset({"lost+found"})
 _MAX_NAME: Final = 255
 _RETIRED_NAME: Final = re.compile(r".+\.[0-9a-f]{32}-(delete|stray|future)")
@@ -42,6 +45,8 @@ class Contents:
     partitions: tuple[TopicPartition, ...]
     deleted: tuple[str, ...]
     """Paths of partition directories that only wait to be removed."""
+    same_boot: bool = False
+    """Whether the machine is known not to have stopped since: then everything that was ever written is there."""
 
 
 class DataDirectory:
@@ -98,7 +103,19 @@ class DataDirectory:
         if is_clean:
             self._disk.unlink(f"{self.path}/{CLEAN_MARK}")
             self._disk.sync_directory(self.path)
-        return Contents(is_clean, tuple(partitions), tuple(deleted))
+        return Contents(is_clean, tuple(partitions), tuple(deleted), self._note_boot(names))
+
+    def _note_boot(self, names: list[str]) -> bool:
+        """Whether the directory was last open during this boot; it is now."""
+        try:
+            boot_id = self._disk.read_whole(_SYSTEM_BOOT_ID)
+        except OSError:
+            return False  # not Linux, or a disk of a test: what was not synced may be lost
+        path = f"{self.path}/{BOOT_ID}"
+        if BOOT_ID in names and self._disk.read_whole(path) == boot_id:
+            return True
+        self._disk.write_atomic(path, boot_id, durable=False)
+        return False
 
     @property
     def cluster_id(self) -> str:

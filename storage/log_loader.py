@@ -10,6 +10,7 @@ from itertools import zip_longest
 from typing import Final
 
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
+from eosin.protocol.records import CorruptRecords
 from eosin.storage.checkpoints import PARTITION_METADATA, MalformedCheckpoint, decode_partition_metadata
 from eosin.storage.interrupted_work import settle
 from eosin.storage.leader_epochs import FILE_NAME as LEADER_EPOCHS
@@ -45,10 +46,13 @@ class LoadOrder:
     """From the checkpoint, 0 if it does not say."""
     recovery_point: int | None
     """From the checkpoint, 0 if it does not say; None after a clean stop: everything is trusted."""
+    same_boot: bool = False
+    """Whether the machine has not stopped since: what was written is there, synced or not."""
 
 
 def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog:
-    """Open the log in a directory. Blocks. Raises OSError, CorruptRecords, MalformedCheckpoint."""
+    """Open the log in a directory. Blocks. Raises OSError, MalformedCheckpoint, and CorruptRecords for damage that no
+    stop can explain: nothing of it is repaired."""
     names = settle(context.disk, order.directory)
     bases = _offsets(names, LOG_SUFFIX)
     log = PartitionLog(
@@ -63,7 +67,7 @@ def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog
     if LEADER_EPOCHS in names:
         log.epochs = _epochs(context, order.directory)
     _add_segments(log, bases, frozenset(names), now_ms)
-    scanned_from = _verify(log, order.recovery_point, frozenset(names), now_ms)
+    scanned_from = _verify(log, order, frozenset(names), now_ms)
     _settle_end(log, now_ms)
     if order.recovery_point is not None and order.recovery_point > log.log_end_offset:
         # The checkpoint speaks of an older log of this name, or the disk has lost what it promised to keep.
@@ -137,8 +141,10 @@ def _add_segments(log: PartitionLog, bases: list[int], names: frozenset[str], no
         )
 
 
-def _verify(log: PartitionLog, recovery_point: int | None, names: frozenset[str], now_ms: int) -> int:
-    """Check what must be checked; the offset from which on aborted transactions have to be found again."""
+def _verify(log: PartitionLog, order: LoadOrder, names: frozenset[str], now_ms: int) -> int:
+    """Check what must be checked; the offset from which on aborted transactions have to be found again. Raises
+    CorruptRecords when something is missing that no stop can explain."""
+    recovery_point = order.recovery_point
     scanned_from = 2**63 - 1
     for index, segment in enumerate(log.segments):
         is_active = segment is log.segments.active
@@ -153,15 +159,22 @@ def _verify(log: PartitionLog, recovery_point: int | None, names: frozenset[str]
         is_trusted = recovery_point is None or end <= recovery_point
         if start != segment.base_offset and is_trusted and not is_active:
             continue
-        recovered = recover_segment(log, segment, start, now_ms)
+        later = any(log.segments[following].size for following in range(index + 1, len(log.segments)))
+        recovered = recover_segment(log, segment, start, now_ms, same_boot=order.same_boot, has_later=later)
         scanned_from = min(scanned_from, recovered.scanned_from)
         if recovered.scanned_from < segment.end_offset and log.context.flusher.defers:
             segment.file.sync()
         # Compaction leaves gaps between segments, but never above the recovery point: there, a gap is a loss.
-        if recovered.cut_bytes or (segment.end_offset < end and not is_trusted):
+        is_short = segment.end_offset < end and not is_trusted
+        if is_short and later and order.same_boot:
+            raise CorruptRecords(
+                f"{segment.path}{LOG_SUFFIX} ends at offset {segment.end_offset}, but the next segment begins at {end}:"
+                " something between them is missing"
+            )
+        if recovered.cut_bytes or is_short:
             scanned_from = min(scanned_from, segment.end_offset)
-            for later in log.segments.drop_after(index):
-                set_aside(log.context.disk, later, now_ms)
+            for dropped in log.segments.drop_after(index):
+                set_aside(log.context.disk, dropped, now_ms)
             break
         if not is_active:
             segment.finish()

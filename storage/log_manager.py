@@ -134,6 +134,7 @@ class LogManager:
                 leader_epoch=0,
                 log_start_offset=log_starts.get(partition, 0),
                 recovery_point=None if contents.is_clean else recovery_points.get(partition, 0),
+                same_boot=contents.same_boot,
             )
             self.logs[partition] = self._load(order, now_ms)
         self._read_clean_offsets()

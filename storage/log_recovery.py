@@ -1,8 +1,8 @@
 """Recovery of one segment: trust only what can be proved (storage.md section 12).
 
 Batches are scanned from a place that the indexes vouch for; each must be whole, have the right checksum, and lie behind
-the one before. Always true: a segment is cut at the first batch that fails, never in silence, and what was cut off is
-kept beside it under a name that nobody parses.
+the one before. Always true: a torn tail is cut, never in silence, and what was cut off is kept beside the segment under
+a name that nobody parses; what is no torn tail (`tail_damage`) is left as it is.
 """
 
 import logging
@@ -12,6 +12,7 @@ from eosin.protocol.records import CorruptRecords, verify_crc
 from eosin.storage.batch_scan import scan_batches
 from eosin.storage.disk import Disk
 from eosin.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, MAX_RELATIVE_OFFSET, NO_TIMESTAMP, Segment
+from eosin.storage.tail_damage import check_tail
 
 if TYPE_CHECKING:
     from eosin.storage.partition_log import PartitionLog
@@ -30,9 +31,18 @@ class Recovered(NamedTuple):
     """From this offset on everything was read again, and the aborted transactions were forgotten."""
 
 
-def recover_segment(log: "PartitionLog", segment: Segment, from_offset: int | None, now_ms: int) -> Recovered:
+def recover_segment(
+    log: "PartitionLog",
+    segment: Segment,
+    from_offset: int | None,
+    now_ms: int,
+    *,
+    same_boot: bool = False,
+    has_later: bool = False,
+) -> Recovered:
     """Verify `segment` from `from_offset` on (None: from its last index row, and forgetting nothing) and rebuild its
-    indexes from there. Raises OSError."""
+    indexes from there. `same_boot`: the machine has not stopped since it was written. `has_later`: segments with
+    records follow. Raises OSError, CorruptRecords when it is damaged and that is no torn tail."""
     length = segment.file.size
     scanned_from = _TO_THE_END if from_offset is None else from_offset
     start = segment.rewind(from_offset)
@@ -44,6 +54,14 @@ def recover_segment(log: "PartitionLog", segment: Segment, from_offset: int | No
     if good == 0:
         segment.size, segment.end_offset = 0, segment.base_offset
     if good < length:
+        check_tail(
+            segment.file,
+            segment.path + LOG_SUFFIX,
+            good,
+            next_offset=segment.end_offset,
+            same_boot=same_boot,
+            has_later=has_later,
+        )
         _cut(log.context.disk, segment, good, now_ms)
         if segment.aborted_index is not None:
             segment.aborted_index.drop_from(segment.end_offset)

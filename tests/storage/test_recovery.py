@@ -65,18 +65,83 @@ async def test_a_batch_that_does_not_follow_is_cut_even_if_its_checksum_is_right
     assert log.log_end_offset == 20
 
 
-async def test_what_follows_a_damaged_batch_goes_and_is_kept_aside() -> None:
+async def test_a_damaged_batch_with_whole_ones_behind_it_takes_the_partition_offline(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     logs = Logs(config=SMALL)
     log = await filled(logs)
     bases = log.segments.bases[:]
     disk = logs.fake.killed()
     disk.damage(f"{HOME}/{bases[1]:020d}.log", 70)
+    before = {path: disk.read_whole(path) for path in disk.paths() if path.endswith(".log")}
     log = await logs.start_again(disk)
-    assert log.log_end_offset == bases[1]
+    assert log.failure is not None
+    assert f"{bases[1]:020d}.log is damaged: no valid batch at byte 0 (offset {bases[1]})" in caplog.text
+    refused = logs.append(log, data())
+    assert isinstance(refused, Refused)
+    assert refused.error == ErrorCode.KAFKA_STORAGE_ERROR
+    assert {path: disk.read_whole(path) for path in disk.paths() if path.endswith(".log")} == before
+
+
+async def test_what_follows_a_write_that_was_lost_goes_and_is_kept_aside() -> None:
+    """The power went: a sector that was never synced is all zeros, though later ones made it to the disk."""
+    logs = Logs(config=LogConfig(internal_segment_bytes=3000))
+    log = await filled(logs, 80)
+    bases = log.segments.bases[:]
+    disk = logs.fake.killed()
+    path = f"{HOME}/{bases[1]:020d}.log"
+    disk.replace(path, 1024, bytes(512))
+    end = 1024 // len(data(pid=1, epoch=0, seq=0)) + bases[1]
+    log = await logs.start_again(disk)
+    assert log.failure is None
+    assert log.log_end_offset == end
     assert log.segments.bases == bases[:2]
     aside = [name for name in disk.list(HOME) if ".truncated-" in name]
     assert len(aside) == len(bases) - 1
-    assert appended(logs.append(log, data())).base_offset == bases[1]
+    assert appended(logs.append(log, data())).base_offset == end
+
+
+def stays_up(disk: FakeDisk) -> FakeDisk:
+    """The machine says that it has not stopped since: what was written is there."""
+    disk.make_directory("/proc/sys/kernel/random")
+    disk.write_atomic("/proc/sys/kernel/random/boot_id", b"one boot")
+    return disk
+
+
+@pytest.mark.parametrize("spoil", ["sector", "last batch", "segment", "batch"])
+async def test_no_write_is_lost_while_the_machine_stays_up_so_it_was_damage(
+    spoil: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    logs = Logs(config=LogConfig(internal_segment_bytes=3000))
+    stays_up(logs.fake)
+    log = await filled(logs, 80)
+    bases = log.segments.bases[:]
+    size = len(data(pid=1, epoch=0, seq=0))
+    disk = logs.fake.killed()
+    middle = f"{HOME}/{bases[1]:020d}.log"
+    match spoil:
+        case "sector":
+            disk.replace(middle, 1024, bytes(512))
+        case "last batch":
+            disk.damage(f"{HOME}/{bases[-1]:020d}.log", (80 - bases[-1]) * size - 1)
+        case "segment":
+            disk.unlink(middle)
+        case "batch":
+            disk.open(middle).truncate((bases[2] - bases[1] - 1) * size)
+    log = await logs.start_again(disk)
+    assert log.failure is not None
+    assert "is offline" in caplog.text
+    assert f"{bases[-1] if spoil == 'last batch' else bases[0 if spoil == 'segment' else 1]:020d}.log" in caplog.text
+
+
+async def test_the_beginning_of_a_batch_is_cut_while_the_machine_stays_up() -> None:
+    logs = Logs()
+    stays_up(logs.fake)
+    await filled(logs)
+    disk = logs.fake.killed()
+    disk.add_bytes(FIRST + ".log", data(3)[:70])
+    log = await logs.start_again(disk)
+    assert (log.failure, log.log_end_offset) == (None, 20)
 
 
 async def test_indexes_are_rebuilt_as_they_were() -> None:
