@@ -30,16 +30,17 @@ class State:
     """What is done, in a file; without a path, nowhere."""
 
     def __init__(self, path: Path | None, seed: int) -> None:
-        """Go on with what the file says, if it is about the same seed."""
+        """Go on with what the file says. It must be about the same seed: raises ValueError."""
         self.series = 0
         self.figures = Figures()
         self._seed = seed
         self._path = path
         if path is not None and path.exists():
             kept: dict[str, Any] = json.loads(path.read_text())
-            if kept["seed"] == seed:
-                self.series = kept["series"]
-                self.figures = Figures(**kept["figures"])
+            if kept["seed"] != seed:
+                raise ValueError(f"{path} is about seed {kept['seed']}")
+            self.series = kept["series"]
+            self.figures = Figures(**kept["figures"])
 
     def done(self, figures: Figures) -> None:
         """A series has ended well."""
@@ -69,10 +70,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--series", type=int, help="begin with this series, whatever the state file says")
     parser.add_argument("--records", type=int, default=RECORDS, help="per partition and round")
-    parser.add_argument("--state", default="bench-results/crash.json", help="where figures are kept; empty: nowhere")
+    parser.add_argument("--state", help="the file of figures (default: bench-results/crash-SEED.json); empty: none")
     parser.add_argument("--directory", type=Path, help="for the brokers' data (default: a temporary one)")
     options = parser.parse_args()
-    state = State(Path(options.state) if options.state else None, options.seed)
+    path = f"bench-results/crash-{options.seed}.json" if options.state is None else options.state
+    state = State(Path(path) if path else None, options.seed)
     if options.series is not None:
         state.series = options.series
     if options.directory is not None:
@@ -86,8 +88,8 @@ def main() -> int:
         except Exception:  # noqa: BLE001 - whatever it is, the seed has to be told
             traceback.print_exc()
             print(
-                f"FAILED: --seed {options.seed} --series {state.series} --rounds {rounds} --records {options.records}; "
-                f"what is left is in {directory}"
+                f"FAILED: --seed {options.seed} --series {state.series} --rounds {rounds} --records {options.records} "
+                f'--state ""; what is left is in {directory}'
             )
             return 1
         shutil.rmtree(directory)
