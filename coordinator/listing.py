@@ -7,7 +7,8 @@ from typing import Final
 from eosin.coordinator.txn import STATE_NAMES, Phase, Txn
 from eosin.protocol.names import TopicPartition
 
-_PHASES: Final = {name: phase for phase, name in STATE_NAMES.items()}
+_PHASES: Final[dict[str, Phase | None]] = {name: phase for phase, name in STATE_NAMES.items()}
+_PHASES["PrepareEpochFence"] = None  # a state of Apache Kafka's that nothing is ever in here
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,11 @@ def list_transactions(
         return matches is None or matches(txn.transactional_id)
 
     return TransactionListing(unknown, tuple(describe(txn) for txn in txns if holds(txn)))
+
+
+def find_producer(txns: Iterable[Txn], producer_id: int) -> TransactionDescription | None:
+    """The id that has `producer_id` now, if any."""
+    return next((describe(txn) for txn in txns if txn.producer_id == producer_id), None)
 
 
 def _is_open(txn: Txn) -> bool:

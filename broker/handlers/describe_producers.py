@@ -1,0 +1,56 @@
+"""DescribeProducers (key 61), version 0: the producers that partitions of this broker know (KIP-664).
+
+All of them, whether a transaction is open or not: the epoch, the sequence and the timestamp of the last batch (ms, the
+producer's clock; -1 for none), the epoch of the coordinator that wrote the last marker (-1 for none), and where the
+open transaction starts (-1 for none). What has no producers to tell is answered by its error: a name that no topic may
+have, a partition that does not exist, or one that another broker leads.
+"""
+
+from typing import Final
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import TopicPartition, is_legal_topic_name
+from eosin.protocol.schemas.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+
+def handle(request: DescribeProducersRequest, context: RequestContext, services: Services) -> DescribeProducersResponse:
+    """Each partition's answer."""
+    topics = (
+        TopicResponse(
+            topic.name,
+            tuple(_partition(TopicPartition(topic.name, index), services) for index in topic.partition_indexes),
+        )
+        for topic in request.topics
+    )
+    return DescribeProducersResponse(topics=tuple(topics))
+
+
+def _partition(partition: TopicPartition, services: Services) -> PartitionResponse:
+    if not is_legal_topic_name(partition.topic):
+        return PartitionResponse(partition.partition, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    log = services.partitions.get(partition)
+    if isinstance(log, ErrorCode):
+        return PartitionResponse(partition.partition, log)
+    # The fields of an `ActiveProducer` are those of the message, in its order.
+    producers = tuple(ProducerState(*producer) for producer in log.producers())
+    return PartitionResponse(partition.partition, active_producers=producers)
+
+
+def refuse(request: DescribeProducersRequest, context: RequestContext, error: ErrorCode) -> DescribeProducersResponse:
+    """`error` for every partition."""
+    topics = (
+        TopicResponse(topic.name, tuple(PartitionResponse(index, error) for index in topic.partition_indexes))
+        for topic in request.topics
+    )
+    return DescribeProducersResponse(topics=tuple(topics))
+
+
+API: Final = Api(key=ApiKey.DESCRIBE_PRODUCERS, versions=range(0, 1), handle=handle, refuse=refuse)

@@ -1,0 +1,61 @@
+"""DescribeTransactions (key 65), version 0: what this broker's coordinator knows of transactional ids (KIP-664).
+
+Each id has its own answer: the state by name, the timeout (ms), when the transaction was begun (-1 when none was since
+the producer introduced itself), the producer's id and epoch, and the partitions of the open transaction. Else its
+error: INVALID_REQUEST for the empty id, TRANSACTIONAL_ID_NOT_FOUND for one that nobody has used, NOT_COORDINATOR or
+COORDINATOR_LOAD_IN_PROGRESS (transactions.md 10.2).
+"""
+
+from itertools import groupby
+from typing import Final
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.coordinator.listing import TransactionDescription
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
+
+
+def handle(
+    request: DescribeTransactionsRequest, context: RequestContext, services: Services
+) -> DescribeTransactionsResponse:
+    """Each id's answer, in the order of the request."""
+    states = (_state(transactional_id, services) for transactional_id in request.transactional_ids)
+    return DescribeTransactionsResponse(transaction_states=tuple(states))
+
+
+def _state(transactional_id: str, services: Services) -> TransactionState:
+    found = services.transactions.describe(transactional_id)
+    if isinstance(found, ErrorCode):
+        return TransactionState(found, transactional_id)
+    return TransactionState(
+        transactional_id=transactional_id,
+        transaction_state=found.state,
+        transaction_timeout_ms=found.timeout_ms,
+        transaction_start_time_ms=found.start_ms,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        topics=_topics(found),
+    )
+
+
+def _topics(found: TransactionDescription) -> tuple[TopicData, ...]:
+    by_topic = groupby(found.partitions, key=lambda partition: partition.topic)
+    return tuple(TopicData(topic, tuple(each.partition for each in partitions)) for topic, partitions in by_topic)
+
+
+def refuse(
+    request: DescribeTransactionsRequest, context: RequestContext, error: ErrorCode
+) -> DescribeTransactionsResponse:
+    """`error` for every id."""
+    return DescribeTransactionsResponse(
+        transaction_states=tuple(TransactionState(error, each) for each in request.transactional_ids)
+    )
+
+
+API: Final = Api(key=ApiKey.DESCRIBE_TRANSACTIONS, versions=range(0, 1), handle=handle, refuse=refuse)

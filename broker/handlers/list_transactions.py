@@ -1,0 +1,51 @@
+"""ListTransactions (key 66), versions 0-2: the transactional ids that this broker coordinates (KIP-664).
+
+Every filter that is given must hold, and one that is empty always does. States go by name; those that do not exist are
+returned, and when only such were given nothing matches. v1 (KIP-994) asks for transactions that are open for longer
+than `duration_filter` ms, -1 for no such filter: unlike Apache Kafka's, it leaves out what is not open (B27). v2
+(KIP-1152) asks for ids that a regular expression in RE2 syntax matches as a whole; `broker/id_patterns.py` tells which.
+The whole request is refused while the coordinator loads, and for a pattern that is none (transactions.md 10.3).
+"""
+
+from typing import Final
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.id_patterns import InvalidPattern, matcher
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TransactionState,
+)
+
+
+def handle(request: ListTransactionsRequest, context: RequestContext, services: Services) -> ListTransactionsResponse:
+    """Every id of this coordinator for which all filters hold."""
+    pattern = request.transactional_id_pattern
+    try:
+        matches = matcher(pattern) if pattern else None
+    except InvalidPattern:
+        return refuse(request, context, ErrorCode.INVALID_REGULAR_EXPRESSION)
+    listing = services.transactions.list_transactions(
+        states=request.state_filters,
+        producer_ids=request.producer_id_filters,
+        longer_than_ms=request.duration_filter,
+        matches=matches,
+    )
+    if isinstance(listing, ErrorCode):
+        return refuse(request, context, listing)
+    return ListTransactionsResponse(
+        unknown_state_filters=listing.unknown_states,
+        transaction_states=tuple(
+            TransactionState(each.transactional_id, each.producer_id, each.state) for each in listing.transactions
+        ),
+    )
+
+
+def refuse(request: ListTransactionsRequest, context: RequestContext, error: ErrorCode) -> ListTransactionsResponse:
+    """`error` for the whole request."""
+    return ListTransactionsResponse(error_code=error)
+
+
+API: Final = Api(key=ApiKey.LIST_TRANSACTIONS, versions=range(0, 3), handle=handle, refuse=refuse)
