@@ -3,6 +3,7 @@
 import random
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from broker_process import BrokerProcess
@@ -58,15 +59,21 @@ class _Id:
 
 
 def _introduce(wire: Wire, ids: list[_Id]) -> None:
-    order = iter(ids)
+    """Get each its pair. Between two blocks of producer ids some are told to come back, as clients do."""
+    while ids:
+        order, again = iter(ids), []
 
-    def answered(answer: memoryview) -> None:
-        found = decode_response(ApiKey.INIT_PRODUCER_ID, 4, answer)[1]
-        assert found.error_code == ErrorCode.NONE, ErrorCode(found.error_code)
-        each = next(order)
-        each.producer_id, each.epoch = found.producer_id, found.producer_epoch
+        def answered(answer: memoryview, order: Iterator[_Id] = order, again: list[_Id] = again) -> None:
+            found = decode_response(ApiKey.INIT_PRODUCER_ID, 4, answer)[1]
+            each = next(order)
+            if found.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                again.append(each)
+                return
+            assert found.error_code == ErrorCode.NONE, ErrorCode(found.error_code)
+            each.producer_id, each.epoch = found.producer_id, found.producer_epoch
 
-    wire.pipeline((each.introduction() for each in ids), answered, depth=32)
+        wire.pipeline((each.introduction() for each in ids), answered, depth=32)
+        ids = again
 
 
 def run(quick: bool = False) -> list[Row]:
