@@ -29,11 +29,18 @@ def missing(config: BrokerConfig, topics: Mapping[str, Topic], chance: Chance) -
             yield Topic(name, chance.uuid(), partitions, configs, internal=True)
 
 
+_DELETE_RETENTION_MS: Final = "60000"
+"""How long what compaction may drop stays for readers that are on their way. The only reader of these topics is their
+coordinator, whose load of a partition takes seconds; Kafka's day of it would keep the markers of a day's transactions,
+and every start would read them all."""
+
+
 def consumer_offsets_configs(config: BrokerConfig) -> dict[str, str]:
     """The configs of `__consumer_offsets`."""
     return {
         "cleanup.policy": "compact",
         "compression.type": "producer",
+        "delete.retention.ms": _DELETE_RETENTION_MS,
         **_segment_bytes(config.offsets_topic_segment_bytes),
     }
 
@@ -43,6 +50,7 @@ def transaction_state_configs(config: BrokerConfig) -> dict[str, str]:
     return {
         "cleanup.policy": "compact",
         "compression.type": "uncompressed",
+        "delete.retention.ms": _DELETE_RETENTION_MS,
         "min.insync.replicas": "1",
         "unclean.leader.election.enable": "false",
         **_segment_bytes(config.transaction_state_log_segment_bytes),

@@ -3,7 +3,7 @@
 A real broker runs in this process, with everything that it does by the clock; only its logs are written directly, with
 what a transactional copier leaves behind: for each transaction a batch of records and a marker, a group offset and a
 marker, and three records of transaction state (by the older protocol, so that one epoch serves for all of them). The
-last transaction of each id is left as PrepareCommit: the next start has to finish it. In the end the process kills
+last transactions are left as PrepareCommit: the next start has to finish them. In the end the process kills
 itself, as kill -9 does.
 """
 
@@ -129,7 +129,9 @@ async def _catch_up(server: Server) -> None:
         await server._log_manager.cleaner.round()
 
 
-async def fill(directory: str, *, transactions: int, ids: int, partitions: int, record_bytes: int) -> None:
+async def fill(
+    directory: str, *, transactions: int, ids: int, partitions: int, record_bytes: int, undecided: int
+) -> None:
     """Start a broker on `directory`, write it all, and die."""
     settings = {"listeners": ("PLAINTEXT://127.0.0.1:0",), "log_dirs": (directory,), "eosin_durability": "os"}
     server = Server(BrokerConfig(**settings))
@@ -139,7 +141,7 @@ async def fill(directory: str, *, transactions: int, ids: int, partitions: int, 
     value = os.urandom(record_bytes)
     for number in range(transactions):
         now_ms = server.clock.now_ms()
-        copiers[number % ids].transact(value, now_ms, complete=number < transactions - ids)
+        copiers[number % ids].transact(value, now_ms, complete=number < transactions - undecided)
         if number % _PER_TURN == _PER_TURN - 1:
             await asyncio.sleep(0)
         if number % _PER_ROUND == _PER_ROUND - 1 and transactions - number > _PER_ROUND:
@@ -163,6 +165,7 @@ def main() -> None:
     parser.add_argument("--transactions", type=int, default=1_000_000)
     parser.add_argument("--ids", type=int, default=1000, help="transactional ids that share them")
     parser.add_argument("--partitions", type=int, default=4, help="of the topic that they write to")
+    parser.add_argument("--undecided", type=int, default=100, help="of the last transactions have no markers yet")
     parser.add_argument("--record-bytes", type=int, default=850, help="size of the one record of each transaction")
     given = parser.parse_args()
     started = time.monotonic()
