@@ -1,8 +1,9 @@
 """`BrokerConfig`: every setting of the broker, its type, default, unit, range and meaning. The fields are the table.
 
-A key is its field's name with dots, and is Kafka's wherever Kafka has one; a key of our own starts with `eosin.`. Units
-are part of the names. Defaults are those of Kafka 4.1 except where the documentation says otherwise. A config is
-complete and checked before anything starts (`eosin.broker.config_sources` reads files and flags), and never changes.
+A key is its field's name with dots, and is Kafka's wherever Kafka has one; a key of our own starts with `eosin.`, but
+for those of `transaction.timeout.recovery`. Units are part of the names. Defaults are those of Kafka 4.1 except where
+the documentation says otherwise. A config is complete and checked before anything starts (`config_sources`
+reads files and flags), and never changes.
 """
 
 from collections.abc import Mapping
@@ -165,6 +166,17 @@ class BrokerConfig:
     transaction_remove_expired_transaction_cleanup_interval_ms: int = setting(
         3_600_000, "Between two scans for transactional ids to forget.", kind=INT, at_least=1
     )
+    transaction_timeout_recovery: str = setting(
+        "on",
+        "Whether a producer whose transaction timed out may go on, or is fenced as by Kafka. Needs verification.",
+        kind=STRING,
+        choices=("on", "kafka"),
+    )
+    transaction_timeout_recovery_profiles: tuple[str, ...] = setting(
+        (),
+        "Clients that are to get the answers of another profile then, SOFTWARE-NAME:PROFILE (docs/semantics.md).",
+        kind=LIST,
+    )
     transaction_partition_verification_enable: bool = setting(
         True, "Check that a partition is in the transaction before the first append (KIP-890).", kind=BOOLEAN
     )
@@ -304,6 +316,11 @@ class BrokerConfig:
     def told_listeners(self) -> tuple[Listener, ...]:
         """What clients are told, for the listeners that say so."""
         return parse_listeners(self.advertised_listeners, key="advertised.listeners")
+
+    @property
+    def recovers_from_timeouts(self) -> bool:
+        """Whether a producer whose transaction timed out may go on. Only verification keeps its late writes out."""
+        return self.transaction_timeout_recovery == "on" and self.transaction_partition_verification_enable
 
     @property
     def data_dir(self) -> str | None:

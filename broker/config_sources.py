@@ -14,6 +14,7 @@ from eosin.broker.config import BROKER_SETTINGS, BrokerConfig
 from eosin.broker.kafka_keys import is_unused
 from eosin.broker.listeners import check_advertised, parse_listeners
 from eosin.broker.settings import SettingError
+from eosin.broker.timed_out import profiles
 
 ALIASES: Final = {"broker.id": "node.id", "log.dir": "log.dirs"}
 """Older names of Kafka, and ours for them."""
@@ -102,6 +103,7 @@ def _check(config: BrokerConfig) -> None:
         parse_listeners(config.listeners, key="listeners"),
         parse_listeners(config.advertised_listeners, key="advertised.listeners"),
     )
+    profiles(config.transaction_timeout_recovery_profiles)
     if len(config.log_dirs) != 1:
         raise SettingError(f"log.dirs must be one directory, not {len(config.log_dirs)}")
     if config.eosin_durability == "memory" and "log.dirs" in config.given:

@@ -16,6 +16,8 @@ class TransactionConfig:
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
     """The longest time between two looks at the deadlines; most transactions are aborted at theirs."""
     transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
+    transaction_timeout_recovery: bool = True
+    """Whether a producer whose transaction timed out may go on (12.3); else a timeout fences it, as Kafka's does."""
     transaction_version: int = 2
     """The highest level of the feature `transaction.version` that clients are offered: 0, 1 or 2."""
     end_txn_marker_wait_ms: int = 5

@@ -60,9 +60,9 @@ def end(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
     if request.client_version >= 2:
         return _end_version_2(txn, request, now_ms)
     if request.producer_id != txn.producer_id:
-        return refuse(txn, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return _stranger(txn, request, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if request.producer_epoch != txn.producer_epoch:  # not even a higher one (B12)
-        return refuse(txn, _FENCED)
+        return _stranger(txn, request, _FENCED)
     if txn.pending is not None:
         return refuse(txn, _CONCURRENT)
     outcome = BEFORE_VERSION_2[txn.phase][0 if request.commit else 1]
@@ -82,17 +82,27 @@ def _end_version_2(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
     if txn.is_preparing and pair == txn.next_pair:
         return refuse(txn, _CONCURRENT)  # the same, when the producer id is about to change
     if request.producer_id != txn.producer_id and not retried:
-        return refuse(txn, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return _stranger(txn, request, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if not current and not retried:
-        return refuse(txn, _FENCED)
+        return _stranger(txn, request, _FENCED)
     if txn.pending is not None:
         return refuse(txn, _CONCURRENT)
     outcome = VERSION_2[txn.phase][2 * request.commit + current]
+    if outcome is _FENCED:
+        return _stranger(txn, request, _FENCED)
     if isinstance(outcome, ErrorCode):
         return refuse(txn, outcome)
     if outcome is _DONE:
         return txn, (Reply(ErrorCode.NONE, txn.producer_id, txn.producer_epoch),)
     return _prepare_version_2(txn, request, now_ms)
+
+
+def _stranger(txn: Txn, request: EndTxn, error: ErrorCode) -> Decision:
+    """Neither the producer's pair nor its last one. Who wants to abort what has timed out has what it wants: the abort
+    is durable (transactions.md 12.3.4). Clients of version 2 are told the pair to go on with."""
+    if request.commit or txn.timed_out != (request.producer_id, request.producer_epoch):
+        return refuse(txn, error)
+    return txn, (Reply(ErrorCode.NONE, *(txn.next_pair if request.client_version >= 2 else ())),)
 
 
 def _prepare_version_2(txn: Txn, request: EndTxn, now_ms: int) -> Decision:

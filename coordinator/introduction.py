@@ -34,11 +34,11 @@ def introduce(txn: Txn, request: InitProducerId, now_ms: int) -> Decision:
 
 
 def time_out(txn: Txn, request: DeadlinePassed, now_ms: int) -> Decision:
-    """Abort the transaction if it is still open and out of time (transactions.md 7.1): the producer that is late keeps
-    the right to come back, so its pair is remembered (12.3)."""
+    """Abort the transaction if it is still open and out of time (transactions.md 7.1). Unless the settings say
+    otherwise, the producer that is late keeps the right to come back, so its pair is remembered (12.3)."""
     if txn.phase is not Phase.ONGOING or txn.pending is not None or txn.deadline_ms >= now_ms:
         return txn, ()
-    return _fence(txn, request, now_ms, recovering=True)
+    return _fence(txn, request, now_ms, recovering=request.recovering)
 
 
 def _given_pair(request: InitProducerId) -> ProducerPair | None:
@@ -137,6 +137,7 @@ def _empty(txn: Txn, request: InitProducerId, now_ms: int, bumped: Txn | None = 
         start_ms=NO_TIMESTAMP,
         updated_ms=now_ms,
         timeout_ms=request.timeout_ms,
+        can_return=request.can_return,
         next_producer_id=NO_PRODUCER_ID,
     )
     return move(txn, after, Reply(ErrorCode.NONE, after.producer_id, after.producer_epoch))

@@ -86,6 +86,8 @@ def decide(txn: Txn, request: Request, now_ms: int) -> Decision:
 def verify(txn: Txn, partition: TopicPartition, *, producer_id: int, producer_epoch: int) -> ErrorCode:
     """Whether `partition` is in the producer's open transaction (transactions.md 4.3). What is pending is not looked
     at: the guard at the append is the real test."""
+    if (producer_id, producer_epoch) == txn.timed_out:
+        return ErrorCode.PRODUCER_FENCED
     if txn.is_preparing:
         return ErrorCode.CONCURRENT_TRANSACTIONS
     if producer_id != txn.producer_id:
@@ -96,7 +98,10 @@ def verify(txn: Txn, partition: TopicPartition, *, producer_id: int, producer_ep
 
 
 def _add_partitions(txn: Txn, request: AddPartitions, now_ms: int) -> Decision:
-    """The order of Kafka 4.0: while something is under way nobody is judged by a pair that is about to change (B3)."""
+    """The order of Kafka 4.0: while something is under way nobody is judged by a pair that is about to change (B3).
+    Only the producer that timed out need not wait to hear that this transaction is over (12.3.7)."""
+    if (request.producer_id, request.producer_epoch) == txn.timed_out:
+        return refuse(txn, ErrorCode.PRODUCER_FENCED)
     if not txn.is_settled:
         return refuse(txn, ErrorCode.CONCURRENT_TRANSACTIONS)
     if request.producer_id != txn.producer_id:

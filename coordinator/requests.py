@@ -19,6 +19,8 @@ class InitProducerId(msgspec.Struct, frozen=True, gc=False):
     """The server's own: what a transaction that has to be aborted first is ended by."""
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_EPOCH
+    can_return: bool = True
+    """Whether the client's version of the request has room for a pair."""
     fresh_producer_id: int = NO_PRODUCER_ID
     """Filled in when the decision asked for one."""
 
@@ -47,6 +49,8 @@ class DeadlinePassed(msgspec.Struct, frozen=True, gc=False):
 
     transaction_version: int
     """The server's own."""
+    recovering: bool = True
+    """Whether the producer that is late may come back; else it is fenced as by a new instance."""
     fresh_producer_id: int = NO_PRODUCER_ID
 
 

@@ -30,6 +30,7 @@ from eosin.coordinator.ports import CoordinatorLogs, MarkerTargets, ProducerIds
 from eosin.coordinator.producer_ids import ProducerIdBlocks
 from eosin.coordinator.requests import AddPartitions, DeadlinePassed, EndTxn, InitProducerId, Loaded, Request
 from eosin.coordinator.state_replay import StateReplay
+from eosin.coordinator.timeout_answers import Standing, standing
 from eosin.coordinator.transaction_log import CorruptTransactionLog
 from eosin.coordinator.txn import NO_EPOCH, NO_PRODUCER_ID, Phase, Txn
 from eosin.protocol.errors import ErrorCode
@@ -174,7 +175,13 @@ class TransactionCoordinator:
     # Requests -------------------------------------------------------------------------------------------------------
 
     async def init_producer_id(
-        self, transactional_id: str | None, *, timeout_ms: int, producer_id: int, producer_epoch: int
+        self,
+        transactional_id: str | None,
+        *,
+        timeout_ms: int,
+        producer_id: int,
+        producer_epoch: int,
+        can_return: bool = True,
     ) -> InitResult:
         """Give a producer its id and epoch (transactions.md 3.1); `producer_id` and `producer_epoch` are -1 for a new
         instance. Without a transactional id everything else is ignored."""
@@ -185,7 +192,7 @@ class TransactionCoordinator:
             return Reply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) if fresh is None else Reply(ErrorCode.NONE, fresh, 0)
         if transactional_id and not 0 < timeout_ms <= self._config.transaction_max_timeout_ms:
             return Reply(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
-        request = InitProducerId(timeout_ms, self._config.transaction_version, producer_id, producer_epoch)
+        request = InitProducerId(timeout_ms, self._config.transaction_version, producer_id, producer_epoch, can_return)
         return await self._ask(transactional_id, request)
 
     async def add_partitions(
@@ -222,6 +229,16 @@ class TransactionCoordinator:
             partition: verify(entry.txn, partition, producer_id=producer_id, producer_epoch=producer_epoch)
             for partition in partitions
         }
+
+    def classify(self, transactional_id: str, *, producer_id: int, producer_epoch: int) -> Standing:
+        """What a pair is to an id (transactions.md 12.3.5): who refused it may ask why."""
+        entry = self._entries.get(transactional_id)
+        return Standing.UNKNOWN if entry is None else standing(entry.txn, (producer_id, producer_epoch))
+
+    def can_return(self, transactional_id: str) -> bool:
+        """Whether the id's last InitProducerId was of a version in which it can come back with its pair."""
+        entry = self._entries.get(transactional_id)
+        return entry is None or entry.txn.can_return
 
     def describe(self, transactional_id: str) -> TransactionDescription | ErrorCode:
         """One id as it is now; TRANSACTIONAL_ID_NOT_FOUND, or why it cannot be said (transactions.md 10.2)."""
@@ -309,7 +326,8 @@ class TransactionCoordinator:
         entry = self._entries.get(transactional_id)
         if entry is None or entry.txn.phase is not Phase.ONGOING:
             return
-        self._interpreter.run(entry, DeadlinePassed(self._config.transaction_version))
+        config = self._config
+        self._interpreter.run(entry, DeadlinePassed(config.transaction_version, config.transaction_timeout_recovery))
         if entry.txn.phase is Phase.ONGOING:
             # It is younger than the one that was watched, or it could not be aborted just now.
             again_ms = max(entry.txn.deadline_ms, self._clock.now_ms() + DEADLINE_RETRY_MS)

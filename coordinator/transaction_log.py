@@ -79,6 +79,7 @@ def _value(txn: Txn) -> TransactionLogValue:
         last_producer_epoch=txn.last_epoch,
         timed_out_producer_id=timed_out.producer_id,
         timed_out_producer_epoch=timed_out.producer_epoch,
+        cannot_return=not txn.can_return,
     )
 
 
@@ -171,6 +172,7 @@ def _txn(transactional_id: str, value: TransactionLogValue) -> Txn:
         updated_ms=value.transaction_last_update_timestamp_ms,
         client_version=value.client_transaction_version,
         timed_out=None if timed_out.producer_id == NO_PRODUCER_ID else timed_out,
+        can_return=not value.cannot_return,
     )
 
 

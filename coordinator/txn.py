@@ -94,7 +94,10 @@ class Txn(msgspec.Struct, frozen=True, gc=False):
     client_version: int = 0
     """The transaction version by which the last transaction was ended: its markers carry it."""
     timed_out: ProducerPair | None = None
-    """The pair whose transaction was aborted without its producer being replaced (transactions.md 12.3)."""
+    """The pair whose transaction was aborted without its producer being replaced (transactions.md 12.3). A new instance
+    forgets it, and so does the next transaction."""
+    can_return: bool = True
+    """Whether the InitProducerId that this producer sent has room for a pair (from version 3 on)."""
     pending: "Pending | None" = None
 
     @property

@@ -8,8 +8,10 @@ v3 is the first flexible version. v4 knows TRANSACTION_ABORTABLE. Clients of KIP
 from asyncio import Task
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.timed_out import told
 from eosin.coordinator.eager import start_now
 from eosin.coordinator.errors import wire_error
+from eosin.coordinator.timeout_answers import Asked
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
@@ -31,6 +33,16 @@ async def _handle(
         producer_epoch=request.producer_epoch,
         partitions=(TopicPartition(CONSUMER_OFFSETS_TOPIC, services.groups.partition_for(request.group_id)),),
     )
+    if error is not ErrorCode.NONE:
+        error = told(
+            Asked.ADD_OFFSETS,
+            error,
+            context,
+            services,
+            transactional_id=request.transactional_id,
+            producer_id=request.producer_id,
+            producer_epoch=request.producer_epoch,
+        )
     return AddOffsetsToTxnResponse(error_code=wire_error(ApiKey.ADD_OFFSETS_TO_TXN, context.api_version, error))
 
 

@@ -11,8 +11,10 @@ from asyncio import Task
 from collections.abc import Mapping, Sequence
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.timed_out import told
 from eosin.coordinator.eager import start_now
 from eosin.coordinator.errors import wire_error
+from eosin.coordinator.timeout_answers import Asked
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition
@@ -47,6 +49,16 @@ async def _handle(
         producer_epoch=request.v3_and_below_producer_epoch,
         partitions=partitions,
     )
+    if error is not ErrorCode.NONE:
+        error = told(
+            Asked.ADD_PARTITIONS,
+            error,
+            context,
+            services,
+            transactional_id=request.v3_and_below_transactional_id,
+            producer_id=request.v3_and_below_producer_id,
+            producer_epoch=request.v3_and_below_producer_epoch,
+        )
     return _answer(request, wire_error(ApiKey.ADD_PARTITIONS_TO_TXN, context.api_version, error))
 
 

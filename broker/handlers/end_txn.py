@@ -11,8 +11,10 @@ from asyncio import Task
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.timed_out import told
 from eosin.coordinator.eager import start_now
 from eosin.coordinator.errors import wire_error
+from eosin.coordinator.timeout_answers import Asked
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.end_txn import EndTxnRequest, EndTxnResponse
@@ -35,8 +37,19 @@ async def _handle(request: EndTxnRequest, context: RequestContext, services: Ser
         commit=request.committed,
         client_transaction_version=2 if context.api_version >= FIRST_VERSION_2 else 0,
     )
+    error = result.error
+    if error is not ErrorCode.NONE and request.committed:
+        error = told(
+            Asked.COMMIT,
+            error,
+            context,
+            services,
+            transactional_id=request.transactional_id,
+            producer_id=request.producer_id,
+            producer_epoch=request.producer_epoch,
+        )
     return EndTxnResponse(
-        error_code=wire_error(ApiKey.END_TXN, context.api_version, result.error),
+        error_code=wire_error(ApiKey.END_TXN, context.api_version, error),
         producer_id=result.producer_id,
         producer_epoch=result.producer_epoch,
     )

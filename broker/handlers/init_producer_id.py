@@ -22,6 +22,8 @@ from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitP
 
 _LOG: Final = logging.getLogger(__name__)
 
+FIRST_WITH_PAIR: Final = 3
+
 
 def handle(
     request: InitProducerIdRequest, context: RequestContext, services: Services
@@ -37,6 +39,7 @@ async def _handle(
         timeout_ms=request.transaction_timeout_ms,
         producer_id=request.producer_id,
         producer_epoch=request.producer_epoch,
+        can_return=context.api_version >= FIRST_WITH_PAIR,
     )
     if result.error is ErrorCode.INVALID_REQUEST:
         # librdkafka asks again for ever, and tells nobody (transactions.md 11.11).

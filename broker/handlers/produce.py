@@ -22,8 +22,10 @@ from typing import Final
 
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.produced import Produced, ProducedBatch, ProducedTopic, read_produced
+from eosin.broker.timed_out import told
 from eosin.broker.verification import VerificationRequest, translated
 from eosin.broker.waits import after_all
+from eosin.coordinator.timeout_answers import Asked
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.produce import (
@@ -150,6 +152,8 @@ def _answer(produced: Produced, context: RequestContext, services: Services) -> 
                 )
             else:
                 assert outcome is not None
+                if outcome.error is ErrorCode.INVALID_PRODUCER_EPOCH and produced.transactional_id is not None:
+                    outcome = _told(batch, outcome, produced.transactional_id, context, services)
                 answer = _refusal(batch, outcome, services)
                 moved = moved or outcome.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
             partitions.append(answer)
@@ -157,6 +161,22 @@ def _answer(produced: Produced, context: RequestContext, services: Services) -> 
     if moved and context.api_version >= FIRST_LEADER_VERSION:
         return ProduceResponse(tuple(topics), node_endpoints=_endpoints(produced.topics, context, services))
     return ProduceResponse(tuple(topics))
+
+
+def _told(
+    batch: ProducedBatch, refused: Refused, transactional_id: str, context: RequestContext, services: Services
+) -> Refused:
+    """A refusal by epoch, after the coordinator was asked whether the producer has only timed out."""
+    error = told(
+        Asked.PRODUCE,
+        refused.error,
+        context,
+        services,
+        transactional_id=transactional_id,
+        producer_id=batch.header.producer_id,
+        producer_epoch=batch.header.producer_epoch,
+    )
+    return refused if error is refused.error else Refused(error, "the transaction timed out and was aborted")
 
 
 def _refusal(batch: ProducedBatch, refused: Refused, services: Services) -> PartitionProduceResponse:

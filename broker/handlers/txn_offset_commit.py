@@ -9,8 +9,10 @@ from collections.abc import Iterator
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.group_topics import partition_count
+from eosin.broker.timed_out import told
 from eosin.coordinator.groups.offset_requests import Committer, Producer
 from eosin.coordinator.groups.offsets import OffsetToCommit
+from eosin.coordinator.timeout_answers import Asked
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -29,16 +31,27 @@ async def handle(
     offsets = list(_known_offsets(request, counts))
     answers: Iterator[ErrorCode] = iter(())
     if offsets:
-        answers = iter(
-            await services.groups.offsets.commit_in_transaction(
-                request.group_id,
-                offsets,
-                producer=Producer(request.transactional_id, request.producer_id, request.producer_epoch),
-                committer=Committer(request.generation_id, request.member_id, request.group_instance_id),
-                api_version=context.api_version,
-            )
+        settled = await services.groups.offsets.commit_in_transaction(
+            request.group_id,
+            offsets,
+            producer=Producer(request.transactional_id, request.producer_id, request.producer_epoch),
+            committer=Committer(request.generation_id, request.member_id, request.group_instance_id),
+            api_version=context.api_version,
         )
+        answers = iter([error and _told(error, request, context, services) for error in settled])
     return _response(request, counts, answers)
+
+
+def _told(error: ErrorCode, request: TxnOffsetCommitRequest, context: RequestContext, services: Services) -> ErrorCode:
+    return told(
+        Asked.COMMIT_OFFSETS,
+        error,
+        context,
+        services,
+        transactional_id=request.transactional_id,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+    )
 
 
 def _known_offsets(request: TxnOffsetCommitRequest, counts: list[int]) -> Iterator[OffsetToCommit]:

@@ -26,6 +26,7 @@ FULL = Txn(
     updated_ms=12,
     client_version=2,
     timed_out=ProducerPair(7, 3),
+    can_return=False,
 )
 EMPTY = Txn("tx", producer_id=7, producer_epoch=5, timeout_ms=1, updated_ms=2)
 
@@ -62,7 +63,13 @@ def test_without_the_feature_the_record_is_that_of_older_brokers() -> None:
     assert record.value is not None
     assert record.value[:2] == b"\0\0"
     forgotten = msgspec.structs.replace(
-        FULL, previous_producer_id=-1, next_producer_id=-1, last_epoch=-1, client_version=0, timed_out=None
+        FULL,
+        previous_producer_id=-1,
+        next_producer_id=-1,
+        last_epoch=-1,
+        client_version=0,
+        timed_out=None,
+        can_return=True,
     )
     assert read(written(FULL, version=0)) == {"tx": forgotten}
 

@@ -13,7 +13,8 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 _INTRODUCTION = """\
 # Configuration
 
-Settings have Kafka's names; one that Kafka does not have starts with `eosin.`. They come from, the later the stronger:
+Settings have Kafka's names; one that Kafka does not have starts with `eosin.` or is `transaction.timeout.recovery` or
+its profiles. They come from, the later the stronger:
 the defaults below, the properties file of `--config FILE`, `--set name=value` (repeatable), the flags of `eosin serve`.
 
 A key that Kafka has and Eosin does not use is named in one warning. An unknown key, or a value outside what the table

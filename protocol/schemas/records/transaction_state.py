@@ -7,6 +7,7 @@ readers skip them.
 from typing import Final
 
 from eosin.protocol.types import (
+    Boolean,
     Int8,
     Int16,
     Int32,
@@ -51,6 +52,8 @@ class TransactionLogValue(Message):
     last_producer_epoch: int = -1
     timed_out_producer_id: int = -1
     timed_out_producer_epoch: int = -1
+    cannot_return: bool = False
+    """The producer's InitProducerId had no room for a pair (below version 3)."""
 
 
 def transaction_log_key(version: int) -> Layout:
@@ -86,6 +89,7 @@ def transaction_log_value(version: int) -> Layout:
             "last_producer_epoch" / tagged(10001, Int16),
             "timed_out_producer_id" / tagged(10002, Int64),
             "timed_out_producer_epoch" / tagged(10003, Int16),
+            "cannot_return" / tagged(10004, Boolean),
         ),
     )
 
