@@ -7,6 +7,8 @@ ARGS ?=
 FRAMES ?= 10000000
 SEED ?= 1
 FIRST_CHUNK ?= 0
+RUNS ?= 100000
+TRACE ?=
 WORKERS ?= auto
 ROUNDS ?= 1000
 
@@ -16,7 +18,7 @@ CODE := $(ROOMS) tests docker $(wildcard bench)
 TYPED := $(addprefix .types/eosin/,$(ROOMS))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode run check format lint imports types test quick bench fuzz crash codec-fuzz docs transcripts clean
+.PHONY: help setup bytecode run check format lint imports types test quick bench fuzz crash codec-fuzz simulate docs transcripts clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -70,6 +72,11 @@ crash: bytecode  ## kill -9 a broker ROUNDS times while clients work; goes on wh
 
 codec-fuzz: setup  ## many random messages through every codec
 	HYPOTHESIS_PROFILE=many $(BIN)/pytest -q -n $(WORKERS) tests/protocol --timeout 0
+
+# Goes on with the next seed after it was stopped; with SEED only those from SEED on, and nothing is kept.
+simulate: setup  ## RUNS seeds of a simulated broker under faults (SEED=7 RUNS=1 TRACE=1 tells all about one)
+	@PYTHONPATH=tests/support $(BIN)/python -m simulation --runs $(RUNS) --state .simulation/next-seed \
+		$(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(if $(TRACE),--trace)
 
 docs: setup  ## write the pages that come from the code
 	PYTHONPATH=tests/support $(BIN)/python tests/support/configuration_page.py

@@ -1,0 +1,179 @@
+"""A client of the simulated broker: requests over wires that break, sent again until an answer is final."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from eosin.protocol.codec import decode_response, encode_request
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.types import Message
+from simulation.history import History
+from simulation.loop import Process
+from simulation.machine import Machine
+from simulation.network import ConnectionLost, Link, Wire
+
+ASK_AGAIN = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.UNSTABLE_OFFSET_COMMIT,
+    }
+)
+"""Answers after which every client sends the same request again."""
+
+NEVER_EXPECTED = frozenset(
+    {
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        ErrorCode.INVALID_RECORD,
+    }
+)
+"""Answers that no client here deserves."""
+
+Errors = Callable[[Any], ErrorCode]
+"""The one code of an answer that decides whether it is final."""
+
+
+class GaveUp(Exception):
+    """The client has lost patience: nobody knows whether the request was carried out."""
+
+
+class World:
+    """What clients share."""
+
+    def __init__(self, *, machine: Machine, network: Process, history: History, seed: str) -> None:
+        self.machine = machine
+        self.network = network
+        self.history = history
+        self.seed = seed
+        self.there = Link(random.Random(f"{seed}/there"), delay_ms=2.0)
+        """What happens to requests that may come late."""
+        self.there_in_time = Link(random.Random(f"{seed}/there in time"), delay_ms=2.0)
+        """What happens to requests for which a protocol has no defence when they come late."""
+        self.back = Link(random.Random(f"{seed}/back"), delay_ms=2.0)
+        self.request_timeout_ms = 3000.0
+        self.waiting: dict[int, str] = {}
+        """What clients wait for at the moment."""
+        self.trace: Callable[[str], None] | None = None
+        """Told of each request and answer, if anybody wants to know."""
+        self._asked = 0
+
+    @property
+    def now_ms(self) -> int:
+        """Milliseconds since the world began."""
+        return int(self.network.time() * 1000)
+
+    def begin(self, what: str) -> int:
+        """Somebody waits for `what`."""
+        self._asked += 1
+        self.waiting[self._asked] = what
+        return self._asked
+
+    def end(self, number: int) -> None:
+        """It is answered for good."""
+        self.waiting.pop(number, None)
+
+    def fault(self, text: str) -> None:
+        """The broker has done what no broker may."""
+        self.history.faults.append(text)
+
+
+class Session:
+    """One client's connections. A lane is a connection of its own, as to a coordinator and to a leader."""
+
+    def __init__(self, world: World, name: str, *, punctual: frozenset[str] = frozenset()) -> None:
+        """Requests over the lanes in `punctual` never come late."""
+        self.world = world
+        self.name = name
+        self.chance = random.Random(f"{world.seed}/{name}")
+        self._punctual = punctual
+        self._wires: dict[str, Wire] = {}
+        self._sent = 0
+        self.losses = 0
+        """Answers that it never got."""
+
+    def send(self, key: ApiKey, version: int, request: Message, *, lane: str = "data") -> Awaitable[Any]:
+        """Send a request, now: requests of one lane arrive in the order in which this is called. The answer; raises
+        ConnectionLost."""
+        world = self.world
+        wire = self._wires.get(lane)
+        if wire is None or wire.is_lost:
+            there = world.there_in_time if lane in self._punctual else world.there
+            wire = self._wires[lane] = Wire(world.machine, world.network, there, world.back)
+        self._sent += 1
+        frame = b"".join(encode_request(key, version, self._sent, self.name, request))
+        if world.trace is not None:
+            world.trace(f"{self.name} asks {key.name} v{version} {request}")
+        return self._answer(wire, wire.call(frame), key, version)
+
+    async def _answer(self, wire: Wire, answer: "asyncio.Future[bytes]", key: ApiKey, version: int) -> Any:
+        world = self.world
+        timer = world.network.call_later(world.request_timeout_ms / 1000, wire.abandon)
+        try:
+            frame = await answer
+        except ConnectionLost:
+            self.losses += 1
+            if world.trace is not None:
+                world.trace(f"{self.name} loses the answer to {key.name}")
+            raise
+        finally:
+            timer.cancel()
+        _, message = decode_response(key, version, frame)
+        if world.trace is not None:
+            world.trace(f"{self.name} hears {key.name} {message}")
+        return message
+
+    def leave(self) -> None:
+        """End without waiting for anything. What was sent is still on its way."""
+        for wire in self._wires.values():
+            wire.abandon()
+
+    async def insist(
+        self,
+        key: ApiKey,
+        version: int,
+        request: Message,
+        error_of: Errors,
+        *,
+        lane: str = "data",
+        patience_ms: float | None = None,
+    ) -> Any:
+        """Ask until the answer is final. Raises GaveUp after `patience_ms`."""
+        world = self.world
+        number = world.begin(f"{self.name}: {key.name} {request}")
+        begun = world.network.time()
+        try:
+            while True:
+                try:
+                    response = await self.send(key, version, request, lane=lane)
+                except ConnectionLost:
+                    pass
+                else:
+                    error = error_of(response)
+                    if error in NEVER_EXPECTED:
+                        world.fault(f"{self.name} was answered {error.name} to {key.name} {request}")
+                    if error not in ASK_AGAIN:
+                        return response
+                if patience_ms is not None and world.network.time() - begun > patience_ms / 1000:
+                    raise GaveUp
+                await self.back_off()
+        finally:
+            world.end(number)
+
+    async def back_off(self) -> None:
+        """Wait before asking again."""
+        await asyncio.sleep(0.02 + 0.1 * self.chance.random())

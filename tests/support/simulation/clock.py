@@ -1,0 +1,27 @@
+"""The clock of a simulated machine: it goes with the world's time, and a fault may set it forward."""
+
+import asyncio
+from collections.abc import Callable
+
+from eosin.storage.clock import Timer
+from simulation.loop import Scheduler
+
+EPOCH_MS = 1_700_000_000_000
+
+
+class SimulatedClock:
+    """`eosin.storage.clock.Clock` on a `Scheduler`."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self.ahead_ms = 0
+        """How far the wall clock is ahead of what has passed."""
+
+    def now_ms(self) -> int:
+        return EPOCH_MS + self.ahead_ms + int(self._scheduler.now * 1000)
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
+        return asyncio.get_running_loop().call_later(max(0.0, delay_ms) / 1000, callback)
+
+    async def sleep(self, delay_ms: float) -> None:
+        await asyncio.sleep(delay_ms / 1000)

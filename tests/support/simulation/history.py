@@ -1,0 +1,226 @@
+"""What clients did and saw: the history that a run is judged by.
+
+Everything here is written by clients, from what they were told, and nothing by the broker. Moments are indices into one
+order of all events, since the world is one thread: an event with a lower index came first, everywhere. Always true: a
+value (the text of a record) is written by one `Write` and by no other.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from eosin.protocol.names import TopicPartition
+
+NEVER = 1 << 60
+"""The moment of what has not happened."""
+
+
+class Isolation(Enum):
+    """What a reader is shown."""
+
+    UNCOMMITTED = 0
+    COMMITTED = 1
+
+
+class Seen(NamedTuple):
+    """A record as a consumer's application sees it."""
+
+    offset: int
+    value: str
+
+
+@dataclass(slots=True)
+class Introduction:
+    """InitProducerId, until it was answered for good."""
+
+    instance: str
+    transactional_id: str | None
+    asked: int
+    recovering: bool = False
+    """Whether it was asked with the pair that the instance had."""
+    answered: int = NEVER
+    error: str = ""
+    """Why it failed for good, if it did."""
+    producer_id: int = -1
+    producer_epoch: int = -1
+    lost: int = 0
+    """Requests without an answer, any of which may be carried out much later."""
+
+
+@dataclass(slots=True)
+class Write:
+    """A batch on its way to a partition, over all attempts."""
+
+    instance: str
+    partition: TopicPartition
+    values: tuple[str, ...]
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    asked: int
+    transaction: "Transaction | None" = field(default=None, repr=False)
+    answered: int = NEVER
+    acknowledged: bool = False
+    """Whether it was told to be in the log."""
+    offset: int = -1
+    """Of its first record, if it was told."""
+    error: str = ""
+    """Why it was refused for good, if it was. An earlier attempt may have been carried out all the same."""
+
+
+@dataclass(slots=True)
+class Transaction:
+    """A transaction of one producer instance, as that sees it."""
+
+    name: str
+    instance: str
+    transactional_id: str
+    version: int
+    timeout_ms: int
+    begun: int
+    begun_ms: int
+    writes: list[Write] = field(default_factory=list)
+    group: str = ""
+    offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    """What it commits for `group`."""
+    reads: list[str] = field(default_factory=list)
+    """Values that it was computed from."""
+    commit: bool = False
+    """What its producer decided, once `end_asked`."""
+    end_asked: int = NEVER
+    end_answered: int = NEVER
+    ended_ms: int = 0
+    acknowledged: bool = False
+    """Whether its producer was told that it ended as decided."""
+    error: str = ""
+    """Why ending it was refused for good, if it was."""
+
+    @property
+    def may_be_committed(self) -> bool:
+        """Whether its producer has ever asked to commit it."""
+        return self.commit and self.end_asked != NEVER
+
+    @property
+    def must_be_committed(self) -> bool:
+        """Whether its producer was told that it is committed."""
+        return self.commit and self.acknowledged
+
+
+@dataclass(slots=True)
+class Fetched:
+    """One answer to a reader."""
+
+    reader: str
+    isolation: Isolation
+    partition: TopicPartition
+    asked: int
+    answered: int
+    offset: int
+    """From here on."""
+    next_offset: int
+    """Up to here, this one not included."""
+    records: tuple[Seen, ...]
+    """What the application sees of that stretch."""
+    high_watermark: int
+    last_stable_offset: int
+
+
+@dataclass(slots=True)
+class OffsetsCommitted:
+    """A plain commit of a group's offset, over all attempts."""
+
+    group: str
+    partition: TopicPartition
+    offset: int
+    asked: int
+    answered: int = NEVER
+    acknowledged: bool = False
+    error: str = ""
+
+
+@dataclass(slots=True)
+class OffsetsRead:
+    """What a group was told that it has committed; -1 for nothing."""
+
+    group: str
+    partition: TopicPartition
+    offset: int
+    asked: int
+    answered: int
+
+
+class LoggedBatch(NamedTuple):
+    """A batch as it lies in a log at the end."""
+
+    base_offset: int
+    next_offset: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    is_transactional: bool
+    marker: str
+    """`commit` or `abort` for a marker, else empty."""
+    values: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class FinalPartition:
+    """A partition when all is over, as readers see it."""
+
+    batches: tuple[LoggedBatch, ...] = ()
+    committed: tuple[Seen, ...] = ()
+    high_watermark: int = 0
+    last_stable_offset: int = 0
+    log_end_offset: int = 0
+
+
+@dataclass(slots=True)
+class FinalState:
+    """The broker when all is over."""
+
+    partitions: dict[TopicPartition, FinalPartition] = field(default_factory=dict)
+    offsets: dict[tuple[str, TopicPartition], int] = field(default_factory=dict)
+    """By group; -1 for none."""
+    open_transactions: tuple[str, ...] = ()
+    """Ids of the transactions that have neither ended nor timed out."""
+
+
+class History:
+    """The events of a run, in order."""
+
+    def __init__(self) -> None:
+        self.moments = 0
+        self.introductions: list[Introduction] = []
+        self.writes: list[Write] = []
+        self.transactions: list[Transaction] = []
+        self.fetches: list[Fetched] = []
+        self.commits: list[OffsetsCommitted] = []
+        self.offset_reads: list[OffsetsRead] = []
+        self.unanswered: list[str] = []
+        """Calls whose clients waited in vain until the end."""
+        self.faults: list[str] = []
+        """What the broker did that no broker may: unhandled errors, and the like."""
+        self.final = FinalState()
+        self.final_again = FinalState()
+        """The same, after the process or the power has gone once more."""
+
+    def moment(self) -> int:
+        """The next moment."""
+        self.moments += 1
+        return self.moments
+
+    def lines(self) -> list[str]:
+        """All of it as text, so that two runs can be compared."""
+        everything: list[object] = [
+            *self.introductions,
+            *self.writes,
+            *self.transactions,
+            *self.fetches,
+            *self.commits,
+            *self.offset_reads,
+            *self.unanswered,
+            *self.faults,
+            self.final,
+            self.final_again,
+        ]
+        return [repr(each) for each in everything]

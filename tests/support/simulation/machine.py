@@ -1,0 +1,182 @@
+"""A simulated machine: a disk, a clock, and at most one broker process, which can be stopped, killed and started again.
+
+The broker is the whole one, from `Connection` to the disk; only its sockets and threads are missing.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+
+from eosin.broker.config import BrokerConfig
+from eosin.broker.connection import Connection
+from eosin.broker.server import Server, StartError
+from eosin.storage.clock import SeededChance
+from eosin.storage.flusher import Flush, Flushable, ThreadFlusher
+from simulation.clock import SimulatedClock
+from simulation.disk import SimulatedDisk
+from simulation.loop import Process, Scheduler
+
+LISTENER = "PLAINTEXT"
+
+
+@dataclass
+class Pace:
+    """How slow this machine's disk is, in milliseconds."""
+
+    sync_ms: float = 5.0
+    """How long a sync takes at most."""
+    stalls: list[tuple[float, float]] = field(default_factory=list)
+    """(begin, end) in seconds of the world: syncs that begin in between end no sooner."""
+
+
+Work = tuple[Flushable, Flush, int]
+
+
+class _Threads(SimpleQueue["Work | None"]):
+    """Stands where threads take their work from: each piece is done at its time, by nobody."""
+
+    def __init__(self, do: Callable[[Work], None]) -> None:
+        self._do = do
+
+    def put(self, item: Work | None, block: bool = True, timeout: float | None = None) -> None:
+        if item is not None:
+            self._do(item)
+
+
+class SimulatedFlusher(ThreadFlusher):
+    """The group commit that a broker runs with, on threads that are simulated: each sync reaches the disk at some
+    moment after it was asked for, and its end is heard of some time later."""
+
+    def __init__(self, process: Process, chance: random.Random, pace: Pace) -> None:
+        super().__init__(threads=0)
+        self._process = process
+        self._chance = chance
+        self._pace = pace
+        self._work = _Threads(self._run_later)
+
+    def _run_later(self, work: Work) -> None:
+        now, lasts = self._process.time(), self._chance.random() * self._pace.sync_ms / 1000
+        for begin, end in self._pace.stalls:
+            if begin <= now < end:
+                lasts += end - now
+        before = self._chance.choice((0.0, self._chance.random(), 1.0)) * lasts
+        self._process.call_later(before, self._sync, work, lasts - before)
+
+    def _sync(self, work: Work, rest: float) -> None:
+        log, flush, covered = work
+        error: OSError | None = None
+        try:
+            flush.run()
+        except OSError as raised:
+            error = raised
+        self._process.call_later(rest, self._ended, (log, flush, covered, error))
+
+    def _ended(self, result: tuple[Flushable, Flush, int, OSError | None]) -> None:
+        self._results.append(result)
+        self._deliver()
+
+
+class Machine:
+    """One machine of the world. Everything here is called from outside of the broker's process."""
+
+    def __init__(self, scheduler: Scheduler, *, config: BrokerConfig, seed: str, pace: Pace) -> None:
+        self.scheduler = scheduler
+        self.config = config
+        self.pace = pace
+        self.clock = SimulatedClock(scheduler)
+        self.chance = random.Random(f"{seed}/machine")
+        self.disk = SimulatedDisk(random.Random(f"{seed}/disk"), self.clock.now_ms)
+        self.server: Server | None = None
+        """The broker that serves."""
+        self.process: Process | None = None
+        """The process that runs, which may still be starting."""
+        self.starts = 0
+        self.start_error: BaseException | None = None
+        """Why the last start failed."""
+        self.changed: Callable[[], None] = lambda: None
+        """Called when a broker begins or ceases to serve."""
+        self.peers: dict[Callable[[], None], None] = {}
+        """What to call when the process ends: the other ends of its connections hear of it."""
+
+    # Starting and ending --------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start a broker. It serves some time later."""
+        assert self.process is None, "one broker at a time"
+        self.starts += 1
+        self.start_error = None
+        process = self.process = Process(self.scheduler, f"broker {self.starts}")  # type: ignore[abstract]
+        self.disk.on_stop = self._ended
+        flusher = None
+        if self.config.eosin_durability == "fsync":
+            flusher = SimulatedFlusher(process, self.chance, self.pace)
+        server = Server(
+            self.config,
+            clock=self.clock,
+            chance=SeededChance(self.chance.getrandbits(64)),
+            disk=self.disk,
+            flusher=flusher,
+        )
+        process.call_soon(self._startup, process, server)
+
+    def _startup(self, process: Process, server: Server) -> None:
+        task = process.create_task(server.startup())
+        task.add_done_callback(lambda ended: self._started(process, server, ended))
+
+    def _started(self, process: Process, server: Server, task: "asyncio.Task[None]") -> None:
+        error = task.exception()
+        if error is None:
+            server.cluster.advertise(LISTENER, "localhost", 9092)
+            self.server = server
+            self.changed()
+        else:
+            if not isinstance(error, StartError):
+                self.scheduler.report(process, {"message": "the start failed", "exception": error})
+            self.start_error = error
+            self.crash()
+
+    def stop(self, then: Callable[[], None]) -> None:
+        """Stop the broker cleanly; `then` is called when it has ended."""
+        process, server = self.process, self.server
+        assert process is not None
+        assert server is not None
+        self.server = None
+        self.changed()
+
+        def stopped(task: "asyncio.Task[bool]") -> None:
+            if task.exception() is not None:
+                self.scheduler.report(process, {"message": "the stop failed", "exception": task.exception()})
+            self.crash()
+            then()
+
+        def begin() -> None:
+            process.create_task(server.shutdown()).add_done_callback(stopped)
+
+        process.call_soon(begin)
+
+    def crash(self, *, power: bool = False) -> None:
+        """End the broker's process now, or, with `power`, the whole machine."""
+        if self.process is not None:
+            self._ended()
+        self.disk = self.disk.power_loss() if power else self.disk.killed()
+
+    def _ended(self) -> None:
+        """The process is no more. It may be in the middle of a callback."""
+        process, self.process, self.server = self.process, None, None
+        assert process is not None
+        self.disk.stop()
+        process.kill()
+        peers, self.peers = self.peers, {}
+        for peer in peers:
+            peer()
+        self.changed()
+
+    # Connections ----------------------------------------------------------------------------------------------------
+
+    def accept(self) -> "Connection | None":
+        """A connection of the broker that serves, whose transport is still missing."""
+        if self.server is None or self.process is None or self.server.is_stopping:
+            return None
+        return Connection(self.server.host, LISTENER, self.process)

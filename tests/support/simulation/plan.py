@@ -1,0 +1,121 @@
+"""What a seed stands for: the clients of a run, the faults that meet them, and when."""
+
+import random
+from dataclasses import dataclass
+
+from eosin.protocol.names import TopicPartition
+
+TOPICS = ("a", "b")
+PARTITIONS = tuple(TopicPartition(topic, index) for topic in TOPICS for index in range(2))
+SPAN_MS = 1500.0
+"""The time in which faults happen; most clients need less."""
+
+FAULTS = ("power", "kill", "restart", "stop at call", "failed sync", "full disk", "slow disk", "slow network", "jump")
+DURABLE_FAULTS = frozenset({"power", "failed sync"})
+"""Those against which only durability `fsync` promises anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstancePlan:
+    """One instance of an application, and how it ends."""
+
+    transactions: int
+    version: int
+    timeout_ms: int
+    patience_ms: float
+    life_ms: float
+    """Killed after this, if it still runs."""
+    successor_ms: float
+    """After this the next instance starts, whether this one runs or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppPlan:
+    """The instances behind one transactional id. With `source`, they copy what they read there; else they write."""
+
+    transactional_id: str
+    instances: tuple[InstancePlan, ...]
+    source: TopicPartition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FaultPlan:
+    """One fault."""
+
+    at_ms: float
+    kind: str
+    lasts_ms: float
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A run. The same plan leads to the same history."""
+
+    seed: int
+    durability: str
+    apps: tuple[AppPlan, ...]
+    idempotent: int
+    """Batches that a producer without transactions writes, in all."""
+    readers: int
+    segment_bytes: int
+    sync_ms: float
+    delay_ms: float
+    stall: float
+    """How likely a request comes seconds late."""
+    cold: float
+    faults: tuple[FaultPlan, ...]
+
+
+def plan_of(seed: int) -> Plan:
+    """The plan that `seed` stands for."""
+    chance = random.Random(f"plan {seed}")
+    durability = "fsync" if chance.random() < 0.8 else "os"
+    writers = chance.choice((1, 1, 2, 2, 3))
+    copiers = chance.choice((0, 1, 1, 2))
+    apps = [AppPlan(f"writer-{index}", _instances(chance)) for index in range(writers)]
+    for index, source in enumerate(chance.sample(PARTITIONS, copiers)):
+        apps.append(AppPlan(f"copier-{index}", _instances(chance), source))
+    return Plan(
+        seed,
+        durability,
+        tuple(apps),
+        idempotent=chance.choice((0, 0, 3, 6)),
+        readers=chance.choice((0, 1, 2)),
+        segment_bytes=chance.choice((600, 1500, 1 << 20)),
+        sync_ms=chance.choice((0.5, 4.0, 20.0)),
+        delay_ms=chance.choice((1.0, 1.0, 10.0)),
+        stall=chance.choice((0.0, 0.0, 0.05)),
+        cold=chance.choice((0.0, 0.0, 0.3)),
+        faults=_faults(chance, durability),
+    )
+
+
+def _instances(chance: random.Random) -> tuple[InstancePlan, ...]:
+    version = chance.choice((1, 2, 2))
+    timeout_ms = chance.choice((300, 1000, 10_000, 10_000))
+    return tuple(
+        InstancePlan(
+            transactions=chance.choice((1, 2, 3)),
+            version=version if chance.random() < 0.9 else 3 - version,
+            timeout_ms=timeout_ms,
+            patience_ms=chance.choice((200.0, 2000.0, 60_000.0)),
+            life_ms=chance.random() * 400 if chance.random() < 0.3 else 1e9,
+            successor_ms=chance.random() * 400 if chance.random() < 0.4 else 1e9,
+        )
+        for _ in range(chance.choice((1, 2, 2, 3)))
+    )
+
+
+def _faults(chance: random.Random, durability: str) -> tuple[FaultPlan, ...]:
+    kinds = [kind for kind in FAULTS if durability == "fsync" or kind not in DURABLE_FAULTS]
+    faults = [
+        FaultPlan(
+            chance.random() ** 2 * SPAN_MS,
+            chance.choice(kinds),
+            chance.choice((20.0, 100.0, 600.0)) * chance.random(),
+            chance.randint(1, 60),
+        )
+        for _ in range(chance.choice((0, 1, 1, 2, 3, 4)))
+    ]
+    return tuple(sorted(faults, key=lambda fault: fault.at_ms))

@@ -1,0 +1,212 @@
+"""Producers: transactional ones of both protocol versions, instance after instance, and plain idempotent ones."""
+
+import asyncio
+from collections.abc import Sequence
+
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.schemas.add_offsets_to_txn import AddOffsetsToTxnRequest
+from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from eosin.protocol.schemas.end_txn import EndTxnRequest
+from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
+from eosin.protocol.schemas.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from simulation.client import GaveUp, Session, World
+from simulation.history import Introduction, Transaction
+from simulation.sending import Sequencer
+
+COORDINATOR = "coordinator"
+
+Output = dict[TopicPartition, list[list[str]]]
+"""The values of a transaction: by partition, batch after batch."""
+
+
+class Over(Exception):
+    """This producer instance cannot go on: it was fenced, or its transaction timed out."""
+
+
+class TransactionalProducer:
+    """One instance of an application with a transactional id."""
+
+    def __init__(
+        self, world: World, name: str, transactional_id: str, *, version: int, timeout_ms: int, patience_ms: float
+    ) -> None:
+        """`version` is the transaction protocol's, 1 or 2; `patience_ms` is how long it tries to write a batch."""
+        # In the first protocol a control request that comes late is taken for one of the next transaction.
+        self.session = Session(world, name, punctual=frozenset({COORDINATOR}) if version == 1 else frozenset())
+        self.world = world
+        self.name = name
+        self.transactional_id = transactional_id
+        self.version = version
+        self.timeout_ms = timeout_ms
+        self.patience_ms = patience_ms
+        self.sequencer = Sequencer(self.session, transactional_id, version=12 if version == 2 else 11)
+        self.transactions = 0
+
+    async def introduce(self, *, recovering: bool = False) -> None:
+        """Get a producer id and an epoch; `recovering` with the ones it has. Raises Over."""
+        history = self.world.history
+        asked = Introduction(self.name, self.transactional_id, history.moment(), recovering)
+        history.introductions.append(asked)
+        pair = (self.sequencer.producer_id, self.sequencer.producer_epoch) if recovering else (-1, -1)
+        losses = self.session.losses
+        answer = await self.session.insist(
+            ApiKey.INIT_PRODUCER_ID,
+            4,
+            InitProducerIdRequest(self.transactional_id, self.timeout_ms, *pair),
+            lambda response: ErrorCode(response.error_code),
+            lane=COORDINATOR,
+        )
+        asked.answered = history.moment()
+        asked.lost = self.session.losses - losses
+        if answer.error_code:
+            asked.error = ErrorCode(answer.error_code).name
+            raise Over(asked.error)
+        asked.producer_id, asked.producer_epoch = answer.producer_id, answer.producer_epoch
+        self.sequencer.adopt(answer.producer_id, answer.producer_epoch)
+
+    def begin(self) -> Transaction:
+        """A new transaction."""
+        self.transactions += 1
+        transaction = Transaction(
+            f"{self.name}#{self.transactions}",
+            self.name,
+            self.transactional_id,
+            self.version,
+            self.timeout_ms,
+            self.world.history.moment(),
+            self.world.now_ms,
+        )
+        self.world.history.transactions.append(transaction)
+        return transaction
+
+    async def run(self, transaction: Transaction, output: Output, *, commit: bool) -> bool:
+        """Carry a transaction out; whether it ended as asked. What it cannot write makes it abort. Raises Over."""
+        try:
+            in_doubt = not await self._fill(transaction, output)
+        except GaveUp:
+            in_doubt = True
+        await self.end(transaction, commit=commit and not in_doubt)
+        if in_doubt and self.version == 1:
+            # What it gave up may still come: only a new epoch keeps that out of the next transaction.
+            await self.introduce(recovering=True)
+        return not in_doubt
+
+    async def _fill(self, transaction: Transaction, output: Output) -> bool:
+        if self.version == 1:
+            for partition in output:
+                await self._add(partition)
+        writes = [
+            self.sequencer.deliver(
+                [self.sequencer.batch(partition, values, transaction) for values in batches],
+                patience_ms=self.patience_ms,
+            )
+            for partition, batches in output.items()
+        ]
+        results = await asyncio.gather(*writes, return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        if not all(results):
+            return False
+        return not transaction.offsets or await self._send_offsets(transaction)
+
+    async def _add(self, partition: TopicPartition) -> None:
+        topic = AddPartitionsToTxnTopic(partition.topic, (partition.partition,))
+        answer = await self.session.insist(
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            3,
+            AddPartitionsToTxnRequest((), self.transactional_id, *self._pair, (topic,)),
+            lambda response: ErrorCode(
+                response.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
+            ),
+            lane=COORDINATOR,
+        )
+        error = answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
+        if error:
+            raise Over(ErrorCode(error).name)
+
+    @property
+    def _pair(self) -> tuple[int, int]:
+        return self.sequencer.producer_id, self.sequencer.producer_epoch
+
+    async def _send_offsets(self, transaction: Transaction) -> bool:
+        if self.version == 1:
+            added = await self.session.insist(
+                ApiKey.ADD_OFFSETS_TO_TXN,
+                3,
+                AddOffsetsToTxnRequest(self.transactional_id, *self._pair, transaction.group),
+                lambda response: ErrorCode(response.error_code),
+                lane=COORDINATOR,
+            )
+            if added.error_code:
+                raise Over(ErrorCode(added.error_code).name)
+        topics = tuple(
+            TxnOffsetCommitRequestTopic(
+                partition.topic, (TxnOffsetCommitRequestPartition(partition.partition, offset),)
+            )
+            for partition, offset in transaction.offsets.items()
+        )
+        answer = await self.session.insist(
+            ApiKey.TXN_OFFSET_COMMIT,
+            5 if self.version == 2 else 3,
+            TxnOffsetCommitRequest(self.transactional_id, transaction.group, *self._pair, topics=topics),
+            lambda response: ErrorCode(response.topics[0].partitions[0].error_code),
+            lane=COORDINATOR,
+            patience_ms=self.patience_ms if self.version == 2 else None,
+        )
+        return all(not each.error_code for topic in answer.topics for each in topic.partitions)
+
+    async def end(self, transaction: Transaction, *, commit: bool) -> None:
+        """Commit or abort. Raises Over."""
+        history = self.world.history
+        transaction.commit = commit
+        transaction.end_asked = history.moment()
+        answer = await self.session.insist(
+            ApiKey.END_TXN,
+            5 if self.version == 2 else 3,
+            EndTxnRequest(self.transactional_id, *self._pair, commit),
+            lambda response: ErrorCode(response.error_code),
+            lane=COORDINATOR,
+        )
+        transaction.end_answered = history.moment()
+        transaction.ended_ms = self.world.now_ms
+        transaction.acknowledged = not answer.error_code
+        if answer.error_code:
+            transaction.error = ErrorCode(answer.error_code).name
+            raise Over(transaction.error)
+        if self.version == 2:
+            self.sequencer.adopt(answer.producer_id, answer.producer_epoch)
+
+
+class IdempotentProducer:
+    """A producer without transactions."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.session = Session(world, name)
+        self.world = world
+        self.name = name
+        self.sequencer = Sequencer(self.session, None, version=11)
+
+    async def introduce(self) -> None:
+        """Get a producer id."""
+        history = self.world.history
+        asked = Introduction(self.name, None, history.moment())
+        history.introductions.append(asked)
+        answer = await self.session.insist(
+            ApiKey.INIT_PRODUCER_ID,
+            4,
+            InitProducerIdRequest(None, 2**31 - 1),
+            lambda response: ErrorCode(response.error_code),
+        )
+        asked.answered = history.moment()
+        asked.producer_id, asked.producer_epoch = answer.producer_id, answer.producer_epoch
+        self.sequencer.adopt(answer.producer_id, answer.producer_epoch)
+
+    async def write(self, partition: TopicPartition, batches: Sequence[Sequence[str]]) -> bool:
+        """Write batches to a partition, all in flight at once; whether all are in."""
+        return await self.sequencer.deliver([self.sequencer.batch(partition, values, None) for values in batches])

@@ -1,0 +1,284 @@
+"""One run: a seed's plan carried out to its end, and what the world looks like then."""
+
+import asyncio
+import errno
+import logging
+import random
+from collections.abc import Callable
+from typing import Any
+
+from eosin.broker.config import BrokerConfig
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from simulation.apps import App, follow, write_plainly
+from simulation.client import World
+from simulation.history import FinalPartition, FinalState, History, Isolation
+from simulation.loop import OutOfSteps, Process, Scheduler
+from simulation.machine import Machine, Pace
+from simulation.plan import PARTITIONS, TOPICS, FaultPlan, Plan
+from simulation.readers import Consumer
+
+DEADLINE_S = 300.0
+"""When faults are over, every call is answered within this."""
+SETTLE_S = 30.0
+"""Longer than any transaction may stay open after its producer is gone."""
+
+
+class Run:
+    """A world and its inhabitants."""
+
+    def __init__(self, plan: Plan, *, trace: Callable[[str], None] | None = None) -> None:
+        self.plan = plan
+        self.history = History()
+        self.scheduler = Scheduler(report=self._report, max_steps=400_000)
+        self.network = Process(self.scheduler, "network")  # type: ignore[abstract]
+        self.pace = Pace(sync_ms=plan.sync_ms)
+        self.machine = Machine(self.scheduler, config=_config(plan), seed=f"{plan.seed}", pace=self.pace)
+        self.machine.disk.cold = plan.cold
+        self.machine.disk.cold_work_ms = plan.sync_ms
+        self.machine.changed = self._changed
+        self.world = World(machine=self.machine, network=self.network, history=self.history, seed=f"{plan.seed}")
+        self.world.trace = None if trace is None else self._traced(trace)
+        self._trace = self.world.trace
+        self._chance = random.Random(f"{plan.seed}/faults")
+        self._is_over = False
+        self._up = asyncio.Event()
+        self._after_stop = "kill"
+
+    def _traced(self, trace: Callable[[str], None]) -> Callable[[str], None]:
+        return lambda text: trace(f"{self.scheduler.now * 1000:10.3f} {text}")
+
+    def carry_out(self) -> History:
+        """To the end."""
+        with _complaints(self.history):
+            main = self.network.create_task(self._main())
+            try:
+                self.scheduler.run(main)
+            except (OutOfSteps, RuntimeError) as error:
+                self.history.faults.append(f"the run does not end: {error}")
+            finally:
+                self.machine.crash()
+                self.network.kill()
+        return self.history
+
+    def _report(self, process: Process, context: dict[str, Any]) -> None:
+        self.history.faults.append(f"{process.name}: {context.get('message')}: {context.get('exception')!r}")
+
+    # The course of things -------------------------------------------------------------------------------------------
+
+    async def _main(self) -> None:
+        self.machine.start()
+        await self._up.wait()
+        await self._create_topics()
+        self._set_network()
+        clients = self._clients()
+        nemesis = asyncio.create_task(self._misfortune())
+        done, pending = await asyncio.wait((*clients, nemesis), timeout=DEADLINE_S)
+        for task in done:
+            task.result()
+        if pending:
+            self.history.unanswered += list(self.world.waiting.values()) or ["a client has not ended"]
+            return
+        self._is_over = True
+        try:
+            async with asyncio.timeout(DEADLINE_S):
+                await asyncio.gather(*self._readers)
+                await asyncio.sleep(SETTLE_S)
+                self.history.final = await self._look()
+                self._note("the last crash")
+                self.machine.crash(power=self.plan.durability == "fsync")
+                self.machine.start()
+                await self._up.wait()
+                await asyncio.sleep(1.0)
+                self.history.final_again = await self._look()
+        except TimeoutError:
+            self.history.unanswered += list(self.world.waiting.values()) or ["the end is not reached"]
+
+    def _clients(self) -> list["asyncio.Task[None]"]:
+        def over() -> bool:
+            return all(task.done() for task in writers)
+
+        writers: list[asyncio.Task[None]] = []
+        copiers: list[asyncio.Task[None]] = []
+        for plan in self.plan.apps:
+            app = App(self.world, plan, is_over=over)
+            (writers if plan.source is None else copiers).append(asyncio.create_task(app.run()))
+        if self.plan.idempotent:
+            writers.append(asyncio.create_task(write_plainly(self.world, self.plan.idempotent)))
+        self._readers = [
+            asyncio.create_task(follow(self.world, number, is_over=lambda: self._is_over))
+            for number in range(self.plan.readers)
+        ]
+        return [*writers, *copiers]
+
+    async def _create_topics(self) -> None:
+        configs = (CreatableTopicConfig("internal.segment.bytes", str(self.plan.segment_bytes)),)
+        topics = tuple(CreatableTopic(name, 2, 1, configs=configs) for name in TOPICS)
+        session = Consumer(self.world, "operator").session
+        response = await session.send(ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest(topics, 10_000))
+        assert all(not topic.error_code for topic in response.topics), response
+
+    def _set_network(self) -> None:
+        for link in (self.world.there, self.world.there_in_time, self.world.back):
+            link.delay_ms = self.plan.delay_ms
+        self.world.there.stall, self.world.there.stall_ms = self.plan.stall, 10_000.0
+        self.world.back.stall, self.world.back.stall_ms = self.plan.stall, 10_000.0
+
+    # Faults ---------------------------------------------------------------------------------------------------------
+
+    async def _misfortune(self) -> None:
+        for fault in self.plan.faults:
+            await asyncio.sleep(max(0.0, fault.at_ms / 1000 - self.scheduler.now))
+            await self._strike(fault)
+        await self._heal()
+
+    async def _strike(self, fault: FaultPlan) -> None:
+        self._note(f"fault: {fault}")
+        machine, disk, seconds = self.machine, self.machine.disk, fault.lasts_ms / 1000
+        match fault.kind:
+            case "power" | "kill":
+                if machine.process is not None:
+                    machine.crash(power=fault.kind == "power")
+                    await asyncio.sleep(seconds)
+                    self._start()
+            case "restart":
+                if machine.server is not None:
+                    machine.stop(lambda: None)
+                    await asyncio.sleep(seconds)
+            case "stop at call":
+                disk.calls_left = fault.number
+                self._after_stop = "power" if self.plan.durability == "fsync" and fault.number % 2 else "kill"
+            case "failed sync":
+                part = self._chance.choice([f"{each.topic}-{each.partition}/" for each in PARTITIONS] + ["__"])
+                disk.failing["sync", part] = errno.EIO
+                await asyncio.sleep(seconds)
+                disk.failing.clear()
+                if machine.process is not None:
+                    machine.crash(power=fault.number % 2 == 0)
+                    self._start()
+            case "full disk":
+                disk.space = fault.number * 20
+                await asyncio.sleep(seconds)
+                machine.disk.space = disk.space = None
+            case "slow disk":
+                self.pace.stalls.append((self.scheduler.now, self.scheduler.now + seconds))
+            case "slow network":
+                self.world.there.stall, self.world.there.stall_ms = 0.3, fault.lasts_ms * 10
+                await asyncio.sleep(seconds)
+                self._set_network()
+            case "jump":
+                machine.clock.ahead_ms += fault.number * 50
+            case _:
+                raise AssertionError(fault.kind)
+
+    def _changed(self) -> None:
+        machine = self.machine
+        self._note("the broker serves" if machine.server is not None else "the broker does not serve")
+        if machine.server is not None:
+            self._up.set()
+            return
+        self._up.clear()
+        # Somebody looks after the machine: a broker that has ended is started again, sooner or later.
+        self.network.call_later(0.3, self._look_after)
+
+    def _look_after(self) -> None:
+        if self.machine.process is None:
+            self._start()
+
+    def _start(self) -> None:
+        if self.machine.process is None:
+            if self.machine.disk.is_stopped:
+                self.machine.crash(power=self._after_stop == "power")
+            self.machine.start()
+
+    async def _heal(self) -> None:
+        """Faults are over. Logs that have failed need another start."""
+        self._note("faults are over")
+        self.machine.disk.failing.clear()
+        self.machine.disk.space = None
+        self.machine.disk.calls_left = None
+        self.world.there.stall = self.world.back.stall = 0.0
+        while True:
+            await self._up.wait()
+            server = self.machine.server
+            if server is not None and all(log.failure is None for _, log in server.services.partitions.hosted()):
+                return
+            self.machine.crash()
+            self._start()
+
+    def _note(self, text: str) -> None:
+        if self._trace is not None:
+            self._trace(text)
+
+    # The end --------------------------------------------------------------------------------------------------------
+
+    async def _look(self) -> FinalState:
+        state = FinalState()
+        judge = Consumer(self.world, "judge")
+        for partition in PARTITIONS:
+            final = state.partitions[partition] = FinalPartition()
+            for isolation in Isolation:
+                offset = 0
+                while True:
+                    fetched, piece = await judge.fetch(partition, offset, isolation)
+                    if isolation is Isolation.COMMITTED:
+                        final.committed += fetched.records
+                    else:
+                        final.batches += piece.batches
+                    if fetched.next_offset == offset:
+                        break
+                    offset = fetched.next_offset
+            final.high_watermark = fetched.high_watermark
+            final.last_stable_offset = fetched.last_stable_offset
+        for app in self.plan.apps:
+            if app.source is not None:
+                judge.group = app.transactional_id
+                state.offsets[app.transactional_id, app.source] = await judge.committed(app.source)
+        server = self.machine.server
+        assert server is not None
+        listed = server.services.transactions.list_transactions()
+        assert not isinstance(listed, ErrorCode), listed
+        state.open_transactions = tuple(
+            f"{each.transactional_id} {each.state}"
+            for each in listed.transactions
+            if not each.state.startswith(("Complete", "Empty"))
+        )
+        return state
+
+
+def _config(plan: Plan) -> BrokerConfig:
+    return BrokerConfig(
+        listeners=(),
+        log_dirs=("data",),
+        eosin_durability=plan.durability,
+        offsets_topic_num_partitions=2,
+        transaction_state_log_num_partitions=2,
+        offsets_topic_segment_bytes=max(1000, plan.segment_bytes),
+        transaction_state_log_segment_bytes=max(1000, plan.segment_bytes),
+        auto_create_topics_enable=False,
+    )
+
+
+class _complaints(logging.Handler):
+    """Takes the broker's log lines for the time of a run: an unexpected exception in them is a fault."""
+
+    def __init__(self, history: History) -> None:
+        super().__init__(logging.ERROR)
+        self._history = history
+        self._logger = logging.getLogger("eosin")
+
+    def __enter__(self) -> None:
+        self._before = self._logger.level, self._logger.propagate, self._logger.handlers
+        self._logger.setLevel(logging.ERROR)
+        self._logger.propagate = False
+        self._logger.handlers = [self]
+
+    def __exit__(self, *_: object) -> None:
+        level, self._logger.propagate, self._logger.handlers = self._before
+        self._logger.setLevel(level)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and not isinstance(error, OSError):
+            self._history.faults.append(f"{record.getMessage()}: {error!r}")
