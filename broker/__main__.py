@@ -20,6 +20,8 @@ COMMANDS: Final = {
     "health": "tell by the exit code whether a broker answers",
     "dump-log": "show what is in log, index, snapshot and checkpoint files",
     "check": "verify the data directory of a stopped broker",
+    "transactions": "list, describe and find transactions of a cluster, and abort those that hang",
+    "producers": "show the producers that a partition knows",
 }
 ENTRY_POINTS: Final = "eosin.commands"
 
@@ -62,6 +64,14 @@ def _find(name: str) -> Command | None:
         from eosin.broker.cli import check
 
         return check.main
+    if name == "transactions":
+        from eosin.broker.cli import transactions
+
+        return transactions.main
+    if name == "producers":
+        from eosin.broker.cli import producers
+
+        return producers.main
     for point in _entry_points():
         if point.name == name:
             command: Command = point.load()
@@ -79,7 +89,7 @@ def _usage() -> str:
     lines = ["usage: eosin COMMAND [OPTION...]", "       eosin --version", ""]
     names = dict(COMMANDS)
     names.update((point.name, f"from {point.value.partition(':')[0]}") for point in _entry_points())
-    lines += [f"  {name:<10} {what}" for name, what in names.items()]
+    lines += [f"  {name:<13} {what}" for name, what in names.items()]
     lines += ["", "eosin COMMAND --help tells more."]
     return "\n".join(lines)
 
