@@ -124,9 +124,12 @@ async def _copier(server: Server, name: str, partitions: int, index: int) -> Cop
 
 async def _catch_up(server: Server) -> None:
     assert server._log_manager is not None
-    for _ in range(2):  # what is saved can be compacted, and what has been compacted has to be saved
+    cleaner = server._log_manager.cleaner
+    for _ in range(2):  # what has ended in the first round can be compacted once it is saved
         await server._log_manager.checkpoint(force=True)
-        await server._log_manager.cleaner.round()
+        while cleaner._work is not None:
+            await asyncio.sleep(0.01)
+        await cleaner.round()
 
 
 async def fill(
