@@ -37,6 +37,8 @@ NO_LEADER_EPOCH: Final = -1
 MAX_SEQUENCE: Final = 2**31 - 1
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_UNCHECKED: Final = struct.Struct(">qiibI")
+_CHECKED: Final = struct.Struct(">hiqqqhii")
 _STAMP: Final = struct.Struct(">qii")
 _MAGIC_OFFSET: Final = 16
 _BATCH_LENGTH: Final = struct.Struct(">i")
@@ -48,6 +50,7 @@ _MAX_TIMESTAMP_OFFSET: Final = 35
 _CODECS: Final = tuple(Compression)
 
 assert HEADER.size == HEADER_BYTES
+assert _UNCHECKED.size == CHECKED_FROM
 
 
 class BatchHeader(msgspec.Struct, frozen=True, gc=False):
@@ -205,6 +208,34 @@ def set_timestamps_in_place(
     _ATTRIBUTES.pack_into(batch, position + _ATTRIBUTES_OFFSET, attributes)
     _MAX_TIMESTAMP.pack_into(batch, position + _MAX_TIMESTAMP_OFFSET, max_timestamp)
     seal(batch, position)
+
+
+def assemble(
+    payload: BytesLike,
+    *,
+    base_offset: int,
+    partition_leader_epoch: int,
+    attributes: int,
+    last_offset_delta: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    records_count: int,
+) -> bytearray:
+    """A whole batch: these fields, the size, the checksum, the payload. Raises CorruptRecords for what does not fit."""
+    try:
+        checked = _CHECKED.pack(
+            attributes, last_offset_delta, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence,
+            records_count,
+        )  # fmt: skip
+        length = HEADER_BYTES - SIZE_PREFIX_BYTES + len(payload)
+        crc = crc32c.crc32c(payload, crc32c.crc32c(checked))
+        unchecked = _UNCHECKED.pack(base_offset, length, partition_leader_epoch, MAGIC, crc)
+    except struct.error as error:  # timestamps of a corrupt batch may add up to more than 64 bits
+        raise CorruptRecords(str(error)) from error
+    return bytearray().join((unchecked, checked, payload))
 
 
 def seal(batch: bytearray | memoryview, position: int = 0) -> None:

@@ -5,14 +5,12 @@ puts them together and is the one to import from. Always true: whatever the byte
 `CorruptRecords`, and what the builders return is a whole batch with a valid checksum.
 """
 
-import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from eosin.protocol.batch_header import (
     COMPRESSION_MASK,
     CONTROL,
     DELETE_HORIZON,
-    HEADER,
     HEADER_BYTES,
     LOG_APPEND_TIME,
     MAGIC,
@@ -22,16 +20,15 @@ from eosin.protocol.batch_header import (
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     NO_TIMESTAMP,
-    SIZE_PREFIX_BYTES,
     STAMP_BYTES,
     TRANSACTIONAL,
     BatchHeader,
+    assemble,
     batches,
     next_sequence,
     peek_magic,
     previous_sequence,
     read_header,
-    seal,
     set_timestamps_in_place,
     stamp,
     stamp_in_place,
@@ -165,7 +162,7 @@ def build_batch(
             )
         )
     payload = b"".join(encoded)
-    return _assemble(
+    return assemble(
         payload if compression is Compression.NONE else compress(compression, payload, level),
         base_offset=base_offset,
         partition_leader_epoch=partition_leader_epoch,
@@ -278,7 +275,7 @@ def _reassemble(
     count: int | None = None,
 ) -> bytearray:
     """A whole batch of `payload` under `header`, with the given fields changed."""
-    return _assemble(
+    return assemble(
         payload,
         base_offset=header.base_offset,
         partition_leader_epoch=header.partition_leader_epoch,
@@ -291,32 +288,3 @@ def _reassemble(
         base_sequence=header.base_sequence,
         records_count=header.records_count if count is None else count,
     )
-
-
-def _assemble(
-    payload: bytes,
-    *,
-    base_offset: int,
-    partition_leader_epoch: int,
-    attributes: int,
-    last_offset_delta: int,
-    base_timestamp: int,
-    max_timestamp: int,
-    producer_id: int,
-    producer_epoch: int,
-    base_sequence: int,
-    records_count: int,
-) -> bytearray:
-    """A whole batch: these fields, the size, the checksum, the payload."""
-    length = HEADER_BYTES - SIZE_PREFIX_BYTES + len(payload)
-    try:
-        header = HEADER.pack(
-            base_offset, length, partition_leader_epoch, MAGIC, 0, attributes, last_offset_delta, base_timestamp,
-            max_timestamp, producer_id, producer_epoch, base_sequence, records_count,
-        )  # fmt: skip
-    except struct.error as error:  # timestamps of a corrupt batch may add up to more than 64 bits
-        raise CorruptRecords(str(error)) from error
-    batch = bytearray(header)
-    batch += payload
-    seal(batch)
-    return batch
