@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.report import Row, table, write_json
 
-NAMES = ("codec", "small_requests", "commits", "throughput", "footprint", "growth")
+NAMES = ("codec", "small_requests", "commits", "throughput", "footprint", "growth", "recovery")
 
 
 def main() -> None:
