@@ -241,3 +241,18 @@ async def test_a_damaged_offsets_partition_sends_its_groups_away_and_serves_the_
     assert answer.groups[0].error_code == ErrorCode.NOT_COORDINATOR
     assert await fetch_offset(wire, names[0], partition) == [(NONE, 4)]
     assert "__consumer_offsets-1 is offline" in life.process.log
+
+
+async def test_a_broker_with_damaged_metadata_does_not_start_and_says_why(tmp_path: Path) -> None:
+    process = BrokerProcess(tmp_path / "data", settings=FEW).start()
+    wire = await Wire.open(process.address)
+    for _ in range(3):
+        await wire.topic()
+    await wire.close()
+    process.kill()
+    path = process.data_dir / "__eosin_metadata-0" / f"{0:020d}.log"
+    flip(path, path.stat().st_size // 2)
+    with pytest.raises(AssertionError, match="did not start"):
+        process.start()
+    assert "cannot use the data directory" in process.log
+    assert "is damaged" in process.log
