@@ -65,17 +65,17 @@ class Pace:
 
     async def moved(self, size: int) -> None:
         """`size` bytes were read or written: wait if that was too fast. Raises Abandoned."""
+        if not self._moved:
+            self._window_began_ms = self._clock.now_ms()
         self._moved += size
-        while self._moved >= self._window_bytes:
-            now_ms = self._clock.now_ms()
-            allowed_ms = WINDOW_MS * self._moved / self._window_bytes
-            waited_ms = now_ms - self._window_began_ms
-            if 0 <= waited_ms < allowed_ms:
-                await self._pause(allowed_ms - waited_ms)
-                self.check()
-            else:
-                self._window_began_ms = now_ms
-                self._moved = 0
+        if self._moved < self._window_bytes:
+            return
+        wanted_ms = WINDOW_MS * self._moved / self._window_bytes
+        passed_ms = self._clock.now_ms() - self._window_began_ms
+        self._moved = 0
+        if 0 <= passed_ms < wanted_ms:  # below 0 the clock was set back, and tells nothing
+            await self._pause(wanted_ms - passed_ms)
+            self.check()
 
     def check(self) -> None:
         """Raises Abandoned when the present job should not go on."""

@@ -1,0 +1,464 @@
+"""Compaction of whole logs: what stays through several rounds, who may read meanwhile, what stops it."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from dataclasses import replace
+
+import pytest
+from batches import NOW_MS, marker
+from compaction import (
+    COMPACT,
+    DELETE_RETENTION_MS,
+    Consumer,
+    compact,
+    compacted_logs,
+    headers,
+    keyed,
+    offsets,
+    roll,
+    stored,
+    table,
+)
+from logs import DATA_DIR, Logs, appended, read_now
+
+from eosin.protocol.names import TRANSACTION_STATE_TOPIC, TopicPartition
+from eosin.protocol.records import batches, iter_records
+from eosin.storage.appends import AbortedTransaction, Isolation, ReadResult
+from eosin.storage.compaction.choice import INTERNAL_DIRTY_BYTES
+from eosin.storage.compaction.cleaner import CleanerConfig
+from eosin.storage.compaction.key_map import ENTRY_BYTES
+from eosin.storage.flusher import Durability
+from eosin.storage.memory_disk import MemoryDisk
+from eosin.storage.partition_log import PartitionLog
+
+HOME = f"{DATA_DIR}/orders-0"
+STATE = TopicPartition(TRANSACTION_STATE_TOPIC, 0)
+WIDE = replace(COMPACT, internal_segment_bytes=None)
+"""Segments end when a test says so."""
+
+
+async def rolled(logs: Logs, log: PartitionLog, *batch_list: bytes) -> None:
+    """Append batches, end the segment behind them, and compact."""
+    for batch in batch_list:
+        appended(logs.append(log, batch))
+    roll(logs, log)
+    await compact(logs)
+
+
+def markers(log: PartitionLog) -> list[tuple[int, bool, int]]:
+    """(offset, whether it has a delete horizon, records) of each control batch."""
+    return [
+        (header.base_offset, header.has_delete_horizon, header.records_count)
+        for batch in log.batches()
+        for _, header in batches(batch)
+        if header.is_control
+    ]
+
+
+def aborted(log: PartitionLog) -> tuple[AbortedTransaction, ...]:
+    return read_now(log, isolation=Isolation.READ_COMMITTED).aborted or ()
+
+
+# Through several rounds
+
+
+async def test_the_latest_record_of_each_key_stays_at_its_offset() -> None:
+    logs = compacted_logs(WIDE)
+    log = await logs.open()
+    await rolled(logs, log, keyed(("a", "1"), ("b", "1")), keyed(("a", "2")), keyed(("c", "1"), ("a", "3")))
+    assert headers(log) == [(0, 1, 1), (3, 4, 2)]
+    assert [(seen.offset, seen.value) for seen in stored(log)] == [(1, b"1"), (3, b"1"), (4, b"3")]
+    await rolled(logs, log, keyed(("b", "2")))
+    assert offsets(log) == [3, 4, 5]
+    log = await logs.reopen()
+    assert offsets(log) == [3, 4, 5]
+    assert log.log_end_offset == 6
+
+
+async def test_a_tombstone_can_be_seen_for_delete_retention_ms_and_goes_with_the_next_compaction() -> None:
+    logs = compacted_logs(WIDE)
+    log = await logs.open()
+    await rolled(logs, log, keyed(("a", "1"), ("b", "1")), keyed(("a", None)))
+    assert offsets(log) == [1, 2], "the value is gone, the tombstone is not"
+    logs.clock.advance(DELETE_RETENTION_MS - 1)
+    await rolled(logs, log, keyed(("c", "1")))
+    assert offsets(log) == [1, 2, 3]
+    logs.clock.advance(1)
+    await rolled(logs, log, keyed(("d", "1")))
+    assert offsets(log) == [1, 3, 4]
+
+
+async def test_a_committed_marker_outlives_its_data_by_a_compaction_and_delete_retention_ms() -> None:
+    logs = compacted_logs(WIDE)
+    log = await logs.open()
+    appended(logs.append(log, keyed(("a", "1"), pid=1, seq=0, txn=True)))
+    log.append_marker(marker(1, 0, commit=True), now_ms=NOW_MS)
+    await rolled(logs, log, keyed(("a", "2")))
+    assert (offsets(log), markers(log)) == ([2], [(1, False, 1)])
+    # The producer is still known, so the header of its last batch stays, and the marker with it.
+    assert headers(log)[0] == (0, 0, 0)
+    log.expire_producers(logs.clock.now_ms(), after_ms=0)
+    await rolled(logs, log, keyed(("b", "1")))
+    assert headers(log)[0] == (1, 1, 1), "now the header has gone, and the marker was still met with data"
+    await rolled(logs, log, keyed(("c", "1")))
+    assert markers(log) == [(1, True, 1)]
+    logs.clock.advance(DELETE_RETENTION_MS - 1)
+    await rolled(logs, log, keyed(("d", "1")))
+    assert markers(log) == [(1, True, 1)]
+    logs.clock.advance(1)
+    await rolled(logs, log, keyed(("e", "1")))
+    assert markers(log) == []
+    assert table(Consumer().read_all(log).seen).keys() == {b"a", b"b", b"c", b"d", b"e"}
+
+
+async def test_an_aborted_transactions_records_go_at_once_and_its_index_row_when_they_are_gone() -> None:
+    logs = compacted_logs(WIDE)
+    log = await logs.open()
+    appended(logs.append(log, keyed(("a", "1"))))
+    appended(logs.append(log, keyed(("a", "2"), pid=1, seq=0, txn=True)))
+    log.append_marker(marker(1, 1, commit=False, version=2), now_ms=NOW_MS)
+    await rolled(logs, log, keyed(("b", "1")))
+    assert offsets(log) == [0, 3], "what was aborted does not take an older value away"
+    assert markers(log) == [(2, False, 1)]
+    assert aborted(log) == (AbortedTransaction(1, 1),), "readers that are behind must know"
+    assert log.producer_state.get(1) is not None
+    await rolled(logs, log, keyed(("c", "1")))
+    assert (markers(log), aborted(log)) == ([(2, True, 1)], ())
+    assert f"{0:020d}.txnindex" not in logs.fake.list(HOME)
+    logs.clock.advance(DELETE_RETENTION_MS)
+    await rolled(logs, log, keyed(("d", "1")))
+    assert markers(log) == [(2, False, 0)], "the producer's epoch is in it"
+    log.expire_producers(logs.clock.now_ms(), after_ms=0)
+    await rolled(logs, log, keyed(("e", "1")))
+    assert markers(log) == []
+
+
+async def test_a_transaction_whose_marker_is_beyond_what_may_be_compacted_is_aborted_all_the_same() -> None:
+    logs = compacted_logs(WIDE)
+    log = await logs.open()
+    appended(logs.append(log, keyed(("a", "1"))))
+    appended(logs.append(log, keyed(("a", "2"), pid=1, seq=0, txn=True)))
+    roll(logs, log)
+    log.append_marker(marker(1, 0, commit=False), now_ms=NOW_MS)
+    await compact(logs)
+    assert headers(log) == [(0, 0, 1), (1, 1, 0), (2, 2, 1)]
+    assert aborted(log) == (AbortedTransaction(1, 1),)
+    assert table(Consumer().read_all(log).seen).keys() == {b"a"}
+
+
+async def test_small_segments_become_one_and_their_snapshots_go() -> None:
+    logs = compacted_logs()
+    log = await logs.open()
+    for index in range(40):
+        appended(logs.append(log, keyed((f"k{index % 3}", "v" * 20))))
+    await compact(logs)
+    count = len(log.segments)
+    appended(logs.append(log, keyed(("k0", "v" * 300))))
+    appended(logs.append(log, keyed(("k0", "v" * 300))))
+    await compact(logs)
+    assert len(log.segments) < count
+    names = logs.fake.list(HOME)
+    snapshots = {int(name[:20]) for name in names if name.endswith(".snapshot")}
+    assert snapshots <= {*log.segments.bases, log.recovery_point}
+    assert len([name for name in names if name.endswith(".log")]) == len(log.segments)
+
+
+async def test_a_log_with_more_keys_than_fit_in_memory_takes_several_rounds() -> None:
+    logs = compacted_logs(cleaner=CleanerConfig(backoff_ms=0, dedupe_buffer_bytes=10 * (ENTRY_BYTES + 3)))
+    log = await logs.open()
+    for index in range(100):
+        appended(logs.append(log, keyed((f"k{index % 40}", f"{index}"))))
+    before = table(Consumer().read_all(log).seen)
+    await compact(logs)
+    assert log.clean_offset == log.segments.bases[-1]
+    assert table(Consumer().read_all(log).seen) == before
+    assert len(stored(log)) <= 40 + 2 * log.log_end_offset - 2 * log.clean_offset
+
+
+async def test_how_far_logs_are_clean_is_remembered() -> None:
+    logs = compacted_logs(WIDE)
+    log = await logs.open()
+    await rolled(logs, log, keyed(("a", "1"), ("a", "2")))
+    assert logs.fake.read_whole(f"{DATA_DIR}/cleaner-offset-checkpoint") == b"0\n1\norders 0 2\n"
+    log = await logs.start_again(logs.fake.killed())
+    assert log.clean_offset == 2
+    logs.manager.delete_logs("orders")
+    await logs.manager.cleaner.round()
+    assert logs.fake.read_whole(f"{DATA_DIR}/cleaner-offset-checkpoint") == b"0\n0\n"
+
+
+async def test_a_copy_that_would_change_nothing_is_thrown_away() -> None:
+    logs = compacted_logs(WIDE)
+    log = await logs.open()
+    await rolled(logs, log, keyed(("a", "1")))
+    appended(logs.append(log, keyed(("b", "1"))))
+    before = log.segments[0]
+    log.update_config(replace(WIDE, internal_segment_bytes=90))
+    await rolled(logs, log, keyed(("c", "1")))
+    assert log.clean_offset == 3
+    assert log.segments[0] is before
+    assert not [name for name in logs.fake.list(HOME) if name.endswith(".cleaned")]
+
+
+async def test_memory_durability_is_compacted_likewise() -> None:
+    logs = Logs(config=WIDE, cleaner=CleanerConfig(backoff_ms=0), disk=MemoryDisk(), durability=Durability.MEMORY)
+    log = await logs.open()
+    await rolled(logs, log, keyed(("a", "1"), ("b", "1")), keyed(("a", "2")))
+    assert offsets(log) == [1, 2]
+    assert table(Consumer().read_all(log).seen).keys() == {b"a", b"b"}
+    await logs.manager.close()
+
+
+async def test_an_internal_log_stays_small_whatever_is_written() -> None:
+    logs = compacted_logs(WIDE)
+    await logs.open()
+    log = logs.log(STATE)
+    largest = 0
+    for index in range(3000):
+        appended(logs.append(log, keyed((f"id-{index % 20}", "v" * 200))))
+        if index % 100 == 0:
+            await logs.manager.cleaner.round()
+            await logs.manager.checkpoint()
+            await logs.manager.cleaner.round()
+            largest = max(largest, log.size_bytes)
+    assert log.log_end_offset == 3000
+    assert largest < INTERNAL_DIRTY_BYTES + 40_000
+    assert {seen.offset for seen in table(stored(log)).values()} == set(range(2980, 3000))
+
+
+# With others at work
+
+
+async def test_a_read_that_waits_for_the_disk_while_segments_are_replaced_gets_what_it_asked_for() -> None:
+    logs = compacted_logs(WIDE)
+    log = await logs.open()
+    appended(logs.append(log, keyed(("a", "1"), pid=1, seq=0, txn=True)))
+    log.append_marker(marker(1, 1, commit=False, version=2), now_ms=NOW_MS)
+    appended(logs.append(log, keyed(("b", "1"))))
+    roll(logs, log)
+    await logs.manager.checkpoint(force=True)
+    logs.fake.cold = True
+    read = log.read(0, max_bytes=1 << 20, isolation=Isolation.READ_COMMITTED, min_one_batch=True)
+    assert isinstance(read, Awaitable)
+    off_loop = logs.fake.off_loop
+
+    async def slow(function, *args):  # type: ignore[no-untyped-def]
+        logs.fake.off_loop = off_loop  # type: ignore[method-assign]
+        data = function(*args)
+        for _ in range(2):  # so that the rows of the aborted transaction are gone by now
+            roll(logs, log) if log.segments[-1].size else None
+            await compact(logs)
+            appended(logs.append(log, keyed(("c", "1"))))
+        return data
+
+    logs.fake.off_loop = slow  # type: ignore[method-assign,assignment]
+    result = await read
+    logs.fake.cold = False
+    assert aborted(log) == ()
+    consumer = Consumer()
+    consumer.take(result)
+    assert [seen.key for seen in consumer.seen] == [b"b"]
+
+
+async def test_a_loader_that_pauses_while_segments_are_replaced_reads_on() -> None:
+    logs = compacted_logs()
+    log = await logs.open()
+    for index in range(60):
+        appended(logs.append(log, keyed((f"k{index % 5}", f"v{index}"))))
+    expected = {seen.key: seen.value for seen in stored(log)}
+    found: dict[bytes | None, bytes | None] = {}
+    for number, batch in enumerate(log.batches()):
+        if number % 7 == 3:
+            await compact(logs)
+            log.release_files()
+        found |= {record.key: record.value for record in iter_records(batch)}
+    assert found == expected
+
+
+@pytest.mark.parametrize("is_cold", [False, True])
+async def test_a_consumer_that_reads_while_compaction_runs_misses_nothing_and_sees_nothing_aborted(
+    is_cold: bool,
+) -> None:
+    logs = compacted_logs(cleaner=CleanerConfig(backoff_ms=0, io_max_bytes_per_second=200_000))
+    log = await logs.open()
+    logs.fake.cold = is_cold
+    committed: list[tuple[int, bytes]] = []
+    consumers = [(Consumer(), max_bytes) for max_bytes in (1, 300, 1000)]
+
+    async def consume(consumer: Consumer, max_bytes: int) -> None:
+        while True:
+            await asyncio.sleep(0)
+            if consumer.offset >= log.last_stable_offset:
+                continue
+            result = log.read(
+                consumer.offset, max_bytes=max_bytes, isolation=Isolation.READ_COMMITTED, min_one_batch=True
+            )
+            consumer.take(result if isinstance(result, ReadResult) else await result)
+
+    async def clean() -> None:
+        while True:
+            await compact(logs)
+            await asyncio.sleep(0)
+
+    tasks = [asyncio.create_task(consume(*each)) for each in consumers]
+    tasks.append(asyncio.create_task(clean()))
+    for number in range(120):
+        pid, commit = number % 3 + 1, number % 4 != 0
+        epoch = number // 3
+        for seq in range(2):
+            key = f"k{number % 7}-{seq}"
+            base = appended(logs.append(log, keyed((key, f"{number}"), pid=pid, epoch=epoch, seq=seq, txn=True)))
+            if commit:
+                committed.append((base.base_offset, key.encode()))
+        log.append_marker(marker(pid, epoch + 1, commit=commit, version=2), now_ms=logs.clock.now_ms())
+        await logs.clock.run(5, turns=3)
+    await logs.clock.run(5000, turns=5)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert log.clean_offset > 200
+    for consumer, _ in consumers:
+        assert consumer.offset == log.last_stable_offset
+        seen = [(each.offset, each.key) for each in consumer.seen]
+        assert set(seen) <= set(committed)
+        assert seen == sorted(seen)
+        latest = {key: offset for offset, key in committed}
+        assert {key: offset for offset, key in seen} == latest
+    await logs.manager.close()
+
+
+async def test_others_get_their_turn_while_a_large_log_is_compacted() -> None:
+    logs = compacted_logs(replace(WIDE, internal_segment_bytes=1 << 20))
+    log = await logs.open()
+    batch = keyed(*[(f"key-{index}", "v" * 20) for index in range(200)])
+    for _ in range(100):
+        appended(logs.append(log, batch))
+    roll(logs, log)
+    await logs.manager.checkpoint(force=True)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(others())
+    await logs.manager.cleaner.round()
+    task.cancel()
+    assert len(stored(log)) == 200
+    assert turns > 100, "20 000 records, in slices of some hundred"
+
+
+async def test_a_checkpoint_does_not_meet_a_swap() -> None:
+    logs = compacted_logs(WIDE)
+    log = await logs.open()
+    for index in range(3):
+        appended(logs.append(log, keyed(("a", f"{index}"))))
+        roll(logs, log)
+    await logs.manager.checkpoint(force=True)
+    appended(logs.append(log, keyed(("a", "last"))))
+    sync = logs.fake.sync_directory
+    tried: list[str] = []
+
+    def synced(path: str) -> None:
+        sync(path)
+        if log.is_swapping and path == HOME:
+            tried.append(path)
+            asyncio.get_running_loop().create_task(logs.manager.checkpoint(force=True))
+            logs.manager.apply_retention(logs.clock.now_ms())
+
+    logs.fake.sync_directory = synced  # type: ignore[method-assign]
+    await logs.manager.cleaner.round()
+    logs.fake.sync_directory = sync  # type: ignore[method-assign]
+    assert tried
+    await logs.manager.checkpoint(force=True)
+    log = await logs.start_again(logs.fake.killed())
+    assert offsets(log) == [2, 3]
+
+
+# What stops it
+
+
+async def test_a_damaged_batch_is_never_copied_and_the_log_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    logs = compacted_logs(WIDE)
+    log = await logs.open()
+    for index in range(5):
+        appended(logs.append(log, keyed(("a", f"{index}"))))
+    roll(logs, log)
+    await logs.manager.checkpoint(force=True)
+    content = logs.fake.read_whole(f"{HOME}/{0:020d}.log")
+    logs.fake.damage(f"{HOME}/{0:020d}.log", len(content) - 3)
+    await logs.manager.cleaner.round()
+    await logs.manager.cleaner.round()
+    assert caplog.text.count("will not be compacted") == 1
+    assert "offset 4" in caplog.text
+    assert len(logs.fake.read_whole(f"{HOME}/{0:020d}.log")) == len(content)
+    assert log.failure is None
+
+
+async def test_a_topic_that_stops_being_compacted_is_left_as_it_is() -> None:
+    logs = compacted_logs(WIDE, cleaner=CleanerConfig(backoff_ms=0, io_max_bytes_per_second=1000))
+    log = await logs.open()
+    for index in range(5):
+        appended(logs.append(log, keyed(("a", f"{index}"))))
+    roll(logs, log)
+    await logs.manager.checkpoint(force=True)
+    work = asyncio.create_task(logs.manager.cleaner.round())
+    await asyncio.sleep(0)
+    log.update_config(replace(WIDE, cleanup_policy=frozenset({"delete"})))
+    await logs.clock.run(60_000)
+    await work
+    assert len(stored(log)) == 5
+
+
+async def test_without_the_cleaner_nothing_is_compacted() -> None:
+    logs = compacted_logs(WIDE, cleaner=CleanerConfig(enable=False))
+    log = await logs.open()
+    await rolled(logs, log, keyed(("a", "1"), ("a", "2")))
+    assert len(stored(log)) == 2
+
+
+async def test_a_broker_that_stops_waits_for_no_compaction_but_for_what_it_does_to_files() -> None:
+    logs = compacted_logs(WIDE, cleaner=CleanerConfig(backoff_ms=0, io_max_bytes_per_second=1000))
+    log = await logs.open()
+    for index in range(9):
+        appended(logs.append(log, keyed(("a", f"{index}" * 50))))
+    roll(logs, log)
+    await logs.manager.checkpoint(force=True)
+    work = asyncio.create_task(logs.manager.cleaner.round())
+    await asyncio.sleep(0.01)
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    await asyncio.wait_for(logs.manager.close(), 5)
+    assert not [name for name in logs.fake.list(HOME) if name.endswith((".cleaned", ".swap"))]
+    log = await logs.start_again()
+    assert len(stored(log)) == 9
+
+
+async def test_users_topics_are_looked_at_every_backoff() -> None:
+    logs = compacted_logs(WIDE, cleaner=CleanerConfig(backoff_ms=15_000))
+    log = await logs.open()
+    await compact(logs)
+    await rolled(logs, log, keyed(("a", "1"), ("a", "2")))
+    assert len(stored(log)) == 2
+    logs.clock.advance(15_000)
+    await compact(logs)
+    assert len(stored(log)) == 1
+
+
+async def test_an_error_in_one_log_does_not_keep_others_waiting(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    logs = compacted_logs(WIDE)
+    bad = await logs.open()
+    good = logs.log(TopicPartition("orders", 1))
+    for log in (bad, good):
+        for _ in range(2):
+            appended(logs.append(log, keyed(("a", "1"))))
+        roll(logs, log)
+    await logs.manager.checkpoint(force=True)
+    logs.fake.damage(f"{HOME}/{0:020d}.log", 70)
+    await logs.manager.cleaner.round()
+    assert len(stored(good)) == 1

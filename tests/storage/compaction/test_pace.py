@@ -1,0 +1,80 @@
+"""How compaction stays out of the way: turns for others, bytes per second, and an end when it is not wanted."""
+
+import asyncio
+
+import pytest
+from manual_clock import ManualClock
+
+from eosin.storage.compaction.pace import SLICE_WORK, TURNS_PER_SLICE, WINDOW_MS, Abandoned, Pace
+
+
+async def test_a_slice_is_followed_by_turns_for_others() -> None:
+    pace = Pace(ManualClock(), bytes_per_second=1e300)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(others())
+    assert not pace.spent(SLICE_WORK - 1)
+    assert turns == 0
+    assert pace.spent(1)
+    await pace.rest()
+    assert turns >= TURNS_PER_SLICE
+    assert not pace.spent(1)
+    task.cancel()
+
+
+async def test_bytes_beyond_the_limit_wait() -> None:
+    clock = ManualClock()
+    began = clock.now_ms()
+    pace = Pace(clock, bytes_per_second=1000)
+
+    async def work() -> int:
+        for _ in range(50):
+            await pace.moved(100)
+        return clock.now_ms() - began
+
+    task = asyncio.create_task(work())
+    await clock.run(60_000)
+    assert 4800 <= await task <= 5200
+
+
+async def test_without_a_limit_nothing_waits() -> None:
+    pace = Pace(ManualClock(), bytes_per_second=1e300)
+    for _ in range(1000):
+        await asyncio.wait_for(pace.moved(1 << 30), 1)
+
+
+async def test_a_clock_that_goes_back_holds_nobody_up() -> None:
+    clock = ManualClock()
+    pace = Pace(clock, bytes_per_second=1000)
+    await pace.moved(1000 * WINDOW_MS // 1000 - 1)
+    clock._now_ms -= 10_000_000
+    await asyncio.wait_for(pace.moved(1), 1)
+
+
+async def test_what_is_not_wanted_any_more_ends_at_its_next_rest() -> None:
+    pace = Pace(ManualClock(), bytes_per_second=1e300)
+    wanted = True
+    pace.unwanted = lambda: not wanted
+    await pace.rest()
+    wanted = False
+    with pytest.raises(Abandoned):
+        await pace.rest()
+
+
+async def test_stopping_wakes_who_waits() -> None:
+    clock = ManualClock()
+    pace = Pace(clock, bytes_per_second=1)
+    task = asyncio.create_task(pace.moved(10_000))
+    await asyncio.sleep(0)
+    assert clock.pending == 1
+    pace.stop()
+    with pytest.raises(Abandoned):
+        await task
+    assert clock.pending == 0
+    assert pace.is_stopped
