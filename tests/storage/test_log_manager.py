@@ -354,6 +354,21 @@ async def test_a_topic_may_ask_for_syncs_now_and_then(
     assert points == expected
 
 
+async def test_many_small_logs_together_leave_only_so_much_to_recover() -> None:
+    logs = Logs()
+    await logs.open()
+    for index in range(20):
+        log = logs.manager.create_log(TopicPartition("small", index), TOPIC_ID, LogConfig(), 0)
+        while log.unsaved_bytes < 600_000:
+            appended(logs.append(log, data(1, size=100_000)))
+    await logs.manager.checkpoint()
+    left = sum(log.unsaved_bytes for log in logs.manager.logs.values())
+    assert 1_000_000 < left < 8 << 20
+    await logs.manager.checkpoint()
+    assert sum(log.unsaved_bytes for log in logs.manager.logs.values()) == left
+    await logs.manager.close()
+
+
 async def test_a_checkpoint_that_fails_for_want_of_space_is_tried_again() -> None:
     logs = Logs()
     log = await logs.open()
