@@ -23,6 +23,7 @@ from eosin.broker.coordinator_configs import cleaner_config, group_config, trans
 from eosin.broker.embedded_cluster import EmbeddedCluster
 from eosin.broker.exchange import Interceptor
 from eosin.broker.fetch_sessions import FetchSessions
+from eosin.broker.hanging import ROUND_INTERVAL_MS, HangingTransactions
 from eosin.broker.listeners import Listener
 from eosin.broker.logs import fields
 from eosin.broker.metadata_log import UnreadableMetadata
@@ -226,6 +227,8 @@ class Server:
     def _schedule(self, logs: LogManager) -> None:
         for work in logs.periodic_work():
             self._background.every(work.interval_ms, work.name, work.run)
+        healing = HangingTransactions(self.services)
+        self._background.every(ROUND_INTERVAL_MS, "the search for hanging transactions", healing.round)
         idle_ms = self.config.connections_max_idle_ms
         if idle_ms > 0:
             self._background.every(max(idle_ms // IDLE_ROUNDS, 1), "the search for idle clients", self._close_idle)

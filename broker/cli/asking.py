@@ -17,6 +17,8 @@ from eosin.protocol.errors import ErrorCode
 CLIENT_ID: Final = "eosin-cli"
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 TIMEOUT_S: Final = 10.0
+WIDEST_COLUMN: Final = 60
+"""Characters; a longer cell moves the rest of its own line only."""
 
 _WRONGLY_ASKED: Final = frozenset({ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REGULAR_EXPRESSION})
 """The broker refuses what was asked for, not that it does not exist."""
@@ -86,7 +88,7 @@ def _print(lines: Sequence[str]) -> int:
 def table(rows: Sequence[Row], columns: Mapping[str, str]) -> list[str]:
     """A title line and one line for each row, in columns: numbers to the right, the rest to the left."""
     cells = [list(columns.values()), *([_cell(name, row[name]) for name in columns] for row in rows)]
-    widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
+    widths = [min(WIDEST_COLUMN, max(len(line[index]) for line in cells)) for index in range(len(columns))]
     to_the_right = [
         bool(rows) and all(isinstance(row[name], int) and not _is_time(name) for row in rows) for name in columns
     ]
@@ -106,7 +108,8 @@ def _cell(name: str, value: Any) -> str:
         return moment(value)
     if isinstance(value, list | tuple):
         return ", ".join(str(each) for each in value) or "-"
-    return str(value)
+    text = str(value)
+    return text if text.isprintable() else ascii(text)  # nobody's id controls a terminal
 
 
 def _is_time(name: str) -> bool:
