@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.transaction_check import TransactionCheck, Verdict
 from eosin.coordinator.transaction_log import CorruptTransactionLog
 from eosin.protocol.names import (
@@ -25,7 +26,7 @@ from eosin.storage.inspection.partition_check import CheckOrder, PartitionCheck
 from eosin.storage.inspection.segment_values import record_values
 from eosin.storage.inspection.segment_walk import FoundBatch
 from eosin.storage.inspection.topics import KnownTopics
-from eosin.storage.inspection.values import ERROR, WARNING, Problem, Value
+from eosin.storage.inspection.values import ERROR, WARNING, Problem, RecordFound, Value
 
 _DECODED: tuple[str, ...] = (METADATA_TOPIC, TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC)
 """The topics whose records are decoded, in the order in which they are checked."""
@@ -143,9 +144,13 @@ class DirectoryCheck:
         """A sound batch: what internal topics say is decoded."""
         if partition.topic not in _DECODED:
             return
-        problems = [each for each in record_values(path, found, partition.topic) if isinstance(each, Problem)]
-        for problem in problems:
-            self._findings.hear(problem)
+        problems = []
+        for value in record_values(path, found, partition.topic):
+            if isinstance(value, Problem):
+                problems.append(value)
+                self._findings.hear(value)
+            elif partition.topic == CONSUMER_OFFSETS_TOPIC:
+                self._check_home(path, partition, value)
         if partition.topic == METADATA_TOPIC:
             self._topics.show(found)
         elif partition.topic == TRANSACTION_STATE_TOPIC and self._transactions is not None:
@@ -155,6 +160,16 @@ class DirectoryCheck:
             except CorruptTransactionLog as error:
                 if not problems:
                     self._hear(path, Verdict(ERROR, str(error), found.header.base_offset))
+
+    def _check_home(self, path: str, partition: TopicPartition, record: RecordFound) -> None:
+        """Whether a group's record is in the partition that the group belongs to."""
+        topic = self._topics.get(CONSUMER_OFFSETS_TOPIC)
+        group = None if record.decoded is None else record.decoded.key.get("group")
+        if topic is None or group is None:
+            return
+        home = partition_for(group, topic.partitions)
+        if home != partition.partition:
+            self._hear(path, Verdict(ERROR, f"group {group!r} belongs to partition {home}", record.offset))
 
     def _hear(self, path: str, verdict: Verdict) -> None:
         self._findings.hear(Problem(path, reason=verdict.reason, offset=verdict.offset, severity=verdict.severity))

@@ -14,6 +14,7 @@ from eosin.broker.directory_check import DirectoryCheck, Summary, TransactionsFo
 from eosin.coordinator.txn import Phase
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records import NewRecord, build_batch, build_control_batch
+from eosin.protocol.schemas.records.consumer_offsets import OffsetCommitKey, OffsetCommitValue
 from eosin.protocol.schemas.records.transaction_state import TransactionLogKey, TransactionLogValue
 from eosin.storage.inspection.directory import DirectoryFound, NoDataDirectory, lock
 from eosin.storage.inspection.partition_check import PartitionFound
@@ -265,6 +266,21 @@ def rewrite_snapshot(disk: FakeDisk, change: Callable[[bytes], bytes]) -> None:
     disk.write_atomic(LAST_SNAPSHOT, content[:2] + crc32c.crc32c(content[6:]).to_bytes(4, "big") + content[6:])
 
 
+async def test_removed_indexes_and_snapshots_are_rebuilt_by_the_next_start() -> None:
+    """As docs/operations.md advises."""
+    logs = Logs(config=SMALL)
+    disk = await written(logs)
+    before = {path: disk.read_whole(path) for path in disk.paths() if SECOND in path or path == LAST_SNAPSHOT}
+    for path in before:
+        if not path.endswith(".log"):
+            disk.unlink(path)
+    await logs.reopen_without_log()
+    await logs.manager.close()
+    assert found(disk) == []
+    after = {path: disk.read_whole(path) for path in before if path.endswith("index")}
+    assert after == {path: content for path, content in before.items() if path.endswith("index")}
+
+
 def test_a_snapshot_beyond_the_log_is_an_error(disk: FakeDisk) -> None:
     disk.rename(LAST_SNAPSHOT, f"{FOLDER}/00000000000000000400.snapshot")
     assert only(disk).endswith("it is beyond the log, which ends at 111")
@@ -505,6 +521,16 @@ async def test_a_transactional_id_in_the_wrong_partition_is_an_error() -> None:
     homes = found(await made.stop(), ERROR)
     assert homes
     assert all("'tx' belongs to partition" in home for home in homes)
+
+
+async def test_a_group_in_the_wrong_partition_is_an_error() -> None:
+    made = await Stopped().begin()
+    for partition in range(5):
+        key, value = OffsetCommitKey("g", "orders", 0), OffsetCommitValue(offset=1)
+        made.record(TopicPartition("__consumer_offsets", partition), key, value, version=3)
+    sentences = found(await made.stop(), ERROR)
+    assert len(sentences) == 4
+    assert all("group 'g' belongs to partition" in sentence for sentence in sentences)
 
 
 async def test_an_epoch_that_goes_back_in_the_coordinators_log_is_an_error() -> None:
