@@ -127,7 +127,7 @@ async def _catch_up(server: Server) -> None:
     cleaner = server._log_manager.cleaner
     for _ in range(2):  # what has ended in the first round can be compacted once it is saved
         await server._log_manager.checkpoint(force=True)
-        while cleaner._work is not None:
+        while cleaner._work is not None:  # noqa: ASYNC110 - the cleaner tells nobody when it is done
             await asyncio.sleep(0.01)
         await cleaner.round()
 
