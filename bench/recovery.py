@@ -1,36 +1,61 @@
-"""How long a start takes after kill -9, with a long life of transactions behind it.
+"""How long a start takes after kill -9: with ever more log that was just written, and with a long life of transactions.
 
 Budgets: with 1 GiB of log and a million transactions, requests are accepted after 2 s and everything is loaded
 after 5.
 """
 
+import itertools
 import re
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from broker_process import BrokerProcess, wait_until
 from filled_directory import filled_directory
 
 from bench.report import Row
+from bench.throughput import create_topic
+from bench.wire import Wire, frame
+from eosin.protocol.codec import decode_response
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.schemas.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 GROUP = "Start after kill -9"
+MIB = 1024 * 1024
 _LOADED = re.compile(r"the coordinators are loaded.*took_ms=(\d+)")
 _READY_S = 2.0
 _LOADED_S = 5.0
+_TOPIC = "bulk"
+_RECORDS = 1000
+_LATEST = -1
 
 
 def run(quick: bool = False) -> list[Row]:
-    """Fill directories of ever more transactions, and start a broker on each."""
-    steps = (10_000,) if quick else (10_000, 100_000, 1_000_000)
+    """Ever more log, for both levels of durability that leave something behind; then ever more transactions."""
     rows: list[Row] = []
-    for transactions in steps:
+    for durability in ("os", "fsync"):
+        first = 0.0
+        for size in (10, 50) if quick else (10, 100, 1024):
+            seconds = _after_writing(size * MIB, durability)
+            name = f"requests accepted, {size:,} MiB just written, {durability}"
+            rows.append(Row(GROUP, name, seconds, "s", budget=_READY_S))
+            if first:
+                rows.append(Row(GROUP, f"growth, {size:,} MiB, {durability}", seconds, "s", first, "10 MiB"))
+            first = first or seconds
+    for transactions in (10_000,) if quick else (10_000, 100_000, 1_000_000):
         with tempfile.TemporaryDirectory() as folder:
             directory = Path(folder) / "data"
             filled_directory(directory, transactions=transactions, ids=10_000 if transactions > 100_000 else 1000)
             mebibytes = sum(path.stat().st_size for path in directory.rglob("*.log")) >> 20
             rows += _start(directory, f"{transactions:,} transactions, {mebibytes:,} MiB")
     return rows
+
+
+# A life of transactions
 
 
 def _start(directory: Path, name: str) -> list[Row]:
@@ -45,3 +70,49 @@ def _start(directory: Path, name: str) -> list[Row]:
         Row(GROUP, f"requests accepted, {name}", ready, "s", budget=_READY_S),
         Row(GROUP, f"everything loaded, {name}", loaded, "s", budget=_LOADED_S),
     ]
+
+
+# A log that was being written until the end
+
+
+def _after_writing(size: int, durability: str) -> float:
+    """Seconds from the start of the process to its ready line, on a log that was written until the kill."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        BrokerProcess(Path(folder) / "data", durability=durability) as broker,
+    ):
+        wire = Wire(broker.port)
+        create_topic(wire, _TOPIC)
+        end = _fill(wire, size)
+        broker.kill()
+        wire.close()
+        started = time.monotonic()
+        broker.start(120)
+        seconds = time.monotonic() - started
+        wire = Wire(broker.port)
+        assert _end_offset(wire) == end, "acknowledged records are missing"
+        wire.close()
+        return seconds
+
+
+def _fill(wire: Wire, size: int) -> int:
+    """Batches of 1 MiB, `size` bytes in all; the offset where the log then ends."""
+    batch = bytes(build_batch([NewRecord(None, b"x" * 1040)] * _RECORDS, timestamp=int(time.time() * 1000)))
+    topics = (TopicProduceData(name=_TOPIC, partition_data=(PartitionProduceData(index=0, records=batch),)),)
+    request = frame(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=topics))
+
+    def answered(answer: memoryview) -> None:
+        code = decode_response(ApiKey.PRODUCE, 9, answer)[1].responses[0].partition_responses[0].error_code
+        assert code == ErrorCode.NONE, ErrorCode(code)
+
+    count = size // len(batch)
+    wire.pipeline(itertools.repeat(request, count), answered)
+    return count * _RECORDS
+
+
+def _end_offset(wire: Wire) -> int:
+    partition = ListOffsetsPartition(partition_index=0, timestamp=_LATEST)
+    request = ListOffsetsRequest(topics=(ListOffsetsTopic(name=_TOPIC, partitions=(partition,)),))
+    answer: Any = wire.call(ApiKey.LIST_OFFSETS, 5, request).topics[0].partitions[0]
+    assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code)
+    return int(answer.offset)
