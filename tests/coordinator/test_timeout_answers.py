@@ -1,5 +1,7 @@
 """The tables of what is told to a producer that timed out, against those of transactions.md 12.3."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -62,6 +64,16 @@ COLUMNS = (
 @pytest.mark.parametrize("profile", Profile, ids=lambda profile: profile.value)
 def test_each_profile_is_told_what_the_specification_says(profile: Profile) -> None:
     assert tuple(answer(asked, version, profile) for asked, version in COLUMNS) == EXPECTED[profile]
+
+
+def test_the_page_of_differences_shows_this_table() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "semantics.md").read_text()
+    for row in ANSWERS:
+        codes = " | ".join(str(code.value) for code in row[2:])
+        first, last = row.versions.start, row.versions.stop - 1
+        versions = "" if last > 20 and not first else f" v{first}+" if last > 20 else f" v{first}-{last}"
+        versions = f" v{first}" if first == last else versions
+        assert f"\n| {row.asked.value}{versions} | {codes} |\n" in page
 
 
 def test_every_version_has_exactly_one_row() -> None:
