@@ -36,6 +36,7 @@ from eosin.storage.log_loader import LoadOrder, load_log
 from eosin.storage.partition_log import PartitionLog
 from eosin.storage.retention import delete_old_segments
 from eosin.storage.segmented_log import SegmentedLog
+from eosin.storage.small_logs import too_many_small
 
 __all__ = ["DirectoryInUse", "Durability", "LogManager", "PeriodicWork", "UnusableDirectory"]
 
@@ -47,8 +48,6 @@ CHECKPOINT_BYTES: Final = 64 * 1024 * 1024
 SMALL_BYTES: Final = 1024 * 1024
 SMALL_AFTER_MS: Final = 60_000
 """A log with less than `SMALL_BYTES` to recover may wait this long: scanning it costs less than saving it often."""
-SMALL_TOTAL_BYTES: Final = 8 * 1024 * 1024
-"""What all small logs together may leave to recover. Their batches are small too: this is some 70 000 of them."""
 LARGE_AFTER_MS: Final = 5000
 IDLE_INTERVAL_MS: Final = 10_000
 
@@ -296,25 +295,11 @@ class LogManager:
         remove files whose time has come. Raises OSError."""
         now_ms = self._clock.now_ms()
         due = [log for log in self._dirty if force or self._is_due(log, now_ms)]
-        for log in due or self._too_many_small():
+        for log in due or too_many_small(self._dirty):
             self._begin_save(log)
         await self._finish_saving()
         await self._save_offsets()
         await self._doomed.remove_due(now_ms)
-
-    def _too_many_small(self) -> list[PartitionLog]:
-        """The largest of the logs that may wait, if all of them together would make a recovery long."""
-        waiting = sorted(self._dirty, key=lambda log: log.unsaved_bytes, reverse=True)
-        excess = sum(log.unsaved_bytes for log in waiting) - SMALL_TOTAL_BYTES // 2
-        if excess <= SMALL_TOTAL_BYTES // 2:
-            return []
-        chosen = []
-        for log in waiting:
-            if excess <= 0:
-                break
-            excess -= log.unsaved_bytes
-            chosen.append(log)
-        return chosen
 
     def _is_due(self, log: PartitionLog, now_ms: int) -> bool:
         waited_ms = now_ms - log.last_checkpoint_ms
