@@ -142,24 +142,20 @@ class DirectoryCheck:
 
     def _show(self, partition: TopicPartition, path: str, found: FoundBatch) -> None:
         """A sound batch: what internal topics say is decoded."""
-        if partition.topic not in _DECODED:
-            return
-        problems = []
-        for value in record_values(path, found, partition.topic):
-            if isinstance(value, Problem):
-                problems.append(value)
-                self._findings.hear(value)
-            elif partition.topic == CONSUMER_OFFSETS_TOPIC:
-                self._check_home(path, partition, value)
-        if partition.topic == METADATA_TOPIC:
-            self._topics.show(found)
-        elif partition.topic == TRANSACTION_STATE_TOPIC and self._transactions is not None:
+        if partition.topic == TRANSACTION_STATE_TOPIC and self._transactions is not None:
             try:
                 for verdict in self._transactions.show(partition.partition, found.data):
                     self._hear(path, verdict)
             except CorruptTransactionLog as error:
-                if not problems:
-                    self._hear(path, Verdict(ERROR, str(error), found.header.base_offset))
+                self._hear(path, Verdict(ERROR, str(error), found.header.base_offset))
+        elif partition.topic in _DECODED:
+            for value in record_values(path, found, partition.topic):
+                if isinstance(value, Problem):
+                    self._findings.hear(value)
+                elif partition.topic == CONSUMER_OFFSETS_TOPIC:
+                    self._check_home(path, partition, value)
+            if partition.topic == METADATA_TOPIC:
+                self._topics.show(found)
 
     def _check_home(self, path: str, partition: TopicPartition, record: RecordFound) -> None:
         """Whether a group's record is in the partition that the group belongs to."""
