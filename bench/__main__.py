@@ -1,9 +1,15 @@
 """`python -m bench [--quick] [--json FILE] [NAME ...]`: run the benchmarks and print their table."""
 
 import argparse
+import compileall
 import importlib
 from pathlib import Path
 
+import eosin.broker
+import eosin.client
+import eosin.coordinator
+import eosin.protocol
+import eosin.storage
 from bench.report import Row, table, write_json
 
 NAMES = ("codec", "small_requests", "commits", "throughput", "footprint", "growth", "recovery")
@@ -16,6 +22,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a short run, to see that they work")
     parser.add_argument("--json", type=Path, default=Path("bench-results/latest.json"), help="where the figures go")
     options = parser.parse_args()
+    for room in (eosin.broker, eosin.client, eosin.coordinator, eosin.protocol, eosin.storage):
+        # As pip installs them: else every start of an edited checkout would measure the compiler.
+        compileall.compile_dir(room.__path__[0], quiet=1)
     rows: list[Row] = []
     for name in options.names or NAMES:
         print(f"... {name}", flush=True)
