@@ -31,6 +31,7 @@ class Logs:
         flusher: Flusher | None = None,
         verification_enabled: bool = False,
         cleaner: CleanerConfig | None = None,
+        data_dir: str = DATA_DIR,
     ) -> None:
         self.clock = clock or ManualClock()
         self.disk = disk if disk is not None else FakeDisk(self.clock.now_ms)
@@ -39,6 +40,7 @@ class Logs:
         self.flusher = flusher
         self.verification_enabled = verification_enabled
         self.cleaner = cleaner
+        self.data_dir = data_dir
         self.epoch = 0
         self.manager = self._manager()
 
@@ -47,7 +49,7 @@ class Logs:
             self.flusher = ManualFlusher()
         return LogManager(
             self.disk,
-            DATA_DIR,
+            self.data_dir,
             clock=self.clock,
             chance=SeededChance(1),
             durability=self.durability,

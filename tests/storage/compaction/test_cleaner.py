@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+import random
 from collections.abc import Awaitable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from batches import NOW_MS, marker
@@ -22,12 +24,14 @@ from compaction import (
 )
 from logs import DATA_DIR, Logs, appended, read_now
 
+from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records import batches, iter_records
-from eosin.storage.appends import AbortedTransaction, Isolation, ReadResult
+from eosin.storage.appends import AbortedTransaction, Isolation, ReadResult, Refused
 from eosin.storage.compaction.choice import INTERNAL_DIRTY_BYTES
 from eosin.storage.compaction.cleaner import CleanerConfig
 from eosin.storage.compaction.key_map import ENTRY_BYTES
+from eosin.storage.files import SystemDisk
 from eosin.storage.flusher import Durability
 from eosin.storage.memory_disk import MemoryDisk
 from eosin.storage.partition_log import PartitionLog
@@ -147,6 +151,44 @@ async def test_a_transaction_whose_marker_is_beyond_what_may_be_compacted_is_abo
     assert table(Consumer().read_all(log).seen).keys() == {b"a"}
 
 
+async def without_snapshots(logs: Logs) -> PartitionLog:
+    """Start after a stop that left nothing but the log itself."""
+    disk = logs.fake.killed()
+    disk.unlink(f"{DATA_DIR}/recovery-point-offset-checkpoint")
+    for name in disk.list(HOME):
+        if name.endswith(".snapshot"):
+            disk.unlink(f"{HOME}/{name}")
+    return await logs.start_again(disk)
+
+
+async def test_a_transaction_whose_records_stay_keeps_its_marker_for_ever() -> None:
+    logs = compacted_logs(WIDE)
+    log = await logs.open()
+    appended(logs.append(log, keyed(("a", "1"), pid=1, seq=0, txn=True)))
+    log.append_marker(marker(1, 0, commit=True), now_ms=NOW_MS)
+    for index in range(5):
+        await rolled(logs, log, keyed((f"b{index}", "1")))
+        logs.clock.advance(DELETE_RETENTION_MS)
+    assert markers(log) == [(1, False, 1)]
+    log = await without_snapshots(logs)
+    assert log.last_stable_offset == log.log_end_offset
+
+
+async def test_a_producer_that_was_fenced_stays_fenced_although_nothing_of_it_is_left() -> None:
+    logs = compacted_logs(WIDE)
+    log = await logs.open()
+    appended(logs.append(log, keyed(("a", "1"), pid=1, epoch=4, seq=0, txn=True)))
+    log.append_marker(marker(1, 5, commit=False, version=2), now_ms=NOW_MS)
+    for index in range(4):
+        await rolled(logs, log, keyed(("b", f"{index}")))
+        logs.clock.advance(DELETE_RETENTION_MS)
+    assert headers(log)[0] == (1, 1, 0)
+    for life in (log, await logs.start_again(logs.fake.killed()), await without_snapshots(logs)):
+        late = logs.append(life, keyed(("a", "2"), pid=1, epoch=4, seq=1, txn=True))
+        assert isinstance(late, Refused)
+        assert late.error == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
 async def test_small_segments_become_one_and_their_snapshots_go() -> None:
     logs = compacted_logs()
     log = await logs.open()
@@ -261,11 +303,12 @@ async def test_a_read_that_waits_for_the_disk_while_segments_are_replaced_gets_w
     assert [seen.key for seen in consumer.seen] == [b"b"]
 
 
-async def test_a_loader_that_pauses_while_segments_are_replaced_reads_on() -> None:
-    logs = compacted_logs()
+async def test_a_loader_that_pauses_while_segments_are_replaced_reads_on(tmp_path: Path) -> None:
+    logs = Logs(config=WIDE, cleaner=CleanerConfig(backoff_ms=0), disk=SystemDisk(), data_dir=str(tmp_path))
     log = await logs.open()
-    for index in range(60):
-        appended(logs.append(log, keyed((f"k{index % 5}", f"v{index}"))))
+    for index in range(40):  # more than is read at a time
+        appended(logs.append(log, keyed((f"k{index % 5}", f"{index}" * 60_000))))
+    roll(logs, log)
     expected = {seen.key: seen.value for seen in stored(log)}
     found: dict[bytes | None, bytes | None] = {}
     for number, batch in enumerate(log.batches()):
@@ -274,6 +317,7 @@ async def test_a_loader_that_pauses_while_segments_are_replaced_reads_on() -> No
             log.release_files()
         found |= {record.key: record.value for record in iter_records(batch)}
     assert found == expected
+    await logs.manager.close()
 
 
 @pytest.mark.parametrize("is_cold", [False, True])
@@ -349,6 +393,60 @@ async def test_others_get_their_turn_while_a_large_log_is_compacted() -> None:
     task.cancel()
     assert len(stored(log)) == 200
     assert turns > 100, "20 000 records, in slices of some hundred"
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_checkpoints_and_retention_do_not_meet_a_swap(seed: int) -> None:
+    chance = random.Random(seed)
+    config = replace(COMPACT, cleanup_policy=frozenset({"compact", "delete"}))
+    logs = compacted_logs(config)
+    log = await logs.open()
+
+    async def slow(function, *args, **kwargs):  # type: ignore[no-untyped-def]
+        for _ in range(chance.randrange(4)):
+            await asyncio.sleep(0)
+        result = function(*args, **kwargs)
+        for _ in range(chance.randrange(4)):
+            await asyncio.sleep(0)
+        return result
+
+    logs.fake.off_loop = slow  # type: ignore[method-assign,assignment]
+
+    async def checkpoints() -> None:
+        while True:
+            await log.delete_records_before(max(log.log_start_offset, log.log_end_offset - 60))
+            await logs.manager.checkpoint(force=True)
+            logs.manager.apply_retention(logs.clock.now_ms())
+            logs.manager.release_idle_files()
+            await asyncio.sleep(0)
+
+    async def rounds() -> None:
+        while True:
+            await logs.manager.cleaner.round()
+            await asyncio.sleep(0)
+
+    tasks = [asyncio.create_task(checkpoints()), asyncio.create_task(rounds())]
+    for index in range(150):
+        appended(logs.append(log, keyed((f"k{index % 9}", f"{index}"), at=NOW_MS + index)))
+        for _ in range(chance.randrange(20)):
+            await asyncio.sleep(0)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert log.clean_offset > 50
+    await logs.manager.close()
+    assert log.failure is None
+    assert not [name for name in logs.fake.list(HOME) if name.endswith((".cleaned", ".swap"))]
+    log = await logs.start_again()
+    assert table(Consumer().read_all(log).seen).keys() == {b"k%d" % index for index in range(9)}
+    for offset in range(log.log_start_offset, log.log_end_offset):
+        log.places.clear()
+        seen = Consumer(offset).read_all(log).seen
+        assert all(each.offset >= offset for each in seen)
+    for index in range(100, 150):  # the time indexes still agree with the records
+        found = log.offset_for_timestamp(NOW_MS + index, isolation=None)
+        assert found is not None
+        assert found.offset >= index
 
 
 async def test_a_checkpoint_does_not_meet_a_swap() -> None:

@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from logs import DATA_DIR, Logs
 
-from eosin.protocol.records import Compression
+from eosin.protocol.records import Compression, batches, iter_records
 from eosin.storage.appends import Appended, Refused
 from eosin.storage.partition_log import PartitionLog
+from eosin.storage.segment import Segment
 
 PIDS = st.integers(1, 3)
 KEYS = st.lists(st.tuples(st.sampled_from("abcd"), st.booleans()), min_size=1, max_size=3)
@@ -148,6 +149,21 @@ class History:
     def check_segments(self) -> None:
         for segment, following in pairwise(self.log.segments):
             assert segment.end_offset == following.base_offset, "no gap"
+        for segment in self.log.segments:
+            self.check_indexes(segment)
+
+    def check_indexes(self, segment: Segment) -> None:
+        """What Apache Kafka's own tool checks (storage.md 21)."""
+        data = segment.file.read(0, segment.size)
+        starts = {header.last_offset: at for at, header in batches(data)}
+        latest = {
+            header.last_offset: max((record.timestamp for record in iter_records(data[at:])), default=-1)
+            for at, header in batches(data)
+        }
+        for relative, position in segment.offset_index.rows():
+            assert starts[segment.base_offset + relative] == position
+        for timestamp, relative in segment.time_index.rows():
+            assert latest[segment.base_offset + relative] == timestamp
 
     def check_duplicates(self) -> None:
         for pid, producer in self.producers.items():

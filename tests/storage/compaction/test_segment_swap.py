@@ -47,6 +47,18 @@ def leftovers(disk: FakeDisk) -> list[str]:
     return [name for name in disk.list(HOME) if name.endswith((".cleaned", ".swap"))]
 
 
+def power_loss(disk: FakeDisk, chance: random.Random) -> FakeDisk:
+    """The disk after the power went, when also names may be gone whose removal was not synced."""
+    after = disk.power_loss(chance)
+    for name, inode in disk._synced_names.items():
+        if name in disk._files or after.size(name) is None or chance.random() < 0.5:
+            continue
+        renamed_to = [other for other, content in disk._files.items() if content is inode]
+        if not renamed_to or after.size(renamed_to[0]) is not None:
+            after.unlink(name)
+    return after
+
+
 async def until_copying(logs: Logs) -> None:
     """Let time pass until a throttled compaction has begun to write."""
     for _ in range(100):
@@ -88,7 +100,7 @@ async def test_a_stop_at_any_call_of_a_compaction_changes_nothing_that_can_be_re
         logs.fake.stop_at = before + stop_at
         with contextlib.suppress(Stopped):
             await logs.manager.cleaner.round()
-        disk = logs.fake.power_loss(chance) if loses_power else logs.fake.killed()
+        disk = power_loss(logs.fake, chance) if loses_power else logs.fake.killed()
         log = await logs.start_again(disk)
         assert not leftovers(disk), stop_at
         await check(log, expected, end)
@@ -106,13 +118,13 @@ async def test_a_stop_while_a_stopped_compaction_is_settled_is_no_worse() -> Non
         logs.fake.stop_at = before + stop_at
         with contextlib.suppress(Stopped):
             await logs.manager.cleaner.round()
-        crashed = logs.fake.power_loss(chance)
+        crashed = power_loss(logs.fake, chance)
         for second in range(0, 12, 2):
             disk = crashed.killed()
             disk.stop_at = second
             with contextlib.suppress(Stopped):
                 await logs.start_again(disk)
-            log = await logs.start_again(disk.power_loss(chance) if second % 4 else disk.killed())
+            log = await logs.start_again(power_loss(disk, chance) if second % 4 else disk.killed())
             await check(log, expected, end)
 
 
@@ -208,6 +220,34 @@ async def test_retention_in_the_middle_of_a_copy_wins() -> None:
     log = await logs.reopen()
     assert (log.log_start_offset, log.log_end_offset) == (start, end)
     assert view(log) == expected
+
+
+async def test_an_index_left_over_from_a_compaction_that_was_given_up_is_thrown_away() -> None:
+    logs = compacted_logs()
+    log = await eventful(logs)
+    expected, end = view(log), log.log_end_offset
+    disk = logs.fake.killed()
+    for suffix in (".index", ".timeindex", ".txnindex"):
+        disk.write_atomic(f"{HOME}/{0:020d}{suffix}.swap", b"of a log that is not there")
+    log = await logs.start_again(disk)
+    assert not leftovers(disk)
+    assert disk.size(f"{HOME}/{0:020d}.txnindex") is None
+    await check(log, expected, end)
+
+
+@pytest.mark.parametrize("renamed", [1, 2])
+async def test_an_index_whose_log_is_in_place_already_follows_it(renamed: int) -> None:
+    logs = compacted_logs()
+    log = await eventful(logs)
+    expected, end = view(log), log.log_end_offset
+    disk = logs.fake.killed()
+    order = [f"{HOME}/{0:020d}{suffix}" for suffix in (".log", ".timeindex", ".index")]
+    content = {path: disk.read_whole(path) for path in order}
+    for path in order[renamed:]:
+        disk.rename(path, path + ".swap")
+    log = await logs.start_again(disk)
+    assert {path: disk.read_whole(path) for path in order} == content
+    await check(log, expected, end)
 
 
 def _on_rename(disk: FakeDisk, ending: str, act: Callable[[], None], *, last: bool = False) -> None:
