@@ -71,6 +71,11 @@ class MarkerJob:
         """Targets that have not answered this attempt."""
         self.retry: Timer | None = None
 
+    @property
+    def is_worth_a_line(self) -> bool:
+        """Whether the log is to hear of this attempt's failure: of the 1st, 2nd, 4th, 8th and so on."""
+        return self.attempts & (self.attempts - 1) == 0
+
 
 class MarkerSender:
     """All jobs of this coordinator."""
@@ -192,8 +197,10 @@ class MarkerSender:
     def _goes_on(self, job: MarkerJob, partition: TopicPartition, error: ErrorCode) -> bool:
         if error is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
             return self._owner.markers_fenced(job)
-        level = logging.WARNING if error in SETTLED else logging.INFO
-        _LOG.log(level, "%s: marker for %s answered %s", job.transactional_id, partition, error.name)
+        if error in SETTLED:
+            _LOG.warning("%s: marker for %s answered %s", job.transactional_id, partition, error.name)
+        elif job.is_worth_a_line:
+            _LOG.info("%s: marker for %s answered %s", job.transactional_id, partition, error.name)
         return True
 
     def _retry_later(self, job: MarkerJob) -> None:

@@ -382,7 +382,13 @@ class TransactionCoordinator:
         index = job.coordinator_partition
         log = self._logs.log(index)
         if not isinstance(log, ErrorCode) and log.leader_epoch == job.marker.coordinator_epoch:
-            _LOG.error("%s: fenced, though __transaction_state-%d is ours", job.transactional_id, index)
+            if job.is_worth_a_line:
+                _LOG.error(
+                    "%s: fenced, though __transaction_state-%d is ours (attempt %d)",
+                    job.transactional_id,
+                    index,
+                    job.attempts,
+                )
             return True
         self.resign(index)
         if not isinstance(log, ErrorCode):

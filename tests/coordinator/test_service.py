@@ -598,3 +598,15 @@ async def test_filters_of_a_listing_must_all_hold() -> None:
     listing = broker.transactions.list_transactions(states=["Nonsense"])
     assert isinstance(listing, TransactionListing)
     assert listing.unknown_states == ("Nonsense",)
+
+
+async def test_a_marker_that_stays_fenced_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    broker = await started()
+    producer = await in_transaction(broker, client_version=2)
+    broker.partitions.answers[ORDERS_0] = [ErrorCode.TRANSACTION_COORDINATOR_FENCED] * 100
+    committing = begun(producer.commit())
+    await broker.clock.run(200_000)
+    assert await committing is NONE
+    lines = [record.getMessage() for record in caplog.records if "fenced, though" in record.getMessage()]
+    assert [line.rpartition("attempt ")[2] for line in lines] == ["1)", "2)", "4)", "8)", "16)", "32)", "64)"]
+    assert broker.log.phases("tx")[-1] is Phase.COMPLETE_COMMIT
