@@ -115,6 +115,7 @@ class DirectoryCheck:
                 partition=partition,
                 directory=path,
                 is_clean=directory.is_clean,
+                same_boot=directory.same_boot,
                 recovery_point=directory.recovery_points.get(partition, 0),
                 log_start_offset=directory.log_starts.get(partition, 0),
                 high_watermark=directory.high_watermarks.get(partition, 0),

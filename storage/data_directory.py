@@ -22,7 +22,7 @@ DELETED: Final = "delete"
 STRAY: Final = "stray"
 BOOT_ID: Final = ".eosin_boot_id"
 """Names the boot of the machine during which the directory was last open."""
-_SYSTEM_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
+SYSTEM_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 _NOT_OURS: Final = frozenset({"lost+found"})
 _MAX_NAME: Final = 255
 _RETIRED_NAME: Final = re.compile(r".+\.[0-9a-f]{32}-(delete|stray|future)")
@@ -108,7 +108,7 @@ class DataDirectory:
     def _note_boot(self, names: list[str]) -> bool:
         """Whether the directory was last open during this boot; it is now."""
         try:
-            boot_id = self._disk.read_whole(_SYSTEM_BOOT_ID)
+            boot_id = self._disk.read_whole(SYSTEM_BOOT_ID)
         except OSError:
             return False  # not Linux, or a disk of a test: what was not synced may be lost
         path = f"{self.path}/{BOOT_ID}"

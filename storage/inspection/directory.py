@@ -15,7 +15,14 @@ from eosin.storage.checkpoints import (
     MalformedCheckpoint,
     decode_offsets,
 )
-from eosin.storage.data_directory import CLEAN_MARK, LOCK, UnknownName, parse_partition
+from eosin.storage.data_directory import (
+    BOOT_ID,
+    CLEAN_MARK,
+    LOCK,
+    SYSTEM_BOOT_ID,
+    UnknownName,
+    parse_partition,
+)
 from eosin.storage.disk import Disk, Lock, UnusableDirectory
 from eosin.storage.inspection.values import Problem, Value
 from eosin.storage.meta_properties import FILE_NAME as META_PROPERTIES
@@ -46,6 +53,8 @@ class Directory:
     path: str
     properties: MetaProperties
     is_clean: bool
+    same_boot: bool
+    """Whether the machine has not stopped since a broker was at work here."""
     partitions: list[TopicPartition] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     """What is wrong with the directory itself and its checkpoints."""
@@ -79,7 +88,8 @@ def look_at(disk: Disk, path: str) -> Directory:
     """Read what stands at the top of a data directory. Raises UnusableDirectory, OSError."""
     properties = MetaProperties.decode(disk.read_whole(f"{path}/{META_PROPERTIES}"))
     names = disk.list(path)
-    directory = Directory(path, properties, CLEAN_MARK in names)
+    same_boot = BOOT_ID in names and _is_this_boot(disk, f"{path}/{BOOT_ID}")
+    directory = Directory(path, properties, CLEAN_MARK in names, same_boot)
     for name in names:
         if name in _NOT_OURS or not disk.is_directory(f"{path}/{name}") or _RETIRED.fullmatch(name):
             continue
@@ -92,6 +102,13 @@ def look_at(disk: Disk, path: str) -> Directory:
     directory.high_watermarks = _offsets(disk, directory, HIGH_WATERMARK)
     directory.clean_offsets = _offsets(disk, directory, CLEANER_OFFSET)
     return directory
+
+
+def _is_this_boot(disk: Disk, path: str) -> bool:
+    try:
+        return disk.read_whole(path) == disk.read_whole(SYSTEM_BOOT_ID)
+    except OSError:
+        return False
 
 
 def _offsets(disk: Disk, directory: Directory, name: str) -> dict[TopicPartition, int]:

@@ -5,7 +5,7 @@ error; behind a damaged batch nothing is said about producers, since that batch 
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -22,6 +22,7 @@ from eosin.storage.inspection.source import Source
 from eosin.storage.inspection.values import ERROR, WARNING, AbortedEntry, Problem, Value
 from eosin.storage.producer_entry import ProducerEntry
 from eosin.storage.producer_snapshot import CorruptSnapshot, decode_snapshot
+from eosin.storage.tail_damage import check_tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class CheckOrder:
     partition: TopicPartition
     directory: str
     is_clean: bool
+    same_boot: bool = False
+    """Whether the machine has not stopped since: then no write can have been lost."""
     recovery_point: int = 0
     log_start_offset: int = 0
     high_watermark: int = 0
@@ -93,8 +96,8 @@ class PartitionCheck:
         self._replay = ProducerReplay(has_sequences=order.has_sequences)
         self._epochs = EpochCheck(order.log_start_offset)
         self._snapshots: list[tuple[str, int, list[ProducerEntry]]] = []
-        self._damage: list[Problem] = []  # not known yet whether anything sound follows
         self._is_damaged = False
+        self._may_be_cut = False  # whether the damage is a torn tail, which recovery cuts off
         self._is_compacted = order.was_compacted
         self._first_offset = order.log_start_offset
         self._end = 0
@@ -108,11 +111,10 @@ class PartitionCheck:
         for reason in self._epochs.load(self._disk, self._order.directory):
             self._hear(Problem(self._epochs.path, reason=reason))
         self._load_snapshots(files)
+        if files.segments:
+            self._end = self._first_offset = files.segments[0].base_offset
         for index, segment in enumerate(files.segments):
-            if not index:
-                self._end = segment.base_offset
-                self._first_offset = segment.base_offset
-            self._segment(segment)
+            self._segment(segment, files.segments[index + 1 :])
         self._finish()
         return PartitionFound(
             self._order.directory,
@@ -161,7 +163,7 @@ class PartitionCheck:
             except CorruptSnapshot as error:
                 self._hear(Problem(file.path, reason=str(error), offset=offset))
 
-    def _segment(self, segment: SegmentFiles) -> None:
+    def _segment(self, segment: SegmentFiles, later: Sequence[SegmentFiles]) -> None:
         path = segment.log.path
         if segment.base_offset < self._end:
             what = f"it begins at offset {segment.base_offset}, and the one before ends at {self._end}"
@@ -174,26 +176,24 @@ class PartitionCheck:
             walk = SegmentWalk(source, segment.base_offset)
             for found in walk:
                 if isinstance(found, Problem):
-                    self._damage.append(found)
-                    self._is_damaged = True
+                    self._damaged((found,), walk.position, later)
                 else:
-                    self._batch(path, check, found)
+                    self._batch(path, check, found, later)
             self._size += source.end
         check.finish(walk.position, walk.next_offset)
         self._end = max(self._end, walk.next_offset)
 
-    def _batch(self, path: str, check: SegmentCheck, found: FoundBatch) -> None:
+    def _batch(self, path: str, check: SegmentCheck, found: FoundBatch, later: Sequence[SegmentFiles]) -> None:
         header = found.header
         self._batches += 1
         check.batch(found.position, header)
+        if not found.is_valid:
+            self._damaged(found.problems, found.position, later)
+            check.skip_marker(header.base_offset)
+            self._end = max(self._end, header.next_offset)
+            return
         self._note_gap(path, header.base_offset)
         self._end = max(self._end, header.next_offset)
-        if not found.is_valid:
-            self._damage += found.problems
-            self._is_damaged = True
-            check.skip_marker(header.base_offset)
-            return
-        self._confirm_damage()
         for problem in found.problems:
             self._tell(problem)
         reason = self._epochs.batch(header)
@@ -211,15 +211,30 @@ class PartitionCheck:
                 self._doubt(path, header.base_offset, doubt)
         self._show(found)
 
+    def _damaged(self, problems: tuple[Problem, ...], position: int, later: Sequence[SegmentFiles]) -> None:
+        """There is no valid batch at `position`. The first such place decides whether the rest may be cut off."""
+        if not self._is_damaged:
+            self._is_damaged = True
+            self._may_be_cut = self._is_unsaved(self._end) and self._is_torn_tail(problems[0].file, position, later)
+        for problem in problems:
+            severity = WARNING if self._may_be_cut else ERROR
+            self._tell(msgspec.structs.replace(problem, severity=severity))
+
+    def _is_torn_tail(self, path: str, position: int, later: Sequence[SegmentFiles]) -> bool:
+        file = self._disk.open(path)
+        has_later = any(self._disk.size(segment.log.path) for segment in later)
+        same_boot = self._order.same_boot
+        try:
+            check_tail(file, path, position, next_offset=self._end, same_boot=same_boot, has_later=has_later)
+        except CorruptRecords:
+            return False
+        finally:
+            file.close()
+        return True
+
     def _is_certain(self, doubt: Doubt) -> bool:
         """Whether the doubt is not explained by what a cleaner has taken out."""
         return doubt.severity == ERROR or not self._is_compacted
-
-    def _confirm_damage(self) -> None:
-        """A sound batch follows: no torn tail, which recovery may cut, but damage."""
-        for problem in self._damage:
-            self._tell(problem)
-        self._damage.clear()
 
     def _note_gap(self, path: str, offset: int) -> None:
         if offset <= self._end:
@@ -228,7 +243,9 @@ class PartitionCheck:
             self._is_compacted = True  # a stop may have come before the cleaner said so
         else:
             missing = f"offset {self._end} is" if offset == self._end + 1 else f"offsets {self._end}..{offset - 1} are"
-            self._tell(Problem(path, reason=f"{missing} missing", offset=offset))
+            is_lost_write = self._is_unsaved(self._end) and not self._order.same_boot
+            severity = WARNING if is_lost_write else ERROR
+            self._tell(Problem(path, reason=f"{missing} missing", offset=offset, severity=severity))
         self._end = offset
 
     def _marker(self, path: str, check: SegmentCheck, found: FoundBatch) -> None:
@@ -269,8 +286,6 @@ class PartitionCheck:
 
     def _finish(self) -> None:
         order, end = self._order, self._end
-        for problem in self._damage:
-            self._hear(problem)
         self._compare_snapshots(end)
         for path, offset, _ in self._snapshots:
             self._hear(Problem(path, reason=f"it is beyond the log, which ends at {end}", offset=offset))

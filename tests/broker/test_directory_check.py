@@ -16,6 +16,7 @@ from eosin.protocol.names import TopicPartition
 from eosin.protocol.records import NewRecord, build_batch, build_control_batch
 from eosin.protocol.schemas.records.consumer_offsets import OffsetCommitKey, OffsetCommitValue
 from eosin.protocol.schemas.records.transaction_state import TransactionLogKey, TransactionLogValue
+from eosin.storage.data_directory import BOOT_ID, SYSTEM_BOOT_ID
 from eosin.storage.inspection.directory import DirectoryFound, NoDataDirectory, lock
 from eosin.storage.inspection.partition_check import PartitionFound
 from eosin.storage.inspection.values import ERROR, WARNING, Problem, Value
@@ -166,6 +167,24 @@ async def test_a_damaged_last_batch_is_a_warning_after_a_kill() -> None:
     disk = await killed(saved=False)
     disk.damage(f"{FOLDER}/{THIRD}.log", (disk.size(f"{FOLDER}/{THIRD}.log") or 0) - 1)
     assert "wrong checksum" in only(disk, WARNING)
+
+
+async def test_a_damaged_last_batch_is_an_error_while_the_machine_has_not_stopped() -> None:
+    """Then no write can have been lost, and the next start takes the partition offline."""
+    disk = await killed(saved=False)
+    disk.make_directory(SYSTEM_BOOT_ID.rpartition("/")[0])
+    for path in (SYSTEM_BOOT_ID, f"{DATA_DIR}/{BOOT_ID}"):
+        disk.write_atomic(path, b"this boot")
+    disk.damage(f"{FOLDER}/{THIRD}.log", (disk.size(f"{FOLDER}/{THIRD}.log") or 0) - 1)
+    assert "wrong checksum" in only(disk, ERROR)
+
+
+@pytest.mark.parametrize(("saved", "severity"), [(False, WARNING), (True, ERROR)])
+async def test_a_segment_that_a_power_loss_took_is_a_warning_unless_it_was_saved(saved: bool, severity: str) -> None:
+    disk = await killed(saved=saved)
+    for path in [path for path in disk.paths() if SECOND in path]:
+        disk.unlink(path)
+    assert f"orders-0/{THIRD}.log: offsets 51..100 are missing" in found(disk, severity)
 
 
 def test_a_missing_segment_is_an_error(disk: FakeDisk) -> None:
