@@ -36,8 +36,9 @@ def main(arguments: Sequence[str]) -> int:
     wanted = DumpOptions(deep=options.deep or topic is not None, topic=topic)
     disk = ReadOnlyDisk()
     try:
-        files = [file for path in options.files for file in _files(disk, Path(path).as_posix())]
-        return until_broken_pipe(lambda: _dump(disk, files, wanted, as_json=options.json))
+        paths = [Path(path).as_posix() for path in options.files]
+        files = [file for path in paths for file in _files(disk, path)]
+        return until_broken_pipe(lambda: _dump(disk, files, wanted, given=frozenset(paths), as_json=options.json))
     except NotReadable as error:
         return fail("dump-log", str(error))
     except OSError as error:
@@ -75,13 +76,18 @@ def _files(disk: Disk, path: str) -> list[NamedFile]:
     return [file]
 
 
-def _dump(disk: Disk, files: Sequence[NamedFile], options: DumpOptions, *, as_json: bool) -> int:
+def _dump(disk: Disk, files: Sequence[NamedFile], options: DumpOptions, *, given: frozenset[str], as_json: bool) -> int:
+    """Print all; the exit code. A file that was not `given` itself may vanish: a running broker removes old ones."""
     damaged = problems = 0
     for file in files:
         before = problems
-        for value in dump_file(disk, file, options):
-            problems += isinstance(value, Problem)
-            sys.stdout.write((json_line(value) if as_json else line(value)) + "\n")
+        try:
+            for value in dump_file(disk, file, options):
+                problems += isinstance(value, Problem)
+                sys.stdout.write((json_line(value) if as_json else line(value)) + "\n")
+        except FileNotFoundError:
+            if file.path in given:
+                raise
         damaged += problems > before
     if not problems:
         return 0

@@ -70,7 +70,8 @@ def _index(disk: Disk, named: NamedFile) -> Iterator[Value]:
         with Source(disk, named.log_path) as source:
             _check_index(entries, source, problems)
     except FileNotFoundError:
-        yield Problem(named.path, reason=f"its segment {named.log_path} is not there")
+        if disk.size(named.path) is not None:  # else the whole segment has just been deleted
+            yield Problem(named.path, reason=f"its segment {named.log_path} is not there")
     yield from problems
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
+from confluent_kafka import Producer
 from inspected import exported, written
 
 from eosin.broker.__main__ import main
@@ -108,3 +109,23 @@ def test_a_running_broker_can_be_looked_at_but_not_checked(tmp_path: Path, capsy
         broker.start()
     assert main(["check", str(broker.data_dir)]) == 0
     assert "stopped cleanly" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_log_can_be_dumped_while_it_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Batches are large, so that a look often falls into the middle of a write."""
+    with BrokerProcess(tmp_path / "data") as broker:
+        producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 0, "batch.size": 900_000})
+        producer.produce("growing", b"first")
+        producer.flush(10)
+        folder = broker.data_dir / "growing-0"
+        for _ in range(15):
+            for _ in range(40):
+                producer.produce("growing", bytes(20_000))
+            producer.poll(0)
+            assert main(["dump-log", "--json", str(folder)]) == 0, capsys.readouterr().out[-2000:]
+        producer.flush(10)
+        capsys.readouterr()
+        assert main(["dump-log", "--json", str(folder)]) == 0
+        batches = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert sum(each["records_count"] for each in batches if each["type"] == "batch") == 601

@@ -17,6 +17,7 @@ from eosin.protocol.record_codec import encode_key, encode_value
 from eosin.protocol.records import NewRecord, build_batch
 from eosin.protocol.schemas.records.consumer_offsets import OffsetCommitKey, OffsetCommitValue
 from eosin.protocol.schemas.records.transaction_state import TransactionLogKey, TransactionLogValue
+from eosin.storage.files import ReadOnlyDisk
 
 FIRST = "00000000000000000000.log"
 
@@ -187,3 +188,22 @@ def test_times_and_bytes_are_shown_for_people() -> None:
     assert shown(b'a"b') == '"a\\"b"'
     assert shown(b"\xc3\x28") == "0xc328"
     assert shown("é".encode() * 150) == '"' + "é" * 100 + '"... (300 bytes)'
+
+
+def test_what_a_running_broker_removes_meanwhile_is_no_damage(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed = ReadOnlyDisk.list
+
+    def list_and_lose(disk: ReadOnlyDisk, path: str) -> list[str]:
+        names = listed(disk, path)
+        for name in names:
+            if name.startswith("00000000000000000000") or name.endswith(".snapshot"):
+                (folder / name).unlink()
+        return names
+
+    monkeypatch.setattr(ReadOnlyDisk, "list", list_and_lose)
+    assert ended(folder) == 0
+    out = capsys.readouterr().out
+    assert "00000000000000000051.log: segment" in out
+    assert "00000000000000000000" not in out
