@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.records import BatchHeader
+from eosin.protocol.records import BatchHeader, next_sequence
 from eosin.storage.appends import Appended, Marker, Refused, VerificationGuard
 from eosin.storage.open_transactions import OpenTransactions
 from eosin.storage.producer_entry import NO_TRANSACTION, KeptBatch, ProducerEntry
@@ -235,6 +235,9 @@ class ProducerState:
                 )
             if entry.has_transaction:
                 return None if entry.producer_epoch == producer_epoch else _previous_open(producer_id)
+            if entry.producer_epoch == producer_epoch and entry.is_behind(base_sequence, base_sequence):
+                # A late repetition: it is in the log already, and what follows does not have to wait for it.
+                base_sequence = next_sequence(entry.last_sequence)
         verification = self._verifications.get(producer_id)
         if verification is None:
             verification = self._verifications[producer_id] = Verification(

@@ -72,6 +72,22 @@ async def test_pipelined_batches_share_a_guard_and_do_not_overtake() -> None:
     appended(logs.append(log, second, guard))
 
 
+async def test_a_late_repetition_does_not_hold_up_the_next_transaction_of_its_epoch() -> None:
+    logs = Logs(verification_enabled=True)
+    log = await logs.open()
+    late = data(2, pid=1, epoch=0, seq=0, txn=True)
+    appended(logs.append(log, late, begin(log, 1)))
+    appended(logs.append(log, data(pid=1, epoch=0, seq=2, txn=True)))
+    appended(mark(log, 1, 0, commit=True))
+    begin(log, 1, seq=0)  # for `late` once more, which the coordinator will not confirm
+    guard = begin(log, 1, seq=3)
+    fourth = data(pid=1, epoch=0, seq=4, txn=True)
+    begin(log, 1, seq=4)
+    assert error(logs.append(log, fourth, guard)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    appended(logs.append(log, data(pid=1, epoch=0, seq=3, txn=True), guard))
+    appended(logs.append(log, fourth))
+
+
 async def test_verification_may_be_switched_off_but_a_presented_guard_still_counts() -> None:
     logs = Logs(verification_enabled=False)
     log = await logs.open()
