@@ -15,20 +15,30 @@ from eosin.protocol.records import (
     with_records,
     without_records,
 )
+from eosin.storage.compaction.key_map import KeyMap
 from eosin.storage.compaction.live_producers import LiveProducers
 from eosin.storage.compaction.pace import RECORD_WORK, Pace
-from eosin.storage.compaction.payload import LARGE_BYTES, SPANS_PER_SLICE, SpanReader, payload_of
+from eosin.storage.compaction.payload import (
+    LARGE_BYTES,
+    SPANS_PER_SLICE,
+    SpanReader,
+    is_quick,
+    payload_of,
+    read_at_once,
+)
 from eosin.storage.compaction.record_spans import TIMESTAMP, Span, joined, shifted
 from eosin.storage.compaction.rules import Rules, Verdict
+from eosin.storage.compaction.segment_input import checked
 from eosin.storage.disk import Buffer, Disk
 
 
 class BatchFilter:
     """Applies the rules of one pass."""
 
-    __slots__ = ("_disk", "_live", "_pace", "_rules")
+    __slots__ = ("_disk", "_keys", "_live", "_pace", "_rules")
 
-    def __init__(self, rules: Rules, live: LiveProducers, pace: Pace, disk: Disk) -> None:
+    def __init__(self, keys: KeyMap, rules: Rules, live: LiveProducers, pace: Pace, disk: Disk) -> None:
+        self._keys = keys
         self._rules = rules
         self._live = live
         self._pace = pace
@@ -37,36 +47,45 @@ class BatchFilter:
     async def kept(self, header: BatchHeader, batch: memoryview, *, must_stay: bool) -> Buffer | None:
         """What takes the place of `batch`, None for nothing. `must_stay`: at least its header. Batches must come in the
         order of the log. Raises CorruptRecords, Abandoned."""
-        left = await self._records_kept(header, batch)
-        if left is not None or not (must_stay or (header.producer_id >= 0 and self._live.need(header))):
+        if not self._keys.spans(header.base_offset, header.last_offset):
+            checked(header, batch)  # else pass 1 has done so
+        verdict = self._verdict(header, batch)
+        if verdict is Verdict.DROP_RECORDS:
+            left: Buffer | None = None
+        elif verdict is Verdict.KEEP:
+            left = batch
+        elif verdict is Verdict.SET_HORIZON:
+            left = retain_records(batch, lambda record: True, delete_horizon_ms=self._rules.new_horizon_ms)
+        else:
+            left = await self._judged(header, batch)
+        if left is not None or not (must_stay or self._is_needed(header)):
             return left
         return without_records(batch) if header.records_count else batch
 
-    async def _records_kept(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
-        rules = self._rules
+    def _verdict(self, header: BatchHeader, batch: memoryview) -> Verdict:
+        """What the rules say of a batch."""
         if header.is_control:
-            verdict = rules.judge_marker(header, read_control_record(batch))
-        else:
-            verdict = rules.judge_data(header)
-        match verdict:
-            case Verdict.KEEP:
-                return batch
-            case Verdict.SET_HORIZON:
-                return retain_records(batch, lambda record: True, delete_horizon_ms=rules.new_horizon_ms)
-            case Verdict.DROP_RECORDS:
-                return None
-            case Verdict.JUDGE_RECORDS:
-                return await self._judged(header, batch)
+            return self._rules.judge_marker(header, read_control_record(batch))
+        return self._rules.judge_data(header)
+
+    def _is_needed(self, header: BatchHeader) -> bool:
+        return header.producer_id >= 0 and self._live.need(header)
 
     async def _judged(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
-        payload = await payload_of(self._disk, header, batch)
-        reader = SpanReader(header, payload, self._pace)
-        kept: list[Span] = []
-        while spans := await reader.next():
-            kept += self._rules.surviving(header, spans)
+        rules = self._rules
+        if is_quick(header):
+            payload, spans = read_at_once(header, batch)
+            kept = rules.surviving(header, spans)
+            self._pace.spent(RECORD_WORK * header.records_count)
+        else:
+            payload = await payload_of(self._disk, header, batch)
+            reader = SpanReader(header, payload, self._pace)
+            kept = []
+            while spans := await reader.next():
+                kept += rules.surviving(header, spans)
         if not kept:
             return None
-        if self._rules.wants_horizon(header, kept):
+        if rules.wants_horizon(header, kept):
             return await self._with_horizon(header, batch, payload, kept)
         if len(kept) == header.records_count:
             return batch

@@ -46,7 +46,7 @@ class CleanJob:
         segments = [segment for segment in plan.segments if segment.base_offset < keys.end_offset]
         aborted = AbortedRanges.of(self._log, segments[0].base_offset, segments[-1].end_offset)
         rules = Rules(keys, aborted, now_ms=self._now_ms, delete_retention_ms=config.delete_retention_ms)
-        batches = BatchFilter(rules, live, self._pace, self._disk)
+        batches = BatchFilter(keys, rules, live, self._pace, self._disk)
         for group in grouped(
             segments, segment_bytes=config.segment_limit_bytes, index_bytes=config.segment_index_bytes
         ):

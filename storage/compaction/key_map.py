@@ -9,19 +9,24 @@ from typing import Final
 
 ENTRY_BYTES: Final = 150
 """What an entry costs beside its key: a slot, two object headers, the number."""
+FEW_KEYS: Final = 50_000
+"""Up to here it takes only some milliseconds to turn the map round."""
 
 
 class KeyMap:
     """Key to largest offset, in bounded memory."""
 
-    __slots__ = ("_key_bytes", "_limit_bytes", "end_offset", "latest")
+    __slots__ = ("_key_bytes", "_limit_bytes", "_offsets", "end_offset", "first_offset", "latest")
 
     def __init__(self, *, first_offset: int, limit_bytes: int) -> None:
         """`limit_bytes`: about what it may take up (`log.cleaner.dedupe.buffer.size`)."""
         self.latest: dict[bytes, int] = {}
         """For readers. Filled by `put`."""
+        self.first_offset = first_offset
+        """Where it begins to know."""
         self.end_offset = first_offset
         """The offset after the last record taken in."""
+        self._offsets: frozenset[int] | None = None
         self._limit_bytes = limit_bytes
         self._key_bytes = 0
 
@@ -38,3 +43,20 @@ class KeyMap:
         if key not in self.latest:
             self._key_bytes += len(key)
         self.latest[key] = offset
+
+    def finish(self) -> None:
+        """Nothing more will be put in."""
+        if len(self.latest) <= FEW_KEYS:
+            self._offsets = frozenset(self.latest.values())
+
+    def spans(self, first: int, last: int) -> bool:
+        """Whether [first, last] lies in what pass 1 has read."""
+        return self.first_offset <= first and last < self.end_offset
+
+    def has_none_of(self, first: int, last: int) -> bool:
+        """Whether no record in [first, last] can be the latest of its key, as far as that can be told without looking:
+        this spares most of the work where the same few keys are written again and again."""
+        known = self._offsets
+        if known is None or not self.spans(first, last):
+            return False
+        return known.isdisjoint(range(first, last + 1)) if first != last else first not in known

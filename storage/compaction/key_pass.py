@@ -4,15 +4,17 @@ Left out are the records of aborted transactions, markers, and records without a
 batch boundary, at the latest where the part that may be touched ends.
 """
 
+from collections.abc import Sequence
+
 from eosin.protocol.records import BatchHeader
 from eosin.storage.compaction.aborted_ranges import AbortedRanges
 from eosin.storage.compaction.choice import Cleanable
 from eosin.storage.compaction.key_map import KeyMap
 from eosin.storage.compaction.live_producers import LiveProducers
-from eosin.storage.compaction.pace import BATCH_WORK, Pace
-from eosin.storage.compaction.payload import SpanReader, payload_of
-from eosin.storage.compaction.record_spans import KEY, OFFSET
-from eosin.storage.compaction.segment_input import SegmentInput
+from eosin.storage.compaction.pace import BATCH_WORK, RECORD_WORK, Pace
+from eosin.storage.compaction.payload import SpanReader, is_quick, payload_of, read_at_once
+from eosin.storage.compaction.record_spans import KEY, OFFSET, Span
+from eosin.storage.compaction.segment_input import SegmentInput, checked
 from eosin.storage.disk import Disk
 from eosin.storage.segment import Segment
 
@@ -33,11 +35,14 @@ class KeyPass:
 
     async def run(self) -> KeyMap:
         """Carry it out. Raises OSError, CorruptRecords, Abandoned."""
+        keys = self._keys
         for segment in self._plan.dirty_segments:
             if not await self._map_segment(segment):
-                return self._keys
-        self._keys.end_offset = self._plan.end
-        return self._keys
+                break
+        else:
+            keys.end_offset = self._plan.end
+        keys.finish()
+        return keys
 
     async def _map_segment(self, segment: Segment) -> bool:
         """Take in one segment; False when the map is full."""
@@ -50,23 +55,33 @@ class KeyPass:
                         continue
                     if self._keys.is_full:
                         return False
-                    await self._map_batch(header, batch)
+                    checked(header, batch)
+                    if self._has_keys(header):
+                        await self._map(header, batch)
                     self._keys.end_offset = header.next_offset
                     if self._pace.spent(BATCH_WORK):
                         await self._pace.rest()
         return True
 
-    async def _map_batch(self, header: BatchHeader, batch: memoryview) -> None:
+    def _has_keys(self, header: BatchHeader) -> bool:
         if header.producer_id >= 0:
             self._live.met(header)
             if header.is_control or self._aborted.cover(header):
-                return
-        if not header.records_count:
+                return False
+        return header.records_count != 0
+
+    async def _map(self, header: BatchHeader, batch: memoryview) -> None:
+        if is_quick(header):
+            self._put(header, read_at_once(header, batch)[1])
+            self._pace.spent(RECORD_WORK * header.records_count)
             return
-        keys, base_offset = self._keys, header.base_offset
         reader = SpanReader(header, await payload_of(self._disk, header, batch), self._pace)
         while spans := await reader.next():
-            for span in spans:
-                key = span[KEY]
-                if key is not None:
-                    keys.put(key, base_offset + span[OFFSET])
+            self._put(header, spans)
+
+    def _put(self, header: BatchHeader, spans: Sequence[Span]) -> None:
+        keys, base_offset = self._keys, header.base_offset
+        for span in spans:
+            key = span[KEY]
+            if key is not None:
+                keys.put(key, base_offset + span[OFFSET])

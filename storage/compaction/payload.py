@@ -1,5 +1,5 @@
-"""Getting at the records of a batch without holding up the event loop: large blocks are (de)compressed in a thread, and
-records are looked at some hundred at a time."""
+"""Getting at the records of a batch without holding up the event loop: at once where that is a matter of microseconds;
+else large blocks are (de)compressed in a thread, and records are looked at some hundred at a time."""
 
 from typing import Final
 
@@ -13,8 +13,24 @@ LARGE_BYTES: Final = 32 * 1024
 SPANS_PER_SLICE: Final = 500
 
 
+def is_quick(header: BatchHeader) -> bool:
+    """Whether a batch can be looked at as a whole."""
+    return header.records_count <= SPANS_PER_SLICE and (
+        header.size < LARGE_BYTES or header.compression is Compression.NONE
+    )
+
+
+def read_at_once(header: BatchHeader, batch: memoryview) -> tuple[bytes, list[Span]]:
+    """The records of a quick batch: uncompressed, and where each lies. Raises CorruptRecords."""
+    payload = bytes(records_payload(batch, header))
+    spans, end = read_spans(payload, 0, header.records_count)
+    if len(spans) != header.records_count or end != len(payload):
+        raise CorruptRecords(f"the batch at offset {header.base_offset} does not hold what it claims")
+    return payload, spans
+
+
 async def payload_of(disk: Disk, header: BatchHeader, batch: memoryview) -> bytes:
-    """The records of a batch, uncompressed. Raises CorruptRecords."""
+    """The records of any batch, uncompressed. Raises CorruptRecords."""
     if header.size < LARGE_BYTES or header.compression is Compression.NONE:
         return bytes(records_payload(batch, header))
     return bytes(await disk.off_loop(records_payload, batch, header))

@@ -57,7 +57,9 @@ class Rules:
             self._has_data[header.producer_id] = None
             if self._aborted.cover(header):
                 return Verdict.DROP_RECORDS
-        return Verdict.JUDGE_RECORDS if header.records_count else Verdict.DROP_RECORDS
+        if not header.records_count or self._keys.has_none_of(header.base_offset, header.last_offset):
+            return Verdict.DROP_RECORDS
+        return Verdict.JUDGE_RECORDS
 
     def judge_marker(self, header: BatchHeader, control: ControlRecord | None) -> Verdict:
         """A control batch; `control` None when it is empty or of a kind that is not known."""

@@ -1,7 +1,7 @@
 """`SegmentInput`: the batches of one segment, in chunks.
 
-Always true: the descriptor stays open to the end, whatever happens to the file's name; every batch that is handed out
-has the checksum that it claims, so that damage is never copied, let alone given a fresh checksum.
+Always true: the descriptor stays open to the end, whatever happens to the file's name. Each batch is `checked` by the
+first pass that meets it, so that damage is never copied, let alone given a fresh checksum.
 """
 
 from typing import Final, Self
@@ -47,16 +47,10 @@ class SegmentInput:
         while size > 0:
             data = memoryview(await self._read(size))
             await self._pace.moved(len(data))
-            found: list[Batch] = []
-            end = 0
-            for at, header in batches(data):
-                end = at + header.size
-                if not verify_crc(data, at, header):
-                    raise CorruptRecords(f"wrong checksum at byte {self._position + at} (offset {header.base_offset})")
-                found.append((header, data[at:end]))
+            found = [(header, data[at : at + header.size]) for at, header in batches(data)]
             if found:
-                self._position += end
-                if self._pace.spent(CHUNK_WORK):
+                self._position += sum(header.size for header, _ in found)
+                if self._pace.spent(CHUNK_WORK + len(found)):
                     await self._pace.rest()
                 return found
             size = self._size_of_next(data)
@@ -72,3 +66,10 @@ class SegmentInput:
         if not len(data) < size <= self._segment.size - self._position:
             raise CorruptRecords(f"no whole batch at byte {self._position}")
         return size
+
+
+def checked(header: BatchHeader, batch: memoryview) -> memoryview:
+    """The batch, when it has the checksum that it claims. Raises CorruptRecords."""
+    if not verify_crc(batch, 0, header):
+        raise CorruptRecords(f"the batch at offset {header.base_offset} has a wrong checksum")
+    return batch

@@ -410,7 +410,7 @@ async def test_checkpoints_and_retention_do_not_meet_a_swap(seed: int) -> None:
             await asyncio.sleep(0)
         return result
 
-    logs.fake.off_loop = slow  # type: ignore[method-assign,assignment]
+    logs.fake.off_loop = slow  # type: ignore[method-assign]
 
     async def checkpoints() -> None:
         while True:

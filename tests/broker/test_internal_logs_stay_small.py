@@ -1,0 +1,118 @@
+"""The broker's own logs, over many transactions: small on disk, quick to load, and complete (storage.md 14.8)."""
+
+import time
+
+import pytest
+from compaction import AT_ONCE
+from logs import Logs
+from msgspec.structs import replace
+
+from eosin.broker.config import BrokerConfig
+from eosin.broker.server import Server
+from eosin.coordinator.hashing import partition_for
+from eosin.coordinator.transaction_log import encode_batch, replay
+from eosin.coordinator.txn import Phase, Txn
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
+from eosin.storage.appends import Appended, AppendOrigin
+from eosin.storage.compaction.choice import INTERNAL_DIRTY_BYTES, INTERNAL_DIRTY_FACTOR
+from eosin.storage.flusher import Durability
+from eosin.storage.log_config import LogConfig
+from eosin.storage.memory_disk import MemoryDisk
+
+PARTITIONS = 50
+IDS = 1000
+TRANSACTIONS = 200_000
+PER_ROUND = 2000
+PHASES = (Phase.ONGOING, Phase.PREPARE_COMMIT, Phase.COMPLETE_COMMIT)
+
+
+def records_of(index: int, now_ms: int) -> list[bytes]:
+    """What the coordinator writes for one transaction of one id."""
+    txn = Txn(
+        transactional_id=f"copier-{index}",
+        producer_id=1000 + index,
+        producer_epoch=3,
+        phase=Phase.ONGOING,
+        timeout_ms=60_000,
+        partitions=frozenset(
+            {TopicPartition("orders", index % 12), TopicPartition(CONSUMER_OFFSETS_TOPIC, index % 50)}
+        ),
+        start_ms=now_ms,
+        updated_ms=now_ms,
+        client_version=2,
+    )
+    return [encode_batch([replace(txn, phase=phase)], now_ms=now_ms, transaction_version=2) for phase in PHASES]
+
+
+@pytest.mark.slow
+async def test_two_hundred_thousand_transactions_leave_a_log_that_is_small_and_quick_to_load() -> None:
+    logs = Logs(
+        config=LogConfig(cleanup_policy=frozenset({"compact"}), segment_bytes=104_857_600),
+        cleaner=AT_ONCE,
+        disk=MemoryDisk(),
+        durability=Durability.MEMORY,
+    )
+    await logs.manager.open()
+    now_ms = logs.clock.now_ms()
+    parts = [logs.log(TopicPartition(TRANSACTION_STATE_TOPIC, index)) for index in range(PARTITIONS)]
+    scripts = [(parts[partition_for(f"copier-{each}", PARTITIONS)], records_of(each, now_ms)) for each in range(IDS)]
+    largest = written = 0
+    for number in range(TRANSACTIONS):
+        log, batches = scripts[number % IDS]
+        for batch in batches:
+            assert isinstance(log.append(batch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR), Appended)
+            written += len(batch)
+        if number % PER_ROUND == PER_ROUND - 1:
+            # A second in the life of a busy broker: one round of each.
+            await logs.manager.checkpoint()
+            await logs.manager.cleaner.round()
+            largest = max(largest, sum(part.size_bytes for part in parts))
+    live = sum(len(batches[-1]) for _, batches in scripts)
+    per_part = max(INTERNAL_DIRTY_BYTES, INTERNAL_DIRTY_FACTOR * live // PARTITIONS)
+    backlog = 3 * PER_ROUND * len(scripts[0][1][0])  # until a round rolls, and another one compacts
+    assert largest <= PARTITIONS * per_part + live + 2 * backlog
+    assert largest < written / 10
+    began = time.process_time()
+    txns: dict[str, Txn] = {}
+    for part in parts:
+        for data in part.batches():
+            replay(data, txns)
+    assert time.process_time() - began < 1.0
+    assert len(txns) == IDS
+    assert all(txn.phase is Phase.COMPLETE_COMMIT for txn in txns.values())
+    await logs.manager.close()
+
+
+async def test_a_coordinator_that_starts_on_compacted_logs_knows_every_transactional_id() -> None:
+    disk = MemoryDisk()
+    config = BrokerConfig(
+        listeners=("PLAINTEXT://127.0.0.1:0",),
+        eosin_durability="memory",
+        transaction_state_log_num_partitions=1,
+        offsets_topic_num_partitions=1,
+    )
+    pairs: dict[str, tuple[int, int]] = {}
+    state = TopicPartition(TRANSACTION_STATE_TOPIC, 0)
+    for life in range(2):
+        server = Server(config, disk=disk)
+        await server.startup()
+        logs = server.services.partitions._log_manager
+        transactions = server.services.transactions
+        for number in range(400):
+            name = f"id-{number % 7}"
+            producer_id, epoch = pairs.get(name, (-1, -1))
+            began = await transactions.init_producer_id(
+                name, timeout_ms=60_000, producer_id=producer_id, producer_epoch=epoch
+            )
+            assert began.error == ErrorCode.NONE, (life, number)
+            if producer_id >= 0:
+                assert began.producer_id == producer_id
+            assert began.producer_epoch == epoch + 1
+            pairs[name] = began.producer_id, began.producer_epoch
+        size = logs.logs[state].size_bytes
+        logs.logs[state].roll(server.clock.now_ms())
+        await logs.checkpoint(force=True)
+        await logs.cleaner.round()
+        assert logs.logs[state].size_bytes < size / 10
+        assert await server.shutdown()
