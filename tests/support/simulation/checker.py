@@ -281,16 +281,36 @@ def commits_fail_for_a_reason(case: Case) -> Violations:
     for transaction in case.history.transactions:
         if transaction.end_answered == NEVER or transaction.acknowledged:
             continue
-        timed_out = transaction.ended_ms - transaction.begun_ms >= transaction.timeout_ms
-        since = _introduced(case, transaction).asked
-        replaced = any(
-            (each.answered > since or each.lost) and each.asked < transaction.end_answered
-            for each in case.history.introductions
-            if each.transactional_id == transaction.transactional_id
-            and (each.instance != transaction.instance or each.lost)
-        )
-        if not timed_out and not replaced:
+        if not _may_be_refused(case, transaction, transaction.end_answered, transaction.ended_ms):
             yield f"{transaction.name} was refused for no reason: {transaction.error}"
+
+
+def writes_fail_for_a_reason(case: Case) -> Violations:
+    """So can who writes; and a gap in its sequences is one that it knows of."""
+    unanswered: dict[tuple[TopicPartition, int, int], int] = {}
+    for write in case.history.writes:
+        sequence = (write.partition, write.producer_id, write.producer_epoch)
+        if write.acknowledged:
+            continue
+        gap = unanswered.setdefault(sequence, write.base_sequence)
+        if not write.error or (write.error == "OUT_OF_ORDER_SEQUENCE_NUMBER" and gap < write.base_sequence):
+            continue
+        transaction = write.transaction
+        if transaction is None or not _may_be_refused(case, transaction, write.answered, write.answered_ms):
+            yield f"a write of {write.instance} was refused for no reason: {write.error}, {write.values}"
+
+
+def _may_be_refused(case: Case, transaction: Transaction, answered: int, answered_ms: int) -> bool:
+    """Whether the producer of a transaction may have lost it by then."""
+    if answered_ms - transaction.begun_ms >= transaction.timeout_ms:
+        return True
+    since = _introduced(case, transaction).asked
+    return any(
+        (each.answered > since or each.lost) and each.asked < answered
+        for each in case.history.introductions
+        if each.transactional_id == transaction.transactional_id
+        and (each.instance != transaction.instance or each.lost)
+    )
 
 
 def _introductions_of_others(case: Case, transaction: Transaction) -> Iterator[Introduction]:
@@ -401,6 +421,7 @@ RULES: tuple[Callable[[Case], Violations], ...] = (
     pairs_are_given_once,
     zombies_do_not_commit,
     commits_fail_for_a_reason,
+    writes_fail_for_a_reason,
     copies_match_offsets,
     committed_offsets_last,
     no_cycle,

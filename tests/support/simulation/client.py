@@ -65,7 +65,7 @@ class World:
         self.there_in_time = Link(random.Random(f"{seed}/there in time"), delay_ms=2.0)
         """What happens to requests for which a protocol has no defence when they come late."""
         self.back = Link(random.Random(f"{seed}/back"), delay_ms=2.0)
-        self.request_timeout_ms = 3000.0
+        self.request_timeout_ms = 1000.0
         self.waiting: dict[int, str] = {}
         """What clients wait for at the moment."""
         self.trace: Callable[[str], None] | None = None
@@ -74,8 +74,8 @@ class World:
 
     @property
     def now_ms(self) -> int:
-        """Milliseconds since the world began."""
-        return int(self.network.time() * 1000)
+        """The time on the machine's clock, by which transactions time out."""
+        return self.machine.clock.now_ms()
 
     def begin(self, what: str) -> int:
         """Somebody waits for `what`."""

@@ -228,9 +228,12 @@ class SimulatedDisk:
         """The work happens in one piece, some time after it was asked for; its result comes some time later."""
         await self._wait()
         try:
-            return function(*args, **kwargs)
-        finally:
+            result = function(*args, **kwargs)
+        except Exception:
             await self._wait()
+            raise
+        await self._wait()
+        return result
 
     async def _wait(self) -> None:
         if self.cold_work_ms:

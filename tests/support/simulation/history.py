@@ -5,6 +5,7 @@ order of all events, since the world is one thread: an event with a lower index 
 value (the text of a record) is written by one `Write` and by no other.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -64,6 +65,8 @@ class Write:
     """Whether it was told to be in the log."""
     offset: int = -1
     """Of its first record, if it was told."""
+    answered_ms: int = 0
+    """By the broker's clock."""
     error: str = ""
     """Why it was refused for good, if it was. An earlier attempt may have been carried out all the same."""
 
@@ -79,6 +82,7 @@ class Transaction:
     timeout_ms: int
     begun: int
     begun_ms: int
+    """By the broker's clock."""
     writes: list[Write] = field(default_factory=list)
     group: str = ""
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
@@ -94,11 +98,13 @@ class Transaction:
     """Whether its producer was told that it ended as decided."""
     error: str = ""
     """Why ending it was refused for good, if it was."""
+    disowned: bool = False
+    """Whether its producer, refused a commit, asked to abort it and was told that it is aborted."""
 
     @property
     def may_be_committed(self) -> bool:
-        """Whether its producer has ever asked to commit it."""
-        return self.commit and self.end_asked != NEVER
+        """Whether its producer has ever asked to commit it, and was not told that it is aborted."""
+        return self.commit and self.end_asked != NEVER and not self.disowned
 
     @property
     def must_be_committed(self) -> bool:
@@ -190,6 +196,8 @@ class History:
 
     def __init__(self) -> None:
         self.moments = 0
+        self.alarm: tuple[int, Callable[[], None]] | None = None
+        """A moment, and whom to call when it has come."""
         self.introductions: list[Introduction] = []
         self.writes: list[Write] = []
         self.transactions: list[Transaction] = []
@@ -207,6 +215,9 @@ class History:
     def moment(self) -> int:
         """The next moment."""
         self.moments += 1
+        if self.alarm is not None and self.moments >= self.alarm[0]:
+            wake, self.alarm = self.alarm[1], None
+            wake()
         return self.moments
 
     def lines(self) -> list[str]:

@@ -7,10 +7,18 @@ from eosin.protocol.names import TopicPartition
 
 TOPICS = ("a", "b")
 PARTITIONS = tuple(TopicPartition(topic, index) for topic in TOPICS for index in range(2))
-SPAN_MS = 1500.0
-"""The time in which faults happen; most clients need less."""
-
-FAULTS = ("power", "kill", "restart", "stop at call", "failed sync", "full disk", "slow disk", "slow network", "jump")
+FAULTS = (
+    *("power",) * 3,
+    *("stop at call",) * 3,
+    "kill",
+    "restart",
+    "failed sync",
+    "full disk",
+    "slow disk",
+    "slow network",
+    "jump",
+)
+"""What may happen, as often as it is to happen."""
 DURABLE_FAULTS = frozenset({"power", "failed sync"})
 """Those against which only durability `fsync` promises anything."""
 
@@ -42,7 +50,8 @@ class AppPlan:
 class FaultPlan:
     """One fault."""
 
-    at_ms: float
+    after: int
+    """So many moments of the history after the fault before."""
     kind: str
     lasts_ms: float
     number: int
@@ -64,6 +73,8 @@ class Plan:
     stall: float
     """How likely a request comes seconds late."""
     cold: float
+    few_epochs: bool
+    """Whether producer ids are used up after a few epochs."""
     faults: tuple[FaultPlan, ...]
 
 
@@ -87,13 +98,14 @@ def plan_of(seed: int) -> Plan:
         delay_ms=chance.choice((1.0, 1.0, 10.0)),
         stall=chance.choice((0.0, 0.0, 0.05)),
         cold=chance.choice((0.0, 0.0, 0.3)),
+        few_epochs=chance.random() < 0.15,
         faults=_faults(chance, durability),
     )
 
 
 def _instances(chance: random.Random) -> tuple[InstancePlan, ...]:
     version = chance.choice((1, 2, 2))
-    timeout_ms = chance.choice((300, 1000, 10_000, 10_000))
+    timeout_ms = chance.choice((200, 800, 2500, 2500))
     return tuple(
         InstancePlan(
             transactions=chance.choice((1, 2, 3)),
@@ -109,13 +121,12 @@ def _instances(chance: random.Random) -> tuple[InstancePlan, ...]:
 
 def _faults(chance: random.Random, durability: str) -> tuple[FaultPlan, ...]:
     kinds = [kind for kind in FAULTS if durability == "fsync" or kind not in DURABLE_FAULTS]
-    faults = [
+    return tuple(
         FaultPlan(
-            chance.random() ** 2 * SPAN_MS,
+            chance.randint(1, chance.choice((10, 50, 150))),
             chance.choice(kinds),
             chance.choice((20.0, 100.0, 600.0)) * chance.random(),
             chance.randint(1, 60),
         )
-        for _ in range(chance.choice((0, 1, 1, 2, 3, 4)))
-    ]
-    return tuple(sorted(faults, key=lambda fault: fault.at_ms))
+        for _ in range(chance.choice((0, 1, 2, 3, 4, 5)))
+    )

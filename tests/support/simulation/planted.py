@@ -208,6 +208,13 @@ def late_writes_accepted() -> Iterator[None]:
 
 
 @contextmanager
+def late_repetition_in_the_way() -> Iterator[None]:
+    """A batch that comes again, late, keeps the next transaction's batches out: they have to wait for it."""
+    with patch("eosin.storage.producer_state.next_sequence", lambda last: 0):
+        yield
+
+
+@contextmanager
 def producers_forgotten() -> Iterator[None]:
     """After a start nobody knows which batches the producers have sent."""
 
@@ -248,6 +255,7 @@ BUGS: dict[str, Bug] = {
         roll_forward_skipped,
         decision_not_durable,
         late_writes_accepted,
+        late_repetition_in_the_way,
         producers_forgotten,
         zombies_welcome,
     )

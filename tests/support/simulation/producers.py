@@ -20,6 +20,10 @@ from simulation.history import Introduction, Transaction
 from simulation.sending import Sequencer
 
 COORDINATOR = "coordinator"
+TIMED_OUT = ErrorCode.UNKNOWN_PRODUCER_ID
+"""How a producer of the first protocol hears that its transaction has timed out, when it wants to add to it."""
+COMES_TOO_LATE = (ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+"""How it hears that when it wants to commit."""
 
 Output = dict[TopicPartition, list[list[str]]]
 """The values of a transaction: by partition, batch after batch."""
@@ -90,16 +94,17 @@ class TransactionalProducer:
             in_doubt = not await self._fill(transaction, output)
         except GaveUp:
             in_doubt = True
-        await self.end(transaction, commit=commit and not in_doubt)
-        if in_doubt and self.version == 1:
+        is_ended = await self.end(transaction, commit=commit and not in_doubt)
+        if (in_doubt or not is_ended) and self.version == 1:
             # What it gave up may still come: only a new epoch keeps that out of the next transaction.
             await self.introduce(recovering=True)
-        return not in_doubt
+        return is_ended and not in_doubt
 
     async def _fill(self, transaction: Transaction, output: Output) -> bool:
         if self.version == 1:
             for partition in output:
-                await self._add(partition)
+                if not await self._add(partition):
+                    return False
         writes = [
             self.sequencer.deliver(
                 [self.sequencer.batch(partition, values, transaction) for values in batches],
@@ -115,7 +120,7 @@ class TransactionalProducer:
             return False
         return not transaction.offsets or await self._send_offsets(transaction)
 
-    async def _add(self, partition: TopicPartition) -> None:
+    async def _add(self, partition: TopicPartition) -> bool:
         topic = AddPartitionsToTxnTopic(partition.topic, (partition.partition,))
         answer = await self.session.insist(
             ApiKey.ADD_PARTITIONS_TO_TXN,
@@ -127,8 +132,9 @@ class TransactionalProducer:
             lane=COORDINATOR,
         )
         error = answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
-        if error:
+        if error and error != TIMED_OUT:
             raise Over(ErrorCode(error).name)
+        return not error
 
     @property
     def _pair(self) -> tuple[int, int]:
@@ -143,8 +149,10 @@ class TransactionalProducer:
                 lambda response: ErrorCode(response.error_code),
                 lane=COORDINATOR,
             )
-            if added.error_code:
+            if added.error_code and added.error_code != TIMED_OUT:
                 raise Over(ErrorCode(added.error_code).name)
+            if added.error_code:
+                return False
         topics = tuple(
             TxnOffsetCommitRequestTopic(
                 partition.topic, (TxnOffsetCommitRequestPartition(partition.partition, offset),)
@@ -161,11 +169,27 @@ class TransactionalProducer:
         )
         return all(not each.error_code for topic in answer.topics for each in topic.partitions)
 
-    async def end(self, transaction: Transaction, *, commit: bool) -> None:
-        """Commit or abort. Raises Over."""
+    async def end(self, transaction: Transaction, *, commit: bool) -> bool:
+        """Commit or abort; False if it was to be committed and had timed out. Raises Over."""
         history = self.world.history
         transaction.commit = commit
         transaction.end_asked = history.moment()
+        error = await self._end(commit=commit)
+        transaction.end_answered = history.moment()
+        transaction.ended_ms = self.world.now_ms
+        transaction.acknowledged = error == ErrorCode.NONE
+        if error == ErrorCode.NONE:
+            return True
+        transaction.error = error.name
+        if not commit or error not in COMES_TOO_LATE:
+            raise Over(error.name)
+        error = await self._end(commit=False)
+        if error != ErrorCode.NONE:
+            raise Over(error.name)
+        transaction.disowned = True
+        return False
+
+    async def _end(self, *, commit: bool) -> ErrorCode:
         answer = await self.session.insist(
             ApiKey.END_TXN,
             5 if self.version == 2 else 3,
@@ -173,14 +197,9 @@ class TransactionalProducer:
             lambda response: ErrorCode(response.error_code),
             lane=COORDINATOR,
         )
-        transaction.end_answered = history.moment()
-        transaction.ended_ms = self.world.now_ms
-        transaction.acknowledged = not answer.error_code
-        if answer.error_code:
-            transaction.error = ErrorCode(answer.error_code).name
-            raise Over(transaction.error)
-        if self.version == 2:
+        if self.version == 2 and not answer.error_code:
             self.sequencer.adopt(answer.producer_id, answer.producer_epoch)
+        return ErrorCode(answer.error_code)
 
 
 class IdempotentProducer:

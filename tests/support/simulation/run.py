@@ -18,11 +18,14 @@ from simulation.loop import OutOfSteps, Process, Scheduler
 from simulation.machine import Machine, Pace
 from simulation.plan import PARTITIONS, TOPICS, FaultPlan, Plan
 from simulation.readers import Consumer
+from simulation.tuning import tuned
 
 DEADLINE_S = 300.0
 """When faults are over, every call is answered within this."""
-SETTLE_S = 30.0
-"""Longer than any transaction may stay open after its producer is gone."""
+MOMENTS_S = 0.5
+"""A fault that waits for clients waits no longer than this."""
+SETTLE_S = 6.0
+"""Longer than the latest request of a producer that is gone may be under way, and what it opens may stay open."""
 
 
 class Run:
@@ -51,7 +54,7 @@ class Run:
 
     def carry_out(self) -> History:
         """To the end."""
-        with _complaints(self.history):
+        with _complaints(self.history), tuned(few_epochs=self.plan.few_epochs):
             main = self.network.create_task(self._main())
             try:
                 self.scheduler.run(main)
@@ -90,7 +93,7 @@ class Run:
                 self.machine.crash(power=self.plan.durability == "fsync")
                 self.machine.start()
                 await self._up.wait()
-                await asyncio.sleep(1.0)
+                await asyncio.sleep(0.2)
                 self.history.final_again = await self._look()
         except TimeoutError:
             self.history.unanswered += list(self.world.waiting.values()) or ["the end is not reached"]
@@ -122,22 +125,36 @@ class Run:
     def _set_network(self) -> None:
         for link in (self.world.there, self.world.there_in_time, self.world.back):
             link.delay_ms = self.plan.delay_ms
-        self.world.there.stall, self.world.there.stall_ms = self.plan.stall, 10_000.0
-        self.world.back.stall, self.world.back.stall_ms = self.plan.stall, 10_000.0
+        self.world.there.stall, self.world.there.stall_ms = self.plan.stall, 3000.0
+        self.world.back.stall, self.world.back.stall_ms = self.plan.stall, 3000.0
 
     # Faults ---------------------------------------------------------------------------------------------------------
 
     async def _misfortune(self) -> None:
         for fault in self.plan.faults:
-            await asyncio.sleep(max(0.0, fault.at_ms / 1000 - self.scheduler.now))
+            await self._until_moment(self.history.moments + fault.after)
             await self._strike(fault)
         await self._heal()
+
+    async def _until_moment(self, moment: int) -> None:
+        """Wait until clients have got so far; but not for ever, for they may wait for something to happen."""
+        come = asyncio.Event()
+        self.history.alarm = moment, come.set
+        try:
+            async with asyncio.timeout(MOMENTS_S):
+                await come.wait()
+        except TimeoutError:
+            pass
 
     async def _strike(self, fault: FaultPlan) -> None:
         self._note(f"fault: {fault}")
         machine, disk, seconds = self.machine, self.machine.disk, fault.lasts_ms / 1000
         match fault.kind:
             case "power" | "kill":
+                if fault.number % 2:  # first, much is written and nothing synced
+                    self.pace.stalls.append((self.scheduler.now, self.scheduler.now + 10.0))
+                    await self._until_moment(self.history.moments + fault.number // 4)
+                    self.pace.stalls.clear()
                 if machine.process is not None:
                     machine.crash(power=fault.kind == "power")
                     await asyncio.sleep(seconds)
@@ -257,6 +274,7 @@ def _config(plan: Plan) -> BrokerConfig:
         offsets_topic_segment_bytes=max(1000, plan.segment_bytes),
         transaction_state_log_segment_bytes=max(1000, plan.segment_bytes),
         auto_create_topics_enable=False,
+        log_cleaner_backoff_ms=100,
     )
 
 

@@ -108,6 +108,7 @@ class Sequencer:
     def _ended(self, write: Write, error: ErrorCode, offset: int) -> bool:
         world = self._session.world
         write.answered = world.history.moment()
+        write.answered_ms = world.now_ms
         if error in NEVER_EXPECTED:
             world.fault(f"{self._session.name} was answered {error.name} to PRODUCE of {write.values}")
         write.acknowledged = error in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
