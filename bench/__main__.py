@@ -12,7 +12,7 @@ import eosin.protocol
 import eosin.storage
 from bench.report import Row, table, write_json
 
-NAMES = ("codec", "small_requests", "commits", "throughput", "footprint", "growth", "recovery")
+NAMES = ("codec", "small_requests", "commits", "throughput", "footprint", "growth", "recovery", "compaction")
 
 
 def main() -> None:
