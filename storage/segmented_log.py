@@ -59,6 +59,7 @@ class SegmentedLog:
         "unflushed_bytes",
         "unsaved_bytes",
         "unsaved_snapshots",
+        "waiting_markers",
     )
 
     def __init__(
@@ -94,6 +95,8 @@ class SegmentedLog:
         """Whether files of the log are changing their names: a compaction puts its result in place."""
         self.clean_offset = 0
         """Everything below has been compacted at least once."""
+        self.waiting_markers: dict[int, int] = {}
+        """Bytes of markers that the last compaction kept for a while, by when they may go (ms)."""
         self.unsaved_bytes = 0
         """Appended since the last checkpoint."""
         self.unsaved_snapshots: list[tuple[int, bytes]] = []

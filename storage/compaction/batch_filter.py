@@ -58,9 +58,11 @@ class BatchFilter:
             left = retain_records(batch, lambda record: True, delete_horizon_ms=self._rules.new_horizon_ms)
         else:
             left = await self._judged(header, batch)
-        if left is not None or not (must_stay or self._is_needed(header)):
-            return left
-        return without_records(batch) if header.records_count else batch
+        if left is None and (must_stay or self._is_needed(header)):
+            left = without_records(batch) if header.records_count else batch
+        if left is not None and not header.is_control:
+            self._rules.data_stays(header)
+        return left
 
     def _verdict(self, header: BatchHeader, batch: memoryview) -> Verdict:
         """What the rules say of a batch."""

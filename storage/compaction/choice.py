@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 INTERNAL_DIRTY_BYTES: Final = 128 * 1024
 INTERNAL_DIRTY_FACTOR: Final = 4
-"""An internal log rolls its active segment, so that it can be compacted, when that is larger than both the first and
-this many times what was left after the last compaction. So such a log is small, and quick to load, however long its
-broker lives; and each byte of it is rewritten for at least four new ones."""
+"""An internal log is compacted, and for that its active segment ended, when what may go is more than both the first and
+this many times what has to stay. So such a log is small, and quick to load, however long its broker lives; and each
+byte of it is rewritten for at least four that go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,8 @@ class Cleanable:
     dirty_bytes: int
     is_overdue: bool
     """Whether its oldest dirty record has waited longer than `max.compaction.lag.ms`."""
+    is_crowded: bool = False
+    """Whether it is an internal log with much that may go."""
 
     @property
     def dirty_segments(self) -> tuple[Segment, ...]:
@@ -54,7 +56,7 @@ class Cleanable:
         """Whether to compact it now."""
         if not self.dirty_bytes:
             return False
-        return self.is_overdue or self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
+        return self.is_overdue or self.is_crowded or self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
 
 
 def is_internal(log: "PartitionLog") -> bool:
@@ -86,6 +88,7 @@ def cleanable(log: "PartitionLog", now_ms: int) -> Cleanable | None:
         clean_bytes=sum(segment.size for segment in segments) - dirty_bytes,
         dirty_bytes=dirty_bytes,
         is_overdue=_is_older(dirty[0], log.config.max_compaction_lag_ms, now_ms),
+        is_crowded=is_internal(log) and _is_crowded(log, dirty_bytes, now_ms),
     )
 
 
@@ -117,11 +120,16 @@ def should_roll(log: "PartitionLog", now_ms: int) -> bool:
         return False
     if _is_older(active, log.config.max_compaction_lag_ms, now_ms):
         return True
-    if not is_internal(log) or active.size <= INTERNAL_DIRTY_BYTES:
-        return False
+    return is_internal(log) and _is_crowded(log, active.size, now_ms)
+
+
+def _is_crowded(log: "PartitionLog", dirty_bytes: int, now_ms: int) -> bool:
+    """Whether `dirty_bytes`, and the markers that need not wait any longer, are much beside what has to stay."""
     clean_offset = first_dirty_offset(log)
     clean_bytes = sum(segment.size for segment in log.segments if segment.end_offset <= clean_offset)
-    return active.size > INTERNAL_DIRTY_FACTOR * clean_bytes
+    over_bytes = sum(size for horizon_ms, size in log.waiting_markers.items() if horizon_ms <= now_ms)
+    limit_bytes = max(INTERNAL_DIRTY_BYTES, INTERNAL_DIRTY_FACTOR * (clean_bytes - over_bytes))
+    return dirty_bytes + over_bytes > limit_bytes
 
 
 def grouped(segments: Sequence[Segment], *, segment_bytes: int, index_bytes: int) -> list[list[Segment]]:

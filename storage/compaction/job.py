@@ -51,6 +51,7 @@ class CleanJob:
             segments, segment_bytes=config.segment_limit_bytes, index_bytes=config.segment_index_bytes
         ):
             await self._clean_group(group, batches, rules)
+        self._log.waiting_markers = rules.waiting
         return keys.end_offset
 
     async def _clean_group(self, group: Sequence[Segment], batches: BatchFilter, rules: Rules) -> None:

@@ -3,9 +3,10 @@
 `Rules` goes with pass 2 through the log from its start, and judges batch after batch. Always true:
 - A record that is the latest of its key stays, unless it is a tombstone whose delete horizon has passed. A record
   behind the mapped stretch stays.
-- A marker stays as long as data of its transaction was met on the way to it, be it only an empty header; after that it
-  gets a delete horizon, and goes once that has passed. So no reader meets half a transaction, and a replay finds the
-  end of each transaction whose beginning it finds.
+- A marker stays as long as data of its transaction stays, be it only an empty header. The pass that drops the last of
+  it gives the marker a delete horizon, and a later pass drops the marker once that has passed. So no reader meets half
+  a transaction, and a replay finds the end of each transaction whose beginning it finds. (Apache Kafka's horizon begins
+  a pass later. Then the markers of a busy log would outgrow its data: each pass would keep those of two.)
 - A delete horizon is never moved.
 """
 
@@ -31,7 +32,7 @@ class Verdict(Enum):
 class Rules:
     """The judgement of one pass."""
 
-    __slots__ = ("_aborted", "_delete_retention_ms", "_has_data", "_keys", "_now_ms", "kept_rows")
+    __slots__ = ("_aborted", "_delete_retention_ms", "_has_data", "_keys", "_now_ms", "kept_rows", "waiting")
 
     def __init__(self, keys: KeyMap, aborted: AbortedRanges, *, now_ms: int, delete_retention_ms: int) -> None:
         self._keys = keys
@@ -41,6 +42,8 @@ class Rules:
         self._has_data: dict[int, None] = {}
         self.kept_rows: list[AbortedRow] = []
         """The transaction index rows of markers that stay because of their data. Whoever writes them clears it."""
+        self.waiting: dict[int, int] = {}
+        """Bytes of markers that stay only until their horizon, by that horizon (ms)."""
 
     @property
     def new_horizon_ms(self) -> int:
@@ -53,13 +56,16 @@ class Rules:
 
     def judge_data(self, header: BatchHeader) -> Verdict:
         """A data batch."""
-        if header.is_transactional:
-            self._has_data[header.producer_id] = None
-            if self._aborted.cover(header):
-                return Verdict.DROP_RECORDS
+        if header.is_transactional and self._aborted.cover(header):
+            return Verdict.DROP_RECORDS
         if not header.records_count or self._keys.has_none_of(header.base_offset, header.last_offset):
             return Verdict.DROP_RECORDS
         return Verdict.JUDGE_RECORDS
+
+    def data_stays(self, header: BatchHeader) -> None:
+        """Something of a data batch stays, be it only the header."""
+        if header.is_transactional:
+            self._has_data[header.producer_id] = None
 
     def judge_marker(self, header: BatchHeader, control: ControlRecord | None) -> Verdict:
         """A control batch; `control` None when it is empty or of a kind that is not known."""
@@ -71,9 +77,11 @@ class Rules:
             if row is not None:
                 self.kept_rows.append(row)
             return Verdict.KEEP
-        if not header.has_delete_horizon:
-            return Verdict.SET_HORIZON
-        return Verdict.DROP_RECORDS if self.is_past_horizon(header) else Verdict.KEEP
+        if self.is_past_horizon(header):
+            return Verdict.DROP_RECORDS
+        horizon_ms = header.base_timestamp if header.has_delete_horizon else self.new_horizon_ms
+        self.waiting[horizon_ms] = self.waiting.get(horizon_ms, 0) + header.size
+        return Verdict.KEEP if header.has_delete_horizon else Verdict.SET_HORIZON
 
     def surviving(self, header: BatchHeader, spans: Sequence[Span]) -> list[Span]:
         """Those of a data batch's records that stay."""

@@ -8,13 +8,16 @@ from logs import Logs
 from msgspec.structs import replace
 
 from eosin.broker.config import BrokerConfig
+from eosin.broker.internal_topics import consumer_offsets_configs
 from eosin.broker.server import Server
+from eosin.broker.topic_configs import with_overrides
 from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.transaction_log import encode_batch, replay
 from eosin.coordinator.txn import Phase, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
-from eosin.storage.appends import Appended, AppendOrigin
+from eosin.protocol.records import NewRecord, build_batch
+from eosin.storage.appends import Appended, AppendOrigin, Marker
 from eosin.storage.compaction.choice import INTERNAL_DIRTY_BYTES, INTERNAL_DIRTY_FACTOR
 from eosin.storage.flusher import Durability
 from eosin.storage.log_config import LogConfig
@@ -81,6 +84,38 @@ async def test_two_hundred_thousand_transactions_leave_a_log_that_is_small_and_q
     assert time.process_time() - began < 1.0
     assert len(txns) == IDS
     assert all(txn.phase is Phase.COMPLETE_COMMIT for txn in txns.values())
+    await logs.manager.close()
+
+
+async def test_the_markers_of_transactional_offset_commits_do_not_pile_up() -> None:
+    config = with_overrides(LogConfig(), consumer_offsets_configs(BrokerConfig()))
+    logs = Logs(config=config, cleaner=AT_ONCE, disk=MemoryDisk(), durability=Durability.MEMORY)
+    await logs.manager.open()
+    log = logs.log(TopicPartition(CONSUMER_OFFSETS_TOPIC, 7))
+    largest = written = 0
+    for number in range(15_000):
+        pid, epoch = number % 10, number // 10
+        now_ms = logs.clock.now_ms()
+        batch = build_batch(
+            [NewRecord(b"group-%d" % pid, b"an offset" * 10)],
+            timestamp=now_ms,
+            producer_id=pid,
+            producer_epoch=epoch,
+            transactional=True,
+        )
+        assert isinstance(log.append(batch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR), Appended)
+        marker = Marker(
+            producer_id=pid, producer_epoch=epoch + 1, commit=number % 5 > 0, coordinator_epoch=1, transaction_version=2
+        )
+        assert isinstance(log.append_marker(marker, now_ms=now_ms), Appended)
+        written += len(batch) + 78
+        logs.clock.advance(100)
+        if number % 100 == 99:
+            await logs.manager.checkpoint()
+            await logs.manager.cleaner.round()
+            largest = max(largest, log.size_bytes)
+    assert largest < written / 6
+    assert log.last_stable_offset == log.log_end_offset
     await logs.manager.close()
 
 

@@ -179,6 +179,25 @@ async def test_an_internal_log_ends_its_segment_when_it_is_large_and_four_times_
     assert should_roll(log, NOW_MS)
 
 
+async def test_markers_that_need_not_wait_any_longer_count_as_what_may_go() -> None:
+    logs = compacted_logs(LARGE)
+    await logs.open()
+    log = logs.log(STATE)
+    batch = keyed(("k", "v" * 1000))
+    for _ in range(300):
+        appended(logs.append(log, batch))
+    roll(logs, log)
+    log.clean_offset = log.log_end_offset
+    log.waiting_markers = {NOW_MS + 1000: log.size_bytes - 1000}
+    appended(logs.append(log, batch))
+    assert not should_roll(log, NOW_MS + 999)
+    assert should_roll(log, NOW_MS + 1000)
+    roll(logs, log)
+    await logs.manager.checkpoint(force=True)
+    assert not found(log, NOW_MS + 999).is_worth_it
+    assert found(log, NOW_MS + 1000).is_worth_it
+
+
 async def test_a_users_segment_does_not_end_early() -> None:
     logs = compacted_logs(LARGE)
     log = await logs.open()

@@ -141,24 +141,24 @@ def test_what_comes_after_an_aborted_transaction_counts_although_its_marker_was_
 
 
 @pytest.mark.parametrize("control", [COMMIT, ABORT])
-def test_a_marker_stays_while_data_of_its_transaction_is_met(control: ControlRecord) -> None:
+def test_a_marker_stays_while_data_of_its_transaction_stays(control: ControlRecord) -> None:
     judge = rules()
-    judge.judge_data(read_header(at(keyed(("a", "1"), pid=1, seq=0, txn=True), 10)))
+    judge.data_stays(read_header(at(keyed(("a", "1"), pid=1, seq=0, txn=True), 10)))
     assert judge.judge_marker(marker_at(11, commit=control.is_commit), control) is Verdict.KEEP
 
 
 def test_an_empty_header_counts_as_data_of_its_transaction() -> None:
     judge = rules()
-    judge.judge_data(read_header(without_records(at(keyed(("a", "1"), pid=1, seq=0, txn=True), 10))))
+    judge.data_stays(read_header(without_records(at(keyed(("a", "1"), pid=1, seq=0, txn=True), 10))))
     assert judge.judge_marker(marker_at(11), COMMIT) is Verdict.KEEP
 
 
 def test_data_of_others_or_of_an_earlier_transaction_does_not_keep_a_marker() -> None:
     judge = rules()
-    judge.judge_data(read_header(at(keyed(("a", "1"), pid=1, seq=0, txn=True), 10)))
+    judge.data_stays(read_header(at(keyed(("a", "1"), pid=1, seq=0, txn=True), 10)))
     judge.judge_marker(marker_at(11), COMMIT)
-    judge.judge_data(read_header(at(keyed(("a", "1"), pid=2, seq=0, txn=True), 12)))
-    judge.judge_data(read_header(at(keyed(("a", "1"), pid=1, seq=1), 13)))
+    judge.data_stays(read_header(at(keyed(("a", "1"), pid=2, seq=0, txn=True), 12)))
+    judge.data_stays(read_header(at(keyed(("a", "1"), pid=1, seq=1), 13)))
     assert judge.judge_marker(marker_at(14), COMMIT) is Verdict.SET_HORIZON
 
 
@@ -168,10 +168,22 @@ def test_a_marker_without_data_waits_for_its_horizon_and_goes() -> None:
     assert rules(now_ms=HORIZON).judge_marker(marker_at(11, horizon_ms=HORIZON), COMMIT) is Verdict.DROP_RECORDS
 
 
-def test_an_abort_markers_index_row_stays_as_long_as_data_was_met_and_no_longer() -> None:
+def test_markers_that_only_wait_are_counted_by_when_they_may_go() -> None:
+    judge = rules()
+    judge.judge_marker(marker_at(11), COMMIT)
+    judge.judge_marker(marker_at(12, 2), COMMIT)
+    judge.judge_marker(marker_at(13, 3, horizon_ms=NOW_MS + 7), COMMIT)
+    judge.judge_marker(marker_at(14, 4, horizon_ms=NOW_MS - 7), COMMIT)
+    judge.data_stays(read_header(at(keyed(("a", "1"), pid=5, seq=0, txn=True), 15)))
+    judge.judge_marker(marker_at(16, 5), COMMIT)
+    size = marker_at(11).size
+    assert judge.waiting == {HORIZON: 2 * size, NOW_MS + 7: marker_at(13, 3, horizon_ms=NOW_MS + 7).size}
+
+
+def test_an_abort_markers_index_row_stays_as_long_as_data_stays_and_no_longer() -> None:
     row = AbortedRow(1, 10, 30, 31)
     judge = rules({}, row)
-    judge.judge_data(read_header(at(keyed(("a", "1"), pid=1, seq=0, txn=True), 10)))
+    judge.data_stays(read_header(at(keyed(("a", "1"), pid=1, seq=0, txn=True), 10)))
     judge.judge_marker(marker_at(30, commit=False), ABORT)
     assert judge.kept_rows == [row]
     judge = rules({}, row)
