@@ -2,34 +2,33 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from eosin.protocol.names import TopicPartition
 from simulation.client import World
 from simulation.history import Isolation
+from simulation.members import CopyingMember
 from simulation.plan import PARTITIONS, AppPlan, InstancePlan
 from simulation.producers import IdempotentProducer, Output, Over, TransactionalProducer
 from simulation.readers import Consumer
-
-MAX_COPIES = 3
-"""How often a value is copied on before copiers drop it."""
+from simulation.values import COMPACTED, KEYS, is_copied
 
 
 class App:
-    """The instances behind one transactional id, each followed by the next."""
+    """Instances of an application, each followed by the next: all with one transactional id, or, as members of a group,
+    with one each."""
 
     def __init__(self, world: World, plan: AppPlan, *, is_over: Callable[[], bool]) -> None:
         self._world = world
         self._plan = plan
         self._is_over = is_over
-        self._chance = random.Random(f"{world.seed}/{plan.transactional_id}")
+        self._chance = random.Random(f"{world.seed}/{plan.name}")
 
     async def run(self) -> None:
         """Until the last instance has ended."""
         running: list[asyncio.Task[None]] = []
         for number, plan in enumerate(self._plan.instances, start=1):
-            name = f"{self._plan.transactional_id}/{number}"
-            task = asyncio.create_task(self._instance(name, plan))
+            task = asyncio.create_task(self._instance(f"{self._plan.name}/{number}", plan))
             running.append(task)
             await asyncio.wait((task,), timeout=plan.successor_ms / 1000)
         for task in running:
@@ -39,39 +38,43 @@ class App:
         producer = TransactionalProducer(
             self._world,
             name,
-            self._plan.transactional_id,
+            name if self._plan.is_group else self._plan.name,
             version=plan.version,
             timeout_ms=plan.timeout_ms,
             patience_ms=plan.patience_ms,
         )
-        work = self._copy if self._plan.source is not None else self._write
         try:
             async with asyncio.timeout(plan.life_ms / 1000):
-                await self._introduced(producer, work, plan)
+                await producer.introduce()
+                await self._work(producer, plan.transactions)
         except (Over, TimeoutError):
             pass
         finally:
             producer.session.leave()
 
-    async def _introduced(
-        self,
-        producer: TransactionalProducer,
-        work: Callable[[TransactionalProducer, InstancePlan], Awaitable[None]],
-        plan: InstancePlan,
-    ) -> None:
-        await producer.introduce()
-        await work(producer, plan)
+    async def _work(self, producer: TransactionalProducer, transactions: int) -> None:
+        if self._plan.is_group:
+            member = CopyingMember(self._world, producer, self._plan.name, self._plan.sources)
+            try:
+                await member.run(transactions)
+            finally:
+                member.end()
+        elif self._plan.sources:
+            await self._copy(producer, self._plan.sources[0], transactions)
+        else:
+            await self._write(producer, transactions)
 
-    async def _write(self, producer: TransactionalProducer, plan: InstancePlan) -> None:
-        for _ in range(plan.transactions):
+    async def _write(self, producer: TransactionalProducer, transactions: int) -> None:
+        for _ in range(transactions):
             transaction = producer.begin()
             written = 0
             output: Output = {}
-            for partition in self._chance.sample(PARTITIONS, self._chance.choice((1, 1, 2, 3))):
+            for partition in self._chance.sample((*PARTITIONS, COMPACTED), self._chance.choice((1, 1, 2, 3))):
                 batches: list[list[str]] = []
                 for _ in range(self._chance.choice((1, 1, 2, 3))):
                     size = self._chance.choice((1, 1, 2))
-                    batches.append([f"{transaction.name}.{written + index}" for index in range(size)])
+                    names = [f"{transaction.name}.{written + index}" for index in range(size)]
+                    batches.append([self._text(partition, name) for name in names])
                     written += size
                 output[partition] = batches
             await producer.run(transaction, output, commit=self._chance.random() < 0.75)
@@ -80,20 +83,20 @@ class App:
             if self._chance.random() < 0.1:
                 await asyncio.sleep(self._chance.random())  # a pause, in which it may be replaced
 
-    async def _copy(self, producer: TransactionalProducer, plan: InstancePlan) -> None:
-        source = self._plan.source
-        assert source is not None
-        consumer = Consumer(self._world, producer.name + " in", group=self._plan.transactional_id)
+    def _text(self, partition: TopicPartition, name: str) -> str:
+        if partition != COMPACTED:
+            return name
+        return f"{self._chance.choice(KEYS)}{'!' if self._chance.random() < 0.2 else '='}{name}"
+
+    async def _copy(self, producer: TransactionalProducer, source: TopicPartition, transactions: int) -> None:
+        consumer = Consumer(self._world, producer.name + " in", group=self._plan.name)
         try:
             position = max(0, await consumer.committed(source))
             done = in_vain = 0
-            while done < plan.transactions and in_vain < 3:
+            while done < transactions and in_vain < 3:
+                max_bytes = self._chance.choice((200, 1 << 20))
                 fetched, _ = await consumer.fetch(
-                    source,
-                    position,
-                    Isolation.COMMITTED,
-                    max_wait_ms=200,
-                    max_bytes=self._chance.choice((200, 1 << 20)),
+                    source, position, Isolation.COMMITTED, max_wait_ms=200, max_bytes=max_bytes
                 )
                 if fetched.next_offset == position:
                     in_vain += self._is_over()
@@ -101,7 +104,7 @@ class App:
                 done += 1
                 in_vain = 0
                 transaction = producer.begin()
-                transaction.group = self._plan.transactional_id
+                transaction.group = self._plan.name
                 transaction.offsets = {source: fetched.next_offset}
                 transaction.reads = [seen.value for seen in fetched.records]
                 output = self._copies(transaction.name, source, transaction.reads)
@@ -112,7 +115,7 @@ class App:
             consumer.session.leave()
 
     def _copies(self, name: str, source: TopicPartition, values: list[str]) -> Output:
-        copies = [f"{value}>{name}" for value in values if value.count(">") < MAX_COPIES]
+        copies = [f"{value}>{name}" for value in values if is_copied(value)]
         if not copies:
             return {}
         return {self._chance.choice([each for each in PARTITIONS if each.topic != source.topic]): [copies]}
@@ -123,11 +126,15 @@ async def write_plainly(world: World, batches: int) -> None:
     producer = IdempotentProducer(world, "plain")
     chance = random.Random(f"{world.seed}/plain")
     await producer.introduce()
-    partition = chance.choice(PARTITIONS)
+    partition = chance.choice((*PARTITIONS, COMPACTED))
+    patience_ms = chance.choice((None, 100.0, 1000.0))
     written = 0
     while written < batches:
         at_once = min(chance.choice((1, 2, 5)), batches - written)
-        await producer.write(partition, [[f"plain.{written + index}"] for index in range(at_once)])
+        texts = [f"plain.{written + index}" for index in range(at_once)]
+        if partition == COMPACTED:
+            texts = [f"{chance.choice(KEYS)}={text}" for text in texts]
+        await producer.write(partition, [[text] for text in texts], patience_ms=patience_ms)
         written += at_once
 
 
@@ -136,12 +143,33 @@ async def follow(world: World, number: int, *, is_over: Callable[[], bool]) -> N
     chance = random.Random(f"{world.seed}/reader {number}")
     consumer = Consumer(world, f"reader {number}")
     isolation = chance.choice((Isolation.COMMITTED, Isolation.COMMITTED, Isolation.UNCOMMITTED))
-    partition, offset = chance.choice(PARTITIONS), 0
+    partitions = (*PARTITIONS, COMPACTED)
+    partition, offset = chance.choice(partitions), 0
     while not is_over():
-        fetched, _ = await consumer.fetch(
-            partition, offset, isolation, max_wait_ms=200, max_bytes=chance.choice((150, 1 << 20))
-        )
+        max_bytes = chance.choice((150, 1 << 20))
+        fetched, _ = await consumer.fetch(partition, offset, isolation, max_wait_ms=200, max_bytes=max_bytes)
         offset = fetched.next_offset
         if chance.random() < 0.1:
-            partition, offset = chance.choice(PARTITIONS), 0
+            partition, offset = chance.choice(partitions), 0
         await asyncio.sleep(chance.random() * 0.05)
+
+
+async def watch(world: World, instances: int, *, is_over: Callable[[], bool]) -> None:
+    """A consumer that commits how far it has come outside of transactions, instance after instance."""
+    chance = random.Random(f"{world.seed}/watch")
+    partition = chance.choice(PARTITIONS)
+    for number in range(instances):
+        consumer = Consumer(world, f"watch/{number + 1}", group="watch")
+        try:
+            async with asyncio.timeout(0.05 + chance.random()):
+                position = max(0, await consumer.committed(partition))
+                while not is_over():
+                    fetched, _ = await consumer.fetch(partition, position, Isolation.COMMITTED, max_wait_ms=100)
+                    if fetched.next_offset != position:
+                        position = fetched.next_offset
+                        await consumer.commit(partition, position)
+        except TimeoutError:
+            pass
+        finally:
+            consumer.session.leave()
+        await asyncio.sleep(0.1)  # what it has sent has arrived

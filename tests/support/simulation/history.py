@@ -165,8 +165,10 @@ class LoggedBatch(NamedTuple):
     base_sequence: int
     is_transactional: bool
     marker: str
-    """`commit` or `abort` for a marker, else empty."""
+    """`commit`, `abort` or, once compaction has emptied it, `empty` for a marker; else nothing."""
     values: tuple[str, ...]
+    offsets: tuple[int, ...]
+    """Of the values. Compaction leaves gaps."""
 
 
 @dataclass(slots=True)
@@ -204,6 +206,8 @@ class History:
         self.fetches: list[Fetched] = []
         self.commits: list[OffsetsCommitted] = []
         self.offset_reads: list[OffsetsRead] = []
+        self.copying: dict[str, tuple[TopicPartition, ...]] = {}
+        """Groups whose members copy what they read, and from where."""
         self.unanswered: list[str] = []
         """Calls whose clients waited in vain until the end."""
         self.faults: list[str] = []

@@ -39,11 +39,14 @@ class InstancePlan:
 
 @dataclass(frozen=True, slots=True)
 class AppPlan:
-    """The instances behind one transactional id. With `source`, they copy what they read there; else they write."""
+    """An application. With `sources` its instances copy what they read there; else they write."""
 
-    transactional_id: str
+    name: str
+    """Its transactional id, and its group if it reads."""
     instances: tuple[InstancePlan, ...]
-    source: TopicPartition | None = None
+    sources: tuple[TopicPartition, ...] = ()
+    is_group: bool = False
+    """Whether its instances are members of a group, each with a transactional id of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,8 @@ class Plan:
     idempotent: int
     """Batches that a producer without transactions writes, in all."""
     readers: int
+    watchers: int
+    """Instances of a consumer that commits its offsets outside of transactions."""
     segment_bytes: int
     sync_ms: float
     delay_ms: float
@@ -86,13 +91,18 @@ def plan_of(seed: int) -> Plan:
     copiers = chance.choice((0, 1, 1, 2))
     apps = [AppPlan(f"writer-{index}", _instances(chance)) for index in range(writers)]
     for index, source in enumerate(chance.sample(PARTITIONS, copiers)):
-        apps.append(AppPlan(f"copier-{index}", _instances(chance), source))
+        apps.append(AppPlan(f"copier-{index}", _instances(chance), (source,)))
+    if chance.random() < 0.3:
+        topic = chance.choice(TOPICS)
+        sources = tuple(partition for partition in PARTITIONS if partition.topic == topic)
+        apps.append(AppPlan("group", _instances(chance), sources, is_group=True))
     return Plan(
         seed,
         durability,
         tuple(apps),
         idempotent=chance.choice((0, 0, 3, 6)),
         readers=chance.choice((0, 1, 2)),
+        watchers=chance.choice((0, 0, 0, 1, 3)),
         segment_bytes=chance.choice((600, 1500, 1 << 20)),
         sync_ms=chance.choice((0.5, 4.0, 20.0)),
         delay_ms=chance.choice((1.0, 1.0, 10.0)),

@@ -49,6 +49,8 @@ class TransactionalProducer:
         self.timeout_ms = timeout_ms
         self.patience_ms = patience_ms
         self.sequencer = Sequencer(self.session, transactional_id, version=12 if version == 2 else 11)
+        self.membership = (-1, "")
+        """Generation and member id in the group whose offsets it commits."""
         self.transactions = 0
 
     async def introduce(self, *, recovering: bool = False) -> None:
@@ -105,13 +107,15 @@ class TransactionalProducer:
             for partition in output:
                 if not await self._add(partition):
                     return False
-        writes = [
-            self.sequencer.deliver(
-                [self.sequencer.batch(partition, values, transaction) for values in batches],
-                patience_ms=self.patience_ms,
-            )
+        all_batches = [
+            [self.sequencer.batch(partition, values, transaction) for values in batches]
             for partition, batches in output.items()
         ]
+        if len(all_batches) > 1 and self.session.chance.random() < 0.3:
+            firsts = [batches.pop(0) for batches in all_batches]
+            if not await self.sequencer.deliver_together(firsts, patience_ms=self.patience_ms):
+                return False
+        writes = [self.sequencer.deliver(batches, patience_ms=self.patience_ms) for batches in all_batches if batches]
         results = await asyncio.gather(*writes, return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
@@ -159,10 +163,13 @@ class TransactionalProducer:
             )
             for partition, offset in transaction.offsets.items()
         )
+        generation_id, member_id = self.membership
         answer = await self.session.insist(
             ApiKey.TXN_OFFSET_COMMIT,
             5 if self.version == 2 else 3,
-            TxnOffsetCommitRequest(self.transactional_id, transaction.group, *self._pair, topics=topics),
+            TxnOffsetCommitRequest(
+                self.transactional_id, transaction.group, *self._pair, generation_id, member_id, topics=topics
+            ),
             lambda response: ErrorCode(response.topics[0].partitions[0].error_code),
             lane=COORDINATOR,
             patience_ms=self.patience_ms if self.version == 2 else None,
@@ -226,6 +233,14 @@ class IdempotentProducer:
         asked.producer_id, asked.producer_epoch = answer.producer_id, answer.producer_epoch
         self.sequencer.adopt(answer.producer_id, answer.producer_epoch)
 
-    async def write(self, partition: TopicPartition, batches: Sequence[Sequence[str]]) -> bool:
-        """Write batches to a partition, all in flight at once; whether all are in."""
-        return await self.sequencer.deliver([self.sequencer.batch(partition, values, None) for values in batches])
+    async def write(
+        self, partition: TopicPartition, batches: Sequence[Sequence[str]], *, patience_ms: float | None = None
+    ) -> None:
+        """Write batches to a partition, all in flight at once. After `patience_ms` it gives up those that are not in,
+        and goes on with the next epoch, so that they cannot come between what follows."""
+        try:
+            await self.sequencer.deliver(
+                [self.sequencer.batch(partition, values, None) for values in batches], patience_ms=patience_ms
+            )
+        except GaveUp:
+            self.sequencer.adopt(self.sequencer.producer_id, self.sequencer.producer_epoch + 1)

@@ -22,6 +22,7 @@ from eosin.protocol.schemas.offset_commit import (
 from eosin.protocol.schemas.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from simulation.client import Session, World
 from simulation.history import Fetched, Isolation, LoggedBatch, OffsetsCommitted, OffsetsRead, Seen
+from simulation.values import text_of
 
 COMMIT = 1
 
@@ -44,14 +45,15 @@ def opened(answer: PartitionData, offset: int) -> Slice:
         next_offset = header.next_offset
         marker = ""
         values: tuple[str, ...] = ()
+        offsets: tuple[int, ...] = ()
         if header.is_control:
             control = read_control_record(data)
-            assert control is not None
-            marker = "commit" if control.type == COMMIT else "abort"
+            marker = "empty" if control is None else "commit" if control.type == COMMIT else "abort"
             aborted.marker(header, marker)
         else:
-            records = [Seen(record.offset, (record.value or b"").decode()) for record in iter_records(data)]
+            records = [Seen(record.offset, text_of(record)) for record in iter_records(data)]
             values = tuple(record.value for record in records)
+            offsets = tuple(record.offset for record in records)
             if not aborted.covers(header):
                 visible += [record for record in records if record.offset >= offset]
         logged.append(
@@ -64,6 +66,7 @@ def opened(answer: PartitionData, offset: int) -> Slice:
                 header.is_transactional,
                 marker,
                 values,
+                offsets,
             )
         )
     return Slice(tuple(logged), tuple(visible), next_offset)

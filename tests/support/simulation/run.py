@@ -10,8 +10,9 @@ from typing import Any
 from eosin.broker.config import BrokerConfig
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from simulation.apps import App, follow, write_plainly
+from simulation.apps import App, follow, watch, write_plainly
 from simulation.client import World
 from simulation.history import FinalPartition, FinalState, History, Isolation
 from simulation.loop import OutOfSteps, Process, Scheduler
@@ -19,6 +20,7 @@ from simulation.machine import Machine, Pace
 from simulation.plan import PARTITIONS, TOPICS, FaultPlan, Plan
 from simulation.readers import Consumer
 from simulation.tuning import tuned
+from simulation.values import COMPACTED
 
 DEADLINE_S = 300.0
 """When faults are over, every call is answered within this."""
@@ -106,9 +108,13 @@ class Run:
         copiers: list[asyncio.Task[None]] = []
         for plan in self.plan.apps:
             app = App(self.world, plan, is_over=over)
-            (writers if plan.source is None else copiers).append(asyncio.create_task(app.run()))
+            (copiers if plan.sources else writers).append(asyncio.create_task(app.run()))
+            if plan.sources:
+                self.history.copying[plan.name] = plan.sources
         if self.plan.idempotent:
             writers.append(asyncio.create_task(write_plainly(self.world, self.plan.idempotent)))
+        if self.plan.watchers:
+            copiers.append(asyncio.create_task(watch(self.world, self.plan.watchers, is_over=over)))
         self._readers = [
             asyncio.create_task(follow(self.world, number, is_over=lambda: self._is_over))
             for number in range(self.plan.readers)
@@ -116,10 +122,16 @@ class Run:
         return [*writers, *copiers]
 
     async def _create_topics(self) -> None:
-        configs = (CreatableTopicConfig("internal.segment.bytes", str(self.plan.segment_bytes)),)
-        topics = tuple(CreatableTopic(name, 2, 1, configs=configs) for name in TOPICS)
+        size = CreatableTopicConfig("internal.segment.bytes", str(self.plan.segment_bytes))
+        compacted = (
+            CreatableTopicConfig("cleanup.policy", "compact"),
+            CreatableTopicConfig("min.cleanable.dirty.ratio", "0"),
+            CreatableTopicConfig("delete.retention.ms", str(self.plan.seed % 3 * 100)),
+        )
+        topics = [CreatableTopic(name, 2, 1, configs=(size,)) for name in TOPICS]
+        topics.append(CreatableTopic(COMPACTED.topic, 1, 1, configs=(size, *compacted)))
         session = Consumer(self.world, "operator").session
-        response = await session.send(ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest(topics, 10_000))
+        response = await session.send(ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest(tuple(topics), 10_000))
         assert all(not topic.error_code for topic in response.topics), response
 
     def _set_network(self) -> None:
@@ -230,10 +242,16 @@ class Run:
 
     # The end --------------------------------------------------------------------------------------------------------
 
+    def _watched(self) -> list[tuple[str, TopicPartition]]:
+        """Everything that any group has offsets for."""
+        watched = [(group, source) for group, sources in self.history.copying.items() for source in sources]
+        watched += [(read.group, read.partition) for read in self.history.offset_reads]
+        return list(dict.fromkeys(watched))
+
     async def _look(self) -> FinalState:
         state = FinalState()
         judge = Consumer(self.world, "judge")
-        for partition in PARTITIONS:
+        for partition in (*PARTITIONS, COMPACTED):
             final = state.partitions[partition] = FinalPartition()
             for isolation in Isolation:
                 offset = 0
@@ -248,10 +266,9 @@ class Run:
                     offset = fetched.next_offset
             final.high_watermark = fetched.high_watermark
             final.last_stable_offset = fetched.last_stable_offset
-        for app in self.plan.apps:
-            if app.source is not None:
-                judge.group = app.transactional_id
-                state.offsets[app.transactional_id, app.source] = await judge.committed(app.source)
+        for group, partition in self._watched():
+            judge.group = group
+            state.offsets[group, partition] = await judge.committed(partition)
         server = self.machine.server
         assert server is not None
         listed = server.services.transactions.list_transactions()
@@ -274,6 +291,7 @@ def _config(plan: Plan) -> BrokerConfig:
         offsets_topic_segment_bytes=max(1000, plan.segment_bytes),
         transaction_state_log_segment_bytes=max(1000, plan.segment_bytes),
         auto_create_topics_enable=False,
+        group_min_session_timeout_ms=100,
         log_cleaner_backoff_ms=100,
     )
 

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.records import build_batch
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from simulation.client import ASK_AGAIN, NEVER_EXPECTED, GaveUp, Session
 from simulation.history import Transaction, Write
 from simulation.network import ConnectionLost
+from simulation.values import record_of
 
 SEQUENCES_BEHIND = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 """Clients take these for a reason to come back while an earlier batch is not in (KAFKA-5494)."""
@@ -63,7 +64,7 @@ class Sequencer:
         if transaction is not None:
             transaction.writes.append(write)
         data = build_batch(
-            [NewRecord(None, value.encode()) for value in values],
+            [record_of(partition, value) for value in values],
             timestamp=world.machine.clock.now_ms(),
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
@@ -71,6 +72,30 @@ class Sequencer:
             transactional=transaction is not None,
         )
         return Batch(write, bytes(data))
+
+    async def deliver_together(self, batches: Sequence[Batch], *, patience_ms: float | None = None) -> bool:
+        """Send batches of different partitions in one request, and what was not taken at once one by one; whether all
+        are in. Raises GaveUp."""
+        try:
+            outcome = await self._session.send(ApiKey.PRODUCE, self._version, self._request(*batches))
+        except ConnectionLost:
+            left = list(batches)
+        else:
+            left = []
+            answers = [each for topic in outcome.responses for each in topic.partition_responses]
+            is_refused = False
+            for batch, answer in zip(batches, answers, strict=True):
+                error = ErrorCode(answer.error_code)
+                if error in ASK_AGAIN:
+                    left.append(batch)
+                elif not self._ended(batch.write, error, answer.base_offset):
+                    is_refused = True
+            if is_refused:
+                return False
+        for batch in left:
+            if not await self.deliver([batch], patience_ms=patience_ms):
+                return False
+        return True
 
     async def deliver(self, batches: Sequence[Batch], *, patience_ms: float | None = None) -> bool:
         """Send batches of one partition, all in flight at once, until each is in or one is refused; whether all are in.
@@ -118,9 +143,12 @@ class Sequencer:
             write.error = error.name
         return write.acknowledged
 
-    def _request(self, batch: Batch) -> ProduceRequest:
-        partition = batch.write.partition
-        data = PartitionProduceData(partition.partition, batch.data)
-        return ProduceRequest(
-            self._transactional_id, -1, 30_000, (TopicProduceData(partition.topic, partition_data=(data,)),)
+    def _request(self, *batches: Batch) -> ProduceRequest:
+        topics = tuple(
+            TopicProduceData(
+                batch.write.partition.topic,
+                partition_data=(PartitionProduceData(batch.write.partition.partition, batch.data),),
+            )
+            for batch in batches
         )
+        return ProduceRequest(self._transactional_id, -1, 30_000, topics)
