@@ -31,6 +31,7 @@ from eosin.storage.appends import AbortedTransaction, Isolation, ReadResult, Ref
 from eosin.storage.compaction.choice import INTERNAL_DIRTY_BYTES
 from eosin.storage.compaction.cleaner import CleanerConfig
 from eosin.storage.compaction.key_map import ENTRY_BYTES
+from eosin.storage.compaction.pace import BATCH_WORK, CHUNK_WORK, RECORD_WORK, SLICE_WORK, Pace
 from eosin.storage.files import SystemDisk
 from eosin.storage.flusher import Durability
 from eosin.storage.memory_disk import MemoryDisk
@@ -367,7 +368,7 @@ async def test_a_consumer_that_reads_while_compaction_runs_misses_nothing_and_se
     await logs.manager.close()
 
 
-async def test_others_get_their_turn_while_a_large_log_is_compacted() -> None:
+async def test_others_get_their_turn_while_a_large_log_is_compacted(monkeypatch: pytest.MonkeyPatch) -> None:
     logs = compacted_logs(replace(WIDE, internal_segment_bytes=1 << 20))
     log = await logs.open()
     batch = keyed(*[(f"key-{index}", "v" * 20) for index in range(200)])
@@ -375,19 +376,27 @@ async def test_others_get_their_turn_while_a_large_log_is_compacted() -> None:
         appended(logs.append(log, batch))
     roll(logs, log)
     await logs.manager.checkpoint(force=True)
-    turns = 0
+    work_between_turns = [0]
+    count = Pace.spent
+
+    def counted(self: Pace, work: int) -> bool:
+        work_between_turns[-1] += work
+        return count(self, work)
 
     async def others() -> None:
-        nonlocal turns
         while True:
-            turns += 1
+            if work_between_turns[-1]:
+                work_between_turns.append(0)
             await asyncio.sleep(0)
 
+    monkeypatch.setattr(Pace, "spent", counted)
     task = asyncio.create_task(others())
     await logs.manager.cleaner.round()
     task.cancel()
     assert len(stored(log)) == 200
-    assert turns > 100, "20 000 records, in slices of some hundred"
+    assert sum(work_between_turns) > 20 * SLICE_WORK, "20 000 records are many slices"
+    one_step = max(CHUNK_WORK, RECORD_WORK * 200) + BATCH_WORK
+    assert max(work_between_turns) <= SLICE_WORK + one_step
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -60,11 +60,12 @@ def power_loss(disk: FakeDisk, chance: random.Random) -> FakeDisk:
 
 
 async def until_copying(logs: Logs) -> None:
-    """Let time pass until a throttled compaction has begun to write."""
-    for _ in range(100):
-        if leftovers(logs.fake):
+    """Let time pass until a throttled compaction writes, and nothing has been put in its place yet."""
+    for _ in range(1000):
+        if {name.rpartition(".")[2] for name in leftovers(logs.fake)} == {"cleaned"}:
+            assert not logs.log().files_busy
             return
-        await logs.clock.run(50)
+        await logs.clock.run(5)
     raise AssertionError("nothing is being copied")
 
 
