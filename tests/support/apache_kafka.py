@@ -1,0 +1,215 @@
+"""Apache Kafka's broker in a process of its own: one node, KRaft, on 127.0.0.1, to be asked the same as Eosin.
+
+    with ApacheKafka(tmp_path / "kafka") as kafka:
+        ...  # kafka.address is host:port
+
+`java` 17 is enough; the jars come from Maven once (`maven.py`). Whatever is missing is told by NotHere.
+"""
+
+import asyncio
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import maven
+
+from eosin.client.addresses import Address
+from eosin.client.connection import Connection
+from eosin.client.errors import ClientError
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
+from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
+
+PROJECT: Final = "apache-kafka"
+_CLUSTER_ID: Final = "ZW9zaW4tdGVzdC1rcmFmdA"
+_FORMAT_TIMEOUT_S: Final = 60
+_REQUEST_TIMEOUT_MS: Final = 5000
+_SETTINGS: Final = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    # What one node and a quick test need; all else is Kafka's default.
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "2",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+class ApacheKafka:
+    """A node whose files lie in one folder. A context manager: leaving it stops the node by its process id.
+
+    `transaction_version` is the level of that feature in the cluster (0 to 2), `settings` are lines of
+    server.properties. After `stop` or `kill`, `start` goes on with the same files and ports.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        settings: Mapping[str, str] | None = None,
+        transaction_version: int = 2,
+        heap_mb: int = 384,
+    ) -> None:
+        self._java = maven.java("Apache Kafka")
+        self._jars = maven.jars(PROJECT)
+        self.folder = folder
+        self.log_path = folder / "server.log"
+        self._properties = folder / "server.properties"
+        self._transaction_version = transaction_version
+        self._heap_mb = heap_mb
+        self.port, controller_port = _free_ports(2)
+        ports = {
+            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller_port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "log.dirs": str(folder / "data"),
+        }
+        self._settings = {**_SETTINGS, **ports, **(settings or {})}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """host:port that clients bootstrap from."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def version(self) -> str:
+        """The release that runs, as 4.3.1."""
+        return maven.version(PROJECT)
+
+    @property
+    def log(self) -> str:
+        """What the node has said so far."""
+        return self.log_path.read_text() if self.log_path.exists() else ""
+
+    def start(self, timeout_s: float = 90) -> Self:
+        """Start, format the storage if this is the first time, and wait until both coordinators serve."""
+        if not self._properties.exists():
+            self._format()
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*self._jvm(), "kafka.Kafka", str(self._properties)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.folder,
+            )
+        try:
+            asyncio.run(self._until_it_serves(time.monotonic() + timeout_s))
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def stop(self, timeout_s: float = 30) -> None:
+        """SIGTERM; SIGKILL if it does not end in time."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._process = None
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(10)
+            self._process = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # --- starting
+
+    def _jvm(self) -> list[str]:
+        quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Xmx{self._heap_mb}m", "-Dlog4j2.level=WARN")
+        return [self._java, *quick, "-cp", f"{self._jars}/*"]
+
+    def _format(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._properties.write_text("".join(f"{name}={value}\n" for name, value in self._settings.items()))
+        level = f"transaction.version={self._transaction_version}"
+        options = ("format", "--cluster-id", _CLUSTER_ID, "--config", str(self._properties), "--feature", level)
+        done = subprocess.run(
+            [*self._jvm(), "kafka.tools.StorageTool", *options],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_FORMAT_TIMEOUT_S,
+        )
+        if done.returncode:
+            self._properties.unlink()
+            raise AssertionError(f"Apache Kafka's storage could not be formatted:\n{done.stdout}{done.stderr}")
+
+    async def _until_it_serves(self, deadline: float) -> None:
+        """A node listens before its internal topics exist; a test shall not have to wait for them."""
+        for ask in (self._find_coordinator(0), self._find_coordinator(1), self._init_producer_id):
+            while True:
+                try:
+                    code = await ask()
+                except ClientError:
+                    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+                if code == ErrorCode.NONE:
+                    break
+                assert self._process is not None
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    raise AssertionError(f"Apache Kafka did not get ready ({ErrorCode(code).name}):\n{self.log}")
+                await asyncio.sleep(0.1)
+
+    def _find_coordinator(self, key_type: int) -> Callable[[], Awaitable[int]]:
+        return lambda: self._ask(
+            ApiKey.FIND_COORDINATOR, FindCoordinatorRequest(key="is-it-ready", key_type=key_type), 2
+        )
+
+    async def _init_producer_id(self) -> int:
+        # Each partition is loaded on its own; ids whose last characters follow each other are spread over all.
+        count = int(self._settings["transaction.state.log.num.partitions"])
+        for last in map(chr, range(ord("a"), ord("a") + min(count, 26))):
+            code = await self._ask(ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest(f"is-it-ready-{last}", 1000), 4)
+            if code != ErrorCode.NONE:
+                return code
+        return ErrorCode.NONE
+
+    async def _ask(self, key: ApiKey, message: Any, version: int) -> int:
+        async with await Connection.open(
+            Address.parse(self.address),
+            client_id="starter",
+            connect_timeout_ms=_REQUEST_TIMEOUT_MS,
+            request_timeout_ms=_REQUEST_TIMEOUT_MS,
+        ) as connection:
+            return int((await connection.request(key, message, version=version)).error_code)
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that nobody listens on now."""
+    opened = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [each.getsockname()[1] for each in opened]
+    finally:
+        for each in opened:
+            each.close()
