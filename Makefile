@@ -13,12 +13,12 @@ WORKERS ?= auto
 ROUNDS ?= 1000
 
 BIN := .venv/bin
-ROOMS := protocol storage coordinator client broker
+ROOMS := protocol storage coordinator client broker pipeline
 CODE := $(ROOMS) tests docker $(wildcard bench)
 TYPED := $(addprefix .types/eosin/,$(ROOMS))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode run check format lint imports types test quick bench fuzz crash codec-fuzz simulate docs transcripts clean
+.PHONY: help setup bytecode run check format lint imports types test test-spark quick bench fuzz crash codec-fuzz simulate docs transcripts clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -55,10 +55,14 @@ types: setup
 	$(BIN)/mypy $(TYPED)
 
 test: check  ## the whole proof: check, then every test
-	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal
+	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not spark"
+	$(BIN)/pytest -q -m "spark and not spark_full" tests/pipeline
+
+test-spark: setup  ## every test of pipelines on Spark, in one process with one session
+	$(BIN)/pytest -q -m spark tests/pipeline
 
 quick: setup lint  ## the inner loop: lint and the tests that need no second process
-	$(BIN)/pytest -q -n $(WORKERS) -m "not slow" --ignore tests/clients --ignore tests/crash
+	$(BIN)/pytest -q -n $(WORKERS) -m "not slow and not spark" --ignore tests/clients --ignore tests/crash
 
 bench: bytecode  ## measure the budgets; a table, and JSON in bench-results/
 	$(BIN)/python -m bench $(ARGS)

@@ -1,8 +1,8 @@
 """The `eosin` command: finds the subcommand and runs it.
 
 Each command is a module `eosin.broker.cli.<command>` with `main(arguments) -> exit code`, imported only when asked for,
-because the time to import is time to start. Other distributions add commands by an entry point in the group
-`eosin.commands` whose object is such a `main`.
+because the time to import is time to start. `pipeline` and other distributions add commands by an entry point in the
+group `eosin.commands` whose object is such a `main`.
 """
 
 import sys
@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "check": "verify the data directory of a stopped broker",
     "transactions": "list, describe and find transactions of a cluster, and abort those that hang",
     "producers": "show the producers that a partition knows",
+    "pipeline": "run, follow and verify exactly-once pipelines on Spark (needs eosin[spark])",
 }
 ENTRY_POINTS: Final = "eosin.commands"
 
@@ -87,8 +88,8 @@ def _entry_points() -> "EntryPoints":
 
 def _usage() -> str:
     lines = ["usage: eosin COMMAND [OPTION...]", "       eosin --version", ""]
-    names = dict(COMMANDS)
-    names.update((point.name, f"from {point.value.partition(':')[0]}") for point in _entry_points())
+    names = {point.name: f"from {point.value.partition(':')[0]}" for point in _entry_points()}
+    names = {**COMMANDS, **{name: what for name, what in names.items() if name not in COMMANDS}}
     lines += [f"  {name:<13} {what}" for name, what in names.items()]
     lines += ["", "eosin COMMAND --help tells more."]
     return "\n".join(lines)

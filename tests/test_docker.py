@@ -14,12 +14,12 @@ from eosin.broker.cli.serve import parser as serve_parser
 ROOT = Path(__file__).parent.parent
 DOCKERFILE = (ROOT / "docker" / "Dockerfile").read_text()
 COMPOSE = (ROOT / "docker" / "compose.yaml").read_text()
-ROOMS = ("protocol", "storage", "coordinator", "client", "broker")
+ROOMS = ("protocol", "storage", "coordinator", "client", "broker", "pipeline")
 
 
 def test_every_room_is_copied_into_the_image() -> None:
     copied = set(re.findall(r"^COPY (\S+) \1$", DOCKERFILE, re.MULTILINE))
-    assert copied == {room for room in (*ROOMS, "pipeline") if (ROOT / room).is_dir()}
+    assert copied == set(ROOMS)
     let_in = set(re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE))
     assert copied <= let_in
 

@@ -1,0 +1,27 @@
+"""Exactly-once pipelines on Spark: a sink with one transaction per micro-batch, sources, time limits, audit.
+
+It talks to brokers over the protocol only, through `eosin.client`, so it works with Apache Kafka as well. What needs
+Spark is imported when it is first asked for: the protocol of the sink, the time limits and the asyncio runner do not.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from eosin.pipeline.session import session as session
+
+_HOMES: Final = {
+    "session": "eosin.pipeline.session",
+}
+"""Public names, and the modules that they live in."""
+
+__all__ = ["session"]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value  # not only for speed: importing `pipeline.session` has put the module under this name
+    return value

@@ -1,0 +1,38 @@
+"""`eosin pipeline ...`: finds the subcommand and runs it.
+
+Each subcommand is a module `eosin.pipeline.cli.<name>` with `main(arguments) -> exit code`, imported when asked for.
+"""
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from eosin.pipeline.errors import PipelineError
+
+COMMANDS: Final[dict[str, str]] = {}
+"""Subcommands, and what each does."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one subcommand; returns its exit code. 2 is for what the caller wrote, 1 for what went wrong."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_usage())
+        return 0 if arguments else 2
+    name = arguments[0]
+    if name not in COMMANDS:
+        print(f"eosin pipeline: no command {name!r}; there are {', '.join(COMMANDS)}", file=sys.stderr)
+        return 2
+    try:
+        code: int = importlib.import_module(f"eosin.pipeline.cli.{name}").main(arguments[1:])
+        return code
+    except PipelineError as error:
+        print(f"eosin pipeline {name}: {error}", file=sys.stderr)
+        return 1
+
+
+def _usage() -> str:
+    lines = ["usage: eosin pipeline COMMAND [OPTION...]", ""]
+    lines += [f"  {name:<10} {what}" for name, what in COMMANDS.items()]
+    lines += ["", "eosin pipeline COMMAND --help tells more."]
+    return "\n".join(lines)

@@ -1,0 +1,55 @@
+"""One Spark session, and brokers in processes of their own, for the tests of pipelines.
+
+A test that uses `spark` gets the mark of the same name from here. Without Spark or Java it is skipped with the reason;
+where CI=true it fails.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from broker_process import BrokerProcess
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    """The one session of this run: starting one takes as long as many tests."""
+    from eosin.pipeline.errors import MissingDependency
+
+    try:
+        from eosin.pipeline.session import session
+
+        warehouse = tmp_path_factory.mktemp("warehouse")
+        running = session("tests", conf={**SETTINGS, "spark.sql.warehouse.dir": str(warehouse)})
+    except MissingDependency as missing:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(missing))
+    running.sparkContext.setLogLevel("ERROR")
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A broker of the test's own, in a process of its own, its logs in memory."""
+    with BrokerProcess(tmp_path / "broker", durability="memory") as running:
+        yield running

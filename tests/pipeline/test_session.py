@@ -1,0 +1,63 @@
+"""A session has what the sink relies on, and one that has not is refused (S7)."""
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from eosin.pipeline.errors import ConflictingSettings, MissingDependency
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytest.importorskip("pyspark")
+
+
+def test_workers_run_this_interpreter(spark: "SparkSession") -> None:
+    found = spark.sparkContext.parallelize([0], 1).map(lambda _: sys.executable).collect()
+    assert found == [sys.executable]
+
+
+def test_a_frame_is_counted(spark: "SparkSession") -> None:
+    assert spark.range(10).count() == 10
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("spark.speculation", "true"), ("spark.stage.maxConsecutiveAttempts", "4")]
+)
+def test_a_setting_that_would_run_a_task_twice_is_refused(setting: str, value: str) -> None:
+    from eosin.pipeline.session import session
+
+    with pytest.raises(ConflictingSettings, match=f"{setting} is {value} and must be"):
+        session("refused", conf={setting: value})
+
+
+def test_a_session_whose_workers_have_no_chosen_interpreter_is_refused(
+    spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from eosin.pipeline.session import check_session
+
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    with pytest.raises(ConflictingSettings, match="PYSPARK_PYTHON is not set"):
+        check_session(spark)
+
+
+def test_a_session_of_somebody_else_without_the_settings_is_refused(spark: "SparkSession") -> None:
+    from eosin.pipeline.session import check_session
+
+    settings = spark.sparkContext._conf
+    settings.set("spark.stage.maxConsecutiveAttempts", "4")
+    try:
+        with pytest.raises(ConflictingSettings, match=r"maxConsecutiveAttempts is 4 and must be 1"):
+            check_session(spark)
+    finally:
+        settings.set("spark.stage.maxConsecutiveAttempts", "1")
+
+
+def test_a_machine_without_java_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    from eosin.pipeline.session import require_java
+
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(MissingDependency, match="no java on the PATH"):
+        require_java()
