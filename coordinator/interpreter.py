@@ -23,7 +23,7 @@ from eosin.coordinator.config import TransactionConfig
 from eosin.coordinator.effects import AllocateProducerId, Effect, Forget, Persist, Reply, RetryLater, WriteMarkers
 from eosin.coordinator.entries import CONCURRENT, Ask, Entry, OwnedPartition
 from eosin.coordinator.machine import decide
-from eosin.coordinator.markers import MarkerJob, MarkerSender
+from eosin.coordinator.markers import MarkerJob, MarkerSender, marker_of
 from eosin.coordinator.ports import MarkerTargets
 from eosin.coordinator.producer_ids import ProducerIdBlocks
 from eosin.coordinator.requests import (
@@ -40,7 +40,7 @@ from eosin.coordinator.requests import (
 from eosin.coordinator.transaction_log import encode_batch
 from eosin.coordinator.txn import Phase, Txn
 from eosin.protocol.errors import ErrorCode
-from eosin.storage.appends import Marker, Refused
+from eosin.storage.appends import Refused
 from eosin.storage.clock import Chance, Clock
 
 _APPENDED: Final = Appended()
@@ -264,13 +264,7 @@ class Interpreter:
     # Markers --------------------------------------------------------------------------------------------------------
 
     def _write_markers(self, partition: OwnedPartition, txn: Txn, *, next_turn: bool) -> None:
-        marker = Marker(
-            producer_id=txn.producer_id,
-            producer_epoch=txn.producer_epoch,
-            commit=txn.phase is Phase.PREPARE_COMMIT,
-            coordinator_epoch=partition.epoch,
-            transaction_version=txn.client_version,
-        )
+        marker = marker_of(txn, coordinator_epoch=partition.epoch)
         job = MarkerJob(txn.transactional_id, marker, sorted(txn.partitions), coordinator_partition=partition.index)
         self.markers.send(job, next_turn=next_turn)
 

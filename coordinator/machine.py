@@ -83,6 +83,15 @@ def decide(txn: Txn, request: Request, now_ms: int) -> Decision:
             assert_never(request)
 
 
+def unknown(request: Request) -> Reply | None:
+    """The answer to a request about an id of which nothing is known; None when the id begins with it."""
+    if isinstance(request, InitProducerId):
+        return None
+    if isinstance(request, EndTxn) and not request.commit and request.client_version < 2:
+        return Reply(ErrorCode.NONE)  # the id has expired: there is provably nothing to abort (4.5.7)
+    return Reply(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+
+
 def verify(txn: Txn, partition: TopicPartition, *, producer_id: int, producer_epoch: int) -> ErrorCode:
     """Whether `partition` is in the producer's open transaction (transactions.md 4.3). What is pending is not looked
     at: the guard at the append is the real test."""

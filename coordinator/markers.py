@@ -17,6 +17,7 @@ from eosin.coordinator.backoff import backoff_ms
 from eosin.coordinator.config import TransactionConfig
 from eosin.coordinator.eager import start_now
 from eosin.coordinator.ports import MarkersForPartitions, MarkerTarget, MarkerTargets
+from eosin.coordinator.txn import Phase, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.storage.appends import Marker
@@ -36,6 +37,17 @@ SETTLED: Final = frozenset(
     }
 )
 """Answers after which a partition needs no more of us."""
+
+
+def marker_of(txn: Txn, *, coordinator_epoch: int) -> Marker:
+    """What tells a partition how the transaction of `txn`, which is in Prepare*, has ended."""
+    return Marker(
+        producer_id=txn.producer_id,
+        producer_epoch=txn.producer_epoch,
+        commit=txn.phase is Phase.PREPARE_COMMIT,
+        coordinator_epoch=coordinator_epoch,
+        transaction_version=txn.client_version,
+    )
 
 
 class JobOwner(Protocol):

@@ -24,7 +24,7 @@ from eosin.coordinator.listing import (
     find_producer,
     list_transactions,
 )
-from eosin.coordinator.machine import verify
+from eosin.coordinator.machine import unknown, verify
 from eosin.coordinator.markers import MarkerJob
 from eosin.coordinator.ports import CoordinatorLogs, MarkerTargets, ProducerIds
 from eosin.coordinator.producer_ids import ProducerIdBlocks
@@ -294,13 +294,12 @@ class TransactionCoordinator:
         error = self._absence(ask.transactional_id)
         if error is not ErrorCode.INVALID_PRODUCER_ID_MAPPING:
             ask.answer(Reply(error))
-        elif isinstance(ask.request, InitProducerId):
+            return
+        answer = unknown(ask.request)
+        if answer is None:
             self._introduce(ask)
-        elif isinstance(ask.request, EndTxn) and not ask.request.commit and ask.request.client_version < 2:
-            # The id has expired: there is provably nothing to abort (transactions.md 4.5.7).
-            ask.answer(Reply(ErrorCode.NONE))
         else:
-            ask.answer(Reply(error))
+            ask.answer(answer)
 
     def _absence(self, transactional_id: str) -> ErrorCode:
         """Why there is no entry; INVALID_PRODUCER_ID_MAPPING when nothing is known of the id."""
