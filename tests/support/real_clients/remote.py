@@ -4,7 +4,7 @@ An error of `producer.send` may also come with the flush or the commit after it:
 """
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from real_clients.base import Admin, Client, Consumer, Offsets, Producer, Received
@@ -22,6 +22,13 @@ def _decoded(value: str | None) -> bytes | None:
 def _offsets(offsets: Offsets) -> list[tuple[str, int, int]]:
     """As they travel: [[topic, partition, offset], ...]."""
     return [(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+
+
+def received(records: Iterable[Sequence[Any]]) -> list[Received]:
+    """Records as they travel, each [topic, partition, offset, key, value]."""
+    return [
+        Received(topic, partition, at, _decoded(key), _decoded(value)) for topic, partition, at, key, value in records
+    ]
 
 
 class _Remote:
@@ -91,11 +98,7 @@ class RemoteConsumer(_Remote):
     def read(self, count: int, timeout_s: float = 10.0) -> list[Received]:
         """`read` {count, timeout_ms}: [[topic, partition, offset, key, value], ...]; records beyond `count` that the
         library has fetched already are kept for the next read."""
-        found = self._call("read", timeout_s, count=count, timeout_ms=int(timeout_s * 1000))
-        return [
-            Received(topic, partition, offset, _decoded(key), _decoded(value))
-            for topic, partition, offset, key, value in found
-        ]
+        return received(self._call("read", timeout_s, count=count, timeout_ms=int(timeout_s * 1000)))
 
     def assignment(self) -> set[tuple[str, int]]:
         """`assignment` {}: [[topic, partition], ...]."""

@@ -1,0 +1,82 @@
+"""franz-go (`kgo`, `kadm`), by way of the program in `tests/harnesses/go`.
+
+It adds offsets to a transaction only in a session that reads and writes with one client (GroupTransactSession), so it
+has `Session` for that.
+"""
+
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from toolchains import NotHere, build, fetch, made, tool
+
+from real_clients.base import Received
+from real_clients.harness import Command, Launched
+from real_clients.remote import RemoteClient, RemoteProducer, received
+
+SOURCES: Final = Path(__file__).parents[2] / "harnesses" / "go"
+_PROGRAM: Final = "harness"
+
+
+def version() -> str:
+    """The release of franz-go that is tested."""
+    found = re.search(r"twmb/franz-go v(\S+)", (SOURCES / "go.mod").read_text())
+    assert found is not None
+    return found[1]
+
+
+def _command() -> Command:
+    go = tool("go", "franz-go")
+    _check_release(go)
+
+    def compile_into(folder: Path) -> None:
+        fetch([go, "mod", "download"], "franz-go", cwd=SOURCES)
+        build([go, "build", "-o", str(folder / _PROGRAM), "."], "the harness of franz-go", cwd=SOURCES)
+
+    sources = sorted((*SOURCES.glob("*.go"), *SOURCES.glob("go.*")))
+    return Command([str(made("franz-go", sources, compile_into) / _PROGRAM)])
+
+
+def _check_release(go: str) -> None:
+    """Whether the compiler is as new as franz-go asks. Raises NotHere."""
+    wanted = re.search(r"^go (\d+)\.(\d+)", (SOURCES / "go.mod").read_text(), re.MULTILINE)
+    told = subprocess.run([go, "env", "GOVERSION"], cwd="/", capture_output=True, text=True, check=False).stdout
+    found = re.match(r"go(\d+)\.(\d+)", told)
+    assert wanted is not None
+    if found is None or tuple(map(int, found.groups())) < tuple(map(int, wanted.groups())):
+        raise NotHere(f"go is {told.strip() or 'unusable'}: franz-go {version()} needs {'.'.join(wanted.groups())}")
+
+
+class Session(RemoteProducer):
+    """A GroupTransactSession. Its operations, beside those of a producer: `session.open` {group, topics, and what a
+    producer has}, `session.read` {count, timeout_ms}, `session.end` {commit}: whether it was committed."""
+
+    kind = "session"
+
+    def __init__(
+        self, bootstrap: str, *, transactional_id: str, group: str, topics: Sequence[str], timeout_ms: int = 60_000
+    ) -> None:
+        args = {
+            "bootstrap": bootstrap,
+            "transactional_id": transactional_id,
+            "transaction_timeout_ms": timeout_ms,
+            "compression": None,
+            "group": group,
+            "topics": list(topics),
+        }
+        super().__init__(_PROCESS.get(), args)
+        self.init()
+
+    def read(self, count: int, timeout_s: float = 10.0) -> list[Received]:
+        """Up to `count` records of the topics, sooner or later."""
+        return received(self._call("read", timeout_s, count=count, timeout_ms=int(timeout_s * 1000)))
+
+    def end(self, *, commit: bool) -> bool:
+        """Whether it was committed; if not, it reads again from where its group is."""
+        return bool(self._call("end", commit=commit))
+
+
+_PROCESS: Final = Launched("franz-go", _command)
+CLIENT: Final = RemoteClient("franz-go", _PROCESS)
