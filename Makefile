@@ -77,10 +77,10 @@ crash: bytecode  ## kill -9 a broker ROUNDS times while clients work; goes on wh
 codec-fuzz: setup  ## many random messages through every codec
 	HYPOTHESIS_PROFILE=many $(BIN)/pytest -q -n $(WORKERS) tests/protocol --timeout 0
 
-# Goes on with the next seed after it was stopped; with SEED only those from SEED on, and nothing is kept.
+# Goes on where it was stopped, its books in bench-results/; with SEED, RUNS of them from SEED on, and nothing is kept.
 simulate: setup  ## RUNS seeds of a simulated broker under faults (SEED=7 RUNS=1 TRACE=1 tells all about one)
-	@PYTHONPATH=tests/support $(BIN)/python -m simulation --runs $(RUNS) --state .simulation/next-seed \
-		$(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(if $(TRACE),--trace)
+	@PYTHONPATH=tests/support $(BIN)/python -m simulation --runs $(RUNS) --state bench-results/simulation.json \
+		--workers $(WORKERS) $(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(if $(TRACE),--trace)
 
 docs: setup  ## write the pages that come from the code
 	PYTHONPATH=tests/support $(BIN)/python tests/support/configuration_page.py

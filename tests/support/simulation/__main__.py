@@ -1,6 +1,6 @@
 """`python -m simulation`: many simulated runs, or one with all that happens in it.
 
-A campaign can be stopped at any time: it goes on where it was, with the next seed that its file tells.
+A campaign can be stopped at any time: with --state it goes on where it was, until so many runs are done in all.
 """
 
 import argparse
@@ -10,45 +10,54 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from simulation.campaign import Failure, Figures, campaign, run_seed
+from simulation.campaign import Failure, Figures, campaign, first_caught, run_seed
+from simulation.ledger import Ledger
 from simulation.plan import plan_of
-from simulation.planted import BUGS
+from simulation.planted import BUGS, CAUGHT_BY
 
 REPORT_S = 10.0
+HUNT = range(2000)
+"""Seeds that may catch a bug."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="simulation", description=__doc__)
-    parser.add_argument("--runs", type=int, default=1000, help="how many runs")
-    parser.add_argument("--seed", type=int, help="the first seed; without it, the next one of --state")
-    parser.add_argument("--state", type=Path, help="the file that keeps the next seed")
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--runs", type=int, default=1000, help="how many runs, those of --state included")
+    parser.add_argument("--seed", type=int, help="the first seed; nothing is kept then")
+    parser.add_argument("--state", type=Path, help="the file that keeps what is done")
+    parser.add_argument("--workers", default="auto", help="processes; auto: one for each processor")
     parser.add_argument("--trace", action="store_true", help="print everything that happens in the run of --seed")
-    parser.add_argument("--bug", choices=BUGS, action="append", default=[], help="plant a bug (with --trace)")
+    parser.add_argument("--bug", choices=BUGS, action="append", default=[], help="plant a bug (with --trace or --hunt)")
+    parser.add_argument("--hunt", action="store_true", help="find the first seed that catches each bug, or each --bug")
     options = parser.parse_args()
+    if options.hunt:
+        return hunt(options.bug or list(BUGS))
     if options.trace:
         return trace(options.seed or 0, options.bug)
-    first = options.seed
-    if first is None:
-        first = _next_seed(options.state)
-    begun, reported = time.monotonic(), [time.monotonic()]
+    ledger = Ledger(options.state) if options.seed is None else Ledger(None, first=options.seed)
+    workers = (os.cpu_count() or 1) if options.workers == "auto" else int(options.workers)
+    return run(ledger, options.runs, workers)
 
-    def progress(next_seed: int, figures: Figures) -> None:
-        if options.state is not None and options.seed is None:
-            options.state.parent.mkdir(parents=True, exist_ok=True)
-            options.state.write_text(f"{next_seed}\n")
-        for failure in figures.failures[progress_failures[0] :]:
+
+def run(ledger: Ledger, runs: int, workers: int) -> int:
+    """Until `runs` runs are in the books."""
+    begun = told = time.monotonic()
+
+    def progress(next_seed: int, found: Figures) -> None:
+        nonlocal begun, told
+        now = time.monotonic()
+        ledger.done(next_seed, found.counts, [failure.seed for failure in found.failures], seconds=now - begun)
+        begun = now
+        for failure in found.failures:
             print(failure, flush=True)
-        progress_failures[0] = len(figures.failures)
-        if time.monotonic() - reported[0] > REPORT_S:
-            reported[0] = time.monotonic()
-            print(_rate(figures, begun), flush=True)
+        if now - told > REPORT_S:
+            told = now
+            print(ledger, flush=True)
 
-    progress_failures = [0]
-    figures = campaign(first, options.runs, workers=options.workers, progress=progress)
-    print(f"seeds {first} to {first + options.runs - 1}: {_rate(figures, begun)}")
-    print(f"{len(figures.failures)} failed: {[failure.seed for failure in figures.failures]}")
-    return 1 if figures.failures else 0
+    campaign(ledger.next_seed, max(0, runs - ledger.counts["runs"]), workers=workers, progress=progress)
+    print(f"the seeds before {ledger.next_seed}: {ledger}")
+    print(f"{len(ledger.failed)} failed: {ledger.failed}")
+    return 1 if ledger.failed else 0
 
 
 def trace(seed: int, bugs: list[str]) -> int:
@@ -62,12 +71,18 @@ def trace(seed: int, bugs: list[str]) -> int:
     return 1 if violations else 0
 
 
-def _next_seed(state: Path | None) -> int:
-    return int(state.read_text()) if state is not None and state.exists() else 0
-
-
-def _rate(figures: Figures, begun: float) -> str:
-    return f"{figures}; {figures.counts['runs'] / (time.monotonic() - begun):.1f} runs a second"
+def hunt(bugs: list[str]) -> int:
+    """The first seed that catches each bug, as `planted.CAUGHT_BY` has it."""
+    for bug in bugs:
+        with BUGS[bug]():
+            failure = first_caught(HUNT)
+        known = CAUGHT_BY.get(bug)
+        if failure is None:
+            print(f"    # {bug}: not caught by any seed of {HUNT}", flush=True)
+        else:
+            note = "" if known == failure.seed else f"  # was {known}"
+            print(f'    "{bug}": {failure.seed},{note}  # {failure.violations[0][:120]}', flush=True)
+    return 0
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def judge(history: History) -> list[str]:
     """Every violation, as a sentence."""
     violations = [f"the broker failed: {fault}" for fault in history.faults]
     violations += [f"never answered: {waiting}" for waiting in history.unanswered]
-    if history.unanswered or not history.final.partitions:
+    if history.unanswered or not history.final.partitions or not history.final_again.partitions:
         return violations  # how things ended is not known, and that is what the rules go by
     case = Case(history)
     return [*violations, *(violation for rule in RULES for violation in rule(case))]

@@ -30,6 +30,8 @@ class Link:
         self.stall = stall
         """How likely a message takes much longer."""
         self.stall_ms = stall_ms
+        self.latest = 0.0
+        """When the last message that is under way arrives, in seconds of the world."""
 
     def delay(self) -> float:
         """Seconds for the next message."""
@@ -61,6 +63,7 @@ class Wire:
         answer: asyncio.Future[bytes] = self._client.create_future()
         self._waiting.append(answer)
         self._request_at = max(self._request_at, self._client.time() + self._there.delay())
+        self._there.latest = max(self._there.latest, self._request_at)
         self._client.call_at(self._request_at, self._arrived, frame)
         return answer
 

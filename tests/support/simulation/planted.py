@@ -261,3 +261,22 @@ BUGS: dict[str, Bug] = {
     )
 }
 """Every bug by its name."""
+
+CAUGHT_BY: dict[str, int] = {
+    "marker_not_written": 0,
+    "marker_of_the_other_kind": 0,
+    "duplicate_accepted": 1,
+    "last_stable_offset_too_high": 1,
+    "sync_skipped": 0,
+    "aborted_list_incomplete": 0,
+    "pending_offsets_applied_on_abort": 0,
+    "pending_offsets_visible": 0,
+    "epoch_not_persisted": 30,
+    "epoch_not_raised": 3,
+    "roll_forward_skipped": 9,
+    "decision_not_durable": 7,
+    "late_writes_accepted": 93,
+    "producers_forgotten": 1,
+    "zombies_welcome": 20,
+}
+"""A seed whose run catches the bug; `python -m simulation --hunt` finds them when plans change."""

@@ -1,0 +1,77 @@
+"""A campaign goes on where it was stopped, and tells how to see a failure again."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from simulation import campaign as campaigns
+from simulation.__main__ import main, run
+from simulation.campaign import Failure, chunks, run_seeds
+from simulation.ledger import Ledger
+from simulation.planted import BUGS, CAUGHT_BY
+
+
+def test_a_campaign_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "results" / "simulation.json"
+    first = Ledger(path)
+    first.done(25, Counter(runs=25, batches=700), [], seconds=2.0)
+    first.done(50, Counter(runs=25, batches=600), [31], seconds=3.0)
+    again = Ledger(path)
+    assert (again.next_seed, again.failed, again.seconds) == (50, [31], 5.0)
+    assert again.counts == Counter(runs=50, batches=1300)
+    assert again.versions.total() == 50
+
+
+def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
+    path = tmp_path / "simulation.json"
+    Ledger(path).done(998, Counter(runs=998), [], seconds=1.0)
+    assert run(Ledger(path), 1000, workers=1) == 0
+    assert Ledger(path).next_seed == 1000
+    assert run(Ledger(path), 1000, workers=1) == 0
+    assert Ledger(path).counts["runs"] == 1000
+
+
+def test_a_campaign_that_was_killed_has_lost_no_more_than_a_chunk() -> None:
+    assert [*chunks(990, 40)] == [range(990, 1015), range(1015, 1030)]
+
+
+def test_a_failing_run_prints_its_seed_and_how_to_replay_it(capsys: pytest.CaptureFixture[str]) -> None:
+    bug, seed = "duplicate_accepted", CAUGHT_BY["duplicate_accepted"]
+    with BUGS[bug]():
+        (failure,) = run_seeds([seed]).failures
+    assert failure.seed == seed
+    assert f"make simulate SEED={seed} RUNS=1 TRACE=1" in str(failure)
+    assert failure.violations
+
+
+def test_a_seed_replays_to_the_same_violations_and_can_be_watched(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bug, seed = "duplicate_accepted", CAUGHT_BY["duplicate_accepted"]
+    with BUGS[bug]():
+        (failure,) = run_seeds([seed]).failures
+    monkeypatch.setattr("sys.argv", ["simulation", "--seed", f"{seed}", "--trace", "--bug", bug])
+    assert main() == 1
+    told = capsys.readouterr().out
+    assert told.endswith(f"{failure}\n")
+    assert "PRODUCE" in told
+
+
+def test_a_campaign_with_failures_fails_and_names_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def failing(seed: int) -> object:
+        raise AssertionError
+
+    monkeypatch.setattr(campaigns, "run_seeds", failing)
+    ledger = Ledger(None, first=7)
+    ledger.done(8, Counter(runs=1), [7], seconds=1.0)
+    assert run(ledger, 1, workers=1) == 1
+    assert "1 failed: [7]" in capsys.readouterr().out
+
+
+def test_a_failure_shows_ten_violations_and_counts_the_rest() -> None:
+    text = str(Failure(3, [f"violation {number}" for number in range(12)]))
+    assert "violation 9" in text
+    assert "violation 10" not in text
+    assert "2 more" in text
