@@ -8,7 +8,7 @@ producer's request waits for the coordinator, its later requests wait behind it,
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from eosin.coordinator.eager import start_now
@@ -53,6 +53,9 @@ _MESSAGES: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.INVALID_PRODUCER_EPOCH: "a newer instance of the producer has taken over",
     ErrorCode.INVALID_PRODUCER_ID_MAPPING: "the transactional id does not belong to this producer id",
 }
+
+_IMPOSSIBLE: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
+"""Answers after which waiting for the previous transaction's marker would not help."""
 
 ProducerKey = tuple[int, int]
 """Producer id and epoch."""
@@ -122,6 +125,7 @@ class TransactionVerification:
         # worth a wait.
         if request.api_version >= FIRST_ADDING_VERSION and (unknown or _is_busy(request.batches)):
             return False
+        self._recognise(request)
         if unknown:
             self._ask(request, unknown)
         _translate(request)
@@ -153,6 +157,7 @@ class TransactionVerification:
         deadline_ms = self._clock.now_ms() + self._retry_for_ms
         while True:
             unknown = _begin(request)
+            self._recognise(request)
             if unknown and request.api_version >= FIRST_ADDING_VERSION:
                 await self._add(request, unknown)
             elif unknown:
@@ -166,17 +171,32 @@ class TransactionVerification:
     def _ask(self, request: VerificationRequest, unknown: Sequence[TransactionalBatch]) -> None:
         if not self._enabled:
             return
+        for batch, error in self._verified(request, unknown):
+            if error != ErrorCode.NONE:
+                batch.outcome = Refused(error)
+
+    def _verified(
+        self, request: VerificationRequest, batches: Sequence[TransactionalBatch]
+    ) -> Iterator[tuple[TransactionalBatch, ErrorCode]]:
         assert self._verifier is not None, "a transactional batch before the coordinator is bound"
         producer_id, producer_epoch = request.producer
         answers = self._verifier.verify(
             request.transactional_id,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
-            partitions=[batch.partition for batch in unknown],
+            partitions=[batch.partition for batch in batches],
         )
-        for batch in unknown:
-            error = answers[batch.partition]
-            if error != ErrorCode.NONE:
+        for batch in batches:
+            yield batch, answers[batch.partition]
+
+    def _recognise(self, request: VerificationRequest) -> None:
+        """A log cannot tell the next transaction of a producer from an epoch that nobody was ever given: both are newer
+        than what is open there. The coordinator can."""
+        early = [batch for batch in request.batches if _is_early(batch)]
+        if not early or not (self._enabled or request.api_version >= FIRST_ADDING_VERSION):
+            return
+        for batch, error in self._verified(request, early):
+            if error in _IMPOSSIBLE:
                 batch.outcome = Refused(error)
 
     async def _add(self, request: VerificationRequest, unknown: Sequence[TransactionalBatch]) -> None:
@@ -215,10 +235,12 @@ def _begin(request: VerificationRequest) -> list[TransactionalBatch]:
 
 
 def _is_busy(batches: Sequence[TransactionalBatch]) -> bool:
-    return any(
-        isinstance(batch.outcome, Refused) and batch.outcome.error == ErrorCode.CONCURRENT_TRANSACTIONS
-        for batch in batches
-    )
+    return any(_is_early(batch) for batch in batches)
+
+
+def _is_early(batch: TransactionalBatch) -> bool:
+    """Whether something is still under way that the batch has to wait for."""
+    return isinstance(batch.outcome, Refused) and batch.outcome.error == ErrorCode.CONCURRENT_TRANSACTIONS
 
 
 def _translate(request: VerificationRequest) -> None:

@@ -148,17 +148,42 @@ async def test_b4_a_batch_of_the_next_transaction_waits_until_the_last_ones_mark
     assert not asker.verify_now(asking)
     verifying = asyncio.create_task(asker.verify(asking))
     await settle()
-    assert verifier.asked == []
+    assert "add" not in [kind for kind, _ in verifier.asked]
     await clock.run(20)
     await verifying
     assert (batch.guard, batch.outcome) == (GUARD, None)
-    assert verifier.asked == [("add", (batch.partition,))]
+    assert verifier.asked[-1] == ("add", (batch.partition,))
 
 
 def test_b4_below_version_12_the_next_transactions_batch_is_told_to_come_back() -> None:
     batch = Batch(FakeVerifiedLog(BUSY))
     assert verification(FakeVerifier(ErrorCode.NONE)).verify_now(question(batch, version=10))
     assert batch.error is ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+@pytest.mark.parametrize("version", [10, 11, 12, 13])
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+    ],
+)
+async def test_an_epoch_that_was_never_given_does_not_wait_for_the_last_transactions_marker(
+    answer: ErrorCode, told: ErrorCode, version: int
+) -> None:
+    batch = Batch(FakeVerifiedLog(BUSY))
+    asker, asking = verification(FakeVerifier(answer)), question(batch, version=version)
+    if not asker.verify_now(asking):
+        await asker.verify(asking)
+    assert batch.error is told
+
+
+def test_without_verification_nobody_asks_which_epoch_it_is() -> None:
+    batch, verifier = Batch(FakeVerifiedLog(BUSY)), FakeVerifier(ErrorCode.PRODUCER_FENCED)
+    asker = verification(verifier, transaction_partition_verification_enable=False)
+    assert asker.verify_now(question(batch, version=11))
+    assert (batch.error, verifier.asked) == (ErrorCode.NOT_ENOUGH_REPLICAS, [])
 
 
 def test_a_fenced_producers_batch_is_refused_without_asking() -> None:

@@ -210,10 +210,20 @@ async def test_late_data_does_not_join_the_next_transaction(
     assert [each.producer_epoch for each in headers(found.records)] == [0, 1, 1, 2]
 
 
-async def test_data_of_an_epoch_to_come_is_refused(producer: RawProducer, partition: TopicPartition) -> None:
+@pytest.mark.parametrize("version", [11, 12, 13])
+async def test_data_of_an_epoch_that_was_never_given_is_refused(
+    wire: Wire, producer: RawProducer, partition: TopicPartition, version: int
+) -> None:
+    # To the partition it looks like the next transaction, whose batches wait for the marker of this one.
     await producer.append(partition)
-    answer = await producer.send(partition, epoch=producer.producer_epoch + 1, sequence=0)
-    assert answer.error_code in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.CONCURRENT_TRANSACTIONS)
+    for epoch in (1, 100):
+        answer = await producer.send(partition, epoch=producer.producer_epoch + epoch, sequence=0, version=version)
+        assert answer.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    stranger = RawProducer(wire, (await transactional(wire)).transactional_id, producer.producer_id, 1)
+    answer = await stranger.send(partition, version=version)
+    assert answer.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    await producer.commit()
+    await wire.until_stable(partition, 2)
 
 
 @better_than_kafka("Apache Kafka knows this since 4.2 (KAFKA-19446)")
