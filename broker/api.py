@@ -76,3 +76,10 @@ class Api:
     refuse: Refuse
     advertised: range | None = None
     """What ApiVersions announces when that differs from what is served (Produce, storage.md section 4)."""
+    announced_to: "Callable[[BrokerConfig], int] | None" = None
+    """The highest version that ApiVersions announces when that is a matter of settings (InitProducerId)."""
+
+    def announced(self, config: "BrokerConfig") -> range:
+        """What ApiVersions announces under these settings."""
+        versions = self.advertised or self.versions
+        return versions if self.announced_to is None else range(versions.start, self.announced_to(config) + 1)

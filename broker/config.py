@@ -177,6 +177,11 @@ class BrokerConfig:
         "Clients that are to get the answers of another profile then, SOFTWARE-NAME:PROFILE (docs/semantics.md).",
         kind=LIST,
     )
+    transaction_two_phase_commit_enable: bool = setting(
+        False,
+        "Let producers take part in two-phase commits (KIP-939, docs/two-phase-commit.md).",
+        kind=BOOLEAN,
+    )
     transaction_partition_verification_enable: bool = setting(
         True, "Check that a partition is in the transaction before the first append (KIP-890).", kind=BOOLEAN
     )

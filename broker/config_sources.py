@@ -113,6 +113,11 @@ def _check(config: BrokerConfig) -> None:
             f"group.min.session.timeout.ms ({config.group_min_session_timeout_ms}) must not be above"
             f" group.max.session.timeout.ms ({config.group_max_session_timeout_ms})"
         )
+    if config.transaction_two_phase_commit_enable and config.eosin_transaction_version == 0:
+        raise SettingError(
+            "transaction.two.phase.commit.enable needs eosin.transaction.version 1 or 2: records of version 0 have no"
+            " room for what two-phase commit must remember"
+        )
     defaults = config.topic_defaults
     if defaults.min_compaction_lag_ms > defaults.max_compaction_lag_ms:
         raise SettingError("log.cleaner.min.compaction.lag.ms must not be above log.cleaner.max.compaction.lag.ms")

@@ -18,6 +18,7 @@ def transaction_config(config: BrokerConfig) -> TransactionConfig:
             config.transaction_remove_expired_transaction_cleanup_interval_ms
         ),
         transaction_timeout_recovery=config.recovers_from_timeouts,
+        transaction_two_phase_commit_enable=config.transaction_two_phase_commit_enable,
         transaction_version=config.eosin_transaction_version,
         # Where markers wait for no disk, they are written before anything that follows the answer could be read.
         end_txn_marker_wait_ms=config.eosin_end_txn_marker_wait_ms if config.durability == "fsync" else 0,

@@ -76,7 +76,7 @@ share.coordinator.state.topic.compression.codec share.coordinator.state.topic.mi
 share.coordinator.state.topic.num.partitions share.coordinator.state.topic.prune.interval.ms
 share.coordinator.state.topic.replication.factor share.coordinator.state.topic.segment.bytes share.coordinator.threads
 share.coordinator.write.timeout.ms socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
-telemetry.max.bytes transaction.state.log.load.buffer.size transaction.two.phase.commit.enable
+telemetry.max.bytes transaction.state.log.load.buffer.size
 unclean.leader.election.interval.ms unstable.api.versions.enable unstable.feature.versions.enable zookeeper.connect
 zookeeper.connection.timeout.ms zookeeper.max.in.flight.requests zookeeper.metadata.migration.enable
 zookeeper.session.timeout.ms zookeeper.set.acl

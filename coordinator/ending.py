@@ -10,9 +10,18 @@ from typing import Final
 import msgspec
 
 from eosin.coordinator.effects import AllocateProducerId, Reply, WriteMarkers
+from eosin.coordinator.keeping import raised
 from eosin.coordinator.requests import EndTxn, MarkersWritten
 from eosin.coordinator.transitions import Decision, move, refuse
-from eosin.coordinator.txn import LAST_CLIENT_EPOCH, NO_PARTITIONS, NO_PRODUCER_ID, Phase, ProducerPair, Txn
+from eosin.coordinator.txn import (
+    LAST_CLIENT_EPOCH,
+    NO_EPOCH,
+    NO_PARTITIONS,
+    NO_PRODUCER_ID,
+    Phase,
+    ProducerPair,
+    Txn,
+)
 from eosin.protocol.errors import ErrorCode
 
 
@@ -59,9 +68,10 @@ def end(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
     """Decide a client's EndTxn."""
     if request.client_version >= 2:
         return _end_version_2(txn, request, now_ms)
-    if request.producer_id != txn.producer_id:
+    client = txn.client_pair
+    if request.producer_id not in (client.producer_id, txn.producer_id):
         return _stranger(txn, request, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if request.producer_epoch != txn.producer_epoch:  # not even a higher one (B12)
+    if client != (request.producer_id, request.producer_epoch):  # not even a higher one (B12)
         return _stranger(txn, request, _FENCED)
     if txn.pending is not None:
         return refuse(txn, _CONCURRENT)
@@ -78,10 +88,10 @@ def end(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
 
 def _end_version_2(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
     pair = ProducerPair(request.producer_id, request.producer_epoch)
-    current, retried = pair == txn.pair, pair == txn.last_pair
+    current, retried = pair == txn.client_pair, pair == txn.last_pair
     if txn.is_preparing and pair == txn.next_pair:
         return refuse(txn, _CONCURRENT)  # the same, when the producer id is about to change
-    if request.producer_id != txn.producer_id and not retried:
+    if not retried and request.producer_id not in (txn.producer_id, txn.client_pair.producer_id):
         return _stranger(txn, request, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if not current and not retried:
         return _stranger(txn, request, _FENCED)
@@ -106,15 +116,14 @@ def _stranger(txn: Txn, request: EndTxn, error: ErrorCode) -> Decision:
 
 
 def _prepare_version_2(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
-    exhausted = txn.producer_epoch >= LAST_CLIENT_EPOCH
+    client = txn.client_pair
+    exhausted = client.producer_epoch >= LAST_CLIENT_EPOCH
     if exhausted and request.fresh_producer_id == NO_PRODUCER_ID:
         return txn, (AllocateProducerId(),)
     after = msgspec.structs.replace(
-        txn,
+        raised(txn, request.fresh_producer_id if exhausted else NO_PRODUCER_ID),
         phase=_prepared(request),
-        producer_epoch=txn.producer_epoch + 1,
-        last_epoch=txn.producer_epoch,
-        next_producer_id=request.fresh_producer_id if exhausted else NO_PRODUCER_ID,
+        last_epoch=client.producer_epoch,
         start_ms=txn.start_ms if txn.phase is Phase.ONGOING else now_ms,
         updated_ms=now_ms,
         client_version=request.client_version,
@@ -136,8 +145,11 @@ def complete(txn: Txn, event: MarkersWritten, now_ms: int) -> Decision:
         phase=Phase.COMPLETE_COMMIT if txn.phase is Phase.PREPARE_COMMIT else Phase.COMPLETE_ABORT,
         producer_id=pair.producer_id,
         producer_epoch=pair.producer_epoch,
-        previous_producer_id=txn.previous_producer_id if pair == txn.pair else txn.producer_id,
+        previous_producer_id=txn.previous_producer_id if txn.is_kept or pair == txn.pair else txn.producer_id,
         next_producer_id=NO_PRODUCER_ID,
+        next_epoch=NO_EPOCH,
+        timeout_ms=txn.next_timeout_ms or txn.timeout_ms,
+        next_timeout_ms=0,
         partitions=NO_PARTITIONS,
         updated_ms=now_ms,
     )

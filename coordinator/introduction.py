@@ -3,10 +3,10 @@
 import msgspec
 
 from eosin.coordinator.effects import AllocateProducerId, Reply, WriteMarkers
+from eosin.coordinator.keeping import keep, raised
 from eosin.coordinator.requests import DeadlinePassed, InitProducerId
 from eosin.coordinator.transitions import Decision, move, refuse
 from eosin.coordinator.txn import (
-    FENCING_EPOCH,
     LAST_CLIENT_EPOCH,
     NO_EPOCH,
     NO_PARTITIONS,
@@ -29,14 +29,17 @@ def introduce(txn: Txn, request: InitProducerId, now_ms: int) -> Decision:
     if txn.is_preparing:
         return refuse(txn, ErrorCode.CONCURRENT_TRANSACTIONS)
     if txn.phase is Phase.ONGOING:
-        return _interrupt(txn, request, given, now_ms)
+        end_or_keep = keep if request.keeps else _interrupt
+        return end_or_keep(txn, request, given, now_ms)
     return _next_epoch(txn, request, given, now_ms)
 
 
 def time_out(txn: Txn, request: DeadlinePassed, now_ms: int) -> Decision:
     """Abort the transaction if it is still open and out of time (transactions.md 7.1). Unless the settings say
     otherwise, the producer that is late keeps the right to come back, so its pair is remembered (12.3)."""
-    if txn.phase is not Phase.ONGOING or txn.pending is not None or txn.deadline_ms >= now_ms:
+    if txn.phase is not Phase.ONGOING or txn.pending is not None:
+        return txn, ()
+    if txn.never_times_out or txn.deadline_ms >= now_ms:
         return txn, ()
     return _fence(txn, request, now_ms, recovering=request.recovering)
 
@@ -51,15 +54,15 @@ def _is_known(txn: Txn, given: ProducerPair) -> bool:
     """Whether the producer that comes with `given` is or was this one. Which of its epochs is worth what, the state
     decides; an epoch that can never be accepted is fenced here already instead of being told to come back (3.3.2)."""
     if txn.is_preparing:
-        return given in (txn.pair, txn.next_pair, txn.last_pair, txn.timed_out)
+        return given in (txn.client_pair, txn.next_pair, txn.last_pair, txn.timed_out)
     exhausted = given.producer_id == txn.previous_producer_id and given.producer_epoch >= LAST_CLIENT_EPOCH
-    return given.producer_id == txn.producer_id or exhausted
+    return given.producer_id in (txn.producer_id, txn.client_pair.producer_id) or exhausted
 
 
 def _interrupt(txn: Txn, request: InitProducerId, given: ProducerPair | None, now_ms: int) -> Decision:
     """A transaction is open. A new instance ends it and fences its producer; the same instance that lost its thread
     ends it too and may come back with the same pair (B24); a zombie or a late duplicate touches nothing (B23)."""
-    if given is not None and given != txn.pair:
+    if given is not None and given != txn.client_pair:
         return refuse(txn, ErrorCode.PRODUCER_FENCED)
     return _fence(txn, request, now_ms, recovering=given is not None)
 
@@ -70,16 +73,15 @@ def _fence(txn: Txn, request: InitProducerId | DeadlinePassed, now_ms: int, *, r
     When the epochs are used up, the id rotates with the end of the transaction at version 2 (B2); below, the entry
     stays at the epoch that no client is given, and the next introduction rotates.
     """
-    rotate = txn.producer_epoch >= LAST_CLIENT_EPOCH and request.transaction_version >= 2
+    client = txn.client_pair
+    rotate = client.producer_epoch >= LAST_CLIENT_EPOCH and request.transaction_version >= 2
     if rotate and request.fresh_producer_id == NO_PRODUCER_ID:
         return txn, (AllocateProducerId(),)
     after = msgspec.structs.replace(
-        txn,
+        raised(txn, request.fresh_producer_id if rotate else NO_PRODUCER_ID),
         phase=Phase.PREPARE_ABORT,
-        producer_epoch=min(txn.producer_epoch + 1, FENCING_EPOCH),
-        last_epoch=txn.producer_epoch if recovering else NO_EPOCH,
-        timed_out=txn.pair if recovering else None,
-        next_producer_id=request.fresh_producer_id if rotate else NO_PRODUCER_ID,
+        last_epoch=client.producer_epoch if recovering else NO_EPOCH,
+        timed_out=client if recovering else None,
         client_version=request.transaction_version,
         updated_ms=now_ms,
     )

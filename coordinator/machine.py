@@ -12,7 +12,8 @@ Complete* is tried for ever, since the markers are written. When nobody can tell
 forward: the client is told to come back and the same record is written again until that succeeds, so that memory never
 knows less than the log may hold (transactions.md 1.5).
 
-The rules of InitProducerId and of timeouts are in `introduction`, those of EndTxn and of markers in `ending`.
+The rules of InitProducerId and of timeouts are in `introduction`, those of EndTxn and of markers in `ending`, those of
+a transaction that outlives its producer in `keeping`.
 """
 
 from typing import Final, assert_never
@@ -22,6 +23,7 @@ import msgspec
 from eosin.coordinator.effects import Effect, Forget, Persist, Reply, RetryLater, WriteMarkers
 from eosin.coordinator.ending import complete, end
 from eosin.coordinator.introduction import introduce, time_out
+from eosin.coordinator.keeping import closed_to
 from eosin.coordinator.requests import (
     AddPartitions,
     Appended,
@@ -99,6 +101,8 @@ def verify(txn: Txn, partition: TopicPartition, *, producer_id: int, producer_ep
         return ErrorCode.PRODUCER_FENCED
     if txn.is_preparing:
         return ErrorCode.CONCURRENT_TRANSACTIONS
+    if txn.is_kept:
+        return closed_to(txn, (producer_id, producer_epoch))
     if producer_id != txn.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if producer_epoch != txn.producer_epoch:
@@ -113,6 +117,8 @@ def _add_partitions(txn: Txn, request: AddPartitions, now_ms: int) -> Decision:
         return refuse(txn, ErrorCode.PRODUCER_FENCED)
     if not txn.is_settled:
         return refuse(txn, ErrorCode.CONCURRENT_TRANSACTIONS)
+    if txn.is_kept:
+        return refuse(txn, closed_to(txn, (request.producer_id, request.producer_epoch)))
     if request.producer_id != txn.producer_id:
         return refuse(txn, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if request.producer_epoch != txn.producer_epoch:

@@ -15,12 +15,15 @@ class InitProducerId(msgspec.Struct, frozen=True, gc=False):
     """A producer introduces itself (transactions.md 3): a new instance, or with its pair one that wants a new epoch."""
 
     timeout_ms: int
+    """`NO_TIMEOUT_MS` for a producer that takes part in two-phase commits."""
     transaction_version: int
     """The server's own: what a transaction that has to be aborted first is ended by."""
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_EPOCH
     can_return: bool = True
     """Whether the client's version of the request has room for a pair."""
+    keeps: bool = False
+    """Whether a transaction that is open is to be left so, for this instance to end (KIP-939)."""
     fresh_producer_id: int = NO_PRODUCER_ID
     """Filled in when the decision asked for one."""
 

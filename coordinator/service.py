@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from eosin.coordinator.admission import admit
 from eosin.coordinator.config import TransactionConfig
 from eosin.coordinator.effects import Reply
 from eosin.coordinator.entries import Ask, Entry, OwnedPartition
@@ -28,11 +29,11 @@ from eosin.coordinator.machine import unknown, verify
 from eosin.coordinator.markers import MarkerJob
 from eosin.coordinator.ports import CoordinatorLogs, MarkerTargets, ProducerIds
 from eosin.coordinator.producer_ids import ProducerIdBlocks
-from eosin.coordinator.requests import AddPartitions, DeadlinePassed, EndTxn, InitProducerId, Loaded, Request
+from eosin.coordinator.requests import AddPartitions, DeadlinePassed, EndTxn, Loaded, Request
 from eosin.coordinator.state_replay import StateReplay
 from eosin.coordinator.timeout_answers import Standing, standing
 from eosin.coordinator.transaction_log import CorruptTransactionLog
-from eosin.coordinator.txn import NO_EPOCH, NO_PRODUCER_ID, Phase, Txn
+from eosin.coordinator.txn import Phase, ProducerPair, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records import CorruptRecords
@@ -182,18 +183,19 @@ class TransactionCoordinator:
         producer_id: int,
         producer_epoch: int,
         can_return: bool = True,
+        two_phase: bool = False,
+        keeps: bool = False,
     ) -> InitResult:
-        """Give a producer its id and epoch (transactions.md 3.1); `producer_id` and `producer_epoch` are -1 for a new
-        instance. Without a transactional id everything else is ignored."""
-        if (producer_id == NO_PRODUCER_ID) != (producer_epoch == NO_EPOCH):
-            return Reply(ErrorCode.INVALID_REQUEST)
-        if transactional_id is None:
-            fresh = self._producer_ids.take()
-            return Reply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) if fresh is None else Reply(ErrorCode.NONE, fresh, 0)
-        if transactional_id and not 0 < timeout_ms <= self._config.transaction_max_timeout_ms:
-            return Reply(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
-        request = InitProducerId(timeout_ms, self._config.transaction_version, producer_id, producer_epoch, can_return)
-        return await self._ask(transactional_id, request)
+        """Give a producer its id and epoch (transactions.md 3.1); a new instance has no pair yet, which is -1 and -1.
+        `two_phase`: its transactions never time out; `keeps`: one that is open stays so (KIP-939)."""
+        pair = ProducerPair(producer_id, producer_epoch)
+        request = admit(self._config, transactional_id, pair, timeout_ms, can_return, two_phase=two_phase, keeps=keeps)
+        if isinstance(request, ErrorCode):
+            return Reply(request)
+        if transactional_id is not None:
+            return await self._ask(transactional_id, request)
+        fresh = self._producer_ids.take()
+        return Reply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) if fresh is None else Reply(ErrorCode.NONE, fresh, 0)
 
     async def add_partitions(
         self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
@@ -327,7 +329,7 @@ class TransactionCoordinator:
             return
         config = self._config
         self._interpreter.run(entry, DeadlinePassed(config.transaction_version, config.transaction_timeout_recovery))
-        if entry.txn.phase is Phase.ONGOING:
+        if entry.txn.phase is Phase.ONGOING and not entry.txn.never_times_out:
             # It is younger than the one that was watched, or it could not be aborted just now.
             again_ms = max(entry.txn.deadline_ms, self._clock.now_ms() + DEADLINE_RETRY_MS)
             self._deadlines.watch(transactional_id, again_ms)
@@ -372,8 +374,9 @@ class TransactionCoordinator:
                 self._route(ask)
 
     def opened(self, txn: Txn) -> None:
-        """A transaction is open: it has a deadline."""
-        self._deadlines.watch(txn.transactional_id, txn.deadline_ms)
+        """A transaction is open: it has a deadline, unless it takes part in a two-phase commit (KIP-939)."""
+        if not txn.never_times_out:
+            self._deadlines.watch(txn.transactional_id, txn.deadline_ms)
 
     def markers_fenced(self, job: MarkerJob) -> bool:
         """A partition knows a newer coordinator epoch than ours (5.3.1). When that is so, the newer one finishes the

@@ -33,7 +33,7 @@ def standing(txn: Txn, pair: tuple[int, int]) -> Standing:
     """What `pair` is to the id of `txn`."""
     if pair == txn.timed_out:
         return Standing.TIMED_OUT
-    return Standing.CURRENT if pair in (txn.pair, txn.next_pair) else Standing.FENCED
+    return Standing.CURRENT if pair in (txn.client_pair, txn.next_pair) else Standing.FENCED
 
 
 class Profile(Enum):

@@ -2,7 +2,7 @@
 
 Owns the meaning of the bytes; their layout is declared in `eosin.protocol.schemas.records.transaction_state`. Always
 true: what is written is read back as the same `Txn` (at value version 1; version 0, of transaction version 0, has no
-room for the last epoch and for the previous and next producer ids); and what cannot be understood is not half believed:
+room for the last epoch and for the previous and next pairs); and what cannot be understood is not half believed:
 `CorruptTransactionLog` says that the partition must not be served.
 """
 
@@ -76,10 +76,12 @@ def _value(txn: Txn) -> TransactionLogValue:
         transaction_last_update_timestamp_ms=txn.updated_ms,
         transaction_start_timestamp_ms=txn.start_ms,
         client_transaction_version=txn.client_version,
+        next_producer_epoch=txn.next_epoch,
         last_producer_epoch=txn.last_epoch,
         timed_out_producer_id=timed_out.producer_id,
         timed_out_producer_epoch=timed_out.producer_epoch,
         cannot_return=not txn.can_return,
+        next_transaction_timeout_ms=txn.next_timeout_ms,
     )
 
 
@@ -173,6 +175,8 @@ def _txn(transactional_id: str, value: TransactionLogValue) -> Txn:
         client_version=value.client_transaction_version,
         timed_out=None if timed_out.producer_id == NO_PRODUCER_ID else timed_out,
         can_return=not value.cannot_return,
+        next_epoch=value.next_producer_epoch,
+        next_timeout_ms=value.next_transaction_timeout_ms,
     )
 
 

@@ -32,7 +32,9 @@ def check_transition(before: Txn, after: Txn) -> None:
         return
     rotated = after.producer_id != before.producer_id
     assert after.producer_id >= 0
-    if rotated:
+    if before.is_kept and before.is_preparing:
+        assert after.pair == before.next_pair
+    elif rotated:
         assert after.producer_epoch == 0
         assert before.is_fresh or after.previous_producer_id == before.producer_id
     else:
@@ -41,7 +43,8 @@ def check_transition(before: Txn, after: Txn) -> None:
         assert not after.partitions
         assert after.start_ms == NO_TIMESTAMP
     else:
-        assert after.timeout_ms == before.timeout_ms
+        assert after.timeout_ms == before.timeout_ms or _may_change_timeout(before, after)
+        assert after.is_kept or not (before.is_kept and after.is_preparing)
         assert after.start_ms != NO_TIMESTAMP
         _check_transaction(before, after, rotated)
 
@@ -50,12 +53,24 @@ def _check_transaction(before: Txn, after: Txn, rotated: bool) -> None:
     if after.phase is Phase.ONGOING:
         assert after.pair == before.pair
         assert before.partitions <= after.partitions
+        if after.is_kept:
+            assert before.phase is Phase.ONGOING
+            assert after.partitions == before.partitions
+            assert after.client_pair != before.client_pair
     elif after.is_preparing:
         assert not rotated
         assert after.partitions == before.partitions
     else:
         assert not after.partitions
-        assert rotated or after.producer_epoch == before.producer_epoch
+        assert not after.is_kept
+        assert rotated or before.is_kept or after.producer_epoch == before.producer_epoch
+
+
+def _may_change_timeout(before: Txn, after: Txn) -> bool:
+    """Who keeps a transaction may take its limit away, and has its own from the end of it on (KIP-939)."""
+    if after.phase is Phase.ONGOING:
+        return after.is_kept and after.never_times_out
+    return before.is_kept and not after.is_preparing and after.timeout_ms == before.next_timeout_ms
 
 
 @cache

@@ -26,6 +26,8 @@ LAST_CLIENT_EPOCH: Final = 32766
 """The highest epoch that a client is ever given; at it the producer id is exhausted."""
 FENCING_EPOCH: Final = 32767
 """Kept back so that an exhausted producer id can be fenced once more."""
+NO_TIMEOUT_MS: Final = 2**31 - 1
+"""The timeout of a transaction that takes part in a two-phase commit: it never ends by itself (KIP-939)."""
 
 NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
 
@@ -81,7 +83,8 @@ class Txn(msgspec.Struct, frozen=True, gc=False):
     previous_producer_id: int = NO_PRODUCER_ID
     """The one before the last rotation."""
     next_producer_id: int = NO_PRODUCER_ID
-    """In Prepare*: the one that Complete* will change to, when the epochs of this one are used up."""
+    """In Prepare*: the one that Complete* will change to, when the epochs of this one are used up. In Ongoing: that of
+    `next_epoch`."""
     producer_epoch: int = NO_EPOCH
     last_epoch: int = NO_EPOCH
     """The epoch that the same producer instance had before its last bump; -1 after a new instance took over."""
@@ -98,7 +101,22 @@ class Txn(msgspec.Struct, frozen=True, gc=False):
     forgets it, and so does the next transaction."""
     can_return: bool = True
     """Whether the InitProducerId that this producer sent has room for a pair (from version 3 on)."""
+    next_epoch: int = NO_EPOCH
+    """With `next_producer_id`, in Ongoing and Prepare*: the pair of the instance that kept the transaction of an older
+    one (KIP-939). `producer_id` and `producer_epoch` stay those of the transaction, and of its markers."""
+    next_timeout_ms: int = 0
+    """What that instance asked for: the timeout from its next transaction on. 0 when nobody kept this one."""
     pending: "Pending | None" = None
+
+    @property
+    def is_kept(self) -> bool:
+        """The transaction was begun by an older instance than the one that is to end it (KIP-939)."""
+        return self.next_epoch != NO_EPOCH
+
+    @property
+    def never_times_out(self) -> bool:
+        """Only its producer, or an operator, ends this transaction (KIP-939)."""
+        return self.timeout_ms == NO_TIMEOUT_MS
 
     @property
     def is_preparing(self) -> bool:
@@ -127,14 +145,19 @@ class Txn(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def pair(self) -> ProducerPair:
-        """Who the producer is now."""
+        """Who the producer is now; whose a transaction is while one is open or being ended."""
         return ProducerPair(self.producer_id, self.producer_epoch)
+
+    @property
+    def client_pair(self) -> ProducerPair:
+        """Who may ask for something: the producer itself, or the newer instance that kept its transaction."""
+        return self.next_pair if self.is_kept else self.pair
 
     @property
     def next_pair(self) -> ProducerPair:
         """What the client must use from the end of this transaction on."""
         if self.next_producer_id != NO_PRODUCER_ID:
-            return ProducerPair(self.next_producer_id, 0)
+            return ProducerPair(self.next_producer_id, max(self.next_epoch, 0))
         return self.pair
 
     @property
@@ -145,8 +168,8 @@ class Txn(msgspec.Struct, frozen=True, gc=False):
         """
         if self.last_epoch == NO_EPOCH:
             return None
-        rotated = self.producer_epoch == 0
-        return ProducerPair(self.previous_producer_id if rotated else self.producer_id, self.last_epoch)
+        producer_id, epoch = self.client_pair
+        return ProducerPair(self.previous_producer_id if epoch == 0 else producer_id, self.last_epoch)
 
 
 class Pending(msgspec.Struct, frozen=True, gc=False):

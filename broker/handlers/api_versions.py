@@ -9,7 +9,7 @@ version 0 with UNSUPPORTED_VERSION.
 """
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.protocol.errors import ErrorCode
@@ -21,6 +21,9 @@ from eosin.protocol.schemas.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+
+if TYPE_CHECKING:
+    from eosin.broker.config import BrokerConfig
 
 TRANSACTION_VERSION: Final = "transaction.version"
 HIGHEST_TRANSACTION_VERSION: Final = 2
@@ -39,7 +42,7 @@ def handle(request: ApiVersionsRequest, context: RequestContext, services: Servi
         context.client_software_name, context.client_software_version = software
     level = services.config.eosin_transaction_version
     return ApiVersionsResponse(
-        api_keys=announced(),
+        api_keys=announced(services.config),
         supported_features=_supported(context.api_version),
         # Clients keep the features with the highest epoch they saw, so a level changed by a restart needs a new one.
         finalized_features_epoch=max(services.cluster.leader_epoch, 0),
@@ -51,14 +54,14 @@ def handle(request: ApiVersionsRequest, context: RequestContext, services: Servi
     )
 
 
-def announced() -> tuple[ApiVersion, ...]:
-    """Every API with the versions that clients are told, by key."""
+def announced(config: "BrokerConfig") -> tuple[ApiVersion, ...]:
+    """Every API with the versions that clients are told under these settings, by key."""
     from eosin.broker.registry import APIS  # the registry imports every handler, this one too
 
     return tuple(
         ApiVersion(api_key=api.key, min_version=versions.start, max_version=versions.stop - 1)
         for api in sorted(APIS, key=lambda api: api.key)
-        for versions in (api.advertised or api.versions,)
+        for versions in (api.announced(config),)
     )
 
 

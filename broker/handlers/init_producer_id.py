@@ -1,9 +1,12 @@
-"""InitProducerId (key 22), versions 0-5: a producer id and an epoch, which fences older instances of the id.
+"""InitProducerId (key 22), versions 0-6: a producer id and an epoch, which fences older instances of the id.
 
 v2 is the first flexible version. From v3 on a producer that has a pair may send it, to get a new epoch without being
 taken for a new instance (KIP-360). v4 knows PRODUCER_FENCED; below it is INVALID_PRODUCER_EPOCH (KIP-588). v5 knows
-TRANSACTION_ABORTABLE, which is not needed here. v6 (two-phase commit, KIP-939) is not served: no released broker does
-what it promises.
+TRANSACTION_ABORTABLE, which is not needed here. v6 (KIP-939) can ask that the producer's transactions never time out
+(enable_2pc), and that one which is open is left so, for this instance to end (keep_prepared_txn); then the answer has
+the pair under which it was begun. v6 is announced only where `transaction.two.phase.commit.enable` is on, for it is not
+stable in Apache Kafka; elsewhere enable_2pc is TRANSACTIONAL_ID_AUTHORIZATION_FAILED, as it is there, and
+keep_prepared_txn alone UNSUPPORTED_VERSION.
 
 The answer is held while an open transaction of the id is being aborted, for at most
 `eosin.concurrent.transactions.wait.ms`; then it is CONCURRENT_TRANSACTIONS and the client comes back.
@@ -11,18 +14,24 @@ The answer is held while an open transaction of the id is being aborted, for at 
 
 import logging
 from asyncio import Task
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.coordinator.eager import start_now
 from eosin.coordinator.errors import wire_error
+from eosin.coordinator.txn import NO_EPOCH, NO_PRODUCER_ID, ProducerPair
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
+if TYPE_CHECKING:
+    from eosin.broker.config import BrokerConfig
+
 _LOG: Final = logging.getLogger(__name__)
 
 FIRST_WITH_PAIR: Final = 3
+FIRST_WITH_TWO_PHASE_COMMIT: Final = 6
+NO_PAIR: Final = ProducerPair(NO_PRODUCER_ID, NO_EPOCH)
 
 
 def handle(
@@ -40,13 +49,20 @@ async def _handle(
         producer_id=request.producer_id,
         producer_epoch=request.producer_epoch,
         can_return=context.api_version >= FIRST_WITH_PAIR,
+        two_phase=request.enable_2pc,
+        keeps=request.keep_prepared_txn,
     )
     if result.error is ErrorCode.INVALID_REQUEST:
         # librdkafka asks again for ever, and tells nobody (transactions.md 11.11).
         _LOG.warning("a malformed InitProducerId from %s, client id %s", context.client_host, context.client_id)
     error = wire_error(ApiKey.INIT_PRODUCER_ID, context.api_version, result.error)
+    ongoing_id, ongoing_epoch = result.ongoing or NO_PAIR
     return InitProducerIdResponse(
-        error_code=error, producer_id=result.producer_id, producer_epoch=result.producer_epoch
+        error_code=error,
+        producer_id=result.producer_id,
+        producer_epoch=result.producer_epoch,
+        ongoing_txn_producer_id=ongoing_id,
+        ongoing_txn_producer_epoch=ongoing_epoch,
     )
 
 
@@ -54,4 +70,8 @@ def refuse(request: InitProducerIdRequest, context: RequestContext, error: Error
     return InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=-1)
 
 
-API = Api(key=ApiKey.INIT_PRODUCER_ID, versions=range(0, 6), handle=handle, refuse=refuse)
+def _announced_to(config: "BrokerConfig") -> int:
+    return FIRST_WITH_TWO_PHASE_COMMIT - (not config.transaction_two_phase_commit_enable)
+
+
+API = Api(key=ApiKey.INIT_PRODUCER_ID, versions=range(0, 7), handle=handle, refuse=refuse, announced_to=_announced_to)

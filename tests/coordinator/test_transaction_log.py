@@ -27,6 +27,8 @@ FULL = Txn(
     client_version=2,
     timed_out=ProducerPair(7, 3),
     can_return=False,
+    next_epoch=0,
+    next_timeout_ms=2**31 - 1,
 )
 EMPTY = Txn("tx", producer_id=7, producer_epoch=5, timeout_ms=1, updated_ms=2)
 
@@ -70,6 +72,8 @@ def test_without_the_feature_the_record_is_that_of_older_brokers() -> None:
         client_version=0,
         timed_out=None,
         can_return=True,
+        next_epoch=-1,
+        next_timeout_ms=0,
     )
     assert read(written(FULL, version=0)) == {"tx": forgotten}
 

@@ -312,17 +312,27 @@ class Producer:
         self.producer_id = -1
         self.producer_epoch = -1
         self.timeout_ms = 60_000
+        self.two_phase = False
+        """Whether its transactions are to have no timeout (KIP-939)."""
+        self.ongoing: tuple[int, int] | None = None
+        """The pair of the transaction that was kept for it."""
 
     @property
     def pair(self) -> tuple[int, int]:
         return self.producer_id, self.producer_epoch
 
-    async def init(self, pair: tuple[int, int] = (-1, -1)) -> ErrorCode:
+    async def init(self, pair: tuple[int, int] = (-1, -1), *, keeps: bool = False) -> ErrorCode:
         """Introduce itself, as a new instance unless with a pair."""
         reply = await self.broker.transactions.init_producer_id(
-            self.transactional_id, timeout_ms=self.timeout_ms, producer_id=pair[0], producer_epoch=pair[1]
+            self.transactional_id,
+            timeout_ms=self.timeout_ms,
+            producer_id=pair[0],
+            producer_epoch=pair[1],
+            two_phase=self.two_phase,
+            keeps=keeps,
         )
         if reply.error is ErrorCode.NONE:
+            self.ongoing = reply.ongoing
             self.producer_id, self.producer_epoch = reply.producer_id, reply.producer_epoch
         return reply.error
 

@@ -3,7 +3,7 @@
 A transcript is a text of blocks, parted by empty lines: comments (`#`), steps, a line `----`, what is expected. Steps:
 
     server 0|1|2                          the server's transaction version, 2 unless said
-    init ID [pair=PID/EPOCH] [timeout=MS]
+    init ID [pair=PID/EPOCH] [timeout=MS|none] [keep]
     add ID PID/EPOCH PARTITION...
     end ID commit|abort PID/EPOCH [v2]
     markers ID                            every marker of the transaction is written
@@ -38,7 +38,7 @@ from eosin.coordinator.requests import (
     Request,
     RetryDue,
 )
-from eosin.coordinator.txn import NO_PRODUCER_ID, Phase, Txn
+from eosin.coordinator.txn import NO_PRODUCER_ID, NO_TIMEOUT_MS, Phase, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 
@@ -122,11 +122,13 @@ class TranscriptPlayer:
         self._lines.append(answer.name)
 
     def _init(self, name: str, *words: str) -> None:
-        given = dict(word.split("=") for word in words)
+        given = dict(word.split("=") for word in words if word != "keep")
         producer_id, producer_epoch = _pair(given.get("pair", "-1/-1"))
-        timeout_ms = int(given.get("timeout", "60000"))
+        timeout = given.get("timeout", "60000")
+        timeout_ms = NO_TIMEOUT_MS if timeout == "none" else int(timeout)
         self._txns.setdefault(name, Txn(name))
-        self._decide(name, InitProducerId(timeout_ms, self._server_version, producer_id, producer_epoch))
+        request = InitProducerId(timeout_ms, self._server_version, producer_id, producer_epoch, keeps="keep" in words)
+        self._decide(name, request)
 
     def _request(self, verb: str, name: str, words: list[str]) -> Request:
         match verb, words:
@@ -199,6 +201,8 @@ def _partition(text: str) -> TopicPartition:
 
 def _told(reply: Reply) -> str:
     pair = "" if reply.producer_id == NO_PRODUCER_ID else f" {reply.producer_id}/{reply.producer_epoch}"
+    if reply.ongoing is not None:
+        pair += f" ongoing={reply.ongoing.producer_id}/{reply.ongoing.producer_epoch}"
     return pair + (" (after the markers)" if reply.after_markers else "")
 
 
@@ -208,7 +212,9 @@ def _state(txn: Txn) -> str:
         parts.append(f"{txn.producer_id}/{txn.producer_epoch}")
     if txn.last_epoch >= 0:
         parts.append(f"last={txn.last_epoch}")
-    if txn.next_producer_id >= 0:
+    if txn.is_kept:
+        parts.append(f"next={txn.next_producer_id}/{txn.next_epoch}")
+    elif txn.next_producer_id >= 0:
         parts.append(f"next={txn.next_producer_id}")
     if txn.previous_producer_id >= 0:
         parts.append(f"previous={txn.previous_producer_id}")

@@ -54,6 +54,8 @@ class TransactionLogValue(Message):
     timed_out_producer_epoch: int = -1
     cannot_return: bool = False
     """The producer's InitProducerId had no room for a pair (below version 3)."""
+    next_transaction_timeout_ms: int = 0
+    """From the end of this transaction on, when a newer instance of the producer has kept it (KIP-939)."""
 
 
 def transaction_log_key(version: int) -> Layout:
@@ -90,6 +92,7 @@ def transaction_log_value(version: int) -> Layout:
             "timed_out_producer_id" / tagged(10002, Int64),
             "timed_out_producer_epoch" / tagged(10003, Int16),
             "cannot_return" / tagged(10004, Boolean),
+            "next_transaction_timeout_ms" / tagged(10005, Int32),
         ),
     )
 

@@ -16,10 +16,16 @@ from eosin.protocol.schemas.api_versions import ApiVersionsRequest, ApiVersionsR
 
 
 def ask(
-    version: int = 4, *, name: str = "a-client", software_version: str = "1.0", level: int = 2
+    version: int = 4,
+    *,
+    name: str = "a-client",
+    software_version: str = "1.0",
+    level: int = 2,
+    two_phase: bool = False,
 ) -> tuple[ApiVersionsResponse, RequestContext]:
     services: Any = SimpleNamespace(
-        config=BrokerConfig(eosin_transaction_version=level), cluster=SimpleNamespace(leader_epoch=7)
+        config=BrokerConfig(eosin_transaction_version=level, transaction_two_phase_commit_enable=two_phase),
+        cluster=SimpleNamespace(leader_epoch=7),
     )
     context = RequestContext(version, None, "/127.0.0.1", "PLAINTEXT")
     request = ApiVersionsRequest(client_software_name=name, client_software_version=software_version)
@@ -27,9 +33,15 @@ def ask(
 
 
 def test_every_api_is_announced_with_the_versions_that_are_served() -> None:
-    rows = {row.api_key: range(row.min_version, row.max_version + 1) for row in ask()[0].api_keys}
+    rows = {row.api_key: range(row.min_version, row.max_version + 1) for row in ask(two_phase=True)[0].api_keys}
     assert rows == {int(api.key): api.advertised or api.versions for api in APIS}
     assert list(rows) == sorted(rows)
+
+
+@pytest.mark.parametrize(("two_phase", "highest"), [(False, 5), (True, 6)])
+def test_the_version_with_two_phase_commit_is_announced_only_where_it_is_on(two_phase: bool, highest: int) -> None:
+    (row,) = [row for row in ask(two_phase=two_phase)[0].api_keys if row.api_key == ApiKey.INIT_PRODUCER_ID]
+    assert (row.min_version, row.max_version) == (0, highest)
 
 
 def test_every_served_version_has_a_schema() -> None:
@@ -52,7 +64,7 @@ def test_produce_is_announced_from_0_for_clients_that_judge_codecs_by_it_and_ser
     ("key", "served"),
     [
         (ApiKey.ADD_PARTITIONS_TO_TXN, range(0, 4)),
-        (ApiKey.INIT_PRODUCER_ID, range(0, 6)),
+        (ApiKey.INIT_PRODUCER_ID, range(0, 7)),
         (ApiKey.END_TXN, range(0, 6)),
         (ApiKey.TXN_OFFSET_COMMIT, range(0, 6)),
         (ApiKey.FETCH, range(4, 18)),
