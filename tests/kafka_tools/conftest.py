@@ -1,15 +1,15 @@
 """Directories that a real broker wrote for real clients, and Apache Kafka's tools to read them with."""
 
-import os
 import shutil
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from broker_process import BrokerProcess, wait_until
-from kafka_tools import KafkaTools, NotHere
+from kafka_tools import KafkaTools
 from real_clients import aio, confluent, kafka_python
 from real_clients.base import Client
+from toolchains import skipped_without
 
 SETTINGS = {
     "transaction.state.log.num.partitions": "2",
@@ -41,12 +41,8 @@ class Directories(NamedTuple):
 @pytest.fixture(scope="session")
 def kafka_tools() -> KafkaTools:
     """Apache Kafka's tools; without them there is nothing to compare with, which CI does not let pass."""
-    try:
+    with skipped_without():
         return KafkaTools.find()
-    except NotHere as missing:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(missing))
-        pytest.skip(str(missing))
 
 
 @pytest.fixture(scope="session")

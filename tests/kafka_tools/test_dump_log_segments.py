@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 from kafka_dump import Dumped, Row, parse
-from kafka_tools import KafkaTools, NotHere
+from kafka_tools import KafkaTools
+from toolchains import NotHere
 
 from eosin.broker.__main__ import main
 

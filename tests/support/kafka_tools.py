@@ -5,9 +5,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import maven
-from maven import NotHere
-
-__all__ = ["DUMP_LOG_SEGMENTS", "KafkaTools", "NotHere"]
 
 DUMP_LOG_SEGMENTS = "kafka.tools.DumpLogSegments"
 _RUN_TIMEOUT_S = 60
@@ -22,7 +19,7 @@ class KafkaTools:
 
     @classmethod
     def find(cls) -> "KafkaTools":
-        """The tools, fetched if this is the first time. Raises NotHere."""
+        """The tools, fetched if this is the first time. Raises maven.NotHere."""
         java = maven.java("Apache Kafka's tools")
         return cls(java, maven.jars("kafka-tools"))
 

@@ -1,12 +1,15 @@
-"""`eosin transactions` and `eosin producers` against a running broker: what they print, and how they end."""
+"""`eosin transactions` and `eosin producers`: what they print and how they end, against Eosin and Apache Kafka."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
+import wire as wire_module
+from apache_kafka import ApacheKafka
 from broker_process import BrokerProcess
+from toolchains import skipped_without
 from wire import Wire, now_ms, unique
 from wire_producer import RawProducer, transactional
 
@@ -14,6 +17,8 @@ from eosin.broker.__main__ import main
 from eosin.protocol.names import TopicPartition
 
 HOUR_MS = 3_600_000
+CARELESS = {"transaction.partition.verification.enable": "false"}
+"""Records of transactions that nobody has begun are taken: the only way to one that hangs."""
 
 Run = Callable[..., Awaitable[tuple[int, list[str]]]]
 
@@ -23,6 +28,21 @@ def ended(arguments: list[str]) -> int:
         return main(arguments)
     except SystemExit as exit_code:
         return int(exit_code.code or 0)
+
+
+@pytest.fixture(scope="module", params=["Eosin", "Apache Kafka"])
+def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A careless broker of each kind."""
+    folder = tmp_path_factory.mktemp("careless")
+    if request.param == "Eosin":
+        with BrokerProcess(folder / "data", settings=CARELESS) as broker:
+            yield broker.address
+        return
+    with skipped_without():
+        kafka = ApacheKafka(folder, settings=CARELESS)
+    with kafka, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wire_module, "OTHER_BROKER", True)
+        yield kafka.address
 
 
 @pytest.fixture
@@ -114,6 +134,10 @@ async def test_producers_of_a_partition_are_shown(wire: Wire, run: Run) -> None:
         "last_sequence": 2,
         "transaction_start_offset": 0,
     }
+    _, (title, line) = await run("producers", partition.topic, "0")
+    assert cells(title)[:4] == ["PRODUCER ID", "EPOCH", "COORDINATOR EPOCH", "LAST SEQUENCE"]
+    assert cells(line)[:4] == [*map(str, producer.pair), "-", "2"]
+    assert cells(line)[4].endswith("Z"), "a time as people write it"
 
 
 async def test_an_open_transaction_is_aborted_where_it_starts(wire: Wire, run: Run) -> None:
@@ -150,23 +174,7 @@ async def test_a_transaction_that_its_coordinator_knows_does_not_hang(wire: Wire
 # --- hanging transactions
 
 
-@pytest.fixture(scope="module")
-def careless(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A broker that takes records of transactions that nobody has begun: the only way to one that hangs."""
-    settings = {"transaction.partition.verification.enable": "false"}
-    with BrokerProcess(tmp_path_factory.mktemp("careless"), settings=settings) as broker:
-        yield broker.address
-
-
-@pytest.fixture
-async def careless_wire(careless: str) -> AsyncIterator[Wire]:
-    opened = await Wire.open(careless)
-    yield opened
-    await opened.close()
-
-
-async def test_a_hanging_transaction_is_found_and_ended(careless: str, careless_wire: Wire, run: Run) -> None:
-    wire, server = careless_wire, {"bootstrap_server": careless}
+async def test_a_hanging_transaction_is_found_and_ended(wire: Wire, run: Run) -> None:
     topic = await wire.topic(2)
     other, partition = TopicPartition(topic, 0), TopicPartition(topic, 1)
     await wire.append(partition, 2)
@@ -176,31 +184,38 @@ async def test_a_hanging_transaction_is_found_and_ended(careless: str, careless_
     await alive.append(other, timestamp=now_ms() - HOUR_MS)
     await young.append(other)
 
-    (found,) = await rows(run, "transactions", "find-hanging", "--topic", topic, **server)
+    (found,) = await rows(run, "transactions", "find-hanging", "--topic", topic)
     assert (found["topic"], found["partition"], found["transaction_start_offset"]) == (topic, 1, 2)
     assert (found["producer_id"], found["producer_epoch"]) == lost.pair
     assert found["duration_ms"] >= HOUR_MS
-    assert await rows(run, "transactions", "find-hanging", **server) == [
+    assert await rows(run, "transactions", "find-hanging") == [
         {**found, "duration_ms": pytest.approx(found["duration_ms"], abs=30_000)}
     ]
     where = ("--topic", topic, "--partition", "0")
-    assert await rows(run, "transactions", "find-hanging", *where, **server) == []
-    assert await rows(run, "transactions", "find-hanging", "--max-transaction-timeout", "120", **server) == []
+    assert await rows(run, "transactions", "find-hanging", *where) == []
+    assert await rows(run, "transactions", "find-hanging", "--max-transaction-timeout", "120") == []
 
-    await rows(run, "transactions", "abort", topic, "1", "--start-offset", "2", **server)
+    code, (title, line) = await run("transactions", "find-hanging", "--topic", topic)
+    assert code == 0
+    assert cells(title)[:3] == ["TOPIC", "PARTITION", "PRODUCER ID"]
+    assert cells(line)[:3] == [topic, "1", str(lost.producer_id)]
+    code, (title, line) = await run("transactions", "abort", topic, "1", "--start-offset", "2")
+    assert code == 0
+    assert cells(title) == ["TOPIC", "PARTITION", "PRODUCER ID", "EPOCH", "COORDINATOR EPOCH"]
+    assert cells(line) == [topic, "1", *map(str, lost.pair), "-"]
     assert await wire.stable_offset(partition) == 4
-    assert await rows(run, "transactions", "find-hanging", **server) == []
+    assert await rows(run, "transactions", "find-hanging") == []
 
 
-async def test_an_open_transaction_of_an_older_epoch_hangs(careless: str, careless_wire: Wire, run: Run) -> None:
-    wire = careless_wire
+async def test_an_open_transaction_of_an_older_epoch_hangs(wire: Wire, run: Run) -> None:
     partition = await wire.partition()
     name = unique("tx")
     lost = await transactional(wire, name, level=1)
     await lost.append(partition, timestamp=now_ms() - HOUR_MS)
     await (await transactional(wire, name, level=1)).add(partition)
-    found = await rows(run, "transactions", "find-hanging", "--topic", partition.topic, bootstrap_server=careless)
+    found = await rows(run, "transactions", "find-hanging", "--topic", partition.topic)
     assert [(each["producer_id"], each["producer_epoch"]) for each in found] == [lost.pair]
+    await rows(run, "transactions", "abort", partition.topic, "0", "--start-offset", "0")
 
 
 # --- what is not there
