@@ -1,0 +1,105 @@
+"""Producers whose transactions run out of time together, and what their applications do too late."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from broker_process import BrokerProcess
+from real_clients.base import Client, ClientRefused, Producer
+from scenario import Scenario
+
+TIMEOUT_MS: Final = 1000
+"""The shortest that librdkafka accepts."""
+
+
+class Late:
+    """A producer with one record in a transaction, and what its application does too late."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.topic = scenario.topic()
+        self.transactional_id = scenario.name("tx")
+        self.producer = scenario.transactional(self.transactional_id, transaction_timeout_ms=TIMEOUT_MS)
+        self.producer.begin()
+        self.producer.send(self.topic, b"timed out")
+        self.producer.flush()
+
+    def produce(self) -> None:
+        self.producer.send(self.topic, b"late")
+        self.producer.flush()
+        self.producer.commit()
+
+    def produce_elsewhere(self) -> None:
+        """Which adds a partition first."""
+        self.producer.send(self.scenario.topic(), b"late")
+        self.producer.flush()
+        self.producer.commit()
+
+    def send_offsets(self) -> None:
+        consumer = self.scenario.consumer(group=self.scenario.name("group"))
+        self.producer.send_offsets({(self.topic, 0): 1}, consumer)
+        self.producer.commit()
+
+    def commit(self) -> None:
+        self.producer.commit()
+
+    def abort(self) -> None:
+        self.producer.abort()
+
+    def next_transactions(self, producer: Producer) -> int:
+        """Transactions until one is committed, as an application writes it; how many were lost on the way."""
+        for lost in range(3):
+            try:
+                producer.begin()
+                producer.send(self.topic, b"next")
+                producer.commit()
+            except ClientRefused:
+                producer.abort()
+            else:
+                return lost
+        raise AssertionError("it never recovered")
+
+    def committed(self) -> list[bytes | None]:
+        return [each.value for each in self.scenario.reader(self.topic).read(1)]
+
+    def is_rebuilt(self) -> None:
+        """A new producer under the same transactional id works at once."""
+        assert self.next_transactions(self.scenario.transactional(self.transactional_id)) == 0
+        assert self.committed() == [b"next"]
+
+
+ACTS: Final[Mapping[str, Callable[[Late], None]]] = {
+    "produce": Late.produce,
+    "produce elsewhere": Late.produce_elsewhere,
+    "send offsets": Late.send_offsets,
+    "commit": Late.commit,
+    "abort": Late.abort,
+}
+
+ALONE: Final = "alone"
+RESTARTED: Final = "after a restart of the broker"
+
+
+def prepared(client: Client, bootstrap: str) -> tuple[Scenario, dict[str, Late]]:
+    """One producer for each act, all out of time soon."""
+    scenario = Scenario(client, bootstrap)
+    return scenario, {act: Late(scenario) for act in ACTS}
+
+
+def wait_out() -> None:
+    """Until the transactions of all producers that are `prepared` have timed out."""
+    time.sleep(TIMEOUT_MS / 1000 + 0.15)
+
+
+@contextmanager
+def restarting(data_dir: Path, settings: dict[str, str] | None = None) -> Iterator[tuple[str, Callable[[], None]]]:
+    """The address of a broker, and what restarts it."""
+    with BrokerProcess(data_dir, settings=settings) as broker:
+
+        def restart() -> None:
+            broker.stop()
+            broker.start()
+
+        yield broker.address, restart
