@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 type adminArgs struct {
@@ -23,6 +24,7 @@ type adminArgs struct {
 }
 
 type admin struct {
+	raw    *kgo.Client
 	client *kadm.Client
 }
 
@@ -31,7 +33,7 @@ func openAdmin(raw json.RawMessage) (handled, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &admin{client: kadm.NewClient(client)}, nil
+	return &admin{raw: client, client: kadm.NewClient(client)}, nil
 }
 
 func (a *admin) call(ctx context.Context, op string, raw json.RawMessage) (any, error) {
@@ -91,16 +93,18 @@ func (a *admin) createTopic(ctx context.Context, args adminArgs) error {
 	return err
 }
 
+// topics asks the broker: kadm's ListTopics answers from what it remembers, and forgets a topic that it has just changed.
 func (a *admin) topics(ctx context.Context) (any, error) {
-	told, err := a.client.ListTopics(ctx)
+	told, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, a.raw)
 	if err != nil {
 		return nil, err
 	}
 	found := map[string]int{}
-	for name, topic := range told {
-		if topic.Err == nil {
-			found[name] = len(topic.Partitions)
+	for _, topic := range told.Topics {
+		if err := kerr.ErrorForCode(topic.ErrorCode); err != nil {
+			return nil, err
 		}
+		found[*topic.Topic] = len(topic.Partitions)
 	}
 	return found, nil
 }

@@ -52,7 +52,9 @@ class Admin {
     return (await (await this.asked()).listGroups()).groups.map(each => each.groupId)
   }
 
+  // kafkajs finds the leader only if it has looked at the topic before.
   async delete_records({ topic, partition, before }) {
+    await (await this.asked()).fetchTopicOffsets(topic)
     await (await this.asked()).deleteTopicRecords({ topic, partitions: [{ partition, offset: String(before) }] })
   }
 

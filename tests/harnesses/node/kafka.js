@@ -13,7 +13,7 @@ const decoded = value => (value === null ? null : Buffer.from(value, 'base64'))
 const encoded = value => (value === null || value === undefined ? null : value.toString('base64'))
 
 // [[topic, partition, offset], ...] as kafkajs groups it: [{ topic, partitions: [{ partition, offset }] }].
-function byTopic(offsets) {
+function offsetsByTopic(offsets) {
   const topics = new Map()
   for (const [topic, partition, offset] of offsets) {
     if (!topics.has(topic)) topics.set(topic, [])
@@ -22,4 +22,4 @@ function byTopic(offsets) {
   return [...topics].map(([topic, partitions]) => ({ topic, partitions }))
 }
 
-module.exports = { kafka, decoded, encoded, byTopic }
+module.exports = { kafka, decoded, encoded, offsetsByTopic }

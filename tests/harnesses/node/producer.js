@@ -2,8 +2,18 @@
 'use strict'
 
 const { CompressionTypes } = require('kafkajs')
-const { kafka, decoded, byTopic } = require('./kafka')
+const { kafka, decoded, offsetsByTopic } = require('./kafka')
 const { Unsupported } = require('./errors')
+
+// Records as kafkajs groups them: [{ topic, messages: [...] }].
+function byTopic(records) {
+  const topics = new Map()
+  for (const { topic, ...message } of records) {
+    if (!topics.has(topic)) topics.set(topic, [])
+    topics.get(topic).push(message)
+  }
+  return [...topics].map(([topic, messages]) => ({ topic, messages }))
+}
 
 class Producer {
   constructor({ bootstrap, transactional_id, transaction_timeout_ms, compression }) {
@@ -11,7 +21,9 @@ class Producer {
       throw new Unsupported(`kafkajs itself has no ${compression}`)
     }
     this.compression = compression === null ? CompressionTypes.None : CompressionTypes.GZIP
-    this.sent = []
+    this.waiting = []
+    this.sending = null
+    this.failed = null
     this.transaction = null
     this.raw = kafka(bootstrap).producer({
       idempotent: true,
@@ -35,30 +47,37 @@ class Producer {
   }
 
   async begin() {
-    this.sent = []
     this.transaction = await this.raw.transaction()
   }
 
-  // Each record is a request of its own. They leave in order: kafkajs sends to a broker one after another.
+  // kafkajs may change the order of sends that overlap, so there is one at a time, of all records that wait for it.
   async send({ topic, partition, key, value }) {
+    this.waiting.push({ topic, partition, key: decoded(key), value: decoded(value) })
+    this.sending = this.sending || this.sendAll()
+  }
+
+  async sendAll() {
     await this.connect()
-    const sender = this.transaction || this.raw
-    const message = { partition, key: decoded(key), value: decoded(value) }
-    const promise = sender.send({ topic, compression: this.compression, messages: [message] })
-    promise.catch(() => {}) // flush tells
-    this.sent.push(promise)
+    while (this.waiting.length) {
+      const topicMessages = byTopic(this.waiting)
+      this.waiting = []
+      const sender = this.transaction || this.raw
+      await sender.sendBatch({ topicMessages, compression: this.compression }).catch(error => {
+        this.failed = this.failed || error
+      })
+    }
+    this.sending = null
   }
 
   async flush() {
-    const sent = this.sent
-    this.sent = []
-    for (const result of await Promise.allSettled(sent)) {
-      if (result.status === 'rejected') throw result.reason
-    }
+    await this.sending
+    const failed = this.failed
+    this.failed = null
+    if (failed) throw failed
   }
 
   async send_offsets({ offsets, consumer }, other) {
-    await this.transaction.sendOffsets({ consumerGroupId: other(consumer).group, topics: byTopic(offsets) })
+    await this.transaction.sendOffsets({ consumerGroupId: other(consumer).group, topics: offsetsByTopic(offsets) })
   }
 
   async commit() {
@@ -67,8 +86,8 @@ class Producer {
   }
 
   async abort() {
-    await Promise.allSettled(this.sent)
-    this.sent = []
+    await this.sending
+    this.failed = null
     await this.transaction.abort()
   }
 
