@@ -113,10 +113,10 @@ def _check(config: BrokerConfig) -> None:
             f"group.min.session.timeout.ms ({config.group_min_session_timeout_ms}) must not be above"
             f" group.max.session.timeout.ms ({config.group_max_session_timeout_ms})"
         )
-    if config.transaction_two_phase_commit_enable and config.eosin_transaction_version == 0:
+    if config.transaction_two_phase_commit_enable and config.eosin_transaction_version < 2:
         raise SettingError(
-            "transaction.two.phase.commit.enable needs eosin.transaction.version 1 or 2: records of version 0 have no"
-            " room for what two-phase commit must remember"
+            "transaction.two.phase.commit.enable needs eosin.transaction.version 2: below, a prepared transaction"
+            " cannot be told from the next one of its producer"
         )
     defaults = config.topic_defaults
     if defaults.min_compaction_lag_ms > defaults.max_compaction_lag_ms:

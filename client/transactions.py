@@ -26,6 +26,7 @@ from eosin.protocol.schemas.describe_transactions import (
     DescribeTransactionsResponse,
     TransactionState,
 )
+from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from eosin.protocol.schemas.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from eosin.protocol.schemas.write_txn_markers import (
     WritableTxnMarker,
@@ -37,6 +38,8 @@ from eosin.protocol.schemas.write_txn_markers import (
 MAX_TIMEOUT_SETTING: Final = "transaction.max.timeout.ms"
 FIRST_COORDINATOR_EPOCH: Final = 0
 """For a producer that no coordinator has written a marker for in the partition."""
+NO_TIMEOUT_MS: Final = 2**31 - 1
+_SHORTEST_TIMEOUT_MS: Final = 1
 
 _ONGOING: Final = "Ongoing"
 _PREPARING: Final = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
@@ -67,6 +70,16 @@ class DescribedTransaction:
     start_ms: int
     """-1 when no transaction was begun."""
     partitions: tuple[TopicPartition, ...]
+
+    @property
+    def is_two_phase(self) -> bool:
+        """Whether its transactions never time out, since an external coordinator decides them (KIP-939)."""
+        return self.timeout_ms == NO_TIMEOUT_MS
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a transaction is open whose outcome is not decided."""
+        return self.state == _ONGOING
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +160,19 @@ class TransactionAdmin:
             return _described(node, state)
 
         return await self._client.retry(attempt)
+
+    async def force_terminate(self, transactional_id: str) -> None:
+        """Abort what is open under an id and fence its producer, as a new instance of it does (KIP-939). For an id
+        that is known: another one would be made. Raises BrokerError."""
+        request = InitProducerIdRequest(transactional_id, transaction_timeout_ms=_SHORTEST_TIMEOUT_MS)
+
+        async def attempt() -> None:
+            answer: InitProducerIdResponse = await self._client.ask_coordinator(
+                CoordinatorType.TRANSACTION, transactional_id, ApiKey.INIT_PRODUCER_ID, request
+            )
+            check(answer.error_code, f"terminating the transaction of {transactional_id!r}")
+
+        await self._client.retry(attempt)
 
     async def max_timeout_ms(self) -> int:
         """The longest timeout that any broker lets a transaction have."""

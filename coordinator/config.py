@@ -19,7 +19,7 @@ class TransactionConfig:
     transaction_timeout_recovery: bool = True
     """Whether a producer whose transaction timed out may go on (12.3); else a timeout fences it, as Kafka's does."""
     transaction_two_phase_commit_enable: bool = False
-    """Whether producers may take part in two-phase commits (KIP-939). Needs a transaction version above 0."""
+    """Whether producers may take part in two-phase commits (KIP-939). Needs transaction version 2."""
     transaction_version: int = 2
     """The highest level of the feature `transaction.version` that clients are offered: 0, 1 or 2."""
     end_txn_marker_wait_ms: int = 5

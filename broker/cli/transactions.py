@@ -1,4 +1,5 @@
-"""`eosin transactions list | describe | find-hanging | abort`: what operators do about transactions (KIP-664).
+"""`eosin transactions list | describe | find-hanging | abort | force-terminate`: what operators do about transactions
+(KIP-664, KIP-939).
 
 Works with every broker that serves these APIs, and asks all brokers of the cluster. Apache Kafka serves them since 3.0,
 lists by duration since 3.8 and by pattern since 4.1.
@@ -33,6 +34,7 @@ _DESCRIBED: Final = {
     "producer_epoch": "EPOCH",
     "state": "STATE",
     "timeout_ms": "TIMEOUT (MS)",
+    "is_two_phase": "TWO-PHASE",
     "start_ms": "STARTED",
     "duration_ms": "OPEN FOR (MS)",
     "partitions": "PARTITIONS",
@@ -49,6 +51,11 @@ _OPEN: Final = {
 }
 _ABORTED: Final = {
     name: _OPEN[name] for name in ("topic", "partition", "producer_id", "producer_epoch", "coordinator_epoch")
+}
+
+_TERMINATED: Final = {
+    name: _DESCRIBED[name]
+    for name in ("transactional_id", "producer_id", "producer_epoch", "is_two_phase", "partitions")
 }
 
 _COMMAND: Final = "transactions"
@@ -70,7 +77,9 @@ def main(arguments: Sequence[str]) -> int:
 def parser() -> Parser:
     """The options of the command."""
     options = Parser(prog="eosin transactions", description="Show transactions, and end those that hang.")
-    actions = options.add_subparsers(dest="action", required=True, metavar="list|describe|find-hanging|abort")
+    actions = options.add_subparsers(
+        dest="action", required=True, metavar="list|describe|find-hanging|abort|force-terminate"
+    )
     listing = actions.add_parser("list", help="transactional ids", description="List transactional ids.")
     listing.add_argument("--state", action="append", default=[], help="only those in this state; may be repeated")
     listing.add_argument(
@@ -102,7 +111,13 @@ def parser() -> Parser:
     aborting.add_argument("--start-offset", type=int, help="where the open transaction starts")
     for name in ("--producer-id", "--producer-epoch", "--coordinator-epoch"):
         aborting.add_argument(name, type=int, help="instead of the start offset, all three")
-    for action in (listing, describing, finding, aborting):
+    terminating = actions.add_parser(
+        "force-terminate",
+        help="end one transactional id's transaction, prepared or not",
+        description="Abort the open transaction of a transactional id in all its partitions, and fence its producer.",
+    )
+    terminating.add_argument("transactional_id", metavar="ID")
+    for action in (listing, describing, finding, aborting, terminating):
         add_common(action)
     return options
 
@@ -167,6 +182,16 @@ async def _abort(client: Client, options: Namespace) -> Sequence[Row]:
     return [{"topic": partition.topic, "partition": partition.partition, **who}]
 
 
+async def _force_terminate(client: Client, options: Namespace) -> Sequence[Row]:
+    admin = TransactionAdmin(client)
+    found = await admin.describe(options.transactional_id)
+    if not found.is_open:
+        raise NotThere(f"{found.transactional_id!r} has no open transaction: it is in state {found.state}")
+    await admin.force_terminate(options.transactional_id)
+    ended = _described(found, SystemClock().now_ms())
+    return [{name: ended[name] for name in _TERMINATED}]
+
+
 async def _partitions(client: Client, options: Namespace) -> list[TopicPartition]:
     """The partitions to look at, by name."""
     if options.topic is not None and options.partition is not None:
@@ -189,6 +214,7 @@ _ACTIONS: Final[Mapping[str, tuple[Asked, Mapping[str, str]]]] = {
     "describe": (_describe, _DESCRIBED),
     "find-hanging": (_find_hanging, _OPEN),
     "abort": (_abort, _ABORTED),
+    "force-terminate": (_force_terminate, _TERMINATED),
 }
 
 

@@ -90,6 +90,16 @@ def test_a_value_that_cannot_be_used_is_one_sentence_with_the_key(assignment: st
     assert str(refused.value) == sentence
 
 
+@pytest.mark.parametrize("level", ["0", "1"])
+def test_two_phase_commit_without_the_second_transaction_protocol_is_refused(level: str) -> None:
+    settings = ["transaction.two.phase.commit.enable=true", f"eosin.transaction.version={level}"]
+    with pytest.raises(
+        SettingError, match=r"^transaction\.two\.phase\.commit\.enable needs eosin\.transaction\.version 2"
+    ):
+        load_config(assignments=settings)
+    assert load_config(assignments=settings[:1]).config.transaction_two_phase_commit_enable
+
+
 def test_memory_beside_a_data_directory_is_refused() -> None:
     with pytest.raises(SettingError, match="memory writes nothing"):
         load_config(flags={"log.dirs": "somewhere", "eosin.durability": "memory"})
