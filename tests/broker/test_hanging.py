@@ -97,6 +97,25 @@ async def test_a_transaction_that_nobody_knows_is_aborted_once_it_is_late(
     assert await healed(broker) == 0
 
 
+@pytest.mark.parametrize("instances", [0, 1, 3])
+async def test_a_prepared_transaction_is_not_late_however_long_it_waits(instances: int) -> None:
+    broker = await DataBroker.started(transaction_two_phase_commit_enable=True)
+    await broker.create_topic(partitions=2)
+    producer = await broker.call(INIT, InitProducerIdRequest("tx", 0, enable_2pc=True), 6)
+    await add(broker, producer.producer_id, 0)
+    await write(broker, producer.producer_id)
+    for _ in range(instances):
+        kept = await broker.call(INIT, InitProducerIdRequest("tx", 0, enable_2pc=True, keep_prepared_txn=True), 6)
+        assert (kept.ongoing_txn_producer_id, kept.ongoing_txn_producer_epoch) == (producer.producer_id, 0)
+    for _ in range(3):
+        broker.clock.advance(100 * 86_400_000)
+        assert await healed(broker) == 0
+    assert broker.log().last_stable_offset == 0
+    await broker.call(END, EndTxnRequest("tx", producer.producer_id, instances, True), 5)
+    assert broker.log().last_stable_offset == 2
+    await broker.stop()
+
+
 async def test_a_producer_id_that_belongs_to_nobody_is_healed_too(broker: DataBroker) -> None:
     await init(broker)
     await write(broker, 10**12, epoch=7)
