@@ -111,11 +111,7 @@ class Producer:
     async def init(self, *, keep: bool = False) -> ProducerIdentity:
         """Get a producer id and an epoch, fencing earlier holders of the transactional id. With `keep`, ask to go on
         with the present ones in the next epoch (KIP-360). An unfinished transaction of an earlier holder is aborted."""
-        if self._wanted_version is None:
-            agreed = await self._client.transaction_version()
-            self._transaction_version = TV2 if agreed >= TV2 else TV1
-        else:
-            self._transaction_version = self._wanted_version
+        await self._agree()
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id,
             transaction_timeout_ms=self._transaction_timeout_ms,
@@ -135,6 +131,26 @@ class Producer:
         self._adopt(ProducerIdentity(response.producer_id, response.producer_epoch))
         self._leave_transaction()
         return self.identity
+
+    async def act_as(self, identity: ProducerIdentity) -> None:
+        """Go on as one of several holders of an identity that another producer of this transactional id initialised.
+
+        What is sent after `begin` is part of that producer's open transaction, which it alone ends. Sequences begin at
+        0, so no two holders may write to one partition, and a partition of this epoch that was written to before not
+        at all: the broker takes such batches for repetitions.
+        """
+        await self._agree()
+        self._adopt(identity)
+        self.sequences.clear()
+        self._leave_transaction()
+
+    async def _agree(self) -> None:
+        """Settle on a transaction protocol."""
+        if self._wanted_version is None:
+            agreed = await self._client.transaction_version()
+            self._transaction_version = TV2 if agreed >= TV2 else TV1
+        else:
+            self._transaction_version = self._wanted_version
 
     def _adopt(self, identity: ProducerIdentity) -> None:
         if identity != self.identity:

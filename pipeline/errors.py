@@ -17,6 +17,50 @@ class ConflictingSettings(PipelineError):
     """A setting of Spark that would break exactly-once."""
 
 
+class BadRows(PipelineError):
+    """Rows that the sink cannot write: a missing column, a wrong type, a partition that is not there."""
+
+
+class BadProgressTopic(PipelineError):
+    """The topic of the progress marker is not what the marker needs, or holds something else."""
+
+
+class MarkerMismatch(PipelineError):
+    """The checkpoint of a query and the progress marker of its pipeline do not belong together."""
+
+
+class ForeignMarker(MarkerMismatch):
+    """The marker is of another query: the checkpoint was deleted or replaced, or two pipelines have one name."""
+
+
+class MissingMarker(MarkerMismatch):
+    """The checkpoint has batches behind it, but the pipeline has no marker: the progress topic was deleted."""
+
+
+class BatchGap(MarkerMismatch):
+    """The checkpoint is ahead of the marker: the progress topic lost records, or belongs to another cluster."""
+
+
+class RolledBackCheckpoint(MarkerMismatch):
+    """The checkpoint is behind the marker: it was restored from an older copy."""
+
+
+class RangeMismatch(RolledBackCheckpoint):
+    """The checkpoint has another input range for the batch that the marker names."""
+
+
+class PipelineFenced(PipelineError):
+    """Another driver runs this pipeline. This one must stop: to start it again would stop the other."""
+
+
+class TransactionTimedOut(PipelineError):
+    """A batch took longer than its transaction may stay open, so that nothing of it was kept."""
+
+
+class UnknownOutcome(PipelineError):
+    """A commit was asked for and nobody answered: the next start finds out what became of it."""
+
+
 def require_spark() -> None:
     """Raise MissingDependency where PySpark or what it needs is not installed."""
     try:

@@ -1,0 +1,122 @@
+"""The progress marker: which batch a pipeline has committed last, kept with what the batch wrote.
+
+Owns the marker's bytes and its topic. Always true: a marker is written in the transaction of its batch, so it is there
+exactly when the batch is; it is read after the transactional id was initialised, when no transaction of the pipeline is
+undecided any more; and a reader waits until nothing that was written before is undecided, whoever wrote it.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Final, Self
+
+from eosin.client.admin import Admin
+from eosin.client.client import Client
+from eosin.client.consumer import EARLIEST, LATEST, Consumer, Isolation
+from eosin.client.errors import BrokerError
+from eosin.pipeline.clock import Clock, SystemClock
+from eosin.pipeline.errors import BadProgressTopic
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.records import NewRecord
+
+VERSION: Final = 1
+TOPIC_SETTINGS: Final = {
+    "cleanup.policy": "compact",
+    # One record per batch and never more than one that counts: cleaned early, so that a start reads little.
+    "min.cleanable.dirty.ratio": "0.1",
+    "segment.bytes": "1048576",
+}
+READ_TIMEOUT_MS: Final = 300_000
+_POLL_MS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressMarker:
+    """What a pipeline has committed last."""
+
+    query: str
+    """The id of the Spark query, which its checkpoint holds."""
+    batch: int
+    range: str
+    """A hash of the batch's input range, as the checkpoint has it."""
+    rows: int
+    committed_ms: int = -1
+    """The time of the record, ms since 1970; -1 before it was written."""
+
+    def record(self, pipeline: str) -> NewRecord:
+        """The record that holds it."""
+        fields = {"v": VERSION, "query": self.query, "batch": self.batch, "range": self.range, "rows": self.rows}
+        return NewRecord(pipeline.encode(), json.dumps(fields, separators=(",", ":")).encode())
+
+    @classmethod
+    def parse(cls, value: bytes, *, committed_ms: int = -1) -> Self:
+        """The marker that a record's value is. Raises ValueError with a sentence."""
+        try:
+            fields = json.loads(value)
+            version = fields["v"]
+            if version != VERSION:
+                raise ValueError(f"it has version {version}, and this release of Eosin knows version {VERSION}")
+            return cls(
+                str(fields["query"]), int(fields["batch"]), str(fields["range"]), int(fields["rows"]), committed_ms
+            )
+        except (KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"it is no progress marker: {value[:80]!r}") from error
+
+
+def progress_topic(pipeline: str) -> str:
+    """The topic of a pipeline's marker, unless it is given another."""
+    return f"{pipeline}-progress"
+
+
+async def ensure_topic(client: Client, topic: str) -> None:
+    """Create the marker's topic if it is missing. Raises BadProgressTopic for one that would not keep the marker."""
+    admin = Admin(client)
+    try:
+        await admin.create_topic(topic, 1, configs=TOPIC_SETTINGS)
+    except BrokerError as error:
+        if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise
+    found = (await client.retry(lambda: client.metadata(topic))).topic(topic)
+    if len(found.partitions) != 1:
+        raise BadProgressTopic(
+            f"topic {topic} holds progress markers and has {len(found.partitions)} partitions, not 1"
+        )
+    policy = (await admin.describe_configs(topic, keys=["cleanup.policy"]))["cleanup.policy"].value or ""
+    if policy.split(",") != ["compact"]:
+        raise BadProgressTopic(
+            f"topic {topic} holds progress markers and would lose them: cleanup.policy is {policy!r}"
+        )
+
+
+async def read_marker(
+    client: Client,
+    pipeline: str,
+    topic: str,
+    *,
+    timeout_ms: int = READ_TIMEOUT_MS,
+    clock: Clock | None = None,
+) -> ProgressMarker | None:
+    """The committed marker of a pipeline, None if it has none. Raises BadProgressTopic, ClientError, TimeoutError.
+
+    Waits for transactions of others that are undecided in the topic: behind one of them could be the marker.
+    """
+    clock = clock or SystemClock()
+    deadline_ms = clock.monotonic_ms() + timeout_ms
+    partition = TopicPartition(topic, 0)
+    everything = Consumer(client, isolation=Isolation.READ_UNCOMMITTED)
+    end = (await everything.list_offset(partition, LATEST)).offset
+    consumer = Consumer(client, isolation=Isolation.READ_COMMITTED)
+    await consumer.assign_from([partition], EARLIEST)
+    found: tuple[bytes | None, int] | None = None
+    while consumer.position(partition) < end:
+        for each in await consumer.poll(_POLL_MS):
+            if each.record.key == pipeline.encode():
+                found = each.record.value, each.record.timestamp
+        if clock.monotonic_ms() > deadline_ms:
+            raise TimeoutError(f"an undecided transaction in topic {topic} hides what comes after it")
+    if found is None or found[0] is None:
+        return None
+    try:
+        return ProgressMarker.parse(found[0], committed_ms=found[1])
+    except ValueError as error:
+        raise BadProgressTopic(f"the last record of {pipeline!r} in topic {topic} is unreadable: {error}") from error

@@ -1,0 +1,452 @@
+"""One batch, one transaction (A2 to A5): with a fault at every request, and a driver that dies at every request."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from itertools import count
+
+import pytest
+from pipeline_broker import Faults, Seen, served
+
+from eosin.broker.server import Server
+from eosin.client.admin import Admin
+from eosin.client.client import Client
+from eosin.client.consumer import Consumer
+from eosin.client.errors import ClientError
+from eosin.client.producer import TV1, TV2, Producer
+from eosin.pipeline.batch_transactions import BatchTransactions
+from eosin.pipeline.errors import (
+    BadProgressTopic,
+    BatchGap,
+    ForeignMarker,
+    MissingMarker,
+    PipelineFenced,
+    RangeMismatch,
+    RolledBackCheckpoint,
+    TransactionTimedOut,
+    UnknownOutcome,
+)
+from eosin.pipeline.progress_marker import ProgressMarker, read_marker
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.records import NewRecord
+
+PARTITIONS = 2
+_names = count()
+
+
+@pytest.fixture
+def faults() -> Faults:
+    """What the broker loses."""
+    return Faults()
+
+
+@pytest.fixture
+async def broker(faults: Faults) -> AsyncIterator[Server]:
+    """A broker that loses what `faults` says."""
+    async with served(faults) as server:
+        yield server
+
+
+@pytest.fixture(params=[TV1, TV2], ids=["TV1", "TV2"])
+def version(request: pytest.FixtureRequest) -> int:
+    """The transaction protocol that the drivers use."""
+    assert isinstance(request.param, int)
+    return request.param
+
+
+class Job:
+    """A pipeline with an output topic, and drivers that run its batches as Spark does: one that fails is replayed."""
+
+    def __init__(self, server: Server, version: int = TV2) -> None:
+        self.address = server.addresses[0]
+        self.name = f"job-{next(_names)}"
+        self.version = version
+        self.attempts = 0
+
+    async def create(self) -> "Job":
+        async with Client(self.address) as client:
+            await Admin(client).create_topic(self.name, PARTITIONS)
+        return self
+
+    def client(self, retry_timeout_ms: int = 5000) -> Client:
+        return Client(self.address, client_id=f"driver-{self.attempts}", retry_timeout_ms=retry_timeout_ms)
+
+    def driver(self, client: Client, **options: object) -> BatchTransactions:
+        return BatchTransactions(client, self.name, transaction_version=self.version, **options)  # type: ignore[arg-type]
+
+    async def write(self, producer: Producer, batch: int) -> int:
+        """The rows of a batch. Another attempt puts them into other partitions: user code need not be repeatable."""
+        self.attempts += 1
+        for row in range(2):
+            target = TopicPartition(self.name, (batch + row + self.attempts) % PARTITIONS)
+            await producer.send(target, [NewRecord(None, f"{batch}.{row}".encode())], timestamp=1)
+        return 2
+
+    async def batch(self, transactions: BatchTransactions, batch: int, query: str = "q") -> bool:
+        return await transactions.run(batch, f"range-{batch}", lambda producer: self.write(producer, batch))
+
+    async def visible(self) -> list[bytes | None]:
+        async with Client(self.address) as client:
+            consumer = Consumer(client)
+            await consumer.assign_from([TopicPartition(self.name, index) for index in range(PARTITIONS)])
+            return sorted(each.record.value or b"" for each in await consumer.read_to_end())
+
+
+def rows(*batches: int) -> list[bytes]:
+    return [f"{batch}.{row}".encode() for batch in batches for row in range(2)]
+
+
+async def run_until_done(job: Job, batches: int, on_start: object = None) -> int:
+    """Run batches 0, 1, ... as Spark's driver does: after any failure a new driver replays the batch. Answers how many
+    drivers it took. Between a commit and Spark's note of it a driver may die as well, so the last one is replayed."""
+    batch, drivers = 0, 0
+    while batch < batches:
+        drivers += 1
+        assert drivers < 5
+        async with job.client() as client:
+            if callable(on_start):
+                on_start(client)
+            transactions = job.driver(client)
+            try:
+                await transactions.start("q")
+                while batch < batches:
+                    await job.batch(transactions, batch)
+                    batch += 1
+            except (ClientError, UnknownOutcome, PipelineFenced, TimeoutError):
+                continue
+    return drivers
+
+
+async def requests_of_a_run(job: Job, faults: Faults) -> int:
+    await job.create()
+    assert await run_until_done(job, 2) == 1
+    return len(faults.seen)
+
+
+@pytest.mark.parametrize("lost", ["request", "answer"])
+async def test_whatever_request_or_answer_is_lost_each_batch_is_there_once(
+    broker: Server, faults: Faults, version: int, lost: str
+) -> None:
+    total = await requests_of_a_run(Job(broker, version), faults)
+    assert total > 12
+    for number in range(total):
+        job = await Job(broker, version).create()
+        faults.clear()
+        setattr(faults, "before" if lost == "request" else "after", lambda now, seen, at=number: now == at)
+        await run_until_done(job, 2)
+        assert await job.visible() == rows(0, 1), f"request {number}: {faults.seen[number].key.name}"
+
+
+@pytest.mark.parametrize("handled", [False, True], ids=["not handled", "handled"])
+async def test_at_whatever_request_the_driver_dies_each_batch_is_there_once(
+    broker: Server, faults: Faults, version: int, handled: bool
+) -> None:
+    total = await requests_of_a_run(Job(broker, version), faults)
+    for number in range(total):
+        job = await Job(broker, version).create()
+        faults.clear()
+        running: list[Client] = []
+
+        def die(now: int, seen: Seen, at: int = number, running: list[Client] = running) -> bool:
+            if now == at:
+                running[-1]._closed = True  # nothing leaves this client any more, not even an abort
+            return now == at
+
+        setattr(faults, "after" if handled else "before", die)
+        assert await run_until_done(job, 2, running.append) == 2
+        assert await job.visible() == rows(0, 1), f"request {number}: {faults.seen[number].key.name}"
+
+
+async def test_a_driver_that_dies_before_spark_has_noted_the_commit_skips_the_batch(
+    broker: Server, version: int
+) -> None:
+    job = await Job(broker, version).create()
+    async with job.client() as first:
+        transactions = job.driver(first)
+        await transactions.start("q")
+        assert await job.batch(transactions, 0)
+    async with job.client() as second:
+        transactions = job.driver(second)
+        assert (await transactions.start("q")) == transactions.marker
+        assert not await job.batch(transactions, 0)
+        assert await job.batch(transactions, 1)
+    assert await job.visible() == rows(0, 1)
+    assert job.attempts == 2
+
+
+async def test_an_empty_batch_leaves_a_marker_too(broker: Server, version: int) -> None:
+    job = await Job(broker, version).create()
+
+    async def nothing(_: Producer) -> int:
+        return 0
+
+    async with job.client() as client:
+        transactions = job.driver(client)
+        await transactions.start("q")
+        assert await transactions.run(0, "range-0", nothing)
+        assert await job.batch(transactions, 1)
+        found = await read_marker(client, job.name, f"{job.name}-progress")
+    assert found is not None
+    assert (found.batch, found.rows, found.range, found.query) == (1, 2, "range-1", "q")
+
+
+async def test_rows_that_cannot_be_written_leave_nothing(broker: Server, version: int) -> None:
+    job = await Job(broker, version).create()
+
+    async def half(producer: Producer) -> int:
+        await job.write(producer, 0)
+        raise RuntimeError("bad row")
+
+    async with job.client() as client:
+        transactions = job.driver(client)
+        await transactions.start("q")
+        with pytest.raises(RuntimeError, match="bad row"):
+            await transactions.run(0, "range-0", half)
+        assert await job.visible() == []
+        await transactions.start("q")
+        assert await job.batch(transactions, 0)
+    assert await job.visible() == rows(0)
+
+
+# A3: the order of a start ---------------------------------------------------------------------------------------------
+
+
+async def test_a_commit_that_is_decided_and_not_carried_out_is_waited_for_and_skipped(
+    broker: Server, version: int
+) -> None:
+    job = await Job(broker, version).create()
+    markers = broker.services.partitions.markers
+    released = asyncio.Event()
+    write_markers = markers.write_markers
+
+    async def held(*arguments: object) -> object:
+        await released.wait()
+        return await write_markers(*arguments)  # type: ignore[arg-type]
+
+    async with job.client() as first, job.client() as second:
+        zombie, successor = job.driver(first), job.driver(second)
+        await zombie.start("q")
+        markers.write_markers = held  # type: ignore[method-assign,assignment]
+        await job.batch(zombie, 0)
+        starting = asyncio.create_task(successor.start("q"))
+        await asyncio.sleep(0.2)
+        assert not starting.done()
+        markers.write_markers = write_markers  # type: ignore[method-assign]
+        released.set()
+        await starting
+        assert not await job.batch(successor, 0)
+    assert await job.visible() == rows(0)
+
+
+async def test_a_zombie_that_commits_while_its_successor_starts_is_noticed(
+    broker: Server, faults: Faults, version: int
+) -> None:
+    job = await Job(broker, version).create()
+    async with job.client() as first, job.client() as second:
+        zombie, successor = job.driver(first), job.driver(second)
+        await zombie.start("q")
+        await zombie.begin()
+        await job.write(zombie.producer, 0)
+        await zombie.prepare(0, "range-0", 2)
+        init = second.request
+        committed = False
+
+        async def at_the_last_moment(key: ApiKey, *arguments: object, **how: object) -> object:
+            nonlocal committed
+            if key is ApiKey.INIT_PRODUCER_ID and not committed:
+                committed = True
+                await zombie.commit()
+            return await init(key, *arguments, **how)  # type: ignore[arg-type]
+
+        second.request = at_the_last_moment  # type: ignore[method-assign,assignment]
+        await successor.start("q")
+        assert not await job.batch(successor, 0)
+        with pytest.raises(PipelineFenced, match="taken over by another driver"):
+            await job.batch(zombie, 1)
+        assert await job.batch(successor, 1)
+    assert await job.visible() == rows(0, 1)
+
+
+async def test_a_successor_fences_a_zombie_in_the_middle_of_its_batch(broker: Server, version: int) -> None:
+    job = await Job(broker, version).create()
+    async with job.client() as first, job.client() as second:
+        zombie, successor = job.driver(first), job.driver(second)
+        await zombie.start("q")
+
+        async def slow(producer: Producer) -> int:
+            await job.write(producer, 0)
+            await successor.start("q")
+            await job.batch(successor, 0)
+            return 2
+
+        with pytest.raises(PipelineFenced):
+            await zombie.run(0, "range-0", slow)
+    assert await job.visible() == rows(0)
+
+
+# A4: a commit without an answer --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lost", ["request", "answer"])
+async def test_a_commit_without_an_answer_is_repeated_as_it_was(
+    broker: Server, faults: Faults, version: int, lost: str
+) -> None:
+    job = await Job(broker, version).create()
+    losses = iter([True, True, True])
+
+    def lose(_: int, seen: Seen) -> bool:
+        return seen.key is ApiKey.END_TXN and next(losses, False)
+
+    setattr(faults, "before" if lost == "request" else "after", lose)
+    async with job.client() as client:
+        transactions = job.driver(client)
+        await transactions.start("q")
+        assert await job.batch(transactions, 0)
+        ends = faults.requests(ApiKey.END_TXN)
+        assert len(ends) == 4
+        assert all(each == ends[0] for each in ends)
+        assert ends[0].committed
+        assert await job.batch(transactions, 1)
+    assert await job.visible() == rows(0, 1)
+
+
+@pytest.mark.parametrize("lost", ["request", "answer"])
+async def test_a_commit_that_is_never_answered_is_never_aborted_and_the_next_start_finds_out(
+    broker: Server, faults: Faults, version: int, lost: str
+) -> None:
+    job = await Job(broker, version).create()
+    setattr(faults, "before" if lost == "request" else "after", lambda _, seen: seen.key is ApiKey.END_TXN)
+    async with job.client(retry_timeout_ms=100) as client:
+        transactions = job.driver(client)
+        await transactions.start("q")
+        with pytest.raises(UnknownOutcome, match="the next start finds out"):
+            await job.batch(transactions, 0)
+        await transactions.abort()
+    assert all(each.committed for each in faults.requests(ApiKey.END_TXN))
+    faults.clear()
+    async with job.client() as client:
+        transactions = job.driver(client)
+        await transactions.start("q")
+        assert await job.batch(transactions, 0) is (lost == "request")
+    assert await job.visible() == rows(0)
+
+
+# A5: a checkpoint and a marker that do not belong together ------------------------------------------------------------
+
+
+async def committed_up_to_2(broker: Server) -> Job:
+    job = await Job(broker).create()
+    async with job.client() as client:
+        transactions = job.driver(client)
+        await transactions.start("q")
+        for batch in range(3):
+            await job.batch(transactions, batch)
+    return job
+
+
+@pytest.mark.parametrize(
+    ("batch", "range_hash", "error"),
+    [
+        (4, "range-4", BatchGap),
+        (1, "range-1", RolledBackCheckpoint),
+        (0, "range-0", RolledBackCheckpoint),
+        (2, "another", RangeMismatch),
+    ],
+)
+async def test_a_batch_that_does_not_follow_the_marker_is_refused(
+    broker: Server, batch: int, range_hash: str, error: type[Exception]
+) -> None:
+    job = await committed_up_to_2(broker)
+    async with job.client() as client:
+        transactions = job.driver(client)
+        await transactions.start("q")
+        with pytest.raises(error, match=job.name):
+            transactions.is_committed(batch, range_hash)
+    assert await job.visible() == rows(0, 1, 2)
+
+
+async def test_the_marker_of_another_query_is_refused_until_the_checkpoint_is_adopted(broker: Server) -> None:
+    job = await committed_up_to_2(broker)
+    async with job.client() as client:
+        with pytest.raises(ForeignMarker, match=r"query q \(batch 2\), and this checkpoint is of query other"):
+            await job.driver(client).start("other")
+        adopting = job.driver(client, adopt=True)
+        await adopting.start("other")
+        assert await adopting.run(7, "range-7", lambda producer: job.write(producer, 7))
+        with pytest.raises(BatchGap):
+            adopting.is_committed(9, "range-9")
+        # Asked for at each start, adopting still does not write a batch twice.
+        again = job.driver(client, adopt=True)
+        await again.start("other")
+        assert not await again.run(7, "range-7", lambda producer: job.write(producer, 7))
+    assert await job.visible() == rows(0, 1, 2, 7)
+
+
+async def test_a_checkpoint_whose_pipeline_has_no_marker_is_refused(broker: Server) -> None:
+    job = await committed_up_to_2(broker)
+    async with job.client() as client:
+        await Admin(client).delete_topics([f"{job.name}-progress"])
+        transactions = job.driver(client)
+        await transactions.start("q")
+        with pytest.raises(MissingMarker, match="has no marker"):
+            transactions.is_committed(3, "range-3")
+        assert not transactions.is_committed(0, "range-0")
+
+
+async def test_a_batch_that_takes_longer_than_its_transaction_may_is_told_so(broker: Server, version: int) -> None:
+    job = await Job(broker, version).create()
+
+    async def slow(producer: Producer) -> int:
+        await job.write(producer, 0)
+        async with Client(job.address) as client:
+            before = len((await client.fetch_metadata()).topics)  # any request: the broker must be alive
+            assert before
+        await asyncio.sleep(1.0)
+        return 2
+
+    async with job.client(retry_timeout_ms=1000) as client:
+        transactions = job.driver(client, transaction_timeout_ms=200)
+        await transactions.start("q")
+        with pytest.raises(TransactionTimedOut, match=r"transaction\.timeout\.ms=200"):
+            await transactions.run(0, "range-0", slow)
+        await transactions.start("q")
+        assert await job.batch(transactions, 0)
+    assert await job.visible() == rows(0)
+
+
+# The progress topic ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_progress_topic_that_would_lose_the_marker_is_refused(broker: Server) -> None:
+    job = await Job(broker).create()
+    async with job.client() as client:
+        await Admin(client).create_topic("kept", 1)
+        with pytest.raises(BadProgressTopic, match=r"cleanup\.policy is 'delete'"):
+            await job.driver(client, topic="kept").start("q")
+        await Admin(client).create_topic("wide", 2, configs={"cleanup.policy": "compact"})
+        with pytest.raises(BadProgressTopic, match="has 2 partitions"):
+            await job.driver(client, topic="wide").start("q")
+
+
+async def test_a_marker_behind_an_open_transaction_of_another_pipeline_is_waited_for(broker: Server) -> None:
+    first, second = await Job(broker).create(), await Job(broker).create()
+    async with first.client() as one, second.client() as two:
+        blocking, hidden = first.driver(one, topic="shared"), second.driver(two, topic="shared")
+        await blocking.start("q")
+        await hidden.start("q")
+        await blocking.begin()
+        await blocking.prepare(0, "range-0", 0)
+        await second.batch(hidden, 0)
+        reading = asyncio.create_task(read_marker(two, second.name, "shared"))
+        await asyncio.sleep(0.1)
+        assert not reading.done()
+        await blocking.commit()
+        found = await reading
+    assert found is not None
+    assert found.batch == 0
+
+
+@pytest.mark.parametrize("value", [b"", b"[]", b"{}", b'{"v":2}', b'{"v":1,"query":"q"}', b"\xff"])
+def test_what_is_no_marker_is_said_to_be_none(value: bytes) -> None:
+    with pytest.raises(ValueError, match=r"^it (is no progress marker|has version 2)"):
+        ProgressMarker.parse(value)

@@ -1,0 +1,186 @@
+"""One producer identity on several connections (A7): what the executors' route of the sink rests on.
+
+Asked of Eosin and of Apache Kafka, by both transaction protocols.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from itertools import count
+
+import pytest
+from apache_kafka import ApacheKafka
+from broker_process import BrokerProcess
+from maven import NotHere
+
+from eosin.client.admin import Admin
+from eosin.client.client import Client
+from eosin.client.consumer import LATEST, Consumer, Isolation
+from eosin.client.errors import BrokerError
+from eosin.client.producer import TV1, TV2, Producer
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.records import NewRecord
+
+pytestmark = pytest.mark.slow
+
+PARTITIONS = 3
+STALE = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
+_names = count()
+
+
+@pytest.fixture(scope="module", params=["eosin", "apache-kafka"])
+def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker of each kind in a process of its own."""
+    folder = tmp_path_factory.mktemp(request.param)
+    if request.param == "eosin":
+        with BrokerProcess(folder / "data", durability="memory") as broker:
+            yield broker.address
+    else:
+        try:
+            kafka = ApacheKafka(folder)
+        except NotHere as missing:
+            if os.environ.get("CI") == "true":
+                raise
+            pytest.skip(str(missing))
+        with kafka:
+            yield kafka.address
+
+
+@pytest.fixture(params=[TV1, TV2], ids=["TV1", "TV2"])
+def version(request: pytest.FixtureRequest) -> int:
+    """The transaction protocol that the clients use."""
+    assert isinstance(request.param, int)
+    return request.param
+
+
+class Party:
+    """A driver and its tasks, each with connections of its own, and a topic of three partitions."""
+
+    def __init__(self, bootstrap: str, version: int, clients: AsyncExitStack) -> None:
+        self.topic = f"topic-{next(_names)}"
+        self.version = version
+        self._bootstrap = bootstrap
+        self._clients = clients
+
+    async def client(self) -> Client:
+        return await self._clients.enter_async_context(Client(self._bootstrap))
+
+    async def driver(self) -> Producer:
+        client = await self.client()
+        await Admin(client).create_topic(self.topic, PARTITIONS)
+        producer = Producer(client, self.topic, transaction_version=self.version)
+        await producer.init()
+        producer.begin()
+        return producer
+
+    async def task(self, driver: Producer) -> Producer:
+        producer = Producer(await self.client(), self.topic, transaction_version=self.version)
+        await producer.act_as(driver.identity)
+        producer.begin()
+        return producer
+
+    async def send(self, producer: Producer, partition: int, *values: bytes) -> int:
+        return await producer.send(
+            TopicPartition(self.topic, partition), [NewRecord(None, value) for value in values], timestamp=1
+        )
+
+    async def settled(self) -> None:
+        """Wait until no transaction is open in the topic. EndTxn is answered when the outcome is decided; markers may
+        be written after that, and until then the epoch may still append."""
+        client = await self.client()
+        seen, all_there = Consumer(client), Consumer(client, isolation=Isolation.READ_UNCOMMITTED)
+        for index in range(PARTITIONS):
+            partition = TopicPartition(self.topic, index)
+            end = (await all_there.list_offset(partition, LATEST)).offset
+            while (await seen.list_offset(partition, LATEST)).offset < end:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+    async def visible(self) -> list[tuple[int, bytes | None]]:
+        """What a reader sees, each value with its partition."""
+        consumer = Consumer(await self.client())
+        await consumer.assign_from([TopicPartition(self.topic, index) for index in range(PARTITIONS)])
+        return sorted((each.partition.partition, each.record.value) for each in await consumer.read_to_end())
+
+
+@pytest.fixture
+async def party(bootstrap: str, version: int) -> AsyncIterator[Party]:
+    """Who takes part, with nothing sent yet."""
+    async with AsyncExitStack() as clients:
+        yield Party(bootstrap, version, clients)
+
+
+async def test_tasks_on_disjoint_partitions_commit_as_one(party: Party) -> None:
+    driver = await party.driver()
+    tasks = [await party.task(driver), await party.task(driver)]
+    sends = (party.send(tasks[0], 0, b"a", b"b"), party.send(tasks[1], 1, b"c"), party.send(tasks[0], 0, b"d"))
+    await asyncio.gather(*sends, party.send(driver, 2, b"marker"))
+    assert await party.visible() == []
+    await driver.commit()
+    await party.settled()
+    assert await party.visible() == [(0, b"a"), (0, b"b"), (0, b"d"), (1, b"c"), (2, b"marker")]
+
+
+async def test_an_abort_by_the_driver_discards_what_tasks_wrote(party: Party) -> None:
+    driver = await party.driver()
+    task = await party.task(driver)
+    await party.send(task, 0, b"a")
+    await party.send(driver, 1, b"marker")
+    await driver.abort()
+    assert await party.visible() == []
+
+
+async def test_a_second_writer_in_a_partition_adds_nothing_to_it(party: Party) -> None:
+    driver = await party.driver()
+    first, second, third = [await party.task(driver) for _ in range(3)]
+    offset = await party.send(first, 0, b"a", b"b")
+    # As many records: taken for a repetition, although they are others. This is why one task owns a partition.
+    assert await party.send(second, 0, b"x", b"y") == offset
+    # Another number of records: Apache Kafka refuses it, Eosin says that it was there already. Neither appends it.
+    try:
+        await party.send(third, 0, b"z")
+    except BrokerError as refused:
+        assert refused.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER  # noqa: PT017
+    await party.send(driver, 1, b"marker")
+    await driver.commit()
+    await party.settled()
+    assert await party.visible() == [(0, b"a"), (0, b"b"), (1, b"marker")]
+
+
+async def test_in_a_fresh_epoch_every_earlier_holder_is_fenced(party: Party) -> None:
+    driver = await party.driver()
+    tasks = [await party.task(driver), await party.task(driver)]
+    await party.send(tasks[0], 0, b"a")
+    await party.send(driver, 1, b"marker")
+    await driver.commit()
+    await party.settled()
+    if party.version == TV1:
+        await driver.init(keep=True)
+    for partition, task in enumerate(tasks):
+        with pytest.raises(BrokerError) as refused:
+            await party.send(task, partition, b"late")
+        assert refused.value.code in STALE
+    driver.begin()
+    await party.send(driver, 1, b"next")
+    await driver.commit()
+    await party.settled()
+    assert await party.visible() == [(0, b"a"), (1, b"marker"), (1, b"next")]
+
+
+async def test_without_a_fresh_epoch_a_late_task_opens_a_transaction_that_the_next_epoch_aborts(
+    bootstrap: str,
+) -> None:
+    async with AsyncExitStack() as clients:
+        party = Party(bootstrap, TV1, clients)
+        driver = await party.driver()
+        task = await party.task(driver)
+        await party.send(driver, 1, b"marker")
+        await driver.commit()
+        await party.send(task, 0, b"late")
+        await driver.init(keep=True)
+        driver.begin()
+        await party.send(driver, 1, b"next")
+        await driver.commit()
+        await party.settled()
+        assert await party.visible() == [(1, b"marker"), (1, b"next")]

@@ -1,0 +1,84 @@
+"""A broker in the test's own process, on a port, that loses requests or answers where a test says so."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from eosin.broker.api import Api, CloseConnection, RequestContext
+from eosin.broker.config import BrokerConfig
+from eosin.broker.server import Server
+from eosin.protocol.keys import ApiKey
+
+UNLIKE = frozenset({ApiKey.API_VERSIONS})
+"""Not counted: they belong to the connection, and each lost one brings another."""
+
+
+class Seen:
+    """A request that came in, and what became of it."""
+
+    def __init__(self, key: ApiKey, client_id: str | None, request: Any) -> None:
+        self.key = key
+        self.client_id = client_id
+        self.request = request
+
+
+class Faults:
+    """An interceptor that counts the requests of clients whose name starts with `driver`, and loses some of them."""
+
+    def __init__(self) -> None:
+        self.seen: list[Seen] = []
+        self.before: Callable[[int, Seen], bool] = lambda number, seen: False
+        """Whether the request with this number, from 0, is lost before it is handled."""
+        self.after: Callable[[int, Seen], bool] = lambda number, seen: False
+        """Whether its answer is lost."""
+        self._numbers: dict[int, int] = {}
+
+    def clear(self) -> None:
+        """Count from 0 again, and lose nothing."""
+        self.__init__()  # type: ignore[misc]
+
+    def requests(self, key: ApiKey) -> list[Any]:
+        """What was asked of an API so far."""
+        return [each.request for each in self.seen if each.key is key]
+
+    def received(self, peer: str, frame: memoryview) -> None:
+        """Nothing."""
+
+    def decoded(self, context: RequestContext, api: Api, request: Any) -> Any:
+        """Lose the request, or let it be handled."""
+        if not self._counts(context, api):
+            return None
+        seen = Seen(api.key, context.client_id, request)
+        self.seen.append(seen)
+        self._numbers[id(request)] = len(self.seen) - 1
+        if self.before(len(self.seen) - 1, seen):
+            raise CloseConnection
+        return None
+
+    def handled(self, context: RequestContext, api: Api, request: Any, response: Any) -> Any:
+        """Lose the answer, or pass it on."""
+        number = self._numbers.pop(id(request), None)
+        if number is not None and self.after(number, self.seen[number]):
+            raise CloseConnection
+        return response
+
+    def answered(self, context: RequestContext, api: Api, size: int) -> None:
+        """Nothing."""
+
+    @staticmethod
+    def _counts(context: RequestContext, api: Api) -> bool:
+        return (context.client_id or "").startswith("driver") and api.key not in UNLIKE
+
+
+@asynccontextmanager
+async def served(faults: Faults | None = None, **settings: Any) -> AsyncIterator[Server]:
+    """A started broker in memory; `server.addresses[0]` is where it listens."""
+    few = {"transaction_state_log_num_partitions": 2, "offsets_topic_num_partitions": 2}
+    listeners = ("PLAINTEXT://127.0.0.1:0",)
+    config = BrokerConfig(**{"listeners": listeners, "eosin_durability": "memory", **few, **settings})
+    server = Server(config, interceptor=faults)
+    await server.startup()
+    try:
+        yield server
+    finally:
+        await server.shutdown()
