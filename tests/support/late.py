@@ -64,9 +64,13 @@ class Late:
     def committed(self) -> list[bytes | None]:
         return [each.value for each in self.scenario.reader(self.topic).read(1)]
 
+    def successor(self) -> Producer:
+        """A second instance of the same application."""
+        return self.scenario.transactional(self.transactional_id)
+
     def is_rebuilt(self) -> None:
         """A new producer under the same transactional id works at once."""
-        assert self.next_transactions(self.scenario.transactional(self.transactional_id)) == 0
+        assert self.next_transactions(self.successor()) == 0
         assert self.committed() == [b"next"]
 
 

@@ -56,6 +56,10 @@ class Scenario:
         made.assign({(topic, partition): 0 for partition in range(partitions)})
         return made
 
+    def closes(self, close: Callable[[], None]) -> None:
+        """Have something else closed at the end, too."""
+        self._close.append(close)
+
     def close(self) -> None:
         for close in reversed(self._close):
             close()

@@ -97,11 +97,13 @@ func (l *line) handle(asked request) (any, *fault) {
 		}
 		l.thing = thing
 		return nil, nil
+	case op == "close":
+		if l.thing != nil {
+			l.thing.close()
+		}
+		return nil, nil
 	case l.thing == nil:
 		return nil, &fault{Kind: "refused", Name: "NOT_OPEN", Message: asked.Op + " without an open"}
-	case op == "close":
-		l.thing.close()
-		return nil, nil
 	}
 	result, err := l.thing.call(ctx, op, asked.Args)
 	if err != nil {

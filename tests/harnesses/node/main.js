@@ -20,7 +20,7 @@ async function serve({ op, handle, args }) {
     return null
   }
   const thing = things.get(handle)
-  if (name === 'close') things.delete(handle)
+  if (name === 'close' && !things.delete(handle)) return null
   const found = await thing[name](args, other => things.get(other))
   return found === undefined ? null : found
 }
