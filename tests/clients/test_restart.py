@@ -4,14 +4,20 @@ from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
-from real_clients import confluent
+from real_clients import confluent, franz_go, kafkajs
+from real_clients.base import Client
 from scenario import Scenario
 
 
-@pytest.mark.parametrize("durability", ["fsync", "os"])
-def test_topics_records_offsets_and_open_transactions_survive(data_dir: Path, durability: str) -> None:
+@pytest.mark.parametrize(
+    ("client", "durability"),
+    [(confluent.CLIENT, "fsync"), (confluent.CLIENT, "os"), (franz_go.CLIENT, "os"), (kafkajs.CLIENT, "os")],
+    ids=lambda value: value if isinstance(value, str) else value.name,
+    indirect=["client"],
+)
+def test_topics_records_offsets_and_open_transactions_survive(data_dir: Path, client: Client, durability: str) -> None:
     with BrokerProcess(data_dir, durability=durability) as broker:
-        scenario = Scenario(confluent.CLIENT, broker.address)
+        scenario = Scenario(client, broker.address)
         topic, group, transactional_id = scenario.topic(2, retention_ms="77777"), "readers", "survivor"
         producer = scenario.transactional(transactional_id)
         producer.begin()

@@ -8,7 +8,8 @@ const { Unsupported } = require('./errors')
 class Consumer {
   constructor({ bootstrap, group, instance_id, committed_only, max_wait_ms }) {
     if (instance_id !== null) throw new Unsupported('kafkajs has no static members')
-    this.group = group === null ? `reader-${randomUUID()}` : group // it cannot read without a group
+    this.alone = group === null
+    this.group = this.alone ? `reader-${randomUUID()}` : group // it cannot read without a group
     this.committedOnly = committed_only
     this.raw = kafka(bootstrap).consumer({
       groupId: this.group,
@@ -112,8 +113,10 @@ class Consumer {
     return Number(partitions.find(each => each.partition === partition).offset)
   }
 
+  // It leaves once its fetch has come back, which only others of its group need to wait for.
   async close() {
-    await this.raw.disconnect()
+    const left = this.raw.disconnect()
+    if (!this.alone) await left
     if (this.asking !== null) await this.admin.disconnect()
   }
 }

@@ -1,0 +1,59 @@
+"""A transaction that outlives its timeout, and what kafkajs makes of it: no broker can help it, since it keeps its
+first producer epoch for life (transactions.md 11.9, 12.4). It hears that it is fenced; a new producer works at once.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+from late import ACTS, ALONE, RESTARTED, Late, prepared, restarting, wait_out
+from real_clients import kafkajs
+from real_clients.base import ClientRefused
+from toolchains import skipped_without
+
+pytestmark = pytest.mark.skipif("EOSIN_TEST_BOOTSTRAP" in os.environ, reason="no other broker is asked for this")
+
+
+@pytest.fixture(scope="module", params=[ALONE, RESTARTED])
+def late(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Late]]:
+    with skipped_without():
+        kafkajs.CLIENT.start()
+    with restarting(tmp_path_factory.mktemp("broker")) as (address, restart):
+        scenario, made = prepared(kafkajs.CLIENT, address)
+        wait_out()
+        if request.param == RESTARTED:
+            restart()
+        yield made
+        scenario.close()
+
+
+def refused_as(call: Callable[[], object]) -> ClientRefused:
+    with pytest.raises(ClientRefused) as refused:
+        call()
+    return refused.value
+
+
+@pytest.mark.parametrize("act", ["produce", "produce elsewhere", "send offsets", "commit"])
+def test_kafkajs_is_told_to_be_rebuilt(late: dict[str, Late], act: str) -> None:
+    each = late[act]
+    told = refused_as(lambda: ACTS[act](each))
+    assert told.kind == "fenced"
+    assert "INVALID_PRODUCER_EPOCH: Producer attempted an operation with an old epoch" in str(told)
+    each.is_rebuilt()
+
+
+def test_kafkajs_may_abort_and_is_told_to_be_rebuilt_after_that(late: dict[str, Late]) -> None:
+    each = late["abort"]
+    each.abort()
+    each.producer.begin()
+    each.producer.send(each.topic, b"late")
+    assert refused_as(each.producer.flush).kind == "fenced"
+    each.is_rebuilt()
+
+
+def test_after_a_failed_commit_kafkajs_cannot_even_begin(late: dict[str, Late]) -> None:
+    """Which is its own doing, whatever it heard: it stays in the state of committing for good."""
+    each = late["commit"]
+    refused_as(each.producer.commit)
+    told = refused_as(each.producer.begin)
+    assert 'Cannot call "beginTransaction" in state "COMMITTING"' in str(told)
