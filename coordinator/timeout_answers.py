@@ -41,7 +41,7 @@ class Profile(Enum):
 
     DEFAULT = "default"
     JAVA_2 = "java-2"
-    """Apache's Java client below 2.7."""
+    """Apache's Java client 2.5 and 2.6."""
     JAVA_3 = "java-3"
     """From 2.7 to 3.9."""
     JAVA_4 = "java-4"
@@ -98,8 +98,8 @@ ANSWERS: Final[tuple[Answers, ...]] = (
     Answers(Asked.PRODUCE,        range(11),            _47,    _48,   _47,   _47,   _59,       _47,  _47,   _47),
     Answers(Asked.PRODUCE,        range(11, 12),        _120,   _120,  _120,  _120,  _59,       _47,  _47,   _47),
     Answers(Asked.PRODUCE,        range(12, _LATEST),   _120,   _120,  _120,  _120,  _59,       _120, _47,   _47),
-    Answers(Asked.ADD_PARTITIONS, range(_LATEST),       _59,    _59,   _59,   _59,   _59,       _59,  _90,   _59),
-    Answers(Asked.ADD_OFFSETS,    range(_LATEST),       _59,    _59,   _59,   _59,   _59,       _59,  _90,   _59),
+    Answers(Asked.ADD_PARTITIONS, range(_LATEST),       _59,    _49,   _49,   _59,   _59,       _59,  _90,   _59),
+    Answers(Asked.ADD_OFFSETS,    range(_LATEST),       _59,    _49,   _49,   _59,   _59,       _59,  _90,   _59),
     Answers(Asked.COMMIT_OFFSETS, range(3),             _47,    _47,   _47,   _47,   _47,       _47,  _47,   _47),
     Answers(Asked.COMMIT_OFFSETS, range(3, 4),          _22,    _22,   _22,   _22,   _22,       _22,  _22,   _22),
     Answers(Asked.COMMIT_OFFSETS, range(4, _LATEST),    _120,   _120,  _120,  _120,  _120,      _120, _120,  _120),
@@ -110,6 +110,8 @@ ANSWERS: Final[tuple[Answers, ...]] = (
 """The table of 12.3. Where the specification leaves a cell empty, because that client does not send the version, the
 default stands. It has no cell of its own for Produce v11, the last version of the first transaction protocol: franz-go
 goes on with its epoch after a 120 there, which would cost it one more transaction, and asks for another after a 47.
+Java below 4.0 throws 59 as a kind of OutOfOrderSequenceException, at which applications close the producer as its
+documentation shows; 49 makes it ask for a new epoch just so, and they abort. To Java 4.0 49 is fatal.
 TxnOffsetCommit v3 is the one slight untruth: a lost generation makes every client abort."""
 # fmt: on
 
@@ -143,9 +145,11 @@ _JAVA_VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})(?:.*-(ccs|ce))?")
 
 def profile_of(software: str, version: str, *, can_return: bool) -> Profile:
     """The profile of a client by the name and version that it gave, both "" for none; `can_return` is what the id's
-    last InitProducerId said (`Txn.can_return`), and counts for clients without a name only."""
+    last InitProducerId said (`Txn.can_return`): who has no room for its pair cannot ask for a new epoch."""
+    if not can_return:
+        return Profile.REBUILT
     if not software:
-        return Profile.DEFAULT if can_return else Profile.REBUILT
+        return Profile.DEFAULT
     if software == JAVA_SOFTWARE:
         return _java(version)
     for start, profile in SOFTWARE:

@@ -24,7 +24,7 @@ TIMEOUT_MS = 50
 
 @dataclass(frozen=True)
 class Client:
-    """Who asks, and what it hears, as transactions.md 12.3 writes it (PF is 90, below its version 47)."""
+    """Who asks, and what it hears, as docs/semantics.md tables it (90 is 47 below the versions that know it)."""
 
     software: str
     version: str
@@ -43,9 +43,11 @@ class Client:
 CLIENTS = (
     Client("", "", (47, 120, 120), 59, (49, 120, 120)),
     Client("", "", (47, 47, 47), 90, (90, 90, 90), init_version=2),
-    Client("apache-kafka-java", "2.6.3", (48, 120, 120), 59, (49, 49, 120)),
-    Client("apache-kafka-java", "3.9.1", (47, 120, 120), 59, (49, 49, 120)),
+    Client("apache-kafka-java", "2.4.1", (47, 47, 47), 90, (90, 90, 90), init_version=1),
+    Client("apache-kafka-java", "2.6.3", (48, 120, 120), 49, (49, 49, 120)),
+    Client("apache-kafka-java", "3.9.1", (47, 120, 120), 49, (49, 49, 120)),
     Client("apache-kafka-java", "4.1.0", (47, 120, 120), 59, (49, 120, 120)),
+    Client("librdkafka", "1.6.2", (47, 47, 47), 90, (90, 90, 90), init_version=1),
     Client("librdkafka", "2.6.0", (59, 59, 59), 59, (49, 120, 120)),
     Client("confluent-kafka-python", "2.6.0-librdkafka-2.6.0", (59, 59, 59), 59, (49, 120, 120)),
     Client("kgo", "v1.18.0", (47, 47, 120), 59, (59, 59, 120)),
