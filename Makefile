@@ -18,7 +18,7 @@ CODE := $(ROOMS) tests docker $(wildcard bench)
 TYPED := $(addprefix .types/eosin/,$(ROOMS))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode run check format lint imports types test test-spark quick bench fuzz crash codec-fuzz simulate docs transcripts clean
+.PHONY: help setup bytecode run check format lint imports types test test-spark quick bench fuzz crash codec-fuzz simulate model docs transcripts clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -81,6 +81,9 @@ codec-fuzz: setup  ## many random messages through every codec
 simulate: setup  ## RUNS seeds of a simulated broker under faults (SEED=7 RUNS=1 TRACE=1 tells all about one)
 	@PYTHONPATH=tests/support $(BIN)/python -m simulation --runs $(RUNS) --state bench-results/simulation.json \
 		--workers $(WORKERS) $(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(if $(TRACE),--trace)
+
+model: setup  ## everything that two producers, crashes and delays can do to the transaction coordinator (ARGS="--list")
+	@PYTHONPATH=tests/support $(BIN)/python -m model $(ARGS)
 
 docs: setup  ## write the pages that come from the code
 	PYTHONPATH=tests/support $(BIN)/python tests/support/configuration_page.py

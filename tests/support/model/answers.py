@@ -1,0 +1,98 @@
+"""Answers on their way to the instances: what the broker makes of a refusal, and which reaction that leads to.
+
+An answer reaches its instance in the step in which it is given: what the instance does next is a step of its own, so an
+answer that is slow is an instance that is. An answer that is lost is one to a copy that nobody waits for any more.
+"""
+
+from types import SimpleNamespace
+from typing import Any, Final
+
+from eosin.broker.timed_out import told
+from eosin.broker.verification import translated
+from eosin.coordinator.groups.offset_requests import _translate
+from eosin.coordinator.timeout_answers import Asked, Standing, standing
+from eosin.protocol.errors import ErrorCode
+from eosin.storage.appends import Refused
+from model.instances import done, fail, give_up
+from model.reactions import Reaction, reaction
+from model.step import Step
+from model.values import ADD, END, NO_GUARD, PRODUCE, SENT, Message
+
+PRODUCE_VERSIONS: Final = {0: 10, 2: 12}
+OFFSETS_VERSIONS: Final = {0: 3, 2: 5}
+END_VERSIONS: Final = {0: 3, 2: 5}
+ADD_VERSION: Final = 3
+SOFTWARE_VERSIONS: Final = {0: "3.7.0", 2: "4.0.0"}
+
+
+def verified(step: Step, message: Message, error: ErrorCode, text: str | None = None) -> None:
+    """A batch was refused, by the coordinator or by its partition."""
+    protocol = step.world.bounds.versions[message.client]
+    if message.kind == PRODUCE:
+        error = translated(Refused(error, text), PRODUCE_VERSIONS[protocol]).error
+        if error is ErrorCode.INVALID_PRODUCER_EPOCH:
+            error = _told(step, message, Asked.PRODUCE, PRODUCE_VERSIONS[protocol], error)
+    else:
+        error = _translate(error, OFFSETS_VERSIONS[protocol])
+        error = _told(step, message, Asked.COMMIT_OFFSETS, OFFSETS_VERSIONS[protocol], error)
+    _arrive(step, message, error, -1, -1)
+
+
+def answer(step: Step, message: Message, error: ErrorCode, producer_id: int = -1, producer_epoch: int = -1) -> None:
+    """The coordinator's answer."""
+    protocol = step.world.bounds.versions[message.client]
+    if error is not ErrorCode.NONE:
+        if message.kind == END and message.argument:
+            error = _told(step, message, Asked.COMMIT, END_VERSIONS[protocol], error)
+        elif message.kind == ADD:
+            error = _told(step, message, Asked.ADD_PARTITIONS, ADD_VERSION, error)
+    _arrive(step, message, error, producer_id, producer_epoch)
+
+
+def written(step: Step, message: Message) -> None:
+    """A record is in its partition, as durable as configured."""
+    _arrive(step, message, ErrorCode.NONE, -1, -1)
+
+
+def _told(step: Step, message: Message, asked: Asked, version: int, error: ErrorCode) -> ErrorCode:
+    """What the broker says instead when the producer has only timed out: its own code, over what the model has."""
+    txn = step.coordinator.txn
+
+    def classify(_: str, *, producer_id: int, producer_epoch: int) -> Standing:
+        return Standing.UNKNOWN if txn is None else standing(txn, (producer_id, producer_epoch))
+
+    bounds = step.world.bounds
+    services: Any = SimpleNamespace(
+        config=SimpleNamespace(recovers_from_timeouts=bounds.recovering, transaction_timeout_recovery_profiles=()),
+        transactions=SimpleNamespace(classify=classify, can_return=lambda _: txn is None or txn.can_return),
+    )
+    context: Any = SimpleNamespace(
+        client_software_name=bounds.software,
+        client_software_version=SOFTWARE_VERSIONS[bounds.versions[message.client]],
+        api_version=version,
+    )
+    pair = {"producer_id": message.producer_id, "producer_epoch": message.producer_epoch}
+    return told(asked, error, context, services, transactional_id="tx", **pair)
+
+
+def _arrive(step: Step, message: Message, error: ErrorCode, producer_id: int, producer_epoch: int) -> None:
+    if not message.awaited:
+        step.note(f"answered {error.name}, to nobody")
+        step.messages.remove(message)
+        return
+    step.note(f"answered {error.name}")
+    match reaction(message.kind, step.world.bounds.versions[message.client], error):
+        case Reaction.RETRY:
+            step.change(message, stage=SENT, guard=NO_GUARD)
+        case Reaction.DONE:
+            step.messages.remove(message)
+            done(step, message, producer_id, producer_epoch)
+        case Reaction.ABORT:
+            step.messages.remove(message)
+            give_up(step, message.client, bump=False)
+        case Reaction.BUMP:
+            step.messages.remove(message)
+            give_up(step, message.client, bump=True)
+        case Reaction.FATAL:
+            step.messages.remove(message)
+            fail(step, message.client)

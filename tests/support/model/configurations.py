@@ -1,0 +1,116 @@
+"""The configurations that are looked at: small ones in the tests, larger ones by `make model`."""
+
+from typing import Final
+
+from model.values import Bounds
+
+SMALL: Final = (
+    Bounds(
+        "two-instances",
+        "two instances of version 2 over two partitions, a timeout",
+        transactions=(1, 1),
+        timeouts=1,
+    ),
+    Bounds(
+        "crash",
+        "two instances of version 2, a crash after any append, and a timeout",
+        transactions=(1, 1),
+        partitions=1,
+        crashes=1,
+        timeouts=1,
+    ),
+    Bounds(
+        "retries",
+        "an instance of version 2 with two transactions, two requests that are late, a timeout",
+        versions=(2,),
+        transactions=(2,),
+        partitions=1,
+        duplicates=2,
+        timeouts=1,
+    ),
+    Bounds(
+        "late-markers",
+        "an instance of version 2 with two transactions, two markers that are late, a crash, a timeout",
+        versions=(2,),
+        transactions=(2,),
+        partitions=1,
+        late_markers=2,
+        crashes=1,
+        timeouts=1,
+    ),
+    Bounds(
+        "last-epochs",
+        "the epochs of the producer id are used up; a late request, a crash, a timeout",
+        versions=(2,),
+        transactions=(2,),
+        partitions=1,
+        first_epoch=32764,
+        duplicates=1,
+        crashes=1,
+        timeouts=1,
+    ),
+    Bounds(
+        "first-protocol",
+        "an instance of version 1 with two transactions, a late request, a crash, a timeout",
+        versions=(0,),
+        transactions=(2,),
+        partitions=1,
+        duplicates=1,
+        crashes=1,
+        timeouts=1,
+    ),
+    Bounds(
+        "first-protocol-alone",
+        "two instances of version 1 on a broker of version 1, a late request, a timeout",
+        versions=(0, 0),
+        server_version=1,
+        transactions=(1, 1),
+        partitions=1,
+        duplicates=1,
+        timeouts=1,
+    ),
+    Bounds(
+        "failing-log",
+        "an append of the coordinator fails, for certain or not, and a crash",
+        versions=(2,),
+        transactions=(2,),
+        partitions=1,
+        failures=1,
+        crashes=1,
+        timeouts=1,
+    ),
+    Bounds(
+        "offsets",
+        "an instance of version 2 that writes offsets, too, a late request, a timeout",
+        versions=(2,),
+        transactions=(2,),
+        partitions=1,
+        offsets=True,
+        duplicates=1,
+        timeouts=1,
+    ),
+    Bounds(
+        "lost-appends",
+        "a crash takes from a partition, too, what was not durable",
+        versions=(2,),
+        transactions=(2,),
+        partitions=1,
+        loses_appends=True,
+        duplicates=1,
+        crashes=1,
+        timeouts=1,
+    ),
+)
+
+LARGE: Final = (
+    Bounds(
+        "first-protocol-large",
+        "an instance of version 1 with two transactions over two partitions, late requests and markers, a crash",
+        versions=(0,),
+        transactions=(2,),
+        crashes=1,
+        timeouts=2,
+        duplicates=1,
+        late_markers=1,
+    ),
+)

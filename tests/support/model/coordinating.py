@@ -1,0 +1,255 @@
+"""The coordinator of the model: `machine.decide` decides, and its effects become changes of the state.
+
+What `eosin.coordinator.interpreter` does with a loop, a clock and a log is done here with values: a record is written
+in one step and durable in another, markers are delivered one by one, and a request that would wait for another to end
+stays on its way. A reload goes through the bytes of the records and the code that reads them.
+"""
+
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from eosin.coordinator.effects import AllocateProducerId, Effect, Forget, Persist, Reply, RetryLater, WriteMarkers
+from eosin.coordinator.machine import decide, unknown
+from eosin.coordinator.markers import marker_of
+from eosin.coordinator.requests import (
+    Appended,
+    AppendFailed,
+    DeadlinePassed,
+    EndTxn,
+    Expire,
+    InitProducerId,
+    Loaded,
+    MarkersWritten,
+    Request,
+    RetryDue,
+)
+from eosin.coordinator.state_replay import StateReplay
+from eosin.coordinator.transaction_log import CorruptTransactionLog, encode_batch
+from eosin.coordinator.txn import Phase, Txn
+from eosin.protocol.errors import ErrorCode
+from model.answers import answer, verified
+from model.step import Step
+from model.values import (
+    AFTER_DEADLINE_MS,
+    ASKING,
+    COMMIT_OFFSETS,
+    END,
+    IDLE,
+    INIT,
+    NO_TAG,
+    PRODUCE,
+    RETRYING,
+    TRANSACTIONAL_ID,
+    VERIFIED,
+    WRITING,
+    Coordinator,
+    Job,
+    Message,
+    StateRecord,
+    client_name,
+)
+from model.violation import SINGLE_WRITER, STABLE, Violation
+
+_APPENDED: Final = Appended()
+
+
+def ask(step: Step, request: Request, message: Message) -> None:
+    """A request has come to the coordinator."""
+    if step.coordinator.txn is None:
+        reply = unknown(request)
+        if reply is not None:
+            _reply(step, reply, message)
+            return
+    _decide(step, request, message)
+    txn = step.coordinator.txn
+    if txn is not None and txn.is_fresh and txn.pending is None:
+        step.coordinator = step.coordinator._replace(txn=None)
+
+
+def deadline(step: Step) -> None:
+    """The open transaction is out of time."""
+    bounds = step.world.bounds
+    _decide(step, DeadlinePassed(bounds.server_version, bounds.recovering), None, now_ms=AFTER_DEADLINE_MS)
+
+
+def expire(step: Step) -> None:
+    """The id has not been used for long."""
+    _decide(step, Expire(0), None, now_ms=AFTER_DEADLINE_MS)
+
+
+def record_is_durable(step: Step) -> None:
+    """The record under way is on the disk, and all before it."""
+    step.coordinator = step.coordinator._replace(durable=step.coordinator.tail[-1], tail=(), writing=IDLE)
+    _judge_record(step)
+    _appended(step)
+
+
+def record_failed(step: Step, error: ErrorCode, *, kept: bool) -> None:
+    """The append ends in `error`; `kept`: its record is in the log all the same."""
+    coordinator = step.coordinator
+    tail = coordinator.tail if kept else coordinator.tail[:-1]
+    step.coordinator = coordinator._replace(tail=tail, writing=IDLE)
+    step.note(f"the append ends in {error.name}")
+    _decide(step, AppendFailed(error), _asking(step))
+
+
+def retry(step: Step) -> None:
+    """The backoff of a record that failed is over."""
+    _decide(step, RetryDue(), None)
+
+
+def markers_written(step: Step) -> None:
+    """Every partition has its marker."""
+    job = step.coordinator.job
+    assert job is not None
+    step.coordinator = step.coordinator._replace(job=None)
+    _decide(step, MarkersWritten(job.producer_id, job.producer_epoch), None)
+
+
+def crash(step: Step, kept: int) -> None:
+    """The process ends, with `kept` of the records on the disk that were not known to be; the next one loads them."""
+    before = step.coordinator
+    survivors = before.tail[:kept]
+    durable = survivors[-1] if survivors else before.durable
+    step.coordinator = Coordinator(
+        epoch=before.epoch + 1, next_producer_id=before.next_producer_id, durable=durable, tag=NO_TAG
+    )
+    for each in survivors:
+        if each.txn is not None and each.txn.phase is Phase.PREPARE_COMMIT:
+            _judge_record(step)
+    if durable is None or durable.txn is None:
+        step.note("nothing is known of the id")
+        return
+    chain = (before.durable, *survivors) if before.durable is not None else survivors
+    txn = _reloaded(tuple(each.txn for each in chain if each.txn is not None), step.world.bounds.server_version)
+    step.note(f"it reads {_told(txn)}")
+    step.coordinator = step.coordinator._replace(txn=txn, tag=durable.tag)
+    _decide(step, Loaded(), None)
+
+
+@lru_cache(maxsize=100_000)
+def _reloaded(txns: tuple[Txn, ...], transaction_version: int) -> Txn:
+    """What a start reads out of these records."""
+    replay = StateReplay()
+    try:
+        for txn in txns:
+            replay.take(encode_batch([txn], now_ms=0, transaction_version=transaction_version))
+        return replay.txns()[TRANSACTIONAL_ID]
+    except CorruptTransactionLog as error:
+        raise Violation(STABLE, f"the log is not believed after a crash: {error}") from error
+
+
+def _decide(step: Step, request: Request, message: Message | None, now_ms: int = 0) -> None:
+    before = step.coordinator.txn or Txn(TRANSACTIONAL_ID)
+    after, effects = decide(before, request, now_ms)
+    if after is not step.coordinator.txn:
+        step.coordinator = step.coordinator._replace(txn=after)
+    for effect in effects:
+        _carry_out(step, effect, request, message)
+
+
+def _carry_out(step: Step, effect: Effect, request: Request, message: Message | None) -> None:
+    match effect:
+        case Reply():
+            # The record of the same decision may be under way already.
+            asked = message if message in step.messages else _asking(step)
+            if asked is not None:
+                _reply(step, effect, asked)
+        case Persist():
+            _persist(step, effect, request, message)
+        case WriteMarkers():
+            _write_markers(step, effect.txn)
+        case AllocateProducerId():
+            assert isinstance(request, InitProducerId | EndTxn | DeadlinePassed)
+            fresh = step.coordinator.next_producer_id
+            step.coordinator = step.coordinator._replace(next_producer_id=fresh + 1)
+            _decide(step, msgspec.structs.replace(request, fresh_producer_id=fresh), message, _now(request))
+        case RetryLater():
+            step.coordinator = step.coordinator._replace(writing=RETRYING)
+        case Forget():
+            step.coordinator = step.coordinator._replace(txn=None)
+
+
+def _now(request: Request) -> int:
+    return AFTER_DEADLINE_MS if isinstance(request, DeadlinePassed) else 0
+
+
+def _persist(step: Step, effect: Persist, request: Request, message: Message | None) -> None:
+    if message is not None:
+        if step.clients[message.client].fenced and message.kind != INIT:
+            who = client_name(message.client)
+            raise Violation(SINGLE_WRITER, f"{who}, which has been replaced, changes the transaction")
+        step.change(message, stage=ASKING)
+    coordinator = step.coordinator
+    txn = effect.txn
+    tag = coordinator.pending_tag
+    if not isinstance(request, RetryDue):
+        tag = message.tag if message is not None and message.kind == END else NO_TAG
+    record = StateRecord(None if txn.phase is Phase.DEAD else txn, tag)
+    tail = coordinator.tail if coordinator.tail[-1:] == (record,) else (*coordinator.tail, record)
+    step.coordinator = coordinator._replace(pending_tag=tag, writing=WRITING, tail=tail)
+    step.note(f"it writes {_told(txn)}")
+    if not effect.durable and not step.budget.failures:
+        step.coordinator = step.coordinator._replace(writing=IDLE)
+        _appended(step)  # nobody waits until it is durable
+
+
+def complete_is_written(step: Step) -> None:
+    """The record under way, which nobody waits for to be durable, is written."""
+    step.coordinator = step.coordinator._replace(writing=IDLE)
+    _appended(step)
+
+
+def _appended(step: Step) -> None:
+    coordinator = step.coordinator
+    step.coordinator = coordinator._replace(tag=coordinator.pending_tag, pending_tag=NO_TAG)
+    _decide(step, _APPENDED, _asking(step))
+
+
+def _judge_record(step: Step) -> None:
+    durable = step.coordinator.durable
+    assert durable is not None
+    if durable.txn is not None and durable.txn.phase is Phase.PREPARE_COMMIT:
+        step.judge_commit(durable.tag)
+
+
+def _asking(step: Step) -> Message | None:
+    """Whose record is under way."""
+    for message in step.messages:
+        if message.stage == ASKING and message.client >= 0:
+            return message
+    return None
+
+
+def _write_markers(step: Step, txn: Txn) -> None:
+    coordinator = step.coordinator
+    marker = marker_of(txn, coordinator_epoch=coordinator.epoch)
+    job = Job(
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        commit=marker.commit,
+        coordinator_epoch=marker.coordinator_epoch,
+        version=marker.transaction_version,
+        tag=coordinator.tag,
+        remaining=tuple(sorted(step.world.index_of[partition] for partition in txn.partitions)),
+    )
+    step.coordinator = coordinator._replace(job=job)
+    if not job.remaining:
+        markers_written(step)
+
+
+def _reply(step: Step, reply: Reply, message: Message) -> None:
+    if message.kind not in (PRODUCE, COMMIT_OFFSETS):
+        answer(step, message, reply.error, reply.producer_id, reply.producer_epoch)
+    elif reply.error is ErrorCode.NONE:
+        step.change(message, stage=VERIFIED)
+    else:
+        verified(step, message, reply.error)
+
+
+def _told(txn: Txn) -> str:
+    """As a trace shows it."""
+    partitions = ", ".join(str(each) for each in sorted(txn.partitions))
+    return f"{txn.phase.name} ({txn.producer_id}, {txn.producer_epoch})" + (f" {{{partitions}}}" if partitions else "")

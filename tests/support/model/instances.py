@@ -1,0 +1,158 @@
+"""The instances of the application: what each does with an answer, and what it sends.
+
+They behave as well as the client libraries do (transactions.md 11): one request at a time, a commit only when every
+record of the transaction was answered as written, an abort when one was not, and with the first protocol a new epoch
+after a record whose fate is not known. Any of them may stop for good at any moment: nothing forces its next step.
+"""
+
+from model.step import Step
+from model.values import (
+    ABORTING,
+    ADD,
+    ALIVE,
+    BUMPING,
+    COMMIT_OFFSETS,
+    DEAD,
+    END,
+    INIT,
+    NOTHING,
+    PRODUCE,
+    SENT,
+    Client,
+    Message,
+    client_name,
+    tag_of,
+)
+from model.violation import VISIBLE, Violation
+
+
+def fail(step: Step, client: int) -> None:
+    """It can do no more: the application must build a new one."""
+    step.note(f"{client_name(client)} has failed for good")
+    # Its pair is kept: nobody else may get it.
+    was = step.clients[client]
+    step.clients[client] = Client(DEAD, 0, False, was.producer_id, was.producer_epoch, fenced=was.fenced)
+
+
+def done(step: Step, message: Message, producer_id: int, producer_epoch: int) -> None:
+    """Its request was answered with success."""
+    client = message.client
+    known = step.clients[client]
+    if message.kind == INIT:
+        if message.producer_id < 0:
+            step.new_instance_has_pair(client)
+        elif known.is_open:
+            step.judge_told(client, tag_of(client, known.number), commit=False)
+        _take_pair(step, client, producer_id, producer_epoch)
+        step.change_client(client, phase=ALIVE, is_open=False, added=(), written=(), goal=NOTHING)
+    elif message.kind == ADD:
+        step.change_client(client, added=tuple(sorted({*known.added, message.argument})))
+        write(step, client, message.argument)
+    elif message.kind == END:
+        step.judge_told(client, message.tag, commit=bool(message.argument))
+        if producer_id >= 0:
+            _take_pair(step, client, producer_id, producer_epoch)
+        step.change_client(client, is_open=False, added=(), written=())
+        if known.goal == BUMPING:
+            ask_for_epoch(step, client)
+        else:
+            step.change_client(client, goal=NOTHING)
+    else:
+        sequences = list(known.sequences)
+        if message.kind == PRODUCE:
+            sequences[message.argument] += 1
+        written_now = tuple(sorted({*known.written, message.argument}))
+        step.change_client(client, written=written_now, sequences=tuple(sequences))
+        _judge_written(step, message)
+
+
+def _judge_written(step: Step, message: Message) -> None:
+    records = step.records(message.argument)
+    is_open = any(message.tag in each.tags for each in records.producers)
+    if not is_open and message.tag not in dict(records.decided):
+        raise Violation(VISIBLE, "a record was answered as written, and is not in the log")
+
+
+def _take_pair(step: Step, client: int, producer_id: int, producer_epoch: int) -> None:
+    step.judge_pair(client, producer_id, producer_epoch)
+    known = step.clients[client]
+    sequences = known.sequences
+    if (producer_id, producer_epoch) != (known.producer_id, known.producer_epoch) or not sequences:
+        sequences = (0,) * len(step.parts)
+    step.note(f"{client_name(client)} has ({producer_id}, {producer_epoch})")
+    step.change_client(client, producer_id=producer_id, producer_epoch=producer_epoch, sequences=sequences)
+
+
+# What an instance sends -----------------------------------------------------------------------------------------------
+
+
+def write(step: Step, client: int, partition: int) -> None:
+    """Write to a partition of the open transaction; with the first protocol, add it before."""
+    known = step.clients[client]
+    kind = COMMIT_OFFSETS if step.world.is_offsets(partition) else PRODUCE
+    if step.world.bounds.versions[client] < 2 and partition not in known.added:
+        kind = ADD
+    sequence = known.sequences[partition] if kind == PRODUCE else -1
+    _send(step, client, kind, argument=partition, sequence=sequence)
+
+
+def end(step: Step, client: int, *, commit: bool) -> None:
+    """Commit or abort."""
+    _send(step, client, END, argument=int(commit))
+
+
+def ask_for_epoch(step: Step, client: int) -> None:
+    """Ask for a new epoch, as the instance that has this one."""
+    step.change_client(client, goal=NOTHING)
+    _send(step, client, INIT)
+
+
+def introduce(step: Step, client: int) -> None:
+    """A new instance."""
+    step.messages.append(Message(INIT, client))
+    step.change_client(client, phase=ALIVE)
+
+
+def give_up(step: Step, client: int, *, bump: bool) -> None:
+    """The transaction cannot be committed: abort it, and with `bump` ask for a new epoch then."""
+    known = step.clients[client]
+    if known.goal == BUMPING:  # the abort itself has failed so: the new epoch makes it good
+        step.change_client(client, is_open=False, added=(), written=())
+        ask_for_epoch(step, client)
+        return
+    if bump and not known.added and step.world.bounds.versions[client] < 2:
+        step.change_client(client, is_open=False, written=())
+        ask_for_epoch(step, client)
+        return
+    if known.goal == ABORTING:
+        fail(step, client)
+        return
+    step.change_client(client, goal=BUMPING if bump else ABORTING)
+    end(step, client, commit=False)
+
+
+def forget_late(step: Step, client: int, *kinds: int) -> None:
+    """With the first protocol, late copies of such requests do not come any more: nothing would tell them from those of
+    the next transaction (`Bounds.first_protocol_holes`)."""
+    if step.world.bounds.versions[client] >= 2 or step.world.bounds.first_protocol_holes:
+        return
+    for message in [each for each in step.messages if each.client == client and not each.awaited]:
+        if message.kind in kinds and message.stage == SENT:
+            step.messages.remove(message)
+
+
+def _send(step: Step, client: int, kind: int, *, argument: int = 0, sequence: int = -1) -> None:
+    known = step.clients[client]
+    if kind in (ADD, END, INIT):
+        forget_late(step, client, ADD, END)
+    step.messages.append(
+        Message(
+            kind,
+            client,
+            tag_of(client, known.number),
+            known.producer_id,
+            known.producer_epoch,
+            argument=argument,
+            sequence=sequence,
+        )
+    )
