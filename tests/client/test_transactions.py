@@ -20,6 +20,7 @@ from eosin.protocol.schemas.describe_producers import (
     TopicResponse,
 )
 from eosin.protocol.schemas.describe_transactions import DescribeTransactionsResponse, TopicData
+from eosin.protocol.schemas.init_producer_id import InitProducerIdResponse
 from eosin.protocol.schemas.list_transactions import ListTransactionsResponse
 from eosin.protocol.schemas.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
@@ -86,6 +87,29 @@ async def test_an_abort_that_is_refused_for_good_is_not_repeated(code: ErrorCode
             await TransactionAdmin(client).abort(PARTITION, producer_id=5, producer_epoch=3, coordinator_epoch=-1)
         (request,) = broker.requests(ApiKey.WRITE_TXN_MARKERS)
         assert request.markers[0].coordinator_epoch == 0
+
+
+async def test_terminating_is_the_introduction_of_a_new_instance_that_keeps_nothing() -> None:
+    codes = [ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NONE]
+    async with StubBroker() as broker, Client([broker.address]) as client:
+        broker.answers[ApiKey.INIT_PRODUCER_ID] = lambda *_: InitProducerIdResponse(error_code=codes.pop(0))
+        await TransactionAdmin(client).force_terminate("tx")
+        assert not codes
+        request = broker.requests(ApiKey.INIT_PRODUCER_ID)[-1]
+        assert (request.transactional_id, request.producer_id, request.producer_epoch) == ("tx", -1, -1)
+        assert (request.enable_2pc, request.keep_prepared_txn) == (False, False)
+
+
+@pytest.mark.parametrize(("timeout_ms", "two_phase"), [(2**31 - 1, True), (2**31 - 2, False)])
+async def test_a_transaction_without_a_timeout_is_one_that_somebody_else_decides(
+    timeout_ms: int, two_phase: bool
+) -> None:
+    described = describe_transactions.TransactionState(0, "tx", "Ongoing", timeout_ms, 100, 5, 3)
+    async with StubBroker() as broker, Client([broker.address]) as client:
+        broker.answers[ApiKey.DESCRIBE_TRANSACTIONS] = lambda *_: DescribeTransactionsResponse(
+            transaction_states=(described,)
+        )
+        assert (await TransactionAdmin(client).describe("tx")).is_two_phase is two_phase
 
 
 async def test_a_loading_coordinator_is_asked_again() -> None:

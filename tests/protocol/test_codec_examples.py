@@ -35,7 +35,12 @@ from eosin.protocol.schemas.fetch import (
     PartitionData,
     fetch_response,
 )
-from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, init_producer_id_request
+from eosin.protocol.schemas.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    init_producer_id_request,
+    init_producer_id_response,
+)
 from eosin.protocol.schemas.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
@@ -199,6 +204,20 @@ EXAMPLES = [
         InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60000),
         "00 0000ea60 00",
         id="InitProducerId v2 request: a compact null",
+    ),
+    pytest.param(
+        init_producer_id_request(6),
+        InitProducerIdRequest("tx", 2**31 - 1, -1, -1, enable_2pc=True, keep_prepared_txn=False),
+        "03 7478 7fffffff ffffffffffffffff ffff 01 00 00",
+        id="InitProducerId v6 request: the fields of two-phase commit, in their order",
+    ),
+    pytest.param(
+        init_producer_id_response(6),
+        InitProducerIdResponse(
+            producer_id=5, producer_epoch=2, ongoing_txn_producer_id=5, ongoing_txn_producer_epoch=1
+        ),
+        "00000000 0000 0000000000000005 0002 0000000000000005 0001 00",
+        id="InitProducerId v6 response: the pair to go on with, then that of the open transaction",
     ),
     pytest.param(
         list_offsets_response(0),
