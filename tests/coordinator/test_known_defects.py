@@ -10,9 +10,10 @@ from coordinator_fakes import ORDERS_0, ORDERS_1, FakeBroker, Producer
 from eosin.coordinator.config import TransactionConfig
 from eosin.coordinator.eager import start_now
 from eosin.coordinator.listing import TransactionListing
+from eosin.coordinator.timeout_answers import Standing
 from eosin.coordinator.txn import Phase
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.records import NewRecord, build_batch, retain_records
 from eosin.storage.appends import Marker
 
 NONE = ErrorCode.NONE
@@ -238,6 +239,17 @@ async def test_b20_records_of_an_unknown_kind_at_the_end_of_the_log_are_passed_o
     assert await Producer(broker).init() is NONE
 
 
+async def test_b20_a_batch_that_compaction_has_emptied_at_the_end_of_the_log_is_passed_over() -> None:
+    broker = await started()
+    producer = Producer(broker)
+    await producer.init()
+    await producer.init()
+    broker.log.stored[-1] = retain_records(broker.log.stored[-1], lambda _: False)
+    await broker.restart()
+    assert await producer.init() is NONE
+    assert producer.pair == (0, 1), "what the emptied batch said is gone, and nothing else"
+
+
 async def test_b21_a_partition_that_an_operator_has_ended_does_not_hold_up_the_others() -> None:
     broker = await started()
     producer = await in_transaction(broker)
@@ -316,6 +328,53 @@ async def test_b31_a_commit_that_was_stored_but_answered_with_an_error_is_no_mis
     await broker.restart()
     assert await producer.commit() is NONE
     assert broker.partitions[ORDERS_0].committed == ["v"]
+
+
+@pytest.mark.parametrize("client_version", [0, 2])
+async def test_b32_a_producer_whose_transaction_timed_out_goes_on_unless_it_was_replaced(client_version: int) -> None:
+    broker = await started()
+    late = await in_transaction(broker, client_version=client_version)
+    pair = late.pair
+    broker.clock.advance(60_100)
+    assert standing_of(late) is Standing.TIMED_OUT
+    await broker.restart()
+    assert await late.commit() is not NONE
+    assert await late.abort() is NONE
+    assert await late.init(pair) is NONE
+    assert await late.transaction("next", ORDERS_0) == [NONE] * 3
+    assert broker.partitions[ORDERS_0].committed == ["next"]
+    assert await Producer(broker).init() is NONE
+    late.producer_id, late.producer_epoch = pair
+    assert standing_of(late) is Standing.FENCED
+    assert await late.abort() is FENCED
+
+
+async def test_b32_an_id_that_expires_forgets_who_was_late() -> None:
+    broker = await started()
+    late = await in_transaction(broker)
+    pair = late.pair
+    broker.clock.advance(60_100)
+    assert standing_of(late) is Standing.TIMED_OUT
+    broker.clock.advance(8 * 86_400_000)
+    assert broker.log.contents() == {}
+    assert standing_of(late) is Standing.UNKNOWN
+    assert await late.commit() is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert await late.add(ORDERS_0) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    new = Producer(broker)
+    assert await new.init(pair) is NONE, "as for any id that nobody knows"
+    assert new.pair == (pair[0] + 1, 0)
+    assert standing_of(late) is Standing.FENCED
+    assert await late.commit() is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert await new.transaction("next", ORDERS_0) == [NONE] * 3
+
+
+def standing_of(producer: Producer) -> Standing:
+    return producer.broker.transactions.classify(
+        producer.transactional_id, producer_id=producer.producer_id, producer_epoch=producer.producer_epoch
+    )
+
+
+# The cases of 13.1
 
 
 async def test_a_deleted_topic_does_not_keep_a_transaction_from_being_completed() -> None:
