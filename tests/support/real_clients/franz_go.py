@@ -5,8 +5,9 @@ has `Session` for that.
 """
 
 import re
+import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -27,16 +28,28 @@ def version() -> str:
     return found[1]
 
 
-def _command() -> Command:
+def compiled(name: str, sources: Iterable[Path | str]) -> Path:
+    """A program that uses franz-go, from files or text, compiled once. Raises NotHere."""
     go = tool("go", "franz-go")
     _check_release(go)
+    everything = [*sorted(SOURCES.glob("go.*")), *sources]
 
     def compile_into(folder: Path) -> None:
-        fetch([go, "mod", "download"], "franz-go", cwd=SOURCES)
-        build([go, "build", "-o", str(folder / _PROGRAM), "."], "the harness of franz-go", cwd=SOURCES)
+        work = folder / "source"
+        work.mkdir()
+        for source in everything:
+            if isinstance(source, Path):
+                shutil.copy(source, work)
+            else:
+                (work / "main.go").write_text(source)
+        fetch([go, "mod", "download"], "franz-go", cwd=work)
+        build([go, "build", "-o", str(folder / _PROGRAM), "."], name, cwd=work)
 
-    sources = sorted((*SOURCES.glob("*.go"), *SOURCES.glob("go.*")))
-    return Command([str(made("franz-go", sources, compile_into) / _PROGRAM)])
+    return made(name, everything, compile_into) / _PROGRAM
+
+
+def _command() -> Command:
+    return Command([str(compiled("franz-go", sorted(SOURCES.glob("*.go"))))])
 
 
 def _check_release(go: str) -> None:

@@ -24,10 +24,9 @@ def version() -> str:
     return str(json.loads((SOURCES / "package.json").read_text())["dependencies"]["kafkajs"])
 
 
-def _command() -> Command:
-    node = tool("node", "kafkajs")
+def installed() -> Path:
+    """The folder with our program and the packages that it needs, fetched once. Raises NotHere."""
     npm = tool("npm", "kafkajs")
-    _check_release(node)
 
     def install_into(folder: Path) -> None:
         for source in _sources():
@@ -35,20 +34,31 @@ def _command() -> Command:
         quietly = ["--no-audit", "--no-fund", "--ignore-scripts"]
         fetch([npm, "ci", *quietly], f"kafkajs {version()}", cwd=folder)
 
-    return Command([node, str(made("kafkajs", _sources(), install_into) / "main.js")])
+    return made("kafkajs", _sources(), install_into)
+
+
+def node() -> str:
+    """The path of Node.js. Raises NotHere."""
+    found = tool("node", "kafkajs")
+    _check_release(found)
+    return found
+
+
+def _command() -> Command:
+    return Command([node(), str(installed() / "main.js")])
 
 
 def _sources() -> list[Path]:
     return sorted((*SOURCES.glob("*.js"), *(SOURCES / name for name in _PACKAGES)))
 
 
-def _check_release(node: str) -> None:
+def _check_release(found: str) -> None:
     """Whether Node.js is as new as our program needs. Raises NotHere."""
     wanted = re.search(r"\d+", json.loads((SOURCES / "package.json").read_text())["engines"]["node"])
-    told = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout.strip()
-    found = re.match(r"v(\d+)\.", told)
+    told = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+    release = re.match(r"v(\d+)\.", told)
     assert wanted is not None
-    if found is None or int(found[1]) < int(wanted[0]):
+    if release is None or int(release[1]) < int(wanted[0]):
         raise NotHere(f"node is {told or 'unusable'}: the harness of kafkajs needs {wanted[0]}")
 
 

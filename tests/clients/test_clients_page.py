@@ -1,0 +1,53 @@
+"""The examples of the page about clients run as they stand but for the address, and print what they promise."""
+
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from broker_process import BrokerProcess
+from real_clients import franz_go, kafkajs
+from toolchains import skipped_without
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "clients.md"
+DOCUMENTED = "127.0.0.1:9092"
+
+
+def example(language: str) -> str:
+    """The page's example in that language."""
+    found = re.search(rf"```{language}\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert found is not None
+    assert DOCUMENTED in found[1]
+    return found[1]
+
+
+def printed(command: Sequence[str], **environment: str) -> str:
+    done = subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_example_of_franz_go_writes_and_reads_a_transaction(tmp_path: Path) -> None:
+    # Compiled once, for whatever address it is told.
+    program = example("go").replace(f'"{DOCUMENTED}"', "os.Args[1]").replace("import (", 'import (\n\t"os"', 1)
+    with skipped_without():
+        compiled = franz_go.compiled("franz-go-example", [program])
+    with BrokerProcess(tmp_path / "data") as broker:
+        assert printed([str(compiled), broker.address]) == "one book\n"
+
+
+def test_the_example_of_kafkajs_writes_and_reads_a_transaction(tmp_path: Path) -> None:
+    with skipped_without():
+        node, packages = kafkajs.node(), kafkajs.installed() / "node_modules"
+    with BrokerProcess(tmp_path / "data") as broker:
+        program = example("js").replace(DOCUMENTED, broker.address)
+        assert printed([node, "-e", program], NODE_PATH=str(packages)) == "one book\n"
+
+
+def test_the_page_names_the_releases_that_are_tested() -> None:
+    page = PAGE.read_text()
+    assert f"kgo {franz_go.version()}," in page
+    assert f"| kafkajs | {kafkajs.version()} |" in page
