@@ -266,20 +266,28 @@ async def test_a_transaction_may_be_ended_the_old_way(
     await wire.until_stable(partition, 4)
 
 
-async def test_both_protocols_may_take_turns_under_one_id(wire: Wire, partition: TopicPartition) -> None:
-    name = (await transactional(wire)).transactional_id
+async def test_both_protocols_may_take_turns_under_one_id_and_each_fences_the_other(
+    wire: Wire, partition: TopicPartition
+) -> None:
+    before = await transactional(wire, level=2)
     epochs = []
     for turn in range(6):
-        producer = await transactional(wire, name, level=1 + turn % 2)
+        producer = await transactional(wire, before.transactional_id, level=1 + turn % 2)
+        assert await before.add(partition) == FENCED
+        assert (await before.send(partition)).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+        assert (await before.end(commit=True, pair=before.pair)).error_code == FENCED
+        before.sequences.clear()
         if producer.level == 1:
-            await producer.add(partition)
+            assert await producer.add(partition) == NONE
         await producer.append(partition)
         await producer.commit()
         await producer.completed()
         epochs.append(producer.producer_epoch)
+        before = producer
     assert epochs == sorted(set(epochs))
     markers = [each.producer_epoch for each in headers((await wire.fetch(partition)).records) if each.is_control]
     assert markers == sorted(set(markers))
+    assert len(markers) == 6
 
 
 async def test_a_plain_batch_between_two_of_a_transaction_belongs_to_nobody(
