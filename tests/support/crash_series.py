@@ -35,7 +35,9 @@ KILLED_WHILE_STARTING = 0.2
 LARGEST_BATCH = 40
 STUCK_AFTER_S = 5
 FINISH_WITHIN_S = 150
-"""For the copiers, from the last round on."""
+"""For the copiers, from the last round on, in a test."""
+READY_WITHIN_S = 120
+"""For a broker. This loop proves what is there after a start, not how soon."""
 FIRST_PORT, LAST_PORT = 20_000, 32_000
 """Below those that the system gives to clients: one that calls a dead broker could be given the broker's own port."""
 
@@ -82,9 +84,19 @@ class Figures:
 class CrashSeries:
     """One broker, one directory, some rounds. `run` once."""
 
-    def __init__(self, directory: Path, *, seed: int, rounds: int, durability: str, records: int = RECORDS) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        seed: int,
+        rounds: int,
+        durability: str,
+        records: int = RECORDS,
+        finish_within_s: float = FINISH_WITHIN_S,
+    ) -> None:
         """`records` per partition and round. Everything is kept below `directory`."""
         self.figures = Figures()
+        self._finish_within_s = finish_within_s
         self.directory = directory
         self._chance = random.Random(seed)
         self._rounds = rounds
@@ -97,7 +109,7 @@ class CrashSeries:
         began = time.monotonic()
         self.directory.mkdir(parents=True, exist_ok=True)
         try:
-            await asyncio.to_thread(self._broker.start)
+            await asyncio.to_thread(self._broker.start, READY_WITHIN_S)
             async with Client(self._broker.address, retry_timeout_ms=60_000) as client:
                 await self._work(client)
             assert await asyncio.to_thread(self._broker.stop) == 0
@@ -182,14 +194,14 @@ class CrashSeries:
             self.figures.kills += 1
             self.figures.kills_while_starting += 1
         began = time.monotonic()
-        await asyncio.to_thread(self._broker.start)
+        await asyncio.to_thread(self._broker.start, READY_WITHIN_S)
         self.figures.ready_ms.append(round((time.monotonic() - began) * 1000))
 
     async def _finish(self, feeder: Feeder, reader: LiveReader) -> None:
         """The producer has everything acknowledged, the copiers end, and the reader has seen what they did."""
         length = self._records * self._rounds
         try:
-            async with asyncio.timeout(FINISH_WITHIN_S):
+            async with asyncio.timeout(self._finish_within_s):
                 await feeder.finish()
                 await until(lambda: all(process.poll() is not None for process in self._copiers))
                 for name, process in zip(COPIERS, self._copiers, strict=True):
@@ -198,8 +210,8 @@ class CrashSeries:
         except TimeoutError:
             words = "\n".join(f"{name}: {self._last_words(name)}" for name in COPIERS)
             raise AssertionError(
-                f"not done within {FINISH_WITHIN_S} s: of {length} numbers in each partition {feeder.acknowledged} "
-                f"are acknowledged and {reader.seen} copied\n{words}"
+                f"not done within {self._finish_within_s} s: of {length} numbers in each partition "
+                f"{feeder.acknowledged} are acknowledged and {reader.seen} copied\n{words}"
             ) from None
 
     async def _compare(self, client: Client, reader: LiveReader) -> None:

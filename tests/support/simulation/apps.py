@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from eosin.protocol.names import TopicPartition
 from simulation.client import World
@@ -11,16 +11,20 @@ from simulation.members import CopyingMember
 from simulation.plan import PARTITIONS, AppPlan, InstancePlan
 from simulation.producers import IdempotentProducer, Output, Over, TransactionalProducer
 from simulation.readers import Consumer
-from simulation.values import COMPACTED, KEYS, is_copied
+from simulation.values import COMPACTED, DELETED, KEYS, is_copied
 
 
 class App:
     """Instances of an application, each followed by the next: all with one transactional id, or, as members of a group,
     with one each."""
 
-    def __init__(self, world: World, plan: AppPlan, *, is_over: Callable[[], bool]) -> None:
+    def __init__(
+        self, world: World, plan: AppPlan, *, targets: Sequence[TopicPartition], is_over: Callable[[], bool]
+    ) -> None:
+        """It writes to `targets`."""
         self._world = world
         self._plan = plan
+        self._targets = targets
         self._is_over = is_over
         self._chance = random.Random(f"{world.seed}/{plan.name}")
 
@@ -69,7 +73,8 @@ class App:
             transaction = producer.begin()
             written = 0
             output: Output = {}
-            for partition in self._chance.sample((*PARTITIONS, COMPACTED), self._chance.choice((1, 1, 2, 3))):
+            targets = [each for each in self._targets if each != DELETED or producer.version == 2]
+            for partition in self._chance.sample(targets, self._chance.choice((1, 1, 2, 3))):
                 batches: list[list[str]] = []
                 for _ in range(self._chance.choice((1, 1, 2, 3))):
                     size = self._chance.choice((1, 1, 2))

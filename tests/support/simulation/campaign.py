@@ -1,6 +1,8 @@
 """Many runs: their figures, and what to say of one that failed."""
 
 import gc
+import signal
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -10,9 +12,16 @@ from dataclasses import dataclass, field
 from simulation.checker import judge
 from simulation.plan import plan_of
 from simulation.run import Run
+from simulation.values import RETAINED
 
 CHUNK = 25
 """Seeds that a worker takes at a time."""
+LONGEST_WORK_S = 60.0
+"""Of a processor, for one run."""
+
+
+class EndlessWork(Exception):
+    """The broker or the simulation does something for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +48,28 @@ class Figures:
 def run_seed(seed: int, *, trace: Callable[[str], None] | None = None) -> tuple[Run, list[str]]:
     """Carry out the run of a seed; it, and what is wrong with it."""
     run = Run(plan_of(seed), trace=trace)
-    history = run.carry_out()
+    with _limited():
+        history = run.carry_out()
     return run, judge(history)
+
+
+@contextmanager
+def _limited() -> Iterator[None]:
+    """Break off work that never ends, wherever it is: a run takes a twentieth of a second."""
+
+    def expired(signum: int, frame: object) -> None:
+        raise EndlessWork
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGVTALRM, expired)
+    signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST_WORK_S, LONGEST_WORK_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def run_seeds(seeds: Iterable[int]) -> Figures:
@@ -66,8 +95,14 @@ def _garbage_left() -> Iterator[None]:
         gc.collect()
 
 
-def _counts(run: Run) -> dict[str, int]:
+def _counts(run: Run) -> "Counter[str]":
+    faults = Counter(f"faults: {kind}" for kind in run.faults)
+    return faults + Counter(_figures(run))
+
+
+def _figures(run: Run) -> dict[str, int]:
     history = run.history
+    retained = history.final.partitions.get(RETAINED)
     return {
         "runs": 1,
         "starts of a broker": run.machine.starts,
@@ -75,6 +110,9 @@ def _counts(run: Run) -> dict[str, int]:
         "transactions": len(history.transactions),
         "of them committed": sum(each.must_be_committed for each in history.transactions),
         "of them in doubt": sum(each.may_be_committed and not each.acknowledged for each in history.transactions),
+        "of them timed out, and their producers went on": sum(each.disowned for each in history.transactions),
+        "topics deleted": len(history.deletions),
+        "logs with a beginning that retention took": int(retained is not None and retained.log_start_offset > 0),
         "fetches": len(history.fetches),
         "steps": run.scheduler.steps,
     }

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from eosin.protocol.names import TopicPartition
 from simulation.history import NEVER, History, Introduction, LoggedBatch, Seen, Transaction, Write
-from simulation.values import COMPACTED, is_tombstone, key_of
+from simulation.values import COMPACTED, DELETED, RETAINED, is_tombstone, key_of
 
 Violations = Iterator[str]
 
@@ -40,6 +40,20 @@ class Case:
                 for seen in fetched.records:
                     offsets[seen.value] = seen.offset
         return offsets
+
+    def may_be_gone(self, value: str) -> bool:
+        """Whether a value that was written need not be in its log any more."""
+        write = self.write_of.get(value)
+        if write is None:
+            return False
+        if write.partition == COMPACTED:
+            return self.may_be_compacted_away(value)
+        if write.partition == DELETED:
+            return any(write.asked < deletion.answered for deletion in self.history.deletions)
+        if write.partition == RETAINED:
+            first = write.offset + write.values.index(value)
+            return write.offset < 0 or first < self.final.partitions[RETAINED].log_start_offset
+        return False
 
     def may_be_compacted_away(self, value: str) -> bool:
         """Whether a value need not be there: something newer has its key, or had it until it was deleted."""

@@ -12,7 +12,7 @@ Always true:
 import asyncio
 import errno
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from eosin.storage.disk import File, Lock
@@ -73,11 +73,15 @@ class SimulatedDisk:
             self.calls_left -= 1
             if self.calls_left < 0:
                 return True
+        self.meets(call, path)
+        return False
+
+    def meets(self, call: str, path: str) -> None:
+        """Raises OSError if a call meets a fault."""
         if self.failing:
             for (failing, part), error in self.failing.items():
                 if failing == call and part in path:
                     raise OSError(error, "injected", path)
-        return False
 
     def die(self) -> Killed:
         """The process ends here."""
@@ -134,6 +138,7 @@ class SimulatedDisk:
         return SimulatedFile(self, path, entry)
 
     def read_whole(self, path: str) -> bytes:
+        self.meets("read", path)
         return bytes(self._file(path).content)
 
     def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
@@ -150,8 +155,7 @@ class SimulatedDisk:
 
     def sync_file(self, path: str) -> None:
         inode = self._file(path)
-        self._change("sync", path)
-        inode.sync()
+        SimulatedFile(self, path, inode).sync()
 
     def sync_directory(self, path: str) -> None:
         directory = self._directories.get(path)
@@ -238,8 +242,3 @@ class SimulatedDisk:
     async def _wait(self) -> None:
         if self.cold_work_ms:
             await asyncio.sleep(self.chance.random() * self.cold_work_ms / 1000)
-
-
-def fails(error: int) -> Sequence[str]:
-    """The calls that may fail with `error`."""
-    return ("append", "create") if error == errno.ENOSPC else ("append", "sync")

@@ -5,13 +5,13 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Union
 
-from eosin.storage.disk import Buffer
+from eosin.storage.disk import Buffer, TornWrite
 
 if TYPE_CHECKING:
     from simulation.disk import SimulatedDisk
 
 SECTOR_BYTES = 64
-"""What is written as a whole or not at all. Smaller than any device's, since the files are small."""
+"""What is written as a whole or not at all. Smaller than a device's, since files are small; the broker is told."""
 
 
 class Inode:
@@ -50,7 +50,7 @@ class Inode:
             after.content += self.old
         else:
             after.content += self.content[: self.synced]
-            after.content += _surviving(self.content[self.synced :], chance)
+            after.content += _surviving(self.content, self.synced, chance)
         after.sync()
         return after
 
@@ -64,8 +64,10 @@ class Inode:
         return after
 
 
-def _surviving(tail: bytearray, chance: random.Random) -> bytes:
-    """What is left of bytes that nobody has synced: often nothing or all, else some beginning, perhaps with holes."""
+def _surviving(content: bytearray, synced: int, chance: random.Random) -> bytes:
+    """What is left behind `synced` of bytes that nobody has synced: often nothing or all, else some beginning, perhaps
+    with holes where whole sectors of the file are lost."""
+    tail = content[synced:]
     luck = chance.random()
     if not tail or luck < 0.3:
         return b""
@@ -73,10 +75,11 @@ def _surviving(tail: bytearray, chance: random.Random) -> bytes:
         return bytes(tail)
     kept = tail[: chance.randint(0, len(tail))]
     if luck < 0.7:  # the size was written, some of the data was not
-        for start in range(0, len(kept), SECTOR_BYTES):
+        for sector in range(synced // SECTOR_BYTES, (synced + len(kept)) // SECTOR_BYTES + 1):
             if chance.random() < 0.5:
-                size = min(SECTOR_BYTES, len(kept) - start)
-                kept[start : start + size] = bytes(size)
+                start = max(0, sector * SECTOR_BYTES - synced)
+                end = min(len(kept), (sector + 1) * SECTOR_BYTES - synced)
+                kept[start:end] = bytes(end - start)
     return bytes(kept)
 
 
@@ -169,9 +172,15 @@ class SimulatedFile:
 
     def append(self, buffers: Sequence[Buffer]) -> None:
         disk, inode = self._disk, self._inode
-        if disk.changes("append", self.path):
-            data = b"".join(buffers)
-            inode.content += data[: disk.chance.randint(0, len(data))]
+        try:
+            is_last = disk.changes("append", self.path)
+        except OSError as error:
+            if disk.chance.random() < 0.5:
+                raise
+            self._tear(buffers)
+            raise TornWrite(error.errno, "injected, and not taken back", self.path) from error
+        if is_last:
+            self._tear(buffers)
             raise disk.die()
         if disk.space is not None:
             disk.space -= sum(map(len, buffers))
@@ -182,13 +191,19 @@ class SimulatedFile:
             inode.content += buffer
         inode.modified_ms = disk.now_ms()
 
+    def _tear(self, buffers: Sequence[Buffer]) -> None:
+        data = b"".join(buffers)
+        self._inode.content += data[: self._disk.chance.randint(0, len(data))]
+
     def read(self, position: int, size: int) -> Buffer:
+        self._disk.meets("read", self.path)
         return bytes(self._inode.content[position : position + size])
 
     def read_now(self, position: int, size: int) -> Buffer | None:
         disk = self._disk
         if disk.cold and disk.chance.random() < disk.cold:
             return None
+        disk.meets("read", self.path)
         return bytes(self._inode.content[position : position + size])
 
     def sync(self) -> None:

@@ -155,6 +155,15 @@ class OffsetsRead:
     answered: int
 
 
+@dataclass(slots=True)
+class Deletion:
+    """A topic deleted, over all attempts."""
+
+    partition: TopicPartition
+    asked: int
+    answered: int = NEVER
+
+
 class LoggedBatch(NamedTuple):
     """A batch as it lies in a log at the end."""
 
@@ -179,7 +188,7 @@ class FinalPartition:
     committed: tuple[Seen, ...] = ()
     high_watermark: int = 0
     last_stable_offset: int = 0
-    log_end_offset: int = 0
+    log_start_offset: int = 0
 
 
 @dataclass(slots=True)
@@ -206,6 +215,7 @@ class History:
         self.fetches: list[Fetched] = []
         self.commits: list[OffsetsCommitted] = []
         self.offset_reads: list[OffsetsRead] = []
+        self.deletions: list[Deletion] = []
         self.copying: dict[str, tuple[TopicPartition, ...]] = {}
         """Groups whose members copy what they read, and from where."""
         self.unanswered: list[str] = []
@@ -233,6 +243,7 @@ class History:
             *self.fetches,
             *self.commits,
             *self.offset_reads,
+            *self.deletions,
             *self.unanswered,
             *self.faults,
             self.final,

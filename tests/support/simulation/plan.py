@@ -4,6 +4,7 @@ import random
 from dataclasses import dataclass
 
 from eosin.protocol.names import TopicPartition
+from simulation.values import COMPACTED, DELETED, RETAINED
 
 TOPICS = ("a", "b")
 PARTITIONS = tuple(TopicPartition(topic, index) for topic in TOPICS for index in range(2))
@@ -13,13 +14,14 @@ FAULTS = (
     "kill",
     "restart",
     "failed sync",
+    "failed call",
     "full disk",
     "slow disk",
     "slow network",
     "jump",
 )
 """What may happen, as often as it is to happen."""
-DURABLE_FAULTS = frozenset({"power", "failed sync"})
+DURABLE_FAULTS = frozenset({"power", "failed sync", "failed call"})
 """Those against which only durability `fsync` promises anything."""
 
 
@@ -80,7 +82,19 @@ class Plan:
     cold: float
     few_epochs: bool
     """Whether producer ids are used up after a few epochs."""
+    recovers: bool
+    """Whether a producer may go on after a timeout (`transaction.timeout.recovery`)."""
+    retains: bool
+    """Whether there is a topic from which retention removes what is old."""
+    deletions: int
+    """How often a topic is deleted and created again."""
     faults: tuple[FaultPlan, ...]
+
+    @property
+    def targets(self) -> tuple[TopicPartition, ...]:
+        """Where producers write to."""
+        short_lived = ((RETAINED, self.retains), (DELETED, self.deletions))
+        return (*PARTITIONS, COMPACTED, *(partition for partition, exists in short_lived if exists))
 
 
 def plan_of(seed: int) -> Plan:
@@ -109,6 +123,9 @@ def plan_of(seed: int) -> Plan:
         stall=chance.choice((0.0, 0.0, 0.05)),
         cold=chance.choice((0.0, 0.0, 0.3)),
         few_epochs=chance.random() < 0.15,
+        recovers=chance.random() < 0.85,
+        retains=chance.random() < 0.2,
+        deletions=chance.choice((0, 0, 0, 0, 1, 2, 3)),
         faults=_faults(chance, durability),
     )
 

@@ -265,7 +265,7 @@ BUGS: dict[str, Bug] = {
 CAUGHT_BY: dict[str, int] = {
     "marker_not_written": 0,
     "marker_of_the_other_kind": 0,
-    "duplicate_accepted": 1,
+    "duplicate_accepted": 3,
     "last_stable_offset_too_high": 1,
     "sync_skipped": 0,
     "aborted_list_incomplete": 0,

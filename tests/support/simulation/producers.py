@@ -96,6 +96,8 @@ class TransactionalProducer:
             in_doubt = not await self._fill(transaction, output)
         except GaveUp:
             in_doubt = True
+        if self.session.chance.random() < 0.05:
+            await asyncio.sleep(1.5 * self.timeout_ms / 1000)  # it comes back when its transaction has timed out
         is_ended = await self.end(transaction, commit=commit and not in_doubt)
         if (in_doubt or not is_ended) and self.version == 1:
             # What it gave up may still come: only a new epoch keeps that out of the next transaction.

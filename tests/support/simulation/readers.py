@@ -14,6 +14,7 @@ from eosin.protocol.schemas.fetch import (
     FetchTopic,
     PartitionData,
 )
+from eosin.protocol.schemas.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from eosin.protocol.schemas.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -25,6 +26,7 @@ from simulation.history import Fetched, Isolation, LoggedBatch, OffsetsCommitted
 from simulation.values import text_of
 
 COMMIT = 1
+EARLIEST = -2
 
 
 class Slice(NamedTuple):
@@ -149,6 +151,18 @@ class Consumer:
         )
         history.fetches.append(fetched)
         return fetched, piece
+
+    async def earliest(self, partition: TopicPartition) -> int:
+        """Where a log begins."""
+        wanted = ListOffsetsPartition(partition.partition, timestamp=EARLIEST)
+        response = await self.session.insist(
+            ApiKey.LIST_OFFSETS,
+            5,
+            ListOffsetsRequest(-1, topics=(ListOffsetsTopic(partition.topic, (wanted,)),)),
+            lambda response: ErrorCode(response.topics[0].partitions[0].error_code),
+        )
+        offset: int = response.topics[0].partitions[0].offset
+        return offset
 
     async def committed(self, partition: TopicPartition) -> int:
         """The group's offset, -1 if it has none."""

@@ -9,23 +9,24 @@ from typing import Any
 
 from eosin.broker.config import BrokerConfig
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.schemas.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from simulation.apps import App, follow, watch, write_plainly
 from simulation.client import World
 from simulation.history import FinalPartition, FinalState, History, Isolation
 from simulation.loop import OutOfSteps, Process, Scheduler
 from simulation.machine import Machine, Pace
-from simulation.plan import PARTITIONS, TOPICS, FaultPlan, Plan
+from simulation.operator import Operator
+from simulation.plan import PARTITIONS, FaultPlan, Plan
 from simulation.readers import Consumer
 from simulation.tuning import tuned
-from simulation.values import COMPACTED
+from simulation.values import RETAINED
 
 DEADLINE_S = 300.0
 """When faults are over, every call is answered within this."""
 MOMENTS_S = 0.5
 """A fault that waits for clients waits no longer than this."""
+HEALING_STARTS = 10
+"""So many starts put everything right that faults have left behind."""
 SETTLE_S = 0.5
 """What a broker has begun when the last timeout has passed has ended by then."""
 
@@ -47,6 +48,8 @@ class Run:
         self.world.trace = None if trace is None else self._traced(trace)
         self._trace = self.world.trace
         self._chance = random.Random(f"{plan.seed}/faults")
+        self.faults: list[str] = []
+        """The kinds of those that have struck."""
         self._is_over = False
         self._up = asyncio.Event()
         self._after_stop = "kill"
@@ -77,9 +80,10 @@ class Run:
     async def _main(self) -> None:
         self.machine.start()
         await self._up.wait()
-        await self._create_topics()
+        operator = Operator(self.world, self.plan)
+        await operator.create_topics()
         self._set_network()
-        clients = self._clients()
+        clients = [*self._clients(), asyncio.create_task(operator.delete_topics())]
         nemesis = asyncio.create_task(self._misfortune())
         done, pending = await asyncio.wait((*clients, nemesis), timeout=DEADLINE_S)
         for task in done:
@@ -116,7 +120,7 @@ class Run:
         writers: list[asyncio.Task[None]] = []
         copiers: list[asyncio.Task[None]] = []
         for plan in self.plan.apps:
-            app = App(self.world, plan, is_over=over)
+            app = App(self.world, plan, targets=self.plan.targets, is_over=over)
             (copiers if plan.sources else writers).append(asyncio.create_task(app.run()))
             if plan.sources:
                 self.history.copying[plan.name] = plan.sources
@@ -129,19 +133,6 @@ class Run:
             for number in range(self.plan.readers)
         ]
         return [*writers, *copiers]
-
-    async def _create_topics(self) -> None:
-        size = CreatableTopicConfig("internal.segment.bytes", str(self.plan.segment_bytes))
-        compacted = (
-            CreatableTopicConfig("cleanup.policy", "compact"),
-            CreatableTopicConfig("min.cleanable.dirty.ratio", "0"),
-            CreatableTopicConfig("delete.retention.ms", str(self.plan.seed % 3 * 100)),
-        )
-        topics = [CreatableTopic(name, 2, 1, configs=(size,)) for name in TOPICS]
-        topics.append(CreatableTopic(COMPACTED.topic, 1, 1, configs=(size, *compacted)))
-        session = Consumer(self.world, "operator").session
-        response = await session.send(ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest(tuple(topics), 10_000))
-        assert all(not topic.error_code for topic in response.topics), response
 
     def _set_network(self) -> None:
         for link in (self.world.there, self.world.there_in_time, self.world.back):
@@ -169,6 +160,7 @@ class Run:
 
     async def _strike(self, fault: FaultPlan) -> None:
         self._note(f"fault: {fault}")
+        self.faults.append(fault.kind)
         machine, disk, seconds = self.machine, self.machine.disk, fault.lasts_ms / 1000
         match fault.kind:
             case "power" | "kill":
@@ -190,6 +182,17 @@ class Run:
             case "failed sync":
                 part = self._chance.choice([f"{each.topic}-{each.partition}/" for each in PARTITIONS] + ["__"])
                 disk.failing["sync", part] = errno.EIO
+                await asyncio.sleep(seconds)
+                disk.failing.clear()
+                if machine.process is not None:
+                    machine.crash(power=fault.number % 2 == 0)
+                    self._start()
+            case "failed call":
+                call = self._chance.choice(
+                    ("append", "append", "create", "rename", "truncate", "sync_directory", "read")
+                )
+                part = self._chance.choice([f"{each.topic}-{each.partition}/" for each in PARTITIONS] + ["__", ""])
+                disk.failing[call, part] = errno.EIO
                 await asyncio.sleep(seconds)
                 disk.failing.clear()
                 if machine.process is not None:
@@ -237,13 +240,19 @@ class Run:
         self.machine.disk.space = None
         self.machine.disk.calls_left = None
         self.world.there.stall = self.world.back.stall = 0.0
-        while True:
+        for _ in range(HEALING_STARTS):
             await self._up.wait()
             server = self.machine.server
-            if server is not None and all(log.failure is None for _, log in server.services.partitions.hosted()):
+            if server is None:
+                continue
+            offline = [
+                (log.topic_partition, log.failure) for _, log in server.services.partitions.hosted() if log.failure
+            ]
+            if not offline:
                 return
             self.machine.crash()
             self._start()
+        self.history.faults.append(f"offline for good: {offline}")
 
     def _note(self, text: str) -> None:
         if self._trace is not None:
@@ -260,10 +269,12 @@ class Run:
     async def _look(self) -> FinalState:
         state = FinalState()
         judge = Consumer(self.world, "judge")
-        for partition in (*PARTITIONS, COMPACTED):
+        for partition in self.plan.targets:
             final = state.partitions[partition] = FinalPartition()
+            if partition == RETAINED:
+                final.log_start_offset = await judge.earliest(partition)
             for isolation in Isolation:
-                offset = 0
+                offset = final.log_start_offset
                 while True:
                     fetched, piece = await judge.fetch(partition, offset, isolation)
                     if isolation is Isolation.COMMITTED:
@@ -303,6 +314,8 @@ def _config(plan: Plan) -> BrokerConfig:
         auto_create_topics_enable=False,
         group_min_session_timeout_ms=100,
         log_cleaner_backoff_ms=100,
+        log_retention_check_interval_ms=100,
+        transaction_timeout_recovery="on" if plan.recovers else "kafka",
     )
 
 

@@ -1,29 +1,29 @@
-"""Makes what takes a broker minutes happen within a run: checkpoints, compaction, the end of epochs.
+"""Makes what takes a broker minutes happen within a run (checkpoints, compaction, the end of epochs), on small sectors.
 
-These are constants of the broker, not settings, since nobody else has a reason to change them.
+These are constants of the broker, not settings, since nobody else has a reason to change them. Each is changed in every
+module that knows it.
 """
 
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
+from types import ModuleType
 from unittest.mock import patch
 
-from eosin.coordinator import ending, introduction, transaction_log, transitions
-from eosin.storage import log_manager, producer_state
-from eosin.storage.compaction import choice
+from simulation.files import SECTOR_BYTES
 
-FAST = (
-    (log_manager, "CHECKPOINT_INTERVAL_MS", 100),
-    (log_manager, "SMALL_AFTER_MS", 100),
-    (choice, "INTERNAL_DIRTY_BYTES", 600),
-)
-FEW_EPOCHS = (
-    (ending, "LAST_CLIENT_EPOCH", 2),
-    (introduction, "LAST_CLIENT_EPOCH", 2),
-    (introduction, "FENCING_EPOCH", 3),
-    (transitions, "FENCING_EPOCH", 3),
-    (transaction_log, "FENCING_EPOCH", 3),
-    (producer_state, "MAX_EPOCH", 3),
-)
+FAST = {
+    "CHECKPOINT_INTERVAL_MS": 100,
+    "SMALL_AFTER_MS": 100,
+    "INTERNAL_DIRTY_BYTES": 600,
+    "_SECTOR_BYTES": SECTOR_BYTES,
+}
+FEW_EPOCHS = {
+    "LAST_CLIENT_EPOCH": 2,
+    "FENCING_EPOCH": 3,
+    "MAX_EPOCH": 3,
+}
 """A producer id is used up after three epochs, as it really is after 32767."""
 
 
@@ -31,6 +31,18 @@ FEW_EPOCHS = (
 def tuned(*, few_epochs: bool) -> Iterator[None]:
     """For the time of a run."""
     with ExitStack() as changes:
-        for module, name, value in (*FAST, *(FEW_EPOCHS if few_epochs else ())):
-            changes.enter_context(patch.object(module, name, value))
+        for name, value in {**FAST, **(FEW_EPOCHS if few_epochs else {})}.items():
+            for module in _modules_with(name):
+                changes.enter_context(patch.object(module, name, value))
         yield
+
+
+@cache
+def _modules_with(name: str) -> tuple[ModuleType, ...]:
+    modules = tuple(
+        module
+        for path, module in list(sys.modules.items())
+        if path.startswith(("eosin.coordinator.", "eosin.storage.")) and name in vars(module)
+    )
+    assert modules, f"nothing is called {name} any more"
+    return modules

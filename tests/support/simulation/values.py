@@ -8,6 +8,10 @@ from eosin.protocol.names import TopicPartition
 from eosin.protocol.records import NewRecord, Record
 
 COMPACTED = TopicPartition("c", 0)
+RETAINED = TopicPartition("r", 0)
+"""Retention removes its beginning."""
+DELETED = TopicPartition("d", 0)
+"""It is deleted and created again while producers write to it."""
 KEYS = ("k0", "k1", "k2")
 TEXT = "text"
 """The header of a tombstone that holds its text."""

@@ -2,8 +2,8 @@
 
 from eosin.protocol.names import TopicPartition
 from simulation.case import Case, Violations, difference, records
-from simulation.history import Fetched, FinalPartition, Isolation, Seen
-from simulation.values import COMPACTED, is_tombstone, key_of
+from simulation.history import Fetched, FinalPartition, Isolation, LoggedBatch, Seen
+from simulation.values import COMPACTED, RETAINED, is_tombstone, key_of
 
 
 def readers_agree(case: Case) -> Violations:
@@ -16,6 +16,10 @@ def readers_agree(case: Case) -> Violations:
             both = [seen for seen in lasting if seen in shown]
             shown = [seen for seen in shown if seen in both or not _may_be_gone(case, fetched, seen)]
             lasting = [seen for seen in lasting if seen in both or not _may_be_gone(case, fetched, seen)]
+        if fetched.partition == RETAINED:
+            first = _begin(case)
+            shown = [seen for seen in shown if seen.offset >= first]
+            lasting = [seen for seen in lasting if seen.offset >= first]
         if lasting != shown:
             yield (
                 f"{fetched.reader} ({fetched.isolation.name.lower()}) was shown {fetched.partition} from "
@@ -31,6 +35,11 @@ def _lasting(case: Case, fetched: Fetched) -> list[Seen]:
     else:
         everything = [seen for batch in final.batches for seen in records(batch)]
     return [seen for seen in everything if fetched.offset <= seen.offset < fetched.next_offset]
+
+
+def _begin(case: Case) -> int:
+    """Where the log begins of which retention takes the beginning, whenever one looks."""
+    return max(state.partitions[RETAINED].log_start_offset for state in (case.final, case.history.final_again))
 
 
 def _may_be_gone(case: Case, fetched: Fetched, seen: Seen) -> bool:
@@ -75,12 +84,20 @@ def the_end_is_durable(case: Case) -> Violations:
         after = again.partitions[partition]
         if partition == COMPACTED:
             is_same = _latest(before) == _latest(after)
+        elif partition == RETAINED:
+            first = _begin(case)
+            is_same = _from(first, before) == _from(first, after)
         else:
             is_same = (before.batches, before.committed) == (after.batches, after.committed)
         if not is_same:
             yield f"{partition} is not what it was before the last crash"
     if case.final.offsets != again.offsets:
         yield f"group offsets were {case.final.offsets} before the last crash, and are {again.offsets}"
+
+
+def _from(first: int, final: FinalPartition) -> tuple[list[LoggedBatch], list[Seen]]:
+    batches = [batch for batch in final.batches if batch.base_offset >= first]
+    return batches, [seen for seen in final.committed if seen.offset >= first]
 
 
 def _latest(final: FinalPartition) -> dict[str, str]:

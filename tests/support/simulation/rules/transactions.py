@@ -17,7 +17,7 @@ def transactions_are_whole(case: Case) -> Violations:
             for write in transaction.writes
             if write.acknowledged
             for value in write.values
-            if value not in case.visible and not case.may_be_compacted_away(value)
+            if value not in case.visible and not case.may_be_gone(value)
         ]
         if transaction.must_be_committed and missing:
             yield f"{transaction.name} was committed, and is not visible: {missing}"
@@ -60,7 +60,7 @@ def everything_ends(case: Case) -> Violations:
     for text in case.final.open_transactions:
         yield f"a transaction never ends: {text}"
     for partition, final in case.final.partitions.items():
-        end = max((batch.next_offset for batch in final.batches), default=0)
+        end = max((batch.next_offset for batch in final.batches), default=final.log_start_offset)
         if final.last_stable_offset != final.high_watermark:
             yield f"{partition} is stuck: readers see {final.last_stable_offset} of {final.high_watermark}"
         if final.high_watermark != end and partition != COMPACTED:

@@ -2,7 +2,8 @@
 
 from eosin.protocol.names import TopicPartition
 from simulation.case import Case, Violations
-from simulation.values import COMPACTED
+from simulation.history import NEVER
+from simulation.values import COMPACTED, DELETED, RETAINED
 
 
 def acknowledged_writes_are_there(case: Case) -> Violations:
@@ -13,9 +14,16 @@ def acknowledged_writes_are_there(case: Case) -> Violations:
         is_kept = write.partition != COMPACTED or write.transaction is None or write.transaction.must_be_committed
         for index, value in enumerate(write.values):
             places = case.places.get(value, [])
-            if not places and is_kept and not case.may_be_compacted_away(value):
+            if not places and is_kept and not case.may_be_gone(value):
                 yield f"lost: {value} was acknowledged in {write.partition}"
-            elif places and write.offset >= 0 and (write.partition, write.offset + index) not in places:
+            elif (
+                places
+                and write.offset >= 0
+                and (write.partition, write.offset + index) not in places
+                and not (
+                    write.partition == DELETED and case.may_be_gone(value)
+                )  # a repetition came behind the deletion
+            ):
                 yield f"moved: {value} was acknowledged at {write.partition} {write.offset + index}, is at {places}"
 
 
@@ -34,17 +42,18 @@ def nothing_is_there_twice(case: Case) -> Violations:
 def sequences_have_no_gap(case: Case) -> Violations:
     """In each partition the batches of a producer id lie in order: epochs never fall, sequences go on."""
     for partition, final in case.final.partitions.items():
-        if partition == COMPACTED:
+        if partition in (COMPACTED, DELETED):
             continue
-        known: dict[int, tuple[int, int]] = {}
+        known: dict[int, tuple[int, int | None]] = {}
         for batch in final.batches:
-            epoch, expected = known.get(batch.producer_id, (-1, 0))
+            # What the beginning that is gone had of a producer, only its next batch tells.
+            epoch, expected = known.get(batch.producer_id, (-1, None if final.log_start_offset else 0))
             if batch.producer_epoch < epoch:
                 yield f"a zombie wrote to {partition}: {batch}, after epoch {epoch}"
-            if batch.producer_epoch > epoch:
+            if batch.producer_epoch > epoch >= 0:
                 expected = 0
             if not batch.marker:
-                if batch.base_sequence != expected:
+                if expected is not None and batch.base_sequence != expected:
                     yield f"a gap in {partition} at {batch.base_offset}: {batch}, expected {expected}"
                 expected = batch.base_sequence + len(batch.values)
             known[batch.producer_id] = (batch.producer_epoch, expected)
@@ -69,12 +78,39 @@ def writes_fail_for_a_reason(case: Case) -> Violations:
         gap = unanswered.setdefault(sequence, write.base_sequence)
         if not write.error or (write.error == "OUT_OF_ORDER_SEQUENCE_NUMBER" and gap < write.base_sequence):
             continue
+        if write.partition == DELETED and case.may_be_gone(write.values[0]):
+            continue  # what it follows on is gone
         transaction = write.transaction
         if transaction is None or not case.may_be_refused(transaction, write.answered, write.answered_ms):
             yield f"a write of {write.instance} was refused for no reason: {write.error}, {write.values}"
 
 
+def deleted_is_deleted(case: Case) -> Violations:
+    """What had been written, and whose transaction had ended, when a topic was deleted never comes back."""
+    for deletion in case.history.deletions:
+        if deletion.answered == NEVER:
+            continue
+        for write in case.history.writes:
+            transaction = write.transaction
+            ended = write.answered if transaction is None else transaction.end_answered
+            if write.partition == deletion.partition and ended < deletion.asked:
+                for value in write.values:
+                    if value in case.places:
+                        yield f"{value} is back, of a topic that was deleted"
+
+
+def retention_takes_the_beginning(case: Case) -> Violations:
+    """A log begins where its first batch does, or later, and nothing is asked for that retention has not taken."""
+    for partition, final in case.final.partitions.items():
+        if partition != RETAINED and final.log_start_offset:
+            yield f"{partition} has lost its beginning, up to {final.log_start_offset}"
+        if final.log_start_offset > final.last_stable_offset:
+            yield f"{partition} begins at {final.log_start_offset}, behind its LSO {final.last_stable_offset}"
+
+
 RULES = (
+    deleted_is_deleted,
+    retention_takes_the_beginning,
     acknowledged_writes_are_there,
     nothing_is_there_twice,
     sequences_have_no_gap,
