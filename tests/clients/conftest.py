@@ -10,13 +10,11 @@ from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
-from real_clients import aio, confluent, franz_go, kafka_python, kafkajs
 from real_clients.base import Client
+from real_clients.everyone import CLIENTS
 from real_clients.remote import remote
 from scenario import Scenario
 from toolchains import skipped_without
-
-CLIENTS = (confluent.CLIENT, kafka_python.CLIENT, aio.CLIENT, franz_go.CLIENT, kafkajs.CLIENT)
 
 
 @pytest.fixture(scope="session")

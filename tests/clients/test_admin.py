@@ -5,9 +5,11 @@ import contextlib
 import pytest
 from broker_process import wait_until
 from real_clients.base import ClientRefused
+from real_clients.everyone import older_too
 from scenario import Scenario
 
 
+@older_too
 def test_topics_are_created_listed_grown_and_deleted(scenario: Scenario) -> None:
     topic = scenario.topic(3)
     assert scenario.admin.topics()[topic] == 3

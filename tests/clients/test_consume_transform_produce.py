@@ -1,9 +1,11 @@
 """Offsets and output in one transaction."""
 
 from broker_process import wait_until
+from real_clients.everyone import older_too
 from scenario import Scenario
 
 
+@older_too
 def test_every_third_transaction_aborted_and_still_each_input_once(scenario: Scenario) -> None:
     source, target, group = scenario.topic(), scenario.topic(), scenario.name("group")
     feed = scenario.transactional()

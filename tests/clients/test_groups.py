@@ -4,6 +4,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from real_clients.base import Consumer
+from real_clients.everyone import older_too
 from scenario import Scenario
 
 
@@ -33,6 +34,7 @@ def test_members_share_the_partitions_as_they_join_and_leave(scenario: Scenario)
     members.pop().close()
 
 
+@older_too
 def test_a_group_goes_on_from_its_committed_offsets(scenario: Scenario) -> None:
     topic, group = scenario.topic(), scenario.name("group")
     producer = scenario.producer()

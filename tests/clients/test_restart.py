@@ -4,14 +4,21 @@ from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
-from real_clients import confluent, franz_go, kafkajs
+from real_clients import confluent, franz_go, java, kafkajs
 from real_clients.base import Client
 from scenario import Scenario
 
 
 @pytest.mark.parametrize(
     ("client", "durability"),
-    [(confluent.CLIENT, "fsync"), (confluent.CLIENT, "os"), (franz_go.CLIENT, "os"), (kafkajs.CLIENT, "os")],
+    [
+        (confluent.CLIENT, "fsync"),
+        (confluent.CLIENT, "os"),
+        (java.CLIENT, "os"),
+        (java.CLIENT_2, "os"),
+        (franz_go.CLIENT, "os"),
+        (kafkajs.CLIENT, "os"),
+    ],
     ids=lambda value: value if isinstance(value, str) else value.name,
     indirect=["client"],
 )

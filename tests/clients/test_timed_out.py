@@ -11,14 +11,17 @@ from typing import Final
 import pytest
 from broker_process import wait_until
 from late import ACTS, ALONE, RESTARTED, Late, prepared, restarting, wait_out
-from real_clients import aio, confluent, kafka_python
+from real_clients import aio, confluent, java, kafka_python
 from real_clients.base import Client, ClientRefused
+from real_clients.everyone import CLIENTS
 
 pytestmark = pytest.mark.skipif("EOSIN_TEST_BOOTSTRAP" in os.environ, reason="no other broker lets them recover")
 
 BUMP_S: Final = 3.0
 """A client may still be asking for its new epoch when its application goes on."""
 
+OTHERS: Final = [each for each in CLIENTS if each not in java.CLIENTS]
+"""The Java client hears of an old epoch twice, and has a page of its own."""
 
 LOST: Final = {"produce": 0, "produce elsewhere": 0, "commit": 0, "send offsets": 1, "abort": 1}
 """Transactions that librdkafka loses beyond the one that timed out (12.4)."""
@@ -127,6 +130,7 @@ def test_aiokafka_may_abort_and_is_told_to_be_rebuilt_after_that(of_aiokafka: di
     an_abort_succeeds_and_the_next_transaction_tells(of_aiokafka["abort"])
 
 
+@pytest.mark.parametrize("client", OTHERS, ids=lambda client: client.name, indirect=True)
 def test_with_a_second_instance_meanwhile_every_client_is_fenced_for_good(client: Client, bootstrap: str) -> None:
     scenario, late = prepared(client, bootstrap)
     wait_out()

@@ -5,6 +5,7 @@ import time
 
 import pytest
 from real_clients.base import ClientRefused, Received
+from real_clients.everyone import older_too
 from scenario import Scenario
 
 
@@ -12,6 +13,7 @@ def values(records: list[Received]) -> list[bytes | None]:
     return [record.value for record in records]
 
 
+@older_too
 def test_a_committed_transaction_is_read_in_order(scenario: Scenario) -> None:
     topic = scenario.topic()
     producer = scenario.transactional()
@@ -22,6 +24,7 @@ def test_a_committed_transaction_is_read_in_order(scenario: Scenario) -> None:
     assert values(scenario.reader(topic).read(10)) == [b"%d" % number for number in range(10)]
 
 
+@older_too
 def test_an_aborted_transaction_is_never_read_and_the_next_one_is(scenario: Scenario) -> None:
     topic = scenario.topic()
     producer = scenario.transactional()
@@ -114,6 +117,7 @@ def test_interleaved_producers_keep_their_own_outcomes(scenario: Scenario) -> No
     assert read == [b"%d:%d" % (index, number) for number in range(5) for index in (1, 2)]
 
 
+@older_too
 def test_an_open_transaction_holds_readers_at_the_last_stable_offset(scenario: Scenario) -> None:
     topic = scenario.topic()
     slow, quick = scenario.transactional(), scenario.transactional()
@@ -181,6 +185,7 @@ def test_the_coordinator_aborts_a_transaction_that_outlives_its_timeout(scenario
         producer.commit()
 
 
+@older_too
 def test_a_transaction_timeout_above_the_brokers_limit_is_refused(scenario: Scenario) -> None:
     producer = scenario.producer(transactional_id=scenario.name("tx"), transaction_timeout_ms=900_001)
     with pytest.raises(ClientRefused) as refused:

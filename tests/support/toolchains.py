@@ -58,8 +58,7 @@ def made(name: str, sources: Iterable[Path | str], make: Callable[[Path], None])
         digest.update(source.read_bytes() if isinstance(source, Path) else source.encode())
         digest.update(b"\0")
     folder = cache() / f"{name}-{digest.hexdigest()[:16]}"
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(folder.with_name(folder.name + ".lock")):
+    with alone(folder.name):
         if not folder.is_dir():
             with tempfile.TemporaryDirectory(dir=folder.parent) as unfinished:
                 work = Path(unfinished) / "made"
@@ -98,13 +97,14 @@ def _run(
 
 
 @contextlib.contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """Only one process of this machine at a time."""
+def alone(name: str) -> Iterator[None]:
+    """Only one thread of all test processes on this machine at a time."""
     if sys.platform == "win32":
         yield
         return
     import fcntl
 
-    with lock.open("w") as file:
+    cache().mkdir(parents=True, exist_ok=True)
+    with (cache() / f"{name}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -1,0 +1,194 @@
+"""A transaction that outlives its timeout, and what each release of the Java client makes of it: its rows of
+transactions.md 12.4. The newest one speaks transaction version 2, and 1 where the broker offers no more.
+
+The application does what KafkaProducer's documentation shows: it closes the producer on an error that is fatal there,
+and aborts on any other.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final
+
+import late
+import pytest
+from late import ALONE, RESTARTED, Late, restarting, wait_out
+from real_clients import java
+from real_clients.base import ClientRefused, Producer
+from real_clients.harness import HarnessRefused
+from real_clients.remote import RemoteClient
+from scenario import Scenario
+from toolchains import skipped_without
+
+pytestmark = [
+    pytest.mark.skipif("EOSIN_TEST_BOOTSTRAP" in os.environ, reason="no other broker lets it recover"),
+    pytest.mark.timeout(400),  # the first of them fetches the clients
+]
+
+REPLACED: Final = "after a second instance came"
+
+
+def _produce_in_commit(late: Late) -> None:
+    """The record is sent by the commit: then the client does not ask for a new epoch at once."""
+    late.producer.send(late.topic, b"late")
+    late.producer.commit()
+
+
+def _produce_elsewhere_in_commit(late: Late) -> None:
+    late.producer.send(late.scenario.topic(), b"late")
+    late.producer.commit()
+
+
+ACTS: Final[Mapping[str, Callable[[Late], None]]] = {
+    **late.ACTS,
+    "produce in commit": _produce_in_commit,
+    "produce elsewhere in commit": _produce_elsewhere_in_commit,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """A release of the client under one transaction version of the broker."""
+
+    client: RemoteClient
+    version: str
+    lost: Mapping[str, int] = field(default_factory=dict)
+    """Transactions that it loses beyond the one that timed out, where that is not 0 (12.4)."""
+    looks_fatal: tuple[str, ...] = ()
+    """Acts whose exception may be of a type at which the documented application closes the producer, though it could
+    go on."""
+
+    def __str__(self) -> str:
+        return f"{self.client.name} at version {self.version}"
+
+
+SECOND, FIRST = "2", "1"
+"""What the broker offers, `transaction.version`. Releases below 4.0 speak version 1 to both."""
+AT_FIRST: Final = {"abort": 1, "produce in commit": 1}
+ADDING: Final = ("produce elsewhere", "produce elsewhere in commit", "send offsets")
+HELPED: Final = (
+    Release(java.CLIENT, SECOND),
+    Release(java.CLIENT, FIRST, {**AT_FIRST, "commit": 1}, looks_fatal=ADDING),
+    Release(java.CLIENT_3, SECOND, AT_FIRST),
+    Release(java.CLIENT_2, SECOND, AT_FIRST),
+    Release(java.CLIENT_25, SECOND, AT_FIRST),
+)
+NOT_HELPED: Final = Release(java.CLIENT_BELOW_25, SECOND)
+RELEASES: Final = (*HELPED, NOT_HELPED)
+
+
+@dataclass(frozen=True)
+class Situation:
+    """One producer for each release and act, all out of time, and their second instances."""
+
+    late: Mapping[tuple[Release, str], Late]
+    successors: Mapping[tuple[Release, str], Producer]
+
+
+Brokers = Mapping[str, tuple[str, Callable[[], None]]]
+"""By transaction version: the address, and what restarts it."""
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+    with skipped_without(), ThreadPoolExecutor(len(RELEASES)) as side_by_side:
+        list(side_by_side.map(lambda each: each.client.start(), RELEASES))
+    folder = tmp_path_factory.mktemp("java")
+    with (
+        restarting(folder / "second", {"eosin.transaction.version": SECOND}) as second,
+        restarting(folder / "first", {"eosin.transaction.version": FIRST}) as first,
+    ):
+        yield {SECOND: second, FIRST: first}
+
+
+def happened(brokers: Brokers, meanwhile: str) -> Iterator[Situation]:
+    scenarios = {each: Scenario(each.client, brokers[each.version][0]) for each in RELEASES}
+    with ThreadPoolExecutor(len(RELEASES)) as side_by_side:  # they are processes of their own
+        made = side_by_side.map(lambda each: [Late(scenarios[each]) for _ in ACTS], RELEASES)
+        producers = {
+            (each, act): late
+            for each, of_it in zip(RELEASES, made, strict=True)
+            for act, late in zip(ACTS, of_it, strict=True)
+        }
+    wait_out()
+    if meanwhile == RESTARTED:
+        for _, restart in brokers.values():
+            restart()
+    successors = {key: each.successor() for key, each in producers.items()} if meanwhile == REPLACED else {}
+    yield Situation(producers, successors)
+    for scenario in scenarios.values():
+        scenario.close()
+
+
+@pytest.fixture(scope="module", params=[ALONE, RESTARTED])
+def unreplaced(brokers: Brokers, request: pytest.FixtureRequest) -> Iterator[Situation]:
+    yield from happened(brokers, request.param)
+
+
+@pytest.fixture(scope="module")
+def replaced(brokers: Brokers) -> Iterator[Situation]:
+    yield from happened(brokers, REPLACED)
+
+
+@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("release", HELPED, ids=str)
+def test_java_recovers(unreplaced: Situation, release: Release, act: str) -> None:
+    late = unreplaced.late[release, act]
+    if act == "abort":
+        late.abort()
+    else:
+        with pytest.raises(HarnessRefused) as refused:
+            ACTS[act](late)
+        expected = {"abortable", "fatal"} if act in release.looks_fatal else {"abortable"}
+        assert refused.value.error.kind in expected
+        late.producer.abort()
+    lost, most = late.next_transactions(late.producer), release.lost.get(act, 0)
+    # Its sender may be faster than the commit.
+    assert lost <= most if act == "produce in commit" else lost == most
+    assert late.committed() == [b"next"]
+
+
+@pytest.mark.parametrize("act", [act for act in ACTS if act != "abort"])
+def test_java_below_2_5_is_told_to_be_rebuilt(unreplaced: Situation, act: str) -> None:
+    late = unreplaced.late[NOT_HELPED, act]
+    assert refusal(lambda: ACTS[act](late)) == "fenced"
+    late.is_rebuilt()
+
+
+def test_java_below_2_5_may_abort_and_is_told_to_be_rebuilt_after_that(unreplaced: Situation) -> None:
+    late = unreplaced.late[NOT_HELPED, "abort"]
+    late.abort()
+    assert refusal(lambda: another_transaction(late)) == "fenced"
+    late.is_rebuilt()
+
+
+@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("release", RELEASES, ids=str)
+def test_with_a_second_instance_meanwhile_java_is_fenced_for_good(
+    replaced: Situation, release: Release, act: str
+) -> None:
+    late = replaced.late[release, act]
+    told = refusal(lambda: ACTS[act](late))
+    if told != "fenced":  # an old epoch of a record asks for an abort first
+        assert told == "other"
+        told = refusal(late.producer.abort)
+    assert told == "fenced"
+    assert refusal(lambda: another_transaction(late)) == "fenced"
+    assert late.next_transactions(replaced.successors[release, act]) == 0
+    assert late.committed() == [b"next"]
+
+
+def another_transaction(late: Late) -> None:
+    late.producer.begin()
+    late.producer.send(late.topic, b"too late")
+    late.producer.commit()
+
+
+def refusal(call: Callable[[], object]) -> str | None:
+    """The kind of error, if any."""
+    try:
+        call()
+    except ClientRefused as refused:
+        return refused.kind
+    return None

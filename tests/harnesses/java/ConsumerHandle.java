@@ -1,0 +1,119 @@
+import com.google.gson.JsonObject;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Collections;
+import java.util.Deque;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.stream.Collectors;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+
+/** One consumer. What a poll brings beyond the records asked for waits here for the next read. */
+final class ConsumerHandle implements Harness.Handle, ConsumerRebalanceListener {
+    private static final long LONGEST_POLL_MS = 200;
+
+    final KafkaConsumer<byte[], byte[]> consumer;
+    final String group;
+    private final Deque<ConsumerRecord<byte[], byte[]>> polled = new ArrayDeque<>();
+
+    ConsumerHandle(JsonObject args) {
+        group = Args.text(args, "group");
+        Properties config = new Properties();
+        config.setProperty("bootstrap.servers", Args.text(args, "bootstrap"));
+        config.setProperty("enable.auto.commit", "false");
+        config.setProperty("auto.offset.reset", "earliest");
+        boolean committedOnly = args.get("committed_only").getAsBoolean();
+        config.setProperty("isolation.level", committedOnly ? "read_committed" : "read_uncommitted");
+        config.setProperty("fetch.max.wait.ms", Args.text(args, "max_wait_ms"));
+        config.setProperty("session.timeout.ms", "10000");
+        config.setProperty("heartbeat.interval.ms", "300");
+        config.setProperty("default.api.timeout.ms", "30000");
+        if (group != null) {
+            config.setProperty("group.id", group);
+        }
+        String instanceId = Args.text(args, "instance_id");
+        if (instanceId != null) {
+            config.setProperty("group.instance.id", instanceId);
+        }
+        consumer = new KafkaConsumer<>(config, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+    }
+
+    @Override
+    public Object call(String op, JsonObject args) {
+        switch (op) {
+            case "assign":
+                assign(Args.offsets(args));
+                return null;
+            case "subscribe":
+                consumer.subscribe(Args.texts(args, "topics"), this);
+                return null;
+            case "read":
+                return read(Args.number(args, "count"), Args.number(args, "timeout_ms"));
+            case "assignment":
+                return consumer.assignment().stream()
+                        .map(each -> new Object[] {each.topic(), each.partition()})
+                        .collect(Collectors.toList());
+            case "commit":
+                consumer.commitSync(Args.offsets(args));
+                return null;
+            case "committed":
+                return committed(Args.partition(args));
+            case "end_offset":
+                return consumer.endOffsets(Collections.singleton(Args.partition(args))).values().iterator().next();
+            case "close":
+                // It waits for a Fetch on its way; only a member has anything to say before it goes.
+                consumer.close(group == null ? Duration.ZERO : Duration.ofSeconds(10));
+                return null;
+            default:
+                throw new IllegalArgumentException("a consumer cannot " + op);
+        }
+    }
+
+    @Override
+    public void onPartitionsAssigned(Collection<TopicPartition> partitions) {}
+
+    @Override
+    public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+        polled.removeIf(each -> partitions.contains(new TopicPartition(each.topic(), each.partition())));
+    }
+
+    private void assign(Map<TopicPartition, OffsetAndMetadata> starts) {
+        polled.clear();
+        consumer.assign(starts.keySet());
+        starts.forEach((partition, start) -> consumer.seek(partition, start.offset()));
+    }
+
+    private List<Object[]> read(int count, long timeoutMs) {
+        List<Object[]> found = new ArrayList<>();
+        long end = System.nanoTime() + timeoutMs * 1_000_000;
+        while (true) {
+            while (found.size() < count && !polled.isEmpty()) {
+                found.add(told(polled.poll()));
+            }
+            long leftMs = (end - System.nanoTime()) / 1_000_000;
+            if (found.size() == count || leftMs <= 0) {
+                return found;
+            }
+            consumer.poll(Duration.ofMillis(Math.min(leftMs, LONGEST_POLL_MS))).forEach(polled::add);
+        }
+    }
+
+    private static Object[] told(ConsumerRecord<byte[], byte[]> record) {
+        String key = Args.encoded(record.key());
+        String value = Args.encoded(record.value());
+        return new Object[] {record.topic(), record.partition(), record.offset(), key, value};
+    }
+
+    private Long committed(TopicPartition partition) {
+        OffsetAndMetadata found = consumer.committed(Collections.singleton(partition)).get(partition);
+        return found == null ? null : found.offset();
+    }
+}
