@@ -209,7 +209,7 @@ EXAMPLES = [
         init_producer_id_request(6),
         InitProducerIdRequest("tx", 2**31 - 1, -1, -1, enable_2pc=True, keep_prepared_txn=False),
         "03 7478 7fffffff ffffffffffffffff ffff 01 00 00",
-        id="InitProducerId v6 request: the fields of two-phase commit, in their order",
+        id="InitProducerId v6 request: the fields of two-phase commit, as kafka-clients 4.4.0 writes them",
     ),
     pytest.param(
         init_producer_id_response(6),
@@ -217,7 +217,7 @@ EXAMPLES = [
             producer_id=5, producer_epoch=2, ongoing_txn_producer_id=5, ongoing_txn_producer_epoch=1
         ),
         "00000000 0000 0000000000000005 0002 0000000000000005 0001 00",
-        id="InitProducerId v6 response: the pair to go on with, then that of the open transaction",
+        id="InitProducerId v6 response: the pair to go on with, then that of the open transaction (likewise)",
     ),
     pytest.param(
         list_offsets_response(0),
