@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from eosin.pipeline.session import session as session
+    from eosin.pipeline.sink import TxnSink as TxnSink
 
 _HOMES: Final = {
+    "TxnSink": "eosin.pipeline.sink",
     "session": "eosin.pipeline.session",
 }
 """Public names, and the modules that they live in."""
 
-__all__ = ["session"]
+__all__ = ["TxnSink", "session"]
 
 
 def __getattr__(name: str) -> Any:

@@ -9,6 +9,7 @@ Owns the pipeline's transactional id for as long as nobody else takes it. Always
 - once a commit was asked for, the same request is all that is ever sent until there is an answer: never an abort.
 """
 
+import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -33,6 +34,9 @@ from eosin.protocol.names import TopicPartition
 
 TASK_TIMEOUT_MS: Final = 300_000
 """`task.timeout.ms` (KIP-572): how long requests that are not answered are repeated."""
+
+ABORT_TIMEOUT_S: Final = 10.0
+"""An abort is a courtesy to readers, who would wait for the timeout of the transaction: no reason to wait for long."""
 
 _STALE: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 """What a producer hears whose epoch is not the present one."""
@@ -211,8 +215,9 @@ class BatchTransactions:
         what cannot be aborted now is aborted by the next start, or by the transaction's timeout."""
         if self._asked_to_commit or not self.producer.in_transaction:
             return
-        with contextlib.suppress(ClientError):
-            await self.producer.abort()
+        with contextlib.suppress(ClientError, TimeoutError):
+            async with asyncio.timeout(ABORT_TIMEOUT_S):
+                await self.producer.abort()
 
     def explained(self, error: ClientError) -> Exception:
         """What a client's error means for the pipeline; the error itself where it has no other meaning."""

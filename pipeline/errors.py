@@ -21,6 +21,14 @@ class BadRows(PipelineError):
     """Rows that the sink cannot write: a missing column, a wrong type, a partition that is not there."""
 
 
+class MissingTopic(PipelineError):
+    """A topic that the pipeline writes to or reads from does not exist."""
+
+
+class RowsLost(PipelineError):
+    """Tasks wrote another number of rows than they were given, or ran twice. The batch is not kept."""
+
+
 class BadProgressTopic(PipelineError):
     """The topic of the progress marker is not what the marker needs, or holds something else."""
 

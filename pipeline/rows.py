@@ -1,0 +1,97 @@
+"""Rows on their way to a topic: the columns that the sink takes, as lists, from Arrow batches or Spark's rows.
+
+Always true: keys and values are bytes here, text is UTF-8, and there is one entry in every list for each row.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from eosin.pipeline.errors import BadRows
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+COLUMNS: Final = {
+    "key": ("binary", "string"),
+    "value": ("binary", "string"),
+    "topic": ("string",),
+    "partition": ("int",),
+    "headers": ("array<struct<key:string,value:binary>>",),
+}
+"""Columns that the sink takes, and the Spark types that each may have. Only `value` must be there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some rows, column by column. A column that is not there is None."""
+
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    topics: Sequence[str | None] | None = None
+    partitions: Sequence[int | None] | None = None
+    headers: Sequence[Headers] | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @classmethod
+    def from_arrow(cls, batch: Any) -> Self:
+        """From a pyarrow.RecordBatch or Table."""
+        names = set(batch.schema.names)
+
+        def column(name: str) -> Any:
+            return batch.column(name).to_pylist() if name in names else None
+
+        return cls(
+            keys=_in_bytes(column("key"), batch.num_rows),
+            values=_in_bytes(column("value"), batch.num_rows),
+            topics=column("topic"),
+            partitions=column("partition"),
+            headers=_headers(column("headers"), lambda each: (each["key"], each["value"])),
+        )
+
+    @classmethod
+    def from_spark(cls, rows: Sequence[Any], names: Iterable[str]) -> Self:
+        """From pyspark.sql.Row objects with these columns."""
+        there = set(names)
+
+        def column(name: str) -> Any:
+            return [row[name] for row in rows] if name in there else None
+
+        return cls(
+            keys=_in_bytes(column("key"), len(rows)),
+            values=_in_bytes(column("value"), len(rows)),
+            topics=column("topic"),
+            partitions=column("partition"),
+            headers=_headers(column("headers"), lambda each: (each[0], each[1])),
+        )
+
+
+def check_columns(types: Iterable[tuple[str, str]], *, default_topic: str | None) -> None:
+    """Raise BadRows unless these columns, names with Spark's short type names, can be written."""
+    found = dict(types)
+    if "value" not in found:
+        raise BadRows(f"the sink needs a column value, and the frame has {', '.join(found) or 'no columns'}")
+    if default_topic is None and "topic" not in found:
+        raise BadRows("the sink was given no topic, and the frame has no column topic")
+    for name, kind in found.items():
+        allowed = COLUMNS.get(name)
+        if allowed is None:
+            raise BadRows(f"the sink does not know what to do with column {name}: it takes {', '.join(COLUMNS)}")
+        if kind not in allowed:
+            raise BadRows(f"column {name} is {kind}, and the sink takes {' or '.join(allowed)}")
+
+
+def _in_bytes(column: list[Any] | None, count: int) -> list[bytes | None]:
+    if column is None:
+        return [None] * count
+    return [each.encode() if isinstance(each, str) else None if each is None else bytes(each) for each in column]
+
+
+def _headers(column: list[Any] | None, pair: Any) -> list[Headers] | None:
+    if column is None:
+        return None
+    return [
+        tuple((name, None if value is None else bytes(value)) for name, value in map(pair, each or ()))
+        for each in column
+    ]

@@ -1,0 +1,270 @@
+"""The sink on Spark: both routes, what is replayed, and checkpoints that do not belong to the pipeline."""
+
+import asyncio
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from broker_process import BrokerProcess
+from spark_files import TextStream
+
+from eosin.client.admin import Admin
+from eosin.client.client import Client
+from eosin.client.consumer import Consumer
+from eosin.pipeline import errors
+from eosin.protocol.names import TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from eosin.pipeline.sink import TxnSink
+
+PARTITIONS = 3
+_names = count()
+
+
+@pytest.fixture(scope="module")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One broker for this module; each test has topics of its own."""
+    with BrokerProcess(tmp_path_factory.mktemp("sink") / "data", durability="memory") as broker:
+        yield broker.address
+
+
+class Pipeline:
+    """Text files, a sink, and what a reader of the output sees."""
+
+    def __init__(self, spark: "SparkSession", bootstrap: str, folder: Path) -> None:
+        self.spark = spark
+        self.bootstrap = bootstrap
+        self.topic = f"out-{next(_names)}"
+        self.input = TextStream(spark, folder / "input")
+        self.checkpoint = folder / "checkpoint"
+        self.reports: list[Any] = []
+        asyncio.run(self._create())
+
+    async def _create(self) -> None:
+        async with Client(self.bootstrap) as client:
+            await Admin(client).create_topic(self.topic, PARTITIONS)
+
+    def sink(self, **options: Any) -> "TxnSink":
+        from eosin.pipeline import TxnSink
+
+        options = {"topic": self.topic, "on_batch": self.reports.append, **options}
+        return TxnSink(self.topic, self.bootstrap, **options)
+
+    def run(self, frame: Any = None, **options: Any) -> list[tuple[int, bool, int]]:
+        """Everything that is there, in one run; answers batch, skipped and rows of each."""
+        self.reports.clear()
+        sink = self.sink(**options)
+        try:
+            query = sink.start(
+                self.input.frame() if frame is None else frame, checkpoint=str(self.checkpoint), trigger="available-now"
+            )
+            try:
+                query.awaitTermination()
+            except Exception:
+                if sink.failure is not None:
+                    raise sink.failure from None
+                raise
+        finally:
+            sink.close()
+        return [(each.batch, each.skipped, each.rows) for each in self.reports]
+
+    def visible(self) -> Counter[tuple[bytes | None, bytes | None]]:
+        return Counter((each.record.key, each.record.value) for each in asyncio.run(self._read()))
+
+    async def _read(self) -> list[Any]:
+        async with Client(self.bootstrap) as client:
+            consumer = Consumer(client)
+            await consumer.assign_from([TopicPartition(self.topic, index) for index in range(PARTITIONS)])
+            return await consumer.read_to_end()
+
+    def forget_commit(self, batch: int) -> None:
+        """As if the driver had died between the commit in the broker and Spark's note of it."""
+        (self.checkpoint / "commits" / str(batch)).unlink()
+        (self.checkpoint / "commits" / f".{batch}.crc").unlink()
+
+
+@pytest.fixture
+def pipeline(spark: "SparkSession", bootstrap: str, tmp_path: Path) -> Pipeline:
+    """A pipeline with nothing in it yet."""
+    return Pipeline(spark, bootstrap, tmp_path)
+
+
+@pytest.fixture(params=["driver", "executors"])
+def route(request: pytest.FixtureRequest) -> str:
+    """Each route in turn."""
+    assert isinstance(request.param, str)
+    return request.param
+
+
+def once(*rows: str) -> Counter[tuple[bytes | None, bytes | None]]:
+    pairs = [row.encode().split(b" ") for row in rows]
+    return Counter((key, value) for key, value in pairs)
+
+
+def test_every_row_is_there_once_and_only_new_batches_are_written(pipeline: Pipeline, route: str) -> None:
+    pipeline.input.add("a 1", "b 2", "c 3", "d 4")
+    pipeline.input.add("a 5")
+    assert pipeline.run(route=route) == [(0, False, 4), (1, False, 1)]
+    assert pipeline.visible() == once("a 1", "b 2", "c 3", "d 4", "a 5")
+    pipeline.input.add("b 6")
+    assert pipeline.run(route=route) == [(2, False, 1)]
+    assert pipeline.visible() == once("a 1", "b 2", "c 3", "d 4", "a 5", "b 6")
+
+
+def test_a_batch_that_spark_has_not_noted_is_skipped(pipeline: Pipeline, route: str) -> None:
+    pipeline.input.add("a 1", "b 2")
+    pipeline.run(route=route)
+    pipeline.forget_commit(0)
+    pipeline.input.add("c 3")
+    assert pipeline.run(route=route) == [(0, True, 2), (1, False, 1)]
+    assert pipeline.visible() == once("a 1", "b 2", "c 3")
+
+
+def test_a_batch_whose_rows_cannot_be_computed_leaves_nothing(pipeline: Pipeline, route: str) -> None:
+    from pyspark.sql import functions as f
+
+    pipeline.input.add("a 1", "b 2")
+    pipeline.input.add("a 3", "b bad")
+
+    def checked(broken: bool) -> Any:
+        bad = f.raise_error(f.lit("bad row")).cast("string")
+        return pipeline.input.frame().withColumn(
+            "value", f.when((f.col("value") == "bad") & f.lit(broken), bad).otherwise(f.col("value"))
+        )
+
+    with pytest.raises(Exception, match="bad row"):
+        pipeline.run(checked(broken=True), route=route)
+    assert pipeline.visible() == once("a 1", "b 2")
+    assert pipeline.run(checked(broken=False), route=route) == [(1, False, 2)]
+    assert pipeline.visible() == once("a 1", "b 2", "a 3", "b bad")
+
+
+def test_keys_go_where_the_java_client_sends_them_by_both_routes(
+    spark: "SparkSession", bootstrap: str, tmp_path: Path
+) -> None:
+    placed = []
+    for route in ("driver", "executors"):
+        pipeline = Pipeline(spark, bootstrap, tmp_path / route)
+        pipeline.input.add(*(f"key-{index} {index}" for index in range(50)))
+        pipeline.run(route=route)
+        placed.append({(each.record.key, each.partition.partition) for each in asyncio.run(pipeline._read())})
+    assert placed[0] == placed[1]
+    assert {partition for _, partition in placed[0]} == set(range(PARTITIONS))
+
+
+def test_columns_for_partition_topic_and_headers_are_obeyed(pipeline: Pipeline) -> None:
+    from pyspark.sql import functions as f
+
+    pipeline.input.add("a 1", "b 2")
+    header = f.struct(f.lit("src").alias("key"), f.col("value").cast("binary").alias("value"))
+    frame = pipeline.input.frame().select(
+        "key",
+        "value",
+        f.lit(2).alias("partition"),
+        f.lit(pipeline.topic).alias("topic"),
+        f.array(header).alias("headers"),
+    )
+    pipeline.run(frame, topic=None)
+    found = asyncio.run(pipeline._read())
+    assert {each.partition.partition for each in found} == {2}
+    assert {each.record.headers for each in found} == {(("src", b"1"),), (("src", b"2"),)}
+
+
+def test_more_rows_than_the_driver_should_take_are_taken_piece_by_piece(
+    pipeline: Pipeline, caplog: pytest.LogCaptureFixture
+) -> None:
+    pipeline.input.add("a 1", "b 2")
+    pipeline.input.add("c 3", "d 4")
+    pipeline.run(driver_max_rows=1)
+    assert pipeline.visible() == once("a 1", "b 2", "c 3", "d 4")
+    warnings = [each for each in caplog.messages if "driver.max.rows=1" in each]
+    assert len(warnings) == 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        (["key"], "needs a column value"),
+        (["value", "cast(1 as long) as partition"], "column partition is bigint, and the sink takes int"),
+        (["value", "1 as offset"], "does not know what to do with column offset"),
+    ],
+)
+def test_a_frame_that_cannot_be_written_is_refused_before_anything_runs(
+    pipeline: Pipeline, columns: list[str], said: str
+) -> None:
+    with pytest.raises(errors.BadRows, match=said):
+        pipeline.run(pipeline.input.frame().selectExpr(*columns))
+
+
+def test_a_topic_that_does_not_exist_is_said_to_be_missing(pipeline: Pipeline) -> None:
+    pipeline.input.add("a 1")
+    with pytest.raises(errors.MissingTopic, match="topic nowhere does not exist"):
+        pipeline.run(topic="nowhere")
+
+
+def test_asynchronous_progress_tracking_is_refused(pipeline: Pipeline) -> None:
+    with pytest.raises(errors.ConflictingSettings, match="asyncProgressTrackingEnabled"):
+        pipeline.sink().start(
+            pipeline.input.frame(),
+            checkpoint=str(pipeline.checkpoint),
+            options={"asyncProgressTrackingEnabled": "true"},
+        )
+
+
+# Rows 11 to 13 of the crash table ------------------------------------------------------------------------------------
+
+
+def test_a_new_checkpoint_under_an_old_name_is_refused_until_it_is_adopted(pipeline: Pipeline) -> None:
+    pipeline.input.add("a 1")
+    pipeline.run()
+    shutil.rmtree(pipeline.checkpoint)
+    with pytest.raises(errors.ForeignMarker, match="was deleted or replaced"):
+        pipeline.run()
+    assert pipeline.visible() == once("a 1")
+    assert pipeline.run(adopt_checkpoint=True) == [(0, False, 1)]
+
+
+def test_a_deleted_progress_topic_is_noticed(pipeline: Pipeline) -> None:
+    pipeline.input.add("a 1")
+    pipeline.run()
+
+    async def delete() -> None:
+        async with Client(pipeline.bootstrap) as client:
+            await Admin(client).delete_topics([f"{pipeline.topic}-progress"])
+
+    asyncio.run(delete())
+    pipeline.input.add("b 2")
+    with pytest.raises(errors.MissingMarker, match="the checkpoint is at batch 1"):
+        pipeline.run()
+
+
+def test_a_checkpoint_from_an_older_copy_is_noticed(pipeline: Pipeline, tmp_path: Path) -> None:
+    pipeline.input.add("a 1")
+    pipeline.run()
+    shutil.copytree(pipeline.checkpoint, tmp_path / "copy")
+    pipeline.input.add("b 2")
+    pipeline.input.add("c 3")
+    pipeline.run()
+    shutil.rmtree(pipeline.checkpoint)
+    shutil.copytree(tmp_path / "copy", pipeline.checkpoint)
+    with pytest.raises(errors.RolledBackCheckpoint, match="restored from an older copy"):
+        pipeline.run()
+    assert pipeline.visible() == once("a 1", "b 2", "c 3")
+
+
+def test_a_batch_with_another_range_under_the_last_number_is_noticed(pipeline: Pipeline, tmp_path: Path) -> None:
+    pipeline.input.add("a 1")
+    pipeline.run()
+    shutil.copytree(pipeline.checkpoint, tmp_path / "copy")
+    pipeline.input.add("b 2")
+    pipeline.run()
+    shutil.rmtree(pipeline.checkpoint)
+    shutil.copytree(tmp_path / "copy", pipeline.checkpoint)
+    with pytest.raises(errors.RangeMismatch, match="another input range"):
+        pipeline.run()
