@@ -6,8 +6,9 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from broker_process import BrokerProcess
-from real_clients import franz_go, kafkajs
+from real_clients import franz_go, java, kafkajs
 from toolchains import skipped_without
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "clients.md"
@@ -30,6 +31,16 @@ def printed(command: Sequence[str], **environment: str) -> str:
     return done.stdout
 
 
+@pytest.mark.parametrize("release", [java.NEWEST, java.NEWEST_2_7])
+def test_the_example_of_java_writes_and_reads_a_transaction(tmp_path: Path, release: str) -> None:
+    with skipped_without():
+        run = java.command(release)
+    with BrokerProcess(tmp_path / "data") as broker:
+        source = tmp_path / "Orders.java"
+        source.write_text(example("java").replace(DOCUMENTED, broker.address))
+        assert printed([*run, str(source)]) == "one book\n"
+
+
 def test_the_example_of_franz_go_writes_and_reads_a_transaction(tmp_path: Path) -> None:
     # Compiled once, for whatever address it is told.
     program = example("go").replace(f'"{DOCUMENTED}"', "os.Args[1]").replace("import (", 'import (\n\t"os"', 1)
@@ -49,5 +60,6 @@ def test_the_example_of_kafkajs_writes_and_reads_a_transaction(tmp_path: Path) -
 
 def test_the_page_names_the_releases_that_are_tested() -> None:
     page = PAGE.read_text()
+    assert f"| {java.NEWEST}, {java.NEWEST_3}, {java.NEWEST_2_7}, {java.OLDEST_HELPED} |" in page
     assert f"kgo {franz_go.version()}," in page
     assert f"| kafkajs | {kafkajs.version()} |" in page

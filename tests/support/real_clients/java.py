@@ -4,6 +4,7 @@ Compiled once, against the oldest release that has what it calls; jars and class
 """
 
 import functools
+import os
 from pathlib import Path
 from typing import Final
 
@@ -59,15 +60,20 @@ def _classes() -> Path:
     return toolchains.made("java-harness", [OLDEST_HELPED, *sources], compile_to)
 
 
-def _command(release: str) -> Command:
+def command(release: str, *classes: Path) -> list[str]:
+    """How Java is run with that release of the client, up to the name of the program. Raises `toolchains.NotHere`."""
     java = toolchains.tool("java", f"kafka-clients {release}")
-    classpath = f"{_classes()}:{_jars(release)}/*"
-    return Command([java, *_SMALL, _WARNINGS_ONLY, "-cp", classpath, "Harness"])
+    classpath = os.pathsep.join([*map(str, classes), f"{_jars(release)}/*"])
+    return [java, *_SMALL, _WARNINGS_ONLY, "-cp", classpath]
+
+
+def _harness(release: str) -> Command:
+    return Command([*command(release, _classes()), "Harness"])
 
 
 def _client(release: str) -> RemoteClient:
     name = f"java-{release}"
-    return RemoteClient(name, Launched(name, functools.partial(_command, release)))
+    return RemoteClient(name, Launched(name, functools.partial(_harness, release)))
 
 
 CLIENT: Final = _client(NEWEST)
