@@ -178,7 +178,7 @@ async def exhaust(wire: Wire, name: str, *, timeout_ms: int = 60_000) -> RawProd
     return RawProducer(wire, name, answer.producer_id, answer.producer_epoch)
 
 
-@better_than_kafka("it takes Apache Kafka minutes to use up the epochs, and its retry is fenced after a failover")
+@better_than_kafka("it takes minutes to use up the epochs, and a retry is fenced after a failover", asked=False)
 async def test_an_id_whose_epochs_are_used_up_goes_on_with_another_producer_id(wire: Wire) -> None:
     partition = await wire.partition()
     producer = await exhaust(wire, unique("tx"))
@@ -198,7 +198,7 @@ async def test_an_id_whose_epochs_are_used_up_goes_on_with_another_producer_id(w
     assert (await wire.fetch_committed(partition)).aborted_transactions == ()
 
 
-@better_than_kafka("it takes Apache Kafka minutes to use up the epochs")
+@better_than_kafka("it takes minutes to use up the epochs", asked=False)
 async def test_a_timeout_in_the_last_epoch_is_a_clean_abort(wire: Wire) -> None:
     # Apache Kafka before 4.3 stayed in the transaction for ever (KAFKA-19367, KAFKA-20090).
     partition = await wire.partition()

@@ -1,0 +1,97 @@
+"""The pytest plugin of the suite: keeps the outcome of each case (`-p conformance.recorder --conformance-results FILE`).
+
+With xdist, workers put what a page needs to know about a case into its report; the controller collects the reports.
+"""
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+from conformance.results import Case, Results
+
+_ABOUT = "conformance"
+_LONGEST_REASON = 160
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("conformance")
+    group.addoption("--conformance-results", type=Path, help="where to write the outcomes")
+    group.addoption("--conformance-broker", default="a broker", help="the name and version of the broker")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--conformance-results") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Recorder(config), "conformance-recorder")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the words of a case into what travels with its report."""
+    for item in items:
+        module = getattr(item, "module", None)
+        words = inspect.getdoc(module) or ""
+        mark = item.get_closest_marker("differs")
+        differs = str(mark.args[0]) if mark else ""
+        item.user_properties.append((_ABOUT, (_first_sentence(words), differs)))
+
+
+def _first_sentence(text: str) -> str:
+    """Up to the first full stop or blank line, on one line."""
+    paragraph = " ".join(text.partition("\n\n")[0].split())
+    sentence = paragraph.partition(". ")[0]
+    return sentence.rstrip(".")
+
+
+def sentence(function: str) -> str:
+    """The sentence that a test's name is."""
+    return function.removeprefix("test_").replace("_", " ")
+
+
+class _Recorder:
+    """Reports come in phases: a case that was set up has its outcome from its call."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._path: Path = config.getoption("--conformance-results")
+        self._broker: str = config.getoption("--conformance-broker")
+        self._cases: dict[str, Case] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        properties = dict(report.user_properties)
+        if _ABOUT not in properties or (report.when != "call" and report.passed):
+            return
+        area, differs = properties[_ABOUT]
+        asked, _, parameter = report.nodeid.partition("[")
+        case = self._cases.setdefault(asked, Case(area, sentence(asked.rpartition("::")[2]), asked, differs))
+        self._count(case, parameter.removesuffix("]"), report)
+
+    def _count(self, case: Case, parameter: str, report: pytest.TestReport) -> None:
+        expected_to_differ = hasattr(report, "wasxfail")
+        if report.passed and parameter not in case.failed:
+            case.passed += 1
+        elif report.failed or (expected_to_differ and report.when == "call"):
+            case.left_out.pop(parameter, None)
+            case.failed.setdefault(parameter, _last_line(report))
+        elif report.skipped and not expected_to_differ:
+            case.left_out[parameter] = _reason(report)
+        elif report.skipped:
+            case.left_out[parameter] = "not asked: " + str(getattr(report, "wasxfail", ""))
+
+    def pytest_sessionfinish(self) -> None:
+        # Sorted, since workers finish in any order and a file that is kept shall change only where an answer does.
+        cases = sorted(self._cases.values(), key=lambda case: case.asked)
+        for case in cases:
+            case.failed = dict(sorted(case.failed.items()))
+            case.left_out = dict(sorted(case.left_out.items()))
+        Results(self._broker, cases).save(self._path)
+
+
+def _last_line(report: pytest.TestReport) -> str:
+    crash = getattr(report.longrepr, "reprcrash", None)
+    text = str(crash.message if crash else report.longrepr or "").strip()
+    return " ".join(text.partition("\n")[0].split())[:_LONGEST_REASON]
+
+
+def _reason(report: pytest.TestReport) -> str:
+    longrepr = report.longrepr
+    text = longrepr[2] if isinstance(longrepr, tuple) else str(longrepr)
+    return text.removeprefix("Skipped: ")[:_LONGEST_REASON]
