@@ -199,5 +199,5 @@ class _CoordinatorLog:
     def durable(self, end_offset: int) -> "Future[ErrorCode]":
         return self.log.durable(end_offset)
 
-    def batches(self) -> "Iterator[bytes | memoryview]":
-        return self.log.batches()
+    def runs(self, from_offset: int = 0) -> "Iterator[memoryview]":
+        return self.log.runs(from_offset)

@@ -40,8 +40,9 @@ class CoordinatorLog(Protocol):
         """Done with NONE once the high watermark is at or beyond `end_offset`; with KAFKA_STORAGE_ERROR when the log
         has failed. Already done when there is nothing to wait for. Cancelling it undoes nothing."""
 
-    def batches(self) -> "Iterator[bytes | memoryview]":
-        """Every batch from the log start to the log end, in order, one whole batch at a time."""
+    def runs(self, from_offset: int = 0) -> "Iterator[memoryview]":
+        """Every batch from `from_offset`, where one begins, or the log start to the log end, in order, in pieces of one
+        or more whole batches. What is appended meanwhile comes too."""
 
 
 class CoordinatorLogs(Protocol):

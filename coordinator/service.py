@@ -17,6 +17,7 @@ from eosin.coordinator.effects import Reply
 from eosin.coordinator.entries import Ask, Entry, OwnedPartition
 from eosin.coordinator.expiry import Deadlines, Rounds
 from eosin.coordinator.hashing import partition_for
+from eosin.coordinator.in_turns import replay
 from eosin.coordinator.interpreter import Interpreter
 from eosin.coordinator.listing import (
     TransactionDescription,
@@ -46,8 +47,6 @@ EndResult = Reply
 
 DEADLINE_RETRY_MS: Final = 50
 """Before a transaction that is out of time is looked at again, when it could not be aborted at once."""
-LOAD_BATCHES_PER_TURN: Final = 200
-"""Batches read between two turns of the event loop."""
 EXPIRED_IDS_PER_TURN: Final = 200
 """Tombstones of one partition that share a batch; one batch is written per turn of the event loop."""
 
@@ -156,12 +155,9 @@ class TransactionCoordinator:
     async def _read(self, partition: OwnedPartition) -> dict[str, Txn]:
         # What is still on its way to the disk must not be acted upon.
         await partition.log.durable(partition.log.log_end_offset)
-        replay = StateReplay()
-        for number, batch in enumerate(partition.log.batches(), start=1):
-            replay.take(batch)
-            if number % LOAD_BATCHES_PER_TURN == 0:
-                await asyncio.sleep(0)
-        return replay.txns()
+        found = StateReplay()
+        await replay(partition.log, found.take)
+        return found.txns()
 
     def _publish(self, partition: OwnedPartition, txns: Mapping[str, Txn]) -> None:
         self._owned[partition.index] = partition

@@ -1,7 +1,7 @@
 """`StateReplay`: a partition of `__transaction_state` read back at a start (transactions.md 8).
 
 The later record of an id replaces the earlier, so only the last one is decoded; of all the others, what could not be
-believed is still noticed: checksum, state, and an epoch that goes back. Always true: the result is that of
+believed is still noticed: state, and an epoch that goes back. Always true: the result is that of
 `transaction_log.replay` over the same batches.
 """
 
@@ -10,8 +10,8 @@ from typing import Final
 
 from eosin.coordinator.transaction_log import CorruptTransactionLog, decoded_txn
 from eosin.coordinator.txn import Phase, Txn
-from eosin.protocol.batch_header import read_header, verify_crc
-from eosin.protocol.key_values import KeyValue, key_values
+from eosin.protocol.batch_header import CONTROL, read_header
+from eosin.protocol.key_values import Head, KeyValue, key_values
 from eosin.protocol.record_codec import decode_key
 from eosin.protocol.records import CorruptRecords
 from eosin.protocol.schemas.records.transaction_state import KINDS
@@ -29,15 +29,14 @@ class StateReplay:
         self._last: dict[bytes, KeyValue] = {}
         self._ids: dict[bytes, str | None] = {}
 
-    def take(self, batch: bytes | memoryview) -> None:
-        """Apply one batch. Raises CorruptTransactionLog."""
+    def take(self, run: memoryview, head: Head) -> None:
+        """Apply one batch of `run`. Raises CorruptTransactionLog."""
+        position, size, _, attributes, _, count = head
+        if attributes & CONTROL or not count:
+            return
+        batch = run[position : position + size]
         try:
-            header = read_header(batch)
-            if not verify_crc(batch, 0, header):
-                raise CorruptTransactionLog(f"the batch at offset {header.base_offset} has a wrong checksum")
-            if header.is_control:
-                return
-            for found in key_values(batch, header):
+            for found in key_values(batch, read_header(batch)):
                 self._take_record(found)
         except (CorruptRecords, DecodeError) as error:
             raise CorruptTransactionLog(str(error)) from error

@@ -5,16 +5,52 @@ read in one step. Everything else goes through `iter_records`. Always true: the 
 """
 
 import struct
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from eosin.protocol.batch_header import COMPRESSION_MASK, HEADER_BYTES, BatchHeader
-from eosin.protocol.compression import BytesLike
+import crc32c
+
+from eosin.protocol.batch_header import CHECKED_FROM, COMPRESSION_MASK, HEADER_BYTES, MAGIC, BatchHeader
+from eosin.protocol.compression import BytesLike, CorruptRecords
 from eosin.protocol.control_records import ControlRecord, ControlType
 from eosin.protocol.records import iter_records, read_control_record
 
 _MARKER: Final = struct.Struct(">bbbbbhhbhib")
 """The only record of a marker as every broker writes it: lengths are zigzag varints of one byte."""
 _MARKER_BYTES: Final = HEADER_BYTES + _MARKER.size
+_CONTROL_TYPES: Final = (ControlType(0), ControlType(1))
+
+
+_HEAD: Final = struct.Struct(">qi4xbIh20xq6xi")
+"""Of a header: base offset, length, magic, checksum, attributes, producer id, number of records."""
+_SIZE_PREFIX_BYTES: Final = 12
+
+Head = tuple[int, int, int, int, int, int]
+"""Of a batch: position, size, base offset, attributes, producer id, number of records."""
+
+assert _HEAD.size == HEADER_BYTES
+
+
+def sound_batches(run: memoryview) -> Iterator[Head]:
+    """What tells a replay whether it needs a batch at all, for each of the batches that lie back to back in `run`.
+    Raises CorruptRecords at bytes that are no whole batch of magic 2 with the right checksum."""
+    end = len(run)
+    position = 0
+    unpack, crc_of = _HEAD.unpack_from, crc32c.crc32c
+    while position < end:
+        try:
+            base_offset, length, magic, crc, attributes, producer_id, count = unpack(run, position)
+        except struct.error as error:
+            raise CorruptRecords(f"{end - position} bytes are no batch header") from error
+        size = length + _SIZE_PREFIX_BYTES
+        if magic != MAGIC:
+            raise CorruptRecords(f"magic {magic} at offset {base_offset}, only {MAGIC} is supported")
+        if not HEADER_BYTES <= size <= end - position:
+            raise CorruptRecords(f"impossible batch length {length} at offset {base_offset}")
+        if crc_of(run[position + CHECKED_FROM : position + size]) != crc:
+            raise CorruptRecords(f"the batch at offset {base_offset} has a wrong checksum")
+        yield position, size, base_offset, attributes, producer_id, count
+        position += size
 
 
 class KeyValue(NamedTuple):
@@ -79,5 +115,5 @@ def marker_of(batch: BytesLike, header: BatchHeader) -> ControlRecord | None:
         )
         is_plain = length == 32 and key_length == 8 and value_length == 12
         if is_plain and not (timestamp or delta or key_version or version or headers) and 0 <= kind <= 1:
-            return ControlRecord(ControlType(kind), epoch)
+            return ControlRecord(_CONTROL_TYPES[kind], epoch)
     return read_control_record(batch)

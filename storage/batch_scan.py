@@ -18,11 +18,13 @@ SEEK_BYTES: Final = 8 * 1024
 """One read while looking for an offset: covers the stretch between two index entries of small batches."""
 HEADERS_BYTES: Final = 64 * 1024
 BATCHES_BYTES: Final = 1024 * 1024
+RUN_BYTES: Final = 256 * 1024
 
 _HEAD: Final = struct.Struct(">qi11xi")
 """The fields of a header that a search needs: base offset, batch length, last offset delta."""
 _HEAD_BYTES: Final = _HEAD.size
 _SIZE_PREFIX: Final = 12
+_NOTHING: Final = memoryview(b"")
 
 
 def seek(read: Read, position: int, end: int, offset: int) -> int:
@@ -73,6 +75,27 @@ def scan_headers(read: Read, position: int, end: int) -> Iterator[tuple[int, Bat
         position += header.size
 
 
+def scan_markers(read: Read, position: int, end: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """As `scan_headers`, and of control batches, which are small, the bytes too. Raises CorruptRecords."""
+    chunk = memoryview(b"")
+    start = 0
+    while end - position >= HEADER_BYTES:
+        at = position - start
+        if at + HEADER_BYTES > len(chunk):
+            chunk, start, at = memoryview(read(position, min(HEADERS_BYTES, end - position))), position, 0
+        header = _checked_header(chunk, at)
+        size = header.size
+        if position + size > end:
+            return
+        if not header.is_control:
+            yield position, header, _NOTHING
+        elif at + size <= len(chunk):
+            yield position, header, chunk[at : at + size]
+        else:
+            yield position, header, memoryview(read(position, size))
+        position += size
+
+
 def scan_batches(read: Read, position: int, end: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """(position, header, bytes) of each whole batch in [position, end). Raises CorruptRecords."""
     chunk = memoryview(b"")
@@ -89,6 +112,22 @@ def scan_batches(read: Read, position: int, end: int) -> Iterator[tuple[int, Bat
             chunk, start, at = memoryview(read(position, size)), position, 0
         yield position, header, chunk[at : at + header.size]
         position += header.size
+
+
+def scan_runs(read: Read, position: int, end: int) -> Iterator[tuple[memoryview, int]]:
+    """(bytes, the offset after them) of batches that lie back to back, as many whole ones as fit `RUN_BYTES`, or one,
+    up to the last whole one in [position, end). Raises CorruptRecords."""
+    while end - position >= HEADER_BYTES:
+        run = memoryview(read(position, min(RUN_BYTES, end - position)))
+        size, next_offset = last_boundary(run, 0)
+        if not size:
+            header = _checked_header(run, 0)
+            if position + header.size > end:
+                return
+            size, next_offset = header.size, header.next_offset
+            run = memoryview(read(position, size))
+        yield run[:size], next_offset
+        position += size
 
 
 def _checked_header(chunk: Buffer, at: int) -> BatchHeader:

@@ -5,14 +5,14 @@ aborted transactions covers everything that is returned, across segments.
 """
 
 import logging
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records import CorruptRecords
 from eosin.storage.aborted_index import AbortedRow
 from eosin.storage.appends import NO_RECORDS, AbortedTransaction, Isolation, ReadResult
-from eosin.storage.batch_scan import scan_batches, seek
+from eosin.storage.batch_scan import Read, scan_batches, scan_runs, seek
 from eosin.storage.segment import Segment
 from eosin.storage.slice import Slice, SliceRequest, WouldBlock, read_now
 
@@ -226,16 +226,32 @@ def bytes_available(log: "PartitionLog", offset: int, *, isolation: Isolation | 
 
 def batches(log: "PartitionLog") -> Iterator[bytes | memoryview]:
     """See `PartitionLog.batches`."""
-    offset = log.log_start_offset
+    return _through(log, log.log_start_offset, _one_by_one)
+
+
+def _one_by_one(read: Read, start: int, end: int) -> Iterator[tuple[memoryview, int]]:
+    return ((data, header.next_offset) for _, header, data in scan_batches(read, start, end))
+
+
+def runs(log: "PartitionLog", from_offset: int) -> Iterator[memoryview]:
+    """See `PartitionLog.runs`."""
+    return _through(log, max(from_offset, log.log_start_offset), scan_runs)
+
+
+def _through(
+    log: "PartitionLog", offset: int, scan: Callable[[Read, int, int], Iterator[tuple[memoryview, int]]]
+) -> Iterator[memoryview]:
+    """What `scan` finds in each segment, from `offset` to the log end; it tells the offset after each piece."""
     while offset < log.log_end_offset:
         segment = log.segments[log.segments.index_of(offset)]
         start = _place(log, segment, offset)
+        size, end_offset = segment.size, segment.end_offset
         file = segment.file
-        file.pin()  # whoever reads may pause, and the segment be replaced or deleted meanwhile
+        file.pin()  # whoever reads may pause, and the segment be replaced, deleted or written to meanwhile
         try:
-            for _, header, data in scan_batches(file.read, start, segment.size):
+            for data, next_offset in scan(file.read, start, size):
                 yield data
-                offset = header.next_offset
+                offset = next_offset
         finally:
             file.unpin()
-        offset = max(offset, segment.end_offset)
+        offset = max(offset, end_offset)

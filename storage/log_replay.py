@@ -7,8 +7,9 @@ Nothing is refused here: the log is the authority.
 import logging
 from typing import TYPE_CHECKING, Final
 
-from eosin.protocol.records import BatchHeader, CorruptRecords, read_control_record
-from eosin.storage.batch_scan import scan_headers, seek
+from eosin.protocol.key_values import marker_of
+from eosin.protocol.records import BatchHeader, CorruptRecords
+from eosin.storage.batch_scan import scan_markers, seek
 from eosin.storage.producer_snapshot import CorruptSnapshot, decode_snapshot
 from eosin.storage.retention import snapshot_path
 from eosin.storage.segment import Segment
@@ -50,20 +51,19 @@ def _replay(log: "PartitionLog", segment: Segment, start_offset: int, now_ms: in
     if start_offset > segment.base_offset:
         hint = segment.offset_index.position_before(start_offset - segment.base_offset)
         position = seek(read, hint, segment.size, start_offset)
-    for at, header in scan_headers(read, position, segment.size):
+    state = log.producer_state
+    for _, header, control in scan_markers(read, position, segment.size):
         if header.producer_id < 0:
             continue
         if header.is_control:
-            _replay_marker(log, segment, header, bytes(read(at, header.size)), now_ms)
+            _replay_marker(log, segment, header, control, now_ms)
         else:
-            log.producer_state.data_appended(
-                header, header.base_offset, max_timestamp=header.max_timestamp, now_ms=now_ms
-            )
+            state.data_appended(header, header.base_offset, max_timestamp=header.max_timestamp, now_ms=now_ms)
 
 
-def _replay_marker(log: "PartitionLog", segment: Segment, header: BatchHeader, batch: bytes, now_ms: int) -> None:
+def _replay_marker(log: "PartitionLog", segment: Segment, header: BatchHeader, batch: memoryview, now_ms: int) -> None:
     try:
-        marker = read_control_record(batch)
+        marker = marker_of(batch, header)
     except CorruptRecords as error:
         _LOG.warning("%s: the control batch at offset %d: %s", log.topic_partition, header.base_offset, error)
         return

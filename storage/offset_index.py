@@ -5,9 +5,9 @@ starts. Always true: both grow strictly; a row is 8 bytes.
 """
 
 import struct
-from itertools import pairwise
+from bisect import bisect_left
 
-from eosin.storage.sparse_index import SparseIndex
+from eosin.storage.sparse_index import SparseIndex, grows
 
 
 class OffsetIndex(SparseIndex):
@@ -30,8 +30,7 @@ class OffsetIndex(SparseIndex):
 
     def drop_from(self, relative_offset: int, size: int) -> None:
         """Keep the rows below a relative offset, when they make sense for a log of `size` bytes; else none."""
-        rows = self.rows()
-        grows = all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(rows))
-        plausible = not rows or (grows and rows[0][0] >= 0 and rows[0][1] > 0)
-        kept = sum(1 for key, position in rows if key < relative_offset and position < size) if plausible else 0
-        self.cut_to(kept)
+        self._load_rows()
+        offsets, positions = self._keys, self._values
+        is_plausible = not offsets or (grows(offsets) and grows(positions) and offsets[0] >= 0 and positions[0] > 0)
+        self.cut_to(min(bisect_left(offsets, relative_offset), bisect_left(positions, size)) if is_plausible else 0)

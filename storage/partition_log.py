@@ -342,6 +342,11 @@ class PartitionLog(SegmentedLog):
         """Every batch from the log start to the log end. Raises OSError, CorruptRecords."""
         return log_reader.batches(self)
 
+    def runs(self, from_offset: int = 0) -> Iterator[memoryview]:
+        """The same, from `from_offset` on if that is behind the log start, in larger pieces, each of which holds whole
+        batches back to back. Raises OSError, CorruptRecords."""
+        return log_reader.runs(self, from_offset)
+
     def offset_for_timestamp(self, timestamp: int, *, isolation: Isolation | None) -> FoundOffset | None:
         """(timestamp, offset, leader epoch) of the first record at or after `timestamp` ms that the reader can see."""
         return timestamp_search.offset_for_timestamp(self, timestamp, isolation=isolation)

@@ -259,8 +259,10 @@ class Segment:
         is_sound = index.count == 0 or 0 < index.last_value < self.size
         if offset is not None or not is_sound:
             relative = offset - self.base_offset if offset is not None and is_sound else 0
-            index.drop_from(relative, self.size)
-            time_index.drop_from(relative)
+            # Usually there is nothing to drop: the last checkpoint has saved what lies below.
+            if not (0 <= index.last_key < relative and 0 <= time_index.last_value < relative):
+                index.drop_from(relative, self.size)
+                time_index.drop_from(relative)
         if offset is not None and self.aborted_index is not None:
             self.aborted_index.drop_from(offset)
         self._max_timestamp = time_index.last_key

@@ -4,12 +4,19 @@ The base of the offset index and the time index. Always true: the last row is kn
 rows are in memory only while somebody looks rows up, or when they are not stored yet.
 """
 
+import operator
 from array import array
 from bisect import bisect_left, bisect_right
+from itertools import islice
 from typing import ClassVar, Self
 
 from eosin.storage.disk import Disk
 from eosin.storage.index_rows import IndexRows
+
+
+def grows(numbers: "array[int]", *, strictly: bool = True) -> bool:
+    """Whether none of the numbers is below the one before, or, `strictly`, not above it."""
+    return all(map(operator.lt if strictly else operator.le, numbers, islice(numbers, 1, None)))
 
 
 class SparseIndex(IndexRows):
@@ -54,11 +61,10 @@ class SparseIndex(IndexRows):
 
     def _load_rows(self) -> None:
         if self._from:
-            keys, values = array(self.KEY_TYPE), array("i")
-            for key, value in self._stored_rows(0, self._from):
-                keys.append(key)
-                values.append(value)
-            self._keys, self._values, self._from = keys + self._keys, values + self._values, 0
+            rows = list(self._stored_rows(0, self._from))
+            self._keys = array(self.KEY_TYPE, [key for key, _ in rows]) + self._keys
+            self._values = array("i", [value for _, value in rows]) + self._values
+            self._from = 0
 
     def release(self) -> None:
         """Give back the memory of rows that are in the file."""

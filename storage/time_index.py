@@ -5,9 +5,9 @@ of the batch that holds it. Always true: timestamps grow strictly, offsets never
 """
 
 import struct
-from itertools import pairwise
+from bisect import bisect_left
 
-from eosin.storage.sparse_index import SparseIndex
+from eosin.storage.sparse_index import SparseIndex, grows
 
 
 class TimeIndex(SparseIndex):
@@ -25,7 +25,7 @@ class TimeIndex(SparseIndex):
 
     def drop_from(self, relative_offset: int) -> None:
         """Keep the rows below a relative offset, when they are in order; else none."""
-        rows = self.rows()
-        in_order = all(a[0] < b[0] and a[1] <= b[1] for a, b in pairwise(rows))
-        kept = sum(1 for _, offset in rows if offset < relative_offset) if in_order else 0
-        self.cut_to(kept)
+        self._load_rows()
+        timestamps, offsets = self._keys, self._values
+        in_order = grows(timestamps) and grows(offsets, strictly=False)
+        self.cut_to(bisect_left(offsets, relative_offset) if in_order else 0)

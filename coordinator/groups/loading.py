@@ -1,24 +1,34 @@
 """Reading a partition of `__consumer_offsets` back into memory (groups.md 13).
 
-The order of the log decides: each record is applied as it was when it was written, so that the result is what the
-coordinator knew before it stopped, up to what was durable.
+The order of the log decides: each record counts as it did when it was written, so that the result is what the
+coordinator knew before it stopped, up to what was durable. Nearly all of a log is past: offsets that a later one has
+replaced, and markers of transactions that left nothing. So keys and values are carried as bytes, a marker is looked at
+only when its producer has something pending, and only what is left in the end is decoded.
+
+Always true: the result is that of `OffsetStore`, told of each record and marker in the order of the log. There, a
+tombstone takes away each pending value of its key: here, each with a lower offset. When `load` returns it has applied
+all that is in the log, also what was appended meanwhile: nothing can come between its last look and the caller.
 """
 
-import asyncio
 import logging
+from collections.abc import Iterator
 from typing import Final
 
 from eosin.coordinator.groups.group import Group
 from eosin.coordinator.groups.group_log import GroupWritten, OffsetWritten, read
-from eosin.coordinator.groups.offsets import OffsetStore
+from eosin.coordinator.groups.offsets import CommittedOffset, OffsetStore
+from eosin.coordinator.in_turns import exhaust, replay
 from eosin.coordinator.ports import CoordinatorLog
-from eosin.protocol.key_values import KeyValue, key_values, marker_of
-from eosin.protocol.records import BatchHeader, CorruptRecords, read_header, verify_crc
+from eosin.protocol.batch_header import CONTROL, TRANSACTIONAL, read_header
+from eosin.protocol.key_values import Head, KeyValue, key_values, marker_of
+from eosin.protocol.names import TopicPartition
 
 _LOG: Final = logging.getLogger("eosin.coordinator.groups")
 
-_BATCHES_PER_TURN: Final = 64
-"""How many batches are read before others get a turn."""
+_VERSION_BYTES: Final = 2
+_OFFSET_KEYS: Final = (b"\0\0", b"\0\1")
+"""Versions of a key that names a group and a partition, alike from there on."""
+_GROUP_KEY: Final = b"\0\2"
 
 
 class Loader:
@@ -27,58 +37,99 @@ class Loader:
     def __init__(self, offsets: OffsetStore) -> None:
         self.groups: dict[str, Group] = {}
         self._offsets = offsets
+        self._settled: dict[bytes, KeyValue] = {}
+        """What counts of each group and partition, tombstones included."""
+        self._tombstones: dict[bytes, int] = {}
+        """Where the last one of each group and partition stands."""
+        self._pending: dict[int, dict[bytes, KeyValue]] = {}
+        self._decoded: dict[int, OffsetWritten] = {}
+        """What was decoded ahead, by the offset of its record."""
+        self._groups: dict[bytes, KeyValue] = {}
         self._unknown: dict[bytes, int] = {}
 
     async def load(self, log: CoordinatorLog) -> None:
         """Read the whole log. Raises CorruptRecords, DecodeError or OSError when it cannot be read."""
-        for count, batch in enumerate(log.batches()):
-            self.replay(batch)
-            if count % _BATCHES_PER_TURN == _BATCHES_PER_TURN - 1:
-                await asyncio.sleep(0)
+        end = await replay(log, self.take)
+        await exhaust(self._decode_ahead())
+        await replay(log, self.take, from_offset=end)
         self.finish()
 
-    def replay(self, batch: bytes | memoryview) -> None:
-        """Apply one batch."""
-        header = read_header(batch)
-        if not verify_crc(batch, 0, header):
-            raise CorruptRecords(f"the batch at offset {header.base_offset} has a wrong checksum")
-        if header.is_control:
-            control = marker_of(batch, header)
-            if control is not None:  # else compaction has emptied it, and its transaction left nothing here
-                self._offsets.complete(header.producer_id, commit=control.is_commit)
+    def take(self, run: memoryview, head: Head) -> None:
+        """Apply one batch of `run`. Raises CorruptRecords, DecodeError."""
+        position, size, _, attributes, producer_id, count = head
+        if not count:
+            return  # compaction has emptied it, and its transaction left nothing here
+        if attributes & CONTROL:
+            if producer_id in self._pending:
+                self._take_marker(run[position : position + size], producer_id)
             return
-        for record in key_values(batch, header):
-            self._apply(header, record)
+        batch = run[position : position + size]
+        is_transactional = attributes & TRANSACTIONAL
+        for record in key_values(batch, read_header(batch)):
+            key = record.key or b""
+            kind = key[:_VERSION_BYTES]
+            if kind in _OFFSET_KEYS:
+                name = key[_VERSION_BYTES:]
+                if not is_transactional:
+                    self._settled[name] = record
+                    if record.value is None:
+                        self._tombstones[name] = record.offset
+                elif record.value is not None:
+                    self._pending.setdefault(producer_id, {})[name] = record
+                else:
+                    self._pending.get(producer_id, {}).pop(name, None)
+            elif kind == _GROUP_KEY:
+                self._groups[key] = record
+            elif read(record) is None:
+                self._unknown[kind] = self._unknown.get(kind, 0) + 1
+
+    def _take_marker(self, batch: memoryview, producer_id: int) -> None:
+        control = marker_of(batch, read_header(batch))
+        if control is None:
+            return
+        pending = self._pending.pop(producer_id)
+        if not control.is_commit:
+            return
+        for name, record in pending.items():
+            before = self._settled.get(name)
+            if before is None or before.offset < record.offset:
+                self._settled[name] = record
+
+    def _decode_ahead(self) -> Iterator[None]:
+        for records in (self._settled, *self._pending.values()):
+            for record in list(records.values()):
+                if record.value is not None:
+                    self._decoded[record.offset] = _offset(record)
+                    yield
 
     def finish(self) -> None:
-        """Offsets whose group has no record belong to a group that only holds offsets."""
+        """Decode what is left. Offsets whose group has no record belong to a group that only holds offsets. Raises
+        DecodeError."""
+        for record in self._groups.values():
+            if record.value is not None:
+                group = read(record)
+                assert isinstance(group, GroupWritten)
+                assert group.group is not None
+                self.groups[group.group_id] = group.group
+        for record in self._settled.values():
+            if record.value is not None:
+                self._offsets.put(*self._told(record))
+        for producer_id, records in self._pending.items():
+            for name, record in records.items():
+                if self._tombstones.get(name, -1) < record.offset:
+                    self._offsets.put_pending(producer_id, *self._told(record))
         for group_id in self._offsets.group_ids():
             self.groups.setdefault(group_id, Group(group_id))
         for key_version, count in self._unknown.items():
             _LOG.warning("skipped %d records of an unknown kind (key version %s)", count, key_version.hex())
 
-    def _apply(self, header: BatchHeader, record: KeyValue) -> None:
-        written = read(record)
-        match written:
-            case OffsetWritten():
-                self._apply_offset(header, written)
-            case GroupWritten(group_id, None):
-                self.groups.pop(group_id, None)
-            case GroupWritten(group_id, group):
-                assert group is not None
-                self.groups[group_id] = group
-            case None:
-                kind = (record.key or b"")[:2]
-                self._unknown[kind] = self._unknown.get(kind, 0) + 1
+    def _told(self, record: KeyValue) -> tuple[str, TopicPartition, CommittedOffset]:
+        written = self._decoded.get(record.offset) or _offset(record)
+        assert written.value is not None
+        return written.group_id, written.partition, written.value
 
-    def _apply_offset(self, header: BatchHeader, written: OffsetWritten) -> None:
-        group_id, partition, value = written.group_id, written.partition, written.value
-        if header.is_transactional:
-            if value is None:
-                self._offsets.remove_pending(header.producer_id, group_id, partition)
-            else:
-                self._offsets.put_pending(header.producer_id, group_id, partition, value)
-        elif value is None:
-            self._offsets.remove(group_id, partition)
-        else:
-            self._offsets.put(group_id, partition, value)
+
+def _offset(record: KeyValue) -> OffsetWritten:
+    written = read(record)
+    assert isinstance(written, OffsetWritten)
+    return written

@@ -7,7 +7,7 @@ import pytest
 from coordinator_fakes import ORDERS_0, ORDERS_1, FakeBroker, Producer
 
 from eosin.coordinator.eager import start_now
-from eosin.coordinator.service import LOAD_BATCHES_PER_TURN
+from eosin.coordinator.in_turns import BATCHES_PER_TURN
 from eosin.coordinator.txn import Phase
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records import NewRecord, build_batch
@@ -37,7 +37,7 @@ async def test_partitions_are_served_as_soon_as_they_are_read() -> None:
     await broker.start()
     log = broker.logs.logs[1]
     assert not isinstance(log, ErrorCode)
-    for _ in range(LOAD_BATCHES_PER_TURN + 1):
+    for _ in range(BATCHES_PER_TURN + 1):
         await Producer(broker, names[1]).init()
     loading = start_now(broker.transactions.load_partition(1))
     assert isinstance(loading, asyncio.Task)
@@ -123,7 +123,7 @@ async def test_a_log_that_cannot_be_believed_is_not_served_and_the_others_are(
 async def test_a_newer_load_of_a_partition_ends_the_older_one() -> None:
     broker = FakeBroker()
     await broker.start()
-    for _ in range(2 * LOAD_BATCHES_PER_TURN):
+    for _ in range(2 * BATCHES_PER_TURN):
         await Producer(broker).init()
     older = asyncio.ensure_future(broker.transactions.load_partition(0))
     await asyncio.sleep(0)
@@ -135,7 +135,7 @@ async def test_a_newer_load_of_a_partition_ends_the_older_one() -> None:
 async def test_a_partition_that_is_lost_while_it_is_read_is_not_served() -> None:
     broker = FakeBroker()
     await broker.start()
-    for _ in range(LOAD_BATCHES_PER_TURN):
+    for _ in range(BATCHES_PER_TURN):
         await Producer(broker).init()
     loading = asyncio.ensure_future(broker.transactions.load_partition(0))
     await asyncio.sleep(0)

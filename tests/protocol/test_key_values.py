@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eosin.protocol.key_values import KeyValue, key_values, marker_of
+from eosin.protocol.key_values import KeyValue, key_values, marker_of, sound_batches
 from eosin.protocol.records import (
     Compression,
     CorruptRecords,
@@ -68,3 +68,38 @@ def test_a_batch_that_compaction_has_emptied_has_nothing_to_say() -> None:
     batch = bytes(build_batch([NewRecord(b"k", b"v")], timestamp=5))
     empty = retain_records(batch, lambda record: False)
     assert key_values(empty, read_header(empty)) == []
+
+
+def test_the_batches_of_a_run_are_told_one_by_one() -> None:
+    first = build_batch([NewRecord(b"k", b"v")], timestamp=5, base_offset=7, producer_id=3, transactional=True)
+    second = build_control_batch(
+        producer_id=4, producer_epoch=2, commit=True, coordinator_epoch=9, timestamp=5, base_offset=8
+    )
+    third = retain_records(first, lambda _: False)
+    run = memoryview(bytes(first + second) + bytes(third))
+    assert [run[at : at + size] for at, size, *_ in sound_batches(run)] == [first, second, third]
+    assert [(base, producer_id, count) for _, _, base, _, producer_id, count in sound_batches(run)] == [
+        (7, 3, 1),
+        (8, 4, 1),
+        (7, 3, 0),
+    ]
+    assert [attributes for _, _, _, attributes, _, _ in sound_batches(run)] == [
+        read_header(batch).attributes for batch in (first, second, third)
+    ]
+
+
+@given(st.integers(8, 90), st.integers(1, 255))
+def test_a_run_with_a_damaged_batch_is_corrupt(position: int, flip: int) -> None:
+    batch = bytearray(build_batch([NewRecord(b"key", b"value" * 4)], timestamp=5))
+    if 12 <= position < 16:
+        return  # the leader epoch is outside of the checksum
+    batch[position] ^= flip
+    with pytest.raises(CorruptRecords):
+        list(sound_batches(memoryview(batch)))
+
+
+@pytest.mark.parametrize("cut", [1, 40, 60, 61, 70])
+def test_a_run_that_ends_within_a_batch_is_corrupt(cut: int) -> None:
+    batch = bytes(build_batch([NewRecord(b"key", b"value" * 4)], timestamp=5))
+    with pytest.raises(CorruptRecords):
+        list(sound_batches(memoryview(batch + batch[:cut])))

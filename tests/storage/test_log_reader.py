@@ -10,7 +10,9 @@ from logs import DATA_DIR, Logs, appended, read_now
 from manual_flusher import ManualFlusher
 
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.records import batches, stamp_in_place
+from eosin.protocol.key_values import sound_batches
+from eosin.protocol.records import CorruptRecords, batches, stamp_in_place
+from eosin.storage import batch_scan
 from eosin.storage.appends import Isolation, ReadResult
 from eosin.storage.flusher import Durability
 from eosin.storage.log_config import LogConfig
@@ -264,3 +266,39 @@ async def test_leader_epochs_tell_where_each_ends() -> None:
     assert log.epoch_at_start() == 5
     log = await logs.reopen()
     assert list(log.epochs.entries) == [(5, 5), (7, 6)]
+
+
+@pytest.mark.parametrize("whole", ["batches", "runs"])
+async def test_reading_a_log_through_finds_what_is_written_meanwhile(whole: str) -> None:
+    logs = Logs(config=SMALL)
+    log = await filled(logs, 5)
+    found = []
+    for piece in log.runs() if whole == "runs" else log.batches():
+        found += [header.base_offset for _, header in batches(piece)]
+        if log.log_end_offset < 40:
+            logs.append(log, data(size=10))
+    assert found == list(range(40))
+
+
+async def test_a_log_is_read_in_runs_of_whole_batches_from_any_batch_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_scan, "RUN_BYTES", 400)
+    logs = Logs(config=SMALL)
+    log = await filled(logs, 12)
+    logs.append(log, data(size=700))  # larger than a run
+    for _ in range(12):
+        logs.append(log, data(size=10))
+    for start in (0, 1, 7, 12, 20, 24):
+        runs = list(log.runs(start))
+        assert [header.base_offset for run in runs for _, header in batches(run)] == list(range(start, 25))
+        assert sum(map(len, runs)) == sum(header.size for run in runs for _, header in batches(run))
+    assert any(len(run) > 200 for run in log.runs())
+    assert list(log.runs(25)) == []
+
+
+async def test_a_run_that_holds_no_batch_is_corrupt() -> None:
+    logs = Logs()
+    log = await filled(logs, 3)
+    size = len(data(size=10))
+    logs.fake.damage(f"{DATA_DIR}/orders-0/{0:020d}.log", size + 8)
+    with pytest.raises(CorruptRecords):
+        [list(sound_batches(run)) for run in log.runs()]

@@ -95,8 +95,8 @@ class StateLog:
             self.log_end_offset -= read_header(self.stored.pop()).records_count
         self.release(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def batches(self) -> Iterator[bytes]:
-        return iter(self.stored)
+    def runs(self, from_offset: int = 0) -> Iterator[memoryview]:
+        return (memoryview(batch) for batch in self.stored if read_header(batch).base_offset >= from_offset)
 
     def contents(self) -> dict[str, Txn]:
         """What a coordinator would read."""

@@ -11,6 +11,7 @@ from manual_clock import ManualClock
 from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.effects import JoinResult, SyncResult
 from eosin.coordinator.groups.service import GroupCoordinator
+from eosin.coordinator.in_turns import BATCHES_PER_TURN
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records import build_control_batch, read_header, stamp_in_place
@@ -74,8 +75,12 @@ class FakeOffsetsLog:
             self._waiting.append((end_offset, future))
         return future
 
-    def batches(self) -> Iterator[bytes]:
-        return iter(list(self.written))
+    def runs(self, from_offset: int = 0) -> Iterator[memoryview]:
+        index = 0
+        while index < len(self.written):
+            if read_header(self.written[index]).base_offset >= from_offset:
+                yield memoryview(self.written[index])
+            index += 1
 
     async def release(self, end_offset: int | None = None) -> None:
         """Everything, or everything below `end_offset`, is durable; whoever waits hears of it."""
@@ -195,7 +200,7 @@ class Broker:
     async def loading(self) -> "AsyncIterator[Broker]":
         """Inside, the partition is still being read, as after a restart; afterwards it has been."""
         await self.groups.stop()
-        for _ in range(100):  # longer than a loader goes without a pause
+        for _ in range(BATCHES_PER_TURN):  # longer than a loader goes without a pause
             self.log.append_marker(Marker(0, 0, commit=True, coordinator_epoch=0), now_ms=0)
         self.groups = self._coordinator()
         loading = asyncio.ensure_future(self.groups.load())

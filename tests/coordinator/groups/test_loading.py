@@ -1,5 +1,6 @@
 """Reading `__consumer_offsets` back, also as Kafka and its cleaner leave it (groups.md 13)."""
 
+import asyncio
 import logging
 import struct
 
@@ -11,7 +12,9 @@ from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.group import Group, GroupState
 from eosin.coordinator.groups.loading import Loader
 from eosin.coordinator.groups.offsets import OffsetStore, OffsetToCommit
+from eosin.coordinator.in_turns import BATCHES_PER_TURN
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.key_values import sound_batches
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records import NewRecord, build_batch, build_control_batch, retain_records
 
@@ -53,8 +56,9 @@ class Script:
     def replay(self) -> tuple[OffsetStore, dict[str, Group]]:
         store = OffsetStore()
         loader = Loader(store)
-        for batch in self.log.batches():
-            loader.replay(batch)
+        for run in self.log.runs():
+            for head in sound_batches(run):
+                loader.take(run, head)
         loader.finish()
         return store, loader.groups
 
@@ -89,6 +93,39 @@ def test_a_plain_tombstone_ends_pending_values_and_a_transactional_one_its_own()
     assert Script().transactional(offset(1)).plain(TOMBSTONE).marker(commit=True).visible() is None
     script = Script().plain(offset(5)).transactional(offset(1)).transactional(TOMBSTONE)
     assert script.marker(commit=True).visible() == 5
+
+
+def test_what_a_plain_tombstone_has_ended_is_not_pending_whatever_comes_after_it() -> None:
+    script = Script().transactional(offset(1)).plain(TOMBSTONE)
+    assert not script.replay()[0].is_pending("g", P0)
+    assert not script.plain(offset(4)).replay()[0].is_pending("g", P0)
+    assert script.transactional(offset(5)).replay()[0].is_pending("g", P0)
+
+
+async def test_what_is_appended_while_a_partition_is_read_counts() -> None:
+    script = Script()
+    groups = [f"group-{index}" for index in range(3 * BATCHES_PER_TURN)]
+    for group_id in groups:
+        script.transactional(offset(7, group_id))
+    store = OffsetStore()
+    loading = asyncio.create_task(Loader(store).load(script.log))
+    turn = 0
+    while not loading.done():
+        script.plain(offset(turn))
+        if turn == 5:
+            script.transactional(offset(8, groups[0]), pid=2).marker(commit=True, pid=2)
+        turn += 1
+        await asyncio.sleep(0)
+    await loading
+    assert turn > 6, "it reads, then decodes, in turns"
+    replayed = script.replay()[0]
+    for group_id in ("g", *groups):
+        assert store.get(group_id, P0) == replayed.get(group_id, P0)
+        assert store.is_pending(group_id, P0) == replayed.is_pending(group_id, P0)
+    shown = store.get(groups[0], P0)
+    assert shown is not None
+    assert shown.offset == 8
+    assert store.is_pending(groups[1], P0)
 
 
 def test_a_marker_that_compaction_has_emptied_is_passed_over() -> None:
