@@ -25,8 +25,7 @@ from eosin.coordinator.requests import (
     Request,
     RetryDue,
 )
-from eosin.coordinator.state_replay import StateReplay
-from eosin.coordinator.transaction_log import CorruptTransactionLog, encode_batch
+from eosin.coordinator.transaction_log import CorruptTransactionLog, encode_batch, replay
 from eosin.coordinator.txn import Phase, Txn
 from eosin.protocol.errors import ErrorCode
 from model.answers import answer, verified
@@ -132,13 +131,13 @@ def crash(step: Step, kept: int) -> None:
 @lru_cache(maxsize=100_000)
 def _reloaded(txns: tuple[Txn, ...], transaction_version: int) -> Txn:
     """What a start reads out of these records."""
-    replay = StateReplay()
+    known: dict[str, Txn] = {}
     try:
         for txn in txns:
-            replay.take(encode_batch([txn], now_ms=0, transaction_version=transaction_version))
-        return replay.txns()[TRANSACTIONAL_ID]
+            replay(encode_batch([txn], now_ms=0, transaction_version=transaction_version), known)
     except CorruptTransactionLog as error:
         raise Violation(STABLE, f"the log is not believed after a crash: {error}") from error
+    return known[TRANSACTIONAL_ID]
 
 
 def _decide(step: Step, request: Request, message: Message | None, now_ms: int = 0) -> None:

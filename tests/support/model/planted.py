@@ -148,6 +148,17 @@ def markers_not_repeated() -> Iterator[None]:
 
 
 @contextmanager
+def markers_for_ever() -> Iterator[None]:
+    """When all markers are written they are written again."""
+
+    def careless(txn: Txn, event: Any, now_ms: int) -> Decision:
+        return txn, (WriteMarkers(txn),)
+
+    with patch.object(machine, "complete", careless):
+        yield
+
+
+@contextmanager
 def repeated_marker_refused() -> Iterator[None]:
     """A marker that is written again is refused, and tried for ever (KAFKA-19999)."""
     check_marker = ProducerState.check_marker
@@ -191,6 +202,7 @@ PLANTED: Final = {
     "guard-ignored": Planted(guard_ignored, STABLE, replace(_RETRY, versions=(0,))),
     "partition-answered-early": Planted(partition_answered_early, STABLE, _CRASH),
     "markers-not-repeated": Planted(markers_not_repeated, ANSWERED, _CRASH),
+    "markers-for-ever": Planted(markers_for_ever, STABLE, _ONE),
     "repeated-marker-refused": Planted(repeated_marker_refused, STABLE, _CRASH),
     "failed-append-forgotten": Planted(
         failed_append_forgotten, ANSWERED, replace(_ONE, about="one instance, an append that fails", failures=1)

@@ -20,7 +20,7 @@ from model.values import Bounds, State
 from model.violation import ANSWERED, STABLE, Violation
 
 _NONE: Final = -1
-_END: Final = -2
+_UNDER_WAY, _FOLLOWED = 1, 2
 _LOOK_EVERY: Final = 4096
 """States between two looks at the memory."""
 
@@ -188,27 +188,25 @@ class Search:
 
     def _follow_fair_runs(self, looked_at: int) -> Counterexample | None:
         """From every state that was looked at, to the end."""
-        ends = bytearray(looked_at)
+        followed = bytearray(looked_at)
         beyond: set[bytes] = set()
         for start in range(looked_at):
             trail = []
             at = start
-            while 0 <= at < looked_at and not ends[at]:
-                ends[at] = 1
+            while at < looked_at and not followed[at] and self._fair[at] >= 0:
+                followed[at] = _UNDER_WAY
                 trail.append(at)
-                if self._fair[at] < 0:
-                    found = self._beyond(self._keys[at], beyond, start)
-                    if found is not None:
-                        return found
-                    break
                 at = self._fair[at]
-                if at in trail[-64:]:
-                    return self._round_for_ever(start)
-            else:
-                if at >= looked_at:
-                    found = self._beyond(self._keys[at], beyond, start)
-                    if found is not None:
-                        return found
+            if at < looked_at and followed[at] == _UNDER_WAY:
+                return self._round_for_ever(start)
+            if at >= looked_at or not followed[at]:
+                found = self._beyond(self._keys[at], beyond, start)
+                if found is not None:
+                    return found
+                if at < looked_at:
+                    followed[at] = _FOLLOWED
+            for each in trail:
+                followed[each] = _FOLLOWED
         return None
 
     def _beyond(self, key: bytes, known: set[bytes], start: int) -> Counterexample | None:
