@@ -110,7 +110,7 @@ class CrashSeries:
         self.directory.mkdir(parents=True, exist_ok=True)
         try:
             await asyncio.to_thread(self._broker.start, READY_WITHIN_S)
-            async with Client(self._broker.address, retry_timeout_ms=60_000) as client:
+            async with Client(self._broker.address, retry_timeout_ms=int(self._finish_within_s * 1000)) as client:
                 await self._work(client)
             assert await asyncio.to_thread(self._broker.stop) == 0
         finally:

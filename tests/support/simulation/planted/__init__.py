@@ -1,0 +1,54 @@
+"""Bugs to plant in the broker, so that the judge can be judged: each is what a careless change might do.
+
+Each is a context manager; within it every broker of this process has the bug.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from simulation.planted import coordinator_bugs, storage_bugs
+
+Bug = Callable[[], AbstractContextManager[None]]
+
+BUGS: dict[str, Bug] = {
+    bug.__name__: bug
+    for bug in (
+        storage_bugs.marker_not_written,
+        storage_bugs.marker_of_the_other_kind,
+        storage_bugs.duplicate_accepted,
+        storage_bugs.last_stable_offset_too_high,
+        storage_bugs.sync_skipped,
+        storage_bugs.aborted_list_incomplete,
+        storage_bugs.late_writes_accepted,
+        storage_bugs.producers_forgotten,
+        storage_bugs.gap_accepted,
+        storage_bugs.high_watermark_too_early,
+        storage_bugs.undecided_records_shown,
+        storage_bugs.open_transactions_forgotten,
+        storage_bugs.checksums_not_checked,
+        storage_bugs.offsets_not_synced,
+        storage_bugs.live_marker_compacted_away,
+        storage_bugs.latest_value_compacted_away,
+        storage_bugs.compacted_segment_not_synced,
+        storage_bugs.checkpoint_ahead_of_the_data,
+        storage_bugs.deleted_log_kept,
+        coordinator_bugs.pending_offsets_applied_on_abort,
+        coordinator_bugs.pending_offsets_visible,
+        coordinator_bugs.epoch_not_persisted,
+        coordinator_bugs.epoch_not_raised,
+        coordinator_bugs.roll_forward_skipped,
+        coordinator_bugs.decision_not_durable,
+        coordinator_bugs.zombies_welcome,
+        coordinator_bugs.epoch_not_raised_on_timeout,
+        coordinator_bugs.timeout_forgotten,
+        coordinator_bugs.generation_not_checked,
+        coordinator_bugs.commit_taken_for_abort,
+        coordinator_bugs.stable_offsets_not_waited_for,
+    )
+}
+"""Every bug by its name."""
+
+CAUGHT_BY: dict[str, int] = {
+    "duplicate_accepted": 3,
+}
+"""A seed whose run catches the bug; `python -m simulation --hunt` finds them when plans change."""

@@ -1,0 +1,159 @@
+"""Bugs in the coordinators of transactions and groups."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+
+from eosin.coordinator import ending, introduction, machine, transaction_log
+from eosin.coordinator.groups import checks
+from eosin.coordinator.groups.offsets import OffsetStore
+from eosin.coordinator.interpreter import Interpreter
+from eosin.coordinator.requests import DeadlinePassed, Loaded
+from eosin.coordinator.txn import Phase, Txn
+from eosin.protocol.errors import ErrorCode
+
+
+@contextmanager
+def pending_offsets_applied_on_abort() -> Iterator[None]:
+    """An aborted transaction's offsets become the group's."""
+    complete = OffsetStore.complete
+
+    def careless(self: OffsetStore, producer_id: int, *, commit: bool) -> None:
+        complete(self, producer_id, commit=True)
+
+    with patch.object(OffsetStore, "complete", careless):
+        yield
+
+
+@contextmanager
+def pending_offsets_visible() -> Iterator[None]:
+    """An open transaction's offsets are the group's already."""
+
+    def careless(self: OffsetStore, producer_id: int, group_id: str, partition: Any, value: Any) -> None:
+        self.put(group_id, partition, value)
+
+    with patch.object(OffsetStore, "put_pending", careless):
+        yield
+
+
+@contextmanager
+def epoch_not_persisted() -> Iterator[None]:
+    """A new instance's epoch is in memory only."""
+    value_of = transaction_log._value
+
+    def careless(txn: Txn) -> Any:
+        if txn.phase is Phase.EMPTY and txn.producer_epoch > 0:
+            txn = msgspec.structs.replace(txn, producer_epoch=txn.producer_epoch - 1)
+        return value_of(txn)
+
+    with patch.object(transaction_log, "_value", careless):
+        yield
+
+
+@contextmanager
+def epoch_not_raised() -> Iterator[None]:
+    """A new instance gets the epoch that the old one has."""
+    next_epoch = introduction._next_epoch
+
+    def careless(txn: Txn, *rest: Any) -> Any:
+        if txn.producer_epoch > 0:
+            txn = msgspec.structs.replace(txn, producer_epoch=txn.producer_epoch - 1)
+        return next_epoch(txn, *rest)
+
+    with patch.object(introduction, "_next_epoch", careless):
+        yield
+
+
+@contextmanager
+def roll_forward_skipped() -> Iterator[None]:
+    """A decided transaction that is found at a start is not finished."""
+    decide = machine.decide
+
+    @wraps(decide)
+    def careless(txn: Txn, request: Any, now_ms: int) -> Any:
+        if isinstance(request, Loaded):
+            return txn, ()
+        return decide(txn, request, now_ms)
+
+    with patch("eosin.coordinator.interpreter.decide", careless):
+        yield
+
+
+@contextmanager
+def decision_not_durable() -> Iterator[None]:
+    """A commit is answered, and its markers are written, before the decision is on disk."""
+    write = Interpreter._write
+
+    def careless(self: Interpreter, *what: Any, durable: bool) -> None:
+        write(self, *what, durable=False)
+
+    with patch.object(Interpreter, "_write", careless):
+        yield
+
+
+@contextmanager
+def zombies_welcome() -> Iterator[None]:
+    """Whoever knows the producer id may end its transaction."""
+    end = ending.end
+
+    def careless(txn: Txn, request: Any, now_ms: int) -> Any:
+        if request.producer_id == txn.producer_id and txn.phase is Phase.ONGOING:
+            request = msgspec.structs.replace(request, producer_epoch=txn.producer_epoch)
+        return end(txn, request, now_ms)
+
+    with patch.object(machine, "end", careless):
+        yield
+
+
+@contextmanager
+def epoch_not_raised_on_timeout() -> Iterator[None]:
+    """The markers of a transaction that has timed out have the epoch that its producer still writes with."""
+    fence = introduction._fence
+
+    def careless(txn: Txn, request: Any, now_ms: int, **how: Any) -> Any:
+        if not isinstance(request, DeadlinePassed):
+            return fence(txn, request, now_ms, **how)
+        with patch.object(introduction, "raised", lambda txn, fresh_producer_id: txn):
+            return fence(txn, request, now_ms, **how)
+
+    with patch.object(introduction, "_fence", careless):
+        yield
+
+
+@contextmanager
+def timeout_forgotten() -> Iterator[None]:
+    """A transaction whose producer is gone stays open."""
+    with patch.object(machine, "time_out", lambda txn, request, now_ms: (txn, ())):
+        yield
+
+
+@contextmanager
+def generation_not_checked() -> Iterator[None]:
+    """A member whose partitions others have by now may commit offsets in its transaction (KIP-447)."""
+    with patch.object(checks, "transactional_commit", lambda *group, **member: ErrorCode.NONE):
+        yield
+
+
+@contextmanager
+def commit_taken_for_abort() -> Iterator[None]:
+    """A commit that is asked for a second time aborts what it has not finished."""
+    end = ending.end
+
+    def careless(txn: Txn, request: Any, now_ms: int) -> Any:
+        if txn.phase is Phase.ONGOING and len(txn.partitions) > 2:
+            request = msgspec.structs.replace(request, commit=False)
+        return end(txn, request, now_ms)
+
+    with patch.object(machine, "end", careless):
+        yield
+
+
+@contextmanager
+def stable_offsets_not_waited_for() -> Iterator[None]:
+    """A group is told its old offset while a decided transaction's new one waits for its marker."""
+    with patch.object(OffsetStore, "is_pending", lambda self, group_id, partition: False):
+        yield
