@@ -1,5 +1,6 @@
-"""Copiers of three client libraries in processes of their own, random aborts, and a broker that restarts meanwhile."""
+"""Copiers of client libraries in processes of their own, random aborts, and a broker that restarts meanwhile."""
 
+import os
 import subprocess
 import sys
 import time
@@ -8,38 +9,54 @@ from pathlib import Path
 import copier
 import pytest
 from broker_process import BrokerProcess
-from real_clients import confluent
+from real_clients import confluent, java
 from scenario import Scenario
+from toolchains import skipped_without
 
-RECORDS = 50_000
-COPIERS = ("confluent-kafka", "confluent-kafka", "kafka-python", "aiokafka")
+PYTHON = ("confluent-kafka", "confluent-kafka", "kafka-python", "aiokafka")
+JAVA = (java.CLIENT.name, java.CLIENT.name, java.CLIENT_3.name)
+SLOW_START = {"EOSIN_COPIER_STUCK_AFTER_S": "20"}
+"""Each copier has a Java process of its own."""
 
 
-def _fill(scenario: Scenario, topic: str) -> int:
+def _fill(scenario: Scenario, topic: str, records: int, partitions: int) -> int:
     """Write the records over the topic's partitions; how many each got."""
     producer = scenario.producer()
-    for number in range(RECORDS):
-        producer.send(topic, b"%d" % number, partition=number % len(COPIERS))
+    for number in range(records):
+        producer.send(topic, b"%d" % number, partition=number % partitions)
     producer.flush()
-    return RECORDS // len(COPIERS)
+    return records // partitions
 
 
 @pytest.mark.timeout(280)
 def test_copiers_move_each_record_exactly_once_over_a_clean_restart(data_dir: Path) -> None:
+    _copied_exactly_once(data_dir, PYTHON, 50_000, {})
+
+
+@pytest.mark.timeout(280)
+def test_java_copiers_move_each_record_exactly_once_over_a_clean_restart(data_dir: Path) -> None:
+    with skipped_without():
+        for client in (java.CLIENT, java.CLIENT_3):
+            client.start()
+    _copied_exactly_once(data_dir, JAVA, 15_000, SLOW_START)
+
+
+def _copied_exactly_once(data_dir: Path, copiers: tuple[str, ...], records: int, settings: dict[str, str]) -> None:
     with BrokerProcess(data_dir) as broker:
         scenario = Scenario(confluent.CLIENT, broker.address)
-        source, target = scenario.topic(len(COPIERS)), scenario.topic(len(COPIERS))
-        each = _fill(scenario, source)
+        source, target = scenario.topic(len(copiers)), scenario.topic(len(copiers))
+        each = _fill(scenario, source, records, len(copiers))
         running = [
             subprocess.Popen(
                 [sys.executable, copier.__file__, name, broker.address, source, target, str(index), str(each), "7"],
                 stderr=subprocess.PIPE,
                 text=True,
+                env={**os.environ, **settings},
             )
-            for index, name in enumerate(COPIERS)
+            for index, name in enumerate(copiers)
         ]
         try:
-            _wait_for_output(scenario, target, RECORDS // 4)
+            _wait_for_output(scenario, target, len(copiers), records // 4)
             assert broker.stop() == 0
             broker.start()
             for process in running:
@@ -49,19 +66,19 @@ def test_copiers_move_each_record_exactly_once_over_a_clean_restart(data_dir: Pa
             for process in running:
                 process.kill()
                 process.wait(10)
-        reader = scenario.reader(target, len(COPIERS))
-        records = reader.read(RECORDS, timeout_s=60)
+        reader = scenario.reader(target, len(copiers))
+        read = reader.read(records, timeout_s=60)
         assert reader.read(1, timeout_s=1) == []
-        for partition in range(len(COPIERS)):
-            copied = [int(record.value or b"") for record in records if record.partition == partition]
-            assert copied == list(range(partition, RECORDS, len(COPIERS)))
+        for partition in range(len(copiers)):
+            copied = [int(record.value or b"") for record in read if record.partition == partition]
+            assert copied == list(range(partition, records, len(copiers)))
         scenario.close()
 
 
-def _wait_for_output(scenario: Scenario, topic: str, offsets: int, timeout_s: float = 60) -> None:
+def _wait_for_output(scenario: Scenario, topic: str, partitions: int, offsets: int, timeout_s: float = 60) -> None:
     """Until the topic's partitions hold so many offsets between them."""
     reader = scenario.consumer()
     deadline = time.monotonic() + timeout_s
-    while sum(reader.end_offset(topic, partition) for partition in range(len(COPIERS))) < offsets:
+    while sum(reader.end_offset(topic, partition) for partition in range(partitions)) < offsets:
         assert time.monotonic() < deadline, "the copiers do not get on"
         time.sleep(0.05)

@@ -102,8 +102,18 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
         yield {SECOND: second, FIRST: first}
 
 
+def warmed_up(scenario: Scenario) -> None:
+    """A whole transaction: the first one of a young process may take longer than those of the tests may last."""
+    producer, topic = scenario.transactional(), scenario.topic()
+    producer.begin()
+    producer.send(topic, b"first")
+    producer.commit()
+
+
 def happened(brokers: Brokers, meanwhile: str) -> Iterator[Situation]:
     scenarios = {each: Scenario(each.client, brokers[each.version][0]) for each in RELEASES}
+    for scenario in scenarios.values():
+        warmed_up(scenario)
     with ThreadPoolExecutor(len(RELEASES)) as side_by_side:  # they are processes of their own
         made = side_by_side.map(lambda each: [Late(scenarios[each]) for _ in ACTS], RELEASES)
         producers = {

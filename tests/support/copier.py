@@ -16,10 +16,13 @@ import threading
 import time
 
 import own_client
-from real_clients import aio, confluent, kafka_python
+from real_clients import aio, confluent, java, kafka_python
 from real_clients.base import Client, ClientRefused, Consumer, Producer
 
-CLIENTS = {each.name: each for each in (confluent.CLIENT, kafka_python.CLIENT, aio.CLIENT, own_client.CLIENT)}
+CLIENTS: dict[str, Client] = {
+    each.name: each
+    for each in (confluent.CLIENT, kafka_python.CLIENT, aio.CLIENT, own_client.CLIENT, java.CLIENT, java.CLIENT_3)
+}
 ABORTED_SHARE = 0.3
 LARGEST_BATCH = int(os.environ.get("EOSIN_COPIER_LARGEST_BATCH", "800"))
 STUCK_AFTER_S = float(os.environ.get("EOSIN_COPIER_STUCK_AFTER_S", "6"))
