@@ -18,7 +18,7 @@ CODE := $(ROOMS) tests docker $(wildcard bench)
 TYPED := $(addprefix .types/eosin/,$(ROOMS))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode run check format lint imports types test test-spark quick bench fuzz crash codec-fuzz simulate model docs transcripts clean
+.PHONY: help setup bytecode run check format lint imports types test test-spark quick bench fuzz crash codec-fuzz simulate model docs transcripts clean conformance conformance-kafka conformance-page
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -84,6 +84,17 @@ simulate: setup  ## RUNS seeds of a simulated broker under faults (SEED=7 RUNS=1
 
 model: setup  ## everything that two producers, crashes and delays can do to the transaction coordinator (ARGS="--list")
 	@PYTHONPATH=tests/support $(BIN)/python -m model $(ARGS)
+
+# The broker that is asked: BOOTSTRAP=host:port, else a fresh Eosin. CASES is an expression as pytest's -k.
+conformance: bytecode  ## ask any broker all that clients rely on (BOOTSTRAP=host:port), as a table and JSON
+	@PYTHONPATH=tests/support $(BIN)/python -m conformance $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) \
+		$(if $(CASES),-k "$(CASES)") --workers $(WORKERS)
+
+conformance-kafka: bytecode  ## the same of Apache Kafka, from its published jars
+	@PYTHONPATH=tests/support $(BIN)/python -m conformance --apache-kafka $(if $(CASES),-k "$(CASES)") --workers $(WORKERS)
+
+conformance-page: setup  ## write docs/conformance.md from the results in docs/conformance
+	@PYTHONPATH=tests/support $(BIN)/python -m conformance --page
 
 docs: setup  ## write the pages that come from the code
 	PYTHONPATH=tests/support $(BIN)/python tests/support/configuration_page.py

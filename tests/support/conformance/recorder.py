@@ -1,10 +1,11 @@
-"""The pytest plugin of the suite: keeps the outcome of each case (`-p conformance.recorder --conformance-results FILE`).
+"""The pytest plugin of the suite keeps the outcome of each case: `-p conformance.recorder --conformance-results FILE`.
 
 With xdist, workers put what a page needs to know about a case into its report; the controller collects the reports.
 """
 
 import inspect
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,7 +57,7 @@ class _Recorder:
         self._cases: dict[str, Case] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        properties = dict(report.user_properties)
+        properties: dict[str, Any] = dict(report.user_properties)
         if _ABOUT not in properties or (report.when != "call" and report.passed):
             return
         area, differs = properties[_ABOUT]

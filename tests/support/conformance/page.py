@@ -1,0 +1,113 @@
+"""Renders docs/conformance.md from the results of Eosin and of Apache Kafka: `make conformance-page`.
+
+Every case that Apache Kafka fails has an explanation: the reason of its `better_than_kafka` mark, or a line of
+`KNOWN_DIFFERENCES` here. One without is no page but an error: it is a defect of the case until somebody has looked.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Final
+
+from conformance.results import Case, Outcome, Results
+
+KNOWN_DIFFERENCES: Final[Mapping[str, str]] = {}
+"""Case (its place, `tests/…::test_…`) to why Apache Kafka fails it, where the test itself cannot say so."""
+
+_INTRODUCTION: Final = """\
+# Conformance
+
+The same clients and the same bytes, asked of {ours} and of {theirs}: {cases} cases, {asked} with their
+parameters (versions, client libraries, commit or abort). A case is a sentence about behaviour that clients rely on; it
+was accepted once Apache Kafka had passed it, or once it was clear which defect or choice makes Apache Kafka fail.
+
+    make conformance BOOTSTRAP=host:port   # any broker; without BOOTSTRAP a fresh Eosin
+    make conformance-kafka                 # Apache Kafka, one KRaft node from its published jars (needs java and mvn)
+    make conformance-page                  # this page, from the results of both
+
+Every run prints its table and writes JSON to `conformance-results/`; the results behind this page are in
+`docs/conformance/`. [semantics.md](semantics.md) explains the differences from the side of the protocol.
+"""
+
+
+class Unexplained(Exception):
+    """Cases that Apache Kafka fails for no reason that anybody has written down."""
+
+
+def page(ours: Results, theirs: Results) -> str:
+    """The whole page. Raises Unexplained."""
+    unexplained = [case.asked for case in theirs.failed if not reason(case)]
+    if unexplained:
+        raise Unexplained("\n".join(unexplained))
+    by_place = {case.asked: case for case in theirs.cases}
+    asked = sum(case.asked_for for case in ours.cases)
+    parts = [
+        _INTRODUCTION.format(ours=ours.broker, theirs=theirs.broker, cases=len(ours.cases), asked=asked),
+        "## By area\n",
+        *_areas(ours, theirs, by_place),
+        "\n## Where the answers differ\n",
+        *_differences(ours, theirs, by_place),
+        "\n## Every case\n",
+        *_every_case(ours, theirs, by_place),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def reason(case: Case) -> str:
+    """Why Apache Kafka fails it; empty if nobody has said."""
+    return case.differs or KNOWN_DIFFERENCES.get(case.asked, "")
+
+
+def table(results: Results) -> Iterator[str]:
+    """What one run came to, for a terminal: a line for each area, then what failed."""
+    for area, cases in _by_area(results.cases):
+        passed, asked = sum(case.passed for case in cases), sum(case.asked_for for case in cases)
+        yield f"{passed:5} of {asked:5}  {area}"
+    for case in results.failed:
+        yield f"\nFAILED {case.name}" + (f"\n       known: {reason(case)}" if reason(case) else "")
+        yield from (f"       [{parameter}] {how}" for parameter, how in case.failed.items())
+
+
+def _areas(ours: Results, theirs: Results, by_place: Mapping[str, Case]) -> Iterator[str]:
+    yield f"| area | {ours.broker} | {theirs.broker} |"
+    yield "|---|---|---|"
+    for area, cases in _by_area(ours.cases):
+        other = [by_place[case.asked] for case in cases if case.asked in by_place]
+        yield f"| {area} | {_total(cases)} | {_total(other)} |"
+    yield f"| **all** | {_total(ours.cases)} | {_total(theirs.cases)} |"
+
+
+def _differences(ours: Results, theirs: Results, by_place: Mapping[str, Case]) -> Iterator[str]:
+    yield f"| case | {ours.broker} | {theirs.broker} | why |"
+    yield "|---|---|---|---|"
+    for case in ours.cases:
+        other = by_place.get(case.asked)
+        if case.failed or (other is not None and other.failed):
+            yield f"| {case.name} | {_mark(case)} | {_mark(other)} | {reason(other or case)} |"
+
+
+def _every_case(ours: Results, theirs: Results, by_place: Mapping[str, Case]) -> Iterator[str]:
+    for area, cases in _by_area(ours.cases):
+        yield f"<details><summary>{area}</summary>\n"
+        yield f"| case | {ours.broker} | {theirs.broker} |"
+        yield "|---|---|---|"
+        yield from (f"| {case.name} | {_mark(case)} | {_mark(by_place.get(case.asked))} |" for case in cases)
+        yield "\n</details>\n"
+
+
+def _by_area(cases: Iterable[Case]) -> Iterator[tuple[str, list[Case]]]:
+    for area, of_it in groupby(sorted(cases, key=lambda case: (case.area, case.asked)), key=lambda case: case.area):
+        yield area, list(of_it)
+
+
+def _total(cases: Iterable[Case]) -> str:
+    listed = list(cases)
+    return f"{sum(case.passed for case in listed)} of {sum(case.asked_for for case in listed)}"
+
+
+def _mark(case: Case | None) -> str:
+    if case is None or case.outcome is Outcome.LEFT_OUT:
+        return "not asked"
+    many = case.asked_for > 1
+    if case.outcome is Outcome.PASSED:
+        return f"yes ({case.passed})" if many else "yes"
+    return f"no ({case.passed} of {case.asked_for})" if many else "no"

@@ -1,0 +1,74 @@
+"""The conformance suite's own arithmetic: what is counted, what a page shows, and what it refuses to hide."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conformance.page import Unexplained, page, table
+from conformance.results import Case, Results
+
+PLACE = "tests/wire/test_x.py::test_a_marker_is_written"
+
+
+def results(broker: str, **counts: object) -> Results:
+    return Results(broker, [Case("Markers", "a marker is written", PLACE, **counts)])  # type: ignore[arg-type]
+
+
+def test_a_case_that_both_pass_is_no_difference() -> None:
+    text = page(results("Eosin 1", passed=2), results("Apache Kafka 4", passed=2))
+    differences = text.partition("## Where the answers differ")[2].partition("## Every case")[0]
+    assert "a marker is written" not in differences
+    assert "| a marker is written | yes (2) | yes (2) |" in text
+
+
+def test_a_difference_stands_with_its_reason() -> None:
+    failed = results("Apache Kafka 4", passed=1, failed={"v3": "assert 48 == 0"}, differs="its epoch goes back")
+    assert "| a marker is written | yes (2) | no (1 of 2) | its epoch goes back |" in page(
+        results("Eosin 1", passed=2), failed
+    )
+
+
+def test_a_failure_that_nobody_has_explained_is_no_page() -> None:
+    with pytest.raises(Unexplained, match="test_a_marker_is_written"):
+        page(results("Eosin 1", passed=1), results("Apache Kafka 4", failed={"": "assert 48 == 0"}))
+
+
+def test_what_was_not_asked_is_not_counted_as_passed() -> None:
+    text = page(results("Eosin 1", passed=1), results("Apache Kafka 4", left_out={"": "no such client"}))
+    assert "| a marker is written | yes | not asked |" in text
+    assert "| **all** | 1 of 1 | 0 of 0 |" in text
+
+
+def test_the_table_names_the_parameter_that_failed_and_how() -> None:
+    lines = "\n".join(table(results("a broker", passed=1, failed={"v3": "assert 48 == 0"})))
+    assert "1 of     2  Markers" in lines
+    assert "[v3] assert 48 == 0" in lines
+
+
+@pytest.mark.slow
+def test_a_run_counts_passes_failures_and_what_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "test_three.py").write_text(
+        '"""Three things. And more."""\n'
+        "import pytest\n"
+        "@pytest.mark.parametrize('n', [1, 2])\n"
+        "def test_one_is_one(n): assert n == 1\n"
+        "def test_this_is_left_out(): pytest.skip('no such tool')\n"
+        "@pytest.mark.xfail(reason='why')\n"
+        "def test_this_differs(): assert 1 == 2\n"
+    )
+    found = tmp_path / "found.json"
+    options = ["-p", "conformance.recorder", "--conformance-results", str(found), "-c", "/dev/null"]
+    support = Path(__file__).parent / "support"
+    subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n", "1", *options, str(tmp_path)],
+        env={"PYTHONPATH": str(support)},
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    one, differs, left_out = Results.load(found).cases
+    assert (one.area, one.name, one.passed) == ("Three things", "one is one", 1)
+    assert list(one.failed) == ["2"]
+    assert differs.failed == {"": "assert 1 == 2"}
+    assert left_out.left_out == {"": "no such tool"}
