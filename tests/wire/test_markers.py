@@ -134,7 +134,6 @@ async def test_version_0_is_gone(bootstrap: str) -> None:
     assert await exchange(bootstrap, request_header(ApiKey.WRITE_TXN_MARKERS, 0) + bytes(4)) == []
 
 
-@better_than_kafka("Apache Kafka serves version 2 since 4.2 (KIP-1228)")
 async def test_a_marker_of_the_second_protocol_needs_a_newer_epoch_than_the_data(
     wire: Wire, partition: TopicPartition
 ) -> None:

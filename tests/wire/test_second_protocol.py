@@ -226,7 +226,6 @@ async def test_data_of_an_epoch_that_was_never_given_is_refused(
     await wire.until_stable(partition, 2)
 
 
-@better_than_kafka("Apache Kafka knows this since 4.2 (KAFKA-19446)")
 async def test_a_late_marker_does_not_close_the_next_transaction(
     wire: Wire, producer: RawProducer, partition: TopicPartition
 ) -> None:

@@ -17,8 +17,6 @@ from eosin.protocol.names import ZERO_UUID, TopicPartition
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
 from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
 
-pytestmark = better_than_kafka("a producer that timed out can go on")
-
 TIMEOUT_MS = 50
 
 
@@ -148,6 +146,7 @@ async def is_fenced(producer: RawProducer, partition: TopicPartition, group: str
         ).error_code == fenced
 
 
+@better_than_kafka("a producer that timed out can go on")
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
 async def test_each_client_hears_what_makes_it_recover_or_give_up(connect: Connect, client: Client, group: str) -> None:
     wire = await introduced(await connect(), client)

@@ -10,8 +10,6 @@ from wire_producer import RawProducer, transactional
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 
-pytestmark = better_than_kafka("a deadline is seen within milliseconds, and does not kill the producer")
-
 NONE = ErrorCode.NONE
 TIMEOUT_MS = 50
 
@@ -56,6 +54,7 @@ async def goes_on(producer: RawProducer, partition: TopicPartition) -> None:
     assert [each.first_offset for each in aborted] == [0]
 
 
+@better_than_kafka("Apache Kafka looks at deadlines at intervals")
 async def test_a_transaction_is_aborted_soon_after_its_time(wire: Wire, partition: TopicPartition) -> None:
     loop = asyncio.get_running_loop()
     producer = await transactional(wire, timeout_ms=TIMEOUT_MS)
@@ -114,6 +113,7 @@ async def test_aborting_late_in_the_second_protocol_tells_the_epoch_to_go_on_wit
     await goes_on(second, partition)
 
 
+@better_than_kafka("one epoch more than the markers carry is given, so that none of them can be taken for a later one")
 @pytest.mark.parametrize("version", [3, 4, 5])
 async def test_showing_the_pair_late_claims_a_new_epoch(
     wire: Wire, first: RawProducer, partition: TopicPartition, version: int

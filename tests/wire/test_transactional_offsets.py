@@ -9,8 +9,9 @@ from wire_producer import RawProducer, transactional
 
 from eosin.coordinator.hashing import partition_for
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from eosin.protocol.schemas.delete_groups import DeleteGroupsRequest
+from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
 from eosin.protocol.schemas.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
 NONE = ErrorCode.NONE
@@ -257,7 +258,8 @@ async def test_deleting_the_group_drops_what_was_pending(
 async def test_an_operators_marker_decides_over_offsets_too(
     wire: Wire, producer: RawProducer, group: str, partition: TopicPartition
 ) -> None:
-    offsets = TopicPartition("__consumer_offsets", partition_for(group, 50))
+    (topic,) = (await wire.ask(MetadataRequest((MetadataRequestTopic(name=CONSUMER_OFFSETS_TOPIC),)), 9)).topics
+    offsets = TopicPartition(CONSUMER_OFFSETS_TOPIC, partition_for(group, len(topic.partitions)))
     assert await producer.commit_offsets(group, partition, 3) == NONE
     assert await wire.write_marker(offsets, producer.pair) == NONE
     assert await stable(wire, group, partition) == (NONE, -1)
