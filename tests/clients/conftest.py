@@ -7,6 +7,7 @@ scenario that Apache Kafka fails is either one of its known defects or wrong.
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 from broker_process import BrokerProcess
@@ -15,6 +16,8 @@ from real_clients.everyone import CLIENTS
 from real_clients.remote import remote
 from scenario import Scenario
 from toolchains import skipped_without
+
+FIRST_BUILD_S: Final = 400
 
 
 @pytest.fixture(scope="session")
@@ -65,8 +68,11 @@ def pytest_runtest_call() -> Generator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Client libraries leave sockets and tasks to the garbage collector; that is theirs, and no warning of ours."""
+    """Client libraries leave sockets and tasks to the garbage collector; that is theirs, and no warning of ours. The
+    first test of a language waits for its programs to be fetched and compiled."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(FIRST_BUILD_S))
             item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))

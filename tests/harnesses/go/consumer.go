@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log"
 	"sync"
 	"time"
 
@@ -150,7 +151,9 @@ func read(client reader, args readArgs) (any, error) {
 	for len(found) < args.Count && ctx.Err() == nil {
 		fetches := client.PollRecords(ctx, args.Count-len(found))
 		for _, failed := range fetches.Errors() {
-			if !errors.Is(failed.Err, context.DeadlineExceeded) {
+			if _, informational := errors.AsType[*kgo.ErrGroupSession](failed.Err); informational {
+				log.Print(failed.Err) // it goes on trying to join
+			} else if !errors.Is(failed.Err, context.DeadlineExceeded) {
 				return nil, failed.Err
 			}
 		}
