@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from eosin.broker.timed_out import told
 from eosin.broker.verification import translated
+from eosin.coordinator.effects import Reply
 from eosin.coordinator.groups.offset_requests import _translate
 from eosin.coordinator.timeout_answers import Asked, Standing, standing
 from eosin.protocol.errors import ErrorCode
@@ -17,6 +18,8 @@ from model.instances import done, fail, give_up
 from model.reactions import Reaction, reaction
 from model.step import Step
 from model.values import ADD, END, NO_GUARD, PRODUCE, SENT, Message
+
+_NO_REPLY: Final = Reply(ErrorCode.NONE)
 
 PRODUCE_VERSIONS: Final = {0: 10, 2: 12}
 OFFSETS_VERSIONS: Final = {0: 3, 2: 5}
@@ -35,23 +38,24 @@ def verified(step: Step, message: Message, error: ErrorCode, text: str | None = 
     else:
         error = _translate(error, OFFSETS_VERSIONS[protocol])
         error = _told(step, message, Asked.COMMIT_OFFSETS, OFFSETS_VERSIONS[protocol], error)
-    _arrive(step, message, error, -1, -1)
+    _arrive(step, message, error)
 
 
-def answer(step: Step, message: Message, error: ErrorCode, producer_id: int = -1, producer_epoch: int = -1) -> None:
+def answer(step: Step, message: Message, reply: Reply) -> None:
     """The coordinator's answer."""
+    error = reply.error
     protocol = step.world.bounds.versions[message.client]
     if error is not ErrorCode.NONE:
         if message.kind == END and message.argument:
             error = _told(step, message, Asked.COMMIT, END_VERSIONS[protocol], error)
         elif message.kind == ADD:
             error = _told(step, message, Asked.ADD_PARTITIONS, ADD_VERSION, error)
-    _arrive(step, message, error, producer_id, producer_epoch)
+    _arrive(step, message, error, reply)
 
 
 def written(step: Step, message: Message) -> None:
     """A record is in its partition, as durable as configured."""
-    _arrive(step, message, ErrorCode.NONE, -1, -1)
+    _arrive(step, message, ErrorCode.NONE)
 
 
 def _told(step: Step, message: Message, asked: Asked, version: int, error: ErrorCode) -> ErrorCode:
@@ -75,7 +79,7 @@ def _told(step: Step, message: Message, asked: Asked, version: int, error: Error
     return told(asked, error, context, services, transactional_id="tx", **pair)
 
 
-def _arrive(step: Step, message: Message, error: ErrorCode, producer_id: int, producer_epoch: int) -> None:
+def _arrive(step: Step, message: Message, error: ErrorCode, reply: Reply = _NO_REPLY) -> None:
     if not message.awaited:
         step.note(f"answered {error.name}, to nobody")
         step.messages.remove(message)
@@ -86,7 +90,7 @@ def _arrive(step: Step, message: Message, error: ErrorCode, producer_id: int, pr
             step.change(message, stage=SENT, guard=NO_GUARD)
         case Reaction.DONE:
             step.messages.remove(message)
-            done(step, message, producer_id, producer_epoch)
+            done(step, message, reply)
         case Reaction.ABORT:
             step.messages.remove(message)
             give_up(step, message.client, bump=False)

@@ -90,6 +90,16 @@ SMALL: Final = (
         timeouts=1,
     ),
     Bounds(
+        "two-phase",
+        "two instances whose transactions are decided outside, the last epochs, a crash, an instance that starts over",
+        transactions=(1, 1),
+        partitions=1,
+        two_phase=True,
+        first_epoch=32764,
+        crashes=1,
+        reloads=1,
+    ),
+    Bounds(
         "lost-appends",
         "a crash takes from a partition, too, what was not durable",
         versions=(2,),

@@ -40,6 +40,7 @@ from model.values import (
     NO_TAG,
     PRODUCE,
     RETRYING,
+    TIMEOUT_MS,
     TRANSACTIONAL_ID,
     VERIFIED,
     WRITING,
@@ -71,6 +72,12 @@ def deadline(step: Step) -> None:
     """The open transaction is out of time."""
     bounds = step.world.bounds
     _decide(step, DeadlinePassed(bounds.server_version, bounds.recovering), None, now_ms=AFTER_DEADLINE_MS)
+
+
+def terminate(step: Step) -> None:
+    """An operator ends what never times out; if that was prepared, the promise to the outside is broken knowingly."""
+    step.outside = None
+    _decide(step, InitProducerId(TIMEOUT_MS, step.world.bounds.server_version), None)
 
 
 def expire(step: Step) -> None:
@@ -241,7 +248,7 @@ def _write_markers(step: Step, txn: Txn) -> None:
 
 def _reply(step: Step, reply: Reply, message: Message) -> None:
     if message.kind not in (PRODUCE, COMMIT_OFFSETS):
-        answer(step, message, reply.error, reply.producer_id, reply.producer_epoch)
+        answer(step, message, reply)
     elif reply.error is ErrorCode.NONE:
         step.change(message, stage=VERIFIED)
     else:

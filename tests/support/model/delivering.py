@@ -4,6 +4,7 @@ from eosin.broker.verification import FIRST_ADDING_VERSION
 from eosin.coordinator.machine import unknown, verify
 from eosin.coordinator.markers import SETTLED
 from eosin.coordinator.requests import AddPartitions, EndTxn, InitProducerId
+from eosin.coordinator.txn import NO_TIMEOUT_MS
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.appends import Marker, Refused
 from model.answers import PRODUCE_VERSIONS, verified, written
@@ -32,8 +33,13 @@ from model.values import (
 def deliver(step: Step, message: Message) -> None:
     """A message arrives."""
     if message.kind == INIT:
+        bounds = step.world.bounds
         request = InitProducerId(
-            TIMEOUT_MS, step.world.bounds.server_version, message.producer_id, message.producer_epoch
+            NO_TIMEOUT_MS if bounds.two_phase else TIMEOUT_MS,
+            bounds.server_version,
+            message.producer_id,
+            message.producer_epoch,
+            keeps=bool(message.argument),
         )
         ask(step, request, message)
     elif message.kind == ADD:

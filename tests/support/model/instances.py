@@ -5,6 +5,8 @@ record of the transaction was answered as written, an abort when one was not, an
 after a record whose fate is not known. Any of them may stop for good at any moment: nothing forces its next step.
 """
 
+from eosin.coordinator.effects import Reply
+from eosin.coordinator.txn import ProducerPair
 from model.step import Step
 from model.values import (
     ABORTING,
@@ -15,11 +17,14 @@ from model.values import (
     DEAD,
     END,
     INIT,
+    NO_TAG,
     NOTHING,
+    PREPARED,
     PRODUCE,
     SENT,
     Client,
     Message,
+    Outside,
     client_name,
     tag_of,
 )
@@ -34,24 +39,26 @@ def fail(step: Step, client: int) -> None:
     step.clients[client] = Client(DEAD, 0, False, was.producer_id, was.producer_epoch, fenced=was.fenced)
 
 
-def done(step: Step, message: Message, producer_id: int, producer_epoch: int) -> None:
+def done(step: Step, message: Message, reply: Reply) -> None:
     """Its request was answered with success."""
     client = message.client
     known = step.clients[client]
     if message.kind == INIT:
         if message.producer_id < 0:
             step.new_instance_has_pair(client)
-        elif known.is_open:
+        elif known.is_open and reply.ongoing is None:
             step.judge_told(client, tag_of(client, known.number), commit=False)
-        _take_pair(step, client, producer_id, producer_epoch)
+        _take_pair(step, client, reply.producer_id, reply.producer_epoch)
         step.change_client(client, phase=ALIVE, is_open=False, added=(), written=(), goal=NOTHING)
+        if reply.ongoing is not None:
+            _recover(step, client, reply.ongoing)
     elif message.kind == ADD:
         step.change_client(client, added=tuple(sorted({*known.added, message.argument})))
         write(step, client, message.argument)
     elif message.kind == END:
         step.judge_told(client, message.tag, commit=bool(message.argument))
-        if producer_id >= 0:
-            _take_pair(step, client, producer_id, producer_epoch)
+        if reply.producer_id >= 0:
+            _take_pair(step, client, reply.producer_id, reply.producer_epoch)
         step.change_client(client, is_open=False, added=(), written=())
         if known.goal == BUMPING:
             ask_for_epoch(step, client)
@@ -64,6 +71,26 @@ def done(step: Step, message: Message, producer_id: int, producer_epoch: int) ->
         written_now = tuple(sorted({*known.written, message.argument}))
         step.change_client(client, written=written_now, sequences=tuple(sequences))
         _judge_written(step, message)
+
+
+def _recover(step: Step, client: int, ongoing: ProducerPair) -> None:
+    """A transaction was kept for this instance: is it the one that was prepared?"""
+    step.change_client(client, is_open=True, goal=ABORTING)
+    outside = step.outside
+    commit = outside is not None and ongoing == (outside.producer_id, outside.producer_epoch)
+    step.note(f"it finds {tuple(ongoing)} open, which was {'' if commit else 'not '}prepared")
+    tag = outside.tag if commit and outside is not None else NO_TAG
+    _send(step, client, END, argument=int(commit), tag=tag)
+
+
+def prepare(step: Step, client: int) -> None:
+    """All is written; the external coordinator stores it, and decides to commit. It refuses whoever has been replaced:
+    a new instance makes itself known there, too, before it ends anything (docs/two-phase-commit.md)."""
+    if step.clients[client].fenced:
+        fail(step, client)
+        return
+    known = step.change_client(client, goal=PREPARED)
+    step.outside = Outside(tag_of(client, known.number), known.producer_id, known.producer_epoch)
 
 
 def _judge_written(step: Step, message: Message) -> None:
@@ -101,15 +128,15 @@ def end(step: Step, client: int, *, commit: bool) -> None:
     _send(step, client, END, argument=int(commit))
 
 
-def ask_for_epoch(step: Step, client: int) -> None:
+def ask_for_epoch(step: Step, client: int, *, keep: bool = False) -> None:
     """Ask for a new epoch, as the instance that has this one."""
     step.change_client(client, goal=NOTHING)
-    _send(step, client, INIT)
+    _send(step, client, INIT, argument=int(keep))
 
 
 def introduce(step: Step, client: int) -> None:
     """A new instance."""
-    step.messages.append(Message(INIT, client))
+    step.messages.append(Message(INIT, client, argument=int(step.world.bounds.two_phase)))
     step.change_client(client, phase=ALIVE)
 
 
@@ -141,7 +168,7 @@ def forget_late(step: Step, client: int, *kinds: int) -> None:
             step.messages.remove(message)
 
 
-def _send(step: Step, client: int, kind: int, *, argument: int = 0, sequence: int = -1) -> None:
+def _send(step: Step, client: int, kind: int, *, argument: int = 0, sequence: int = -1, tag: int | None = None) -> None:
     known = step.clients[client]
     if kind in (ADD, END, INIT):
         forget_late(step, client, ADD, END)
@@ -149,7 +176,7 @@ def _send(step: Step, client: int, kind: int, *, argument: int = 0, sequence: in
         Message(
             kind,
             client,
-            tag_of(client, known.number),
+            tag_of(client, known.number) if tag is None else tag,
             known.producer_id,
             known.producer_epoch,
             argument=argument,

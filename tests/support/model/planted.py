@@ -148,6 +148,17 @@ def markers_not_repeated() -> Iterator[None]:
 
 
 @contextmanager
+def prepared_transaction_ended() -> Iterator[None]:
+    """A new instance that asks to keep what is open ends it (KIP-939)."""
+
+    def careless(txn: Txn, request: Any, given: Any, now_ms: int) -> Decision:
+        return introduction._interrupt(txn, request, given, now_ms)
+
+    with patch.object(introduction, "keep", careless):
+        yield
+
+
+@contextmanager
 def markers_for_ever() -> Iterator[None]:
     """When all markers are written they are written again."""
 
@@ -195,6 +206,9 @@ PLANTED: Final = {
     "epoch-not-raised": Planted(epoch_not_raised, SINGLE_WRITER, _TWO),
     "open-transaction-left-alone": Planted(open_transaction_left_alone, SINGLE_WRITER, _TWO),
     "markers-before-the-decision": Planted(markers_before_the_decision, ATOMIC, _ONE),
+    "prepared-transaction-ended": Planted(
+        prepared_transaction_ended, ATOMIC, replace(_TWO, about="two instances, decided outside", two_phase=True)
+    ),
     "late-marker-accepted": Planted(
         late_marker_accepted, ONCE, replace(_ONE, about="one instance, a marker that is late", late_markers=1)
     ),

@@ -69,7 +69,7 @@ class Search:
         parts = len(self._world.topic_partitions)
         clients = len(bounds.versions)
         self._parts, self._clients = slice(1, 1 + parts), slice(1 + parts, 1 + parts + clients)
-        self._packed = struct.Struct(f"{4 + parts + clients}I")
+        self._packed = struct.Struct(f"{5 + parts + clients}I")
         self._steps = 0
 
     def run(self) -> Result:
@@ -117,6 +117,7 @@ class Search:
             *map(number, state.clients),
             number(state.messages),
             state.committed,
+            number(state.outside),
             number(state.budget),
         )
 
@@ -127,8 +128,9 @@ class Search:
             values[numbers[0]],
             tuple(values[each] for each in numbers[self._parts]),
             tuple(values[each] for each in numbers[self._clients]),
-            values[numbers[-3]],
-            numbers[-2],
+            values[numbers[-4]],
+            numbers[-3],
+            values[numbers[-2]],
             values[numbers[-1]],
         )
 
@@ -247,7 +249,7 @@ def fair_step(world: World, state: State) -> tuple[Action, State] | None:
     chosen = [action for action in actions(world, state) if action[0] in FAIR and action[0] != "deadline"]
     txn = state.coordinator.txn
     if txn is not None and txn.phase is Phase.ONGOING and txn.pending is None:
-        chosen.append(("deadline", 0, 0))
+        chosen.append(("terminate" if txn.never_times_out else "deadline", 0, 0))
     for action in chosen:
         step = Step(world, state)
         take(step, action)

@@ -47,7 +47,7 @@ class World:
 class Step:
     """One state on its way to the next."""
 
-    __slots__ = ("budget", "clients", "committed", "coordinator", "messages", "notes", "parts", "world")
+    __slots__ = ("budget", "clients", "committed", "coordinator", "messages", "notes", "outside", "parts", "world")
 
     def __init__(self, world: World, state: State) -> None:
         self.world = world
@@ -56,6 +56,7 @@ class Step:
         self.clients = list(state.clients)
         self.messages = list(state.messages)
         self.committed = state.committed
+        self.outside = state.outside
         self.budget = state.budget
         self.notes: list[str] = []
 
@@ -68,6 +69,7 @@ class Step:
             tuple(self.clients),
             tuple(self.messages),
             self.committed,
+            self.outside,
             self.budget,
         )
 
@@ -126,10 +128,16 @@ class Step:
 
     def judge_append(self, message: Message) -> None:
         """A record of an instance was accepted."""
+        if self.world.bounds.two_phase and self.is_unprepared(message.tag):
+            return  # whoever keeps a transaction that was not prepared aborts it, and with it what still comes (ADR 18)
         if self.clients[message.client].fenced:
             raise Violation(
                 SINGLE_WRITER, f"a record of {client_name(message.client)} is accepted, which has been replaced"
             )
+
+    def is_unprepared(self, tag: int) -> bool:
+        """Whether no external coordinator waits for this transaction."""
+        return self.outside is None or self.outside.tag != tag
 
     def judge_pair(self, client: int, producer_id: int, producer_epoch: int) -> None:
         """An instance is given a pair."""
@@ -152,6 +160,10 @@ class Step:
             is_committed = bool(self.committed >> each & 1)
             if commit and not is_committed:
                 raise Violation(ATOMIC, f"a record of {tag_name(each)} is committed, and no decision to is durable")
+            if not commit and not self.is_unprepared(each):
+                raise Violation(
+                    ATOMIC, f"a record of {tag_name(each)} is aborted, which was prepared and decided outside"
+                )
             if not commit and is_committed:
                 raise Violation(ATOMIC, f"a record of {tag_name(each)} is aborted, and its COMMIT is durable")
 
@@ -164,6 +176,8 @@ class Step:
 
     def judge_told(self, client: int, tag: int, *, commit: bool) -> None:
         """An instance hears how its transaction has ended."""
+        if tag == NO_TAG:
+            return
         is_committed = bool(self.committed >> tag & 1)
         if not commit:
             if is_committed:

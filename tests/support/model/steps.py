@@ -13,18 +13,19 @@ from model.coordinating import (
     record_failed,
     record_is_durable,
     retry,
+    terminate,
 )
 from model.delivering import append, deliver, flush, late_marker, mark
-from model.instances import end, forget_late, give_up, introduce, write
+from model.instances import ask_for_epoch, end, forget_late, give_up, introduce, prepare, write
 from model.step import Step, World
 from model.values import (
     ALIVE,
     COMMIT_OFFSETS,
-    INIT,
     MARKER,
     NEW,
     NO_GUARD,
     NO_TAG,
+    PREPARED,
     PRODUCE,
     RETRYING,
     SENT,
@@ -63,6 +64,7 @@ def first_state(world: World) -> State:
         tuple(Client() for _ in bounds.versions),
         (),
         0,
+        None,
         Budget(
             bounds.crashes,
             bounds.timeouts,
@@ -90,8 +92,8 @@ def actions(world: World, state: State) -> Iterator[Action]:
         for partition in coordinator.job.remaining:
             yield "mark", partition, 0
     yield from _of_messages(state)
-    is_open = coordinator.txn is not None and coordinator.txn.phase is Phase.ONGOING and not pending
-    if is_open and budget.timeouts:
+    txn = coordinator.txn
+    if budget.timeouts and txn is not None and txn.phase is Phase.ONGOING and not pending and not txn.never_times_out:
         yield "deadline", 0, 0
     yield from _of_instances(world, state)
     if budget.failures and coordinator.writing == WRITING:
@@ -141,16 +143,18 @@ def _of_instances(world: World, state: State) -> Iterator[Action]:
             continue
         if client.phase != ALIVE or index in busy:
             continue
-        if client.is_open or client.number < bounds.transactions[index]:
+        if client.goal == PREPARED:
+            yield "commit", index, 0
+        elif client.is_open or client.number < bounds.transactions[index]:
             for partition in range(len(state.parts)):
                 is_new = not world.is_offsets(partition) and partition > state.budget.touched
                 if partition not in client.written and not is_new:
                     yield "write", index, partition
-        if client.is_open:
-            yield "commit", index, 0
+        if client.is_open and client.goal != PREPARED:
+            yield ("prepare" if bounds.two_phase else "commit"), index, 0
             yield "abort", index, 0
-            if state.budget.reloads:
-                yield "reload", index, 0
+        if client.is_open and state.budget.reloads:
+            yield "reload", index, 0
 
 
 def _crashes(state: State) -> Iterator[Action]:
@@ -182,6 +186,8 @@ def take(step: Step, action: Action) -> None:
         case "deadline":
             step.budget = step.budget._replace(timeouts=max(0, step.budget.timeouts - 1))
             deadline(step)
+        case "terminate":
+            terminate(step)
         case "fail":
             step.spend("failures")
             # For certain; not for certain, and it is not in the log; not for certain, and it is.
@@ -237,10 +243,11 @@ def _instance(step: Step, name: str, first: int, second: int) -> None:
             write(step, first, second)
         case "commit" | "abort":
             end(step, first, commit=name == "commit")
+        case "prepare":
+            prepare(step, first)
         case "reload":
             step.spend("reloads")
-            ask_again = step.clients[first]
-            step.messages.append(Message(INIT, first, -1, ask_again.producer_id, ask_again.producer_epoch))
+            ask_for_epoch(step, first, keep=step.world.bounds.two_phase)
         case "again":
             step.spend("duplicates")
             _again(step, step.messages[first])

@@ -34,8 +34,9 @@ be appended; appended and not durable yet."""
 
 NO_GUARD, GUARD, LOST_GUARD = range(3)
 
-# What an instance is about to do, once the request that is under way is answered.
-NOTHING, ABORTING, BUMPING = range(3)
+# What an instance is about to do, once the request that is under way is answered; or, with an external coordinator,
+# that it has prepared and writes no more.
+NOTHING, ABORTING, BUMPING, PREPARED = range(4)
 
 NEW, ALIVE, DEAD = range(3)
 
@@ -52,7 +53,8 @@ class Message(NamedTuple):
     producer_id: int = -1
     producer_epoch: int = -1
     argument: int = 0
-    """The partition; for END whether to commit; for a marker twice the partition, and one for commit."""
+    """The partition; for INIT whether to keep what is open; for END whether to commit; for a marker twice the
+    partition, and one for commit."""
     sequence: int = -1
     """For a marker: the coordinator's epoch."""
     stage: int = SENT
@@ -171,6 +173,14 @@ class Coordinator(NamedTuple):
     """What is written after it, and may survive."""
 
 
+class Outside(NamedTuple):
+    """What an external coordinator remembers: the transaction that was prepared last. It has decided to commit it."""
+
+    tag: int
+    producer_id: int
+    producer_epoch: int
+
+
 class Budget(NamedTuple):
     """How often what may happen at any time still does."""
 
@@ -195,6 +205,7 @@ class State(NamedTuple):
     """Sorted."""
     committed: int
     """Bit per tag: its COMMIT is durable."""
+    outside: Outside | None
     budget: Budget
 
 
@@ -220,6 +231,9 @@ class Bounds:
     """Markers of which a second copy stays on its way."""
     failures: int = 0
     """Appends of the coordinator that fail, for certain or not."""
+    two_phase: bool = False
+    """Whether an external coordinator decides (KIP-939): instances prepare, nothing times out, and new ones keep what
+    is open, commit it if it is what was prepared, and abort it otherwise."""
     reloads: int = 0
     """An instance asks for a new epoch in the middle of a transaction, without ending it."""
     expiries: int = 0

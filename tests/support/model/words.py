@@ -79,6 +79,10 @@ def describe(world: World, state: State, action: Action) -> str:
             return "coordinator: the id was not used for long"
         case "crash":
             return f"the broker crashes ({first} of {len(state.coordinator.tail)} records in doubt survive) and starts"
+        case "terminate":
+            return "an operator ends the transaction"
+        case "prepare":
+            return f"{client_name(first)} prepares, and it is decided outside to commit"
         case "start":
             return f"instance {client_name(first)} starts"
         case "write":
@@ -101,7 +105,8 @@ def _message(world: World, message: Message) -> str:
         return f"{outcome} {kind} {pair} for partition {message.argument // 2}"
     who = client_name(message.client)
     if message.kind == INIT:
-        return f"{who}'s {kind}" + (f" with {pair}" if message.producer_id >= 0 else "")
+        kept = " that keeps what is open" if message.argument else ""
+        return f"{who}'s {kind}{kept}" + (f" with {pair}" if message.producer_id >= 0 else "")
     what = f"{who}'s {kind}"
     if message.kind == END:
         return f"{what}({'commit' if message.argument else 'abort'}) of {tag_name(message.tag)} as {pair}"
