@@ -1,9 +1,9 @@
 """Everything that small bounds allow, of the real coordinator and the real producer state. See docs/testing.md."""
 
 import pytest
+from model.bounds import Bounds
 from model.configurations import SMALL
 from model.search import Search
-from model.values import Bounds
 from model.words import tell
 
 

@@ -4,8 +4,8 @@ other configurations. Docs: docs/testing.md."""
 from dataclasses import replace
 
 import pytest
+from model.bounds import Bounds
 from model.search import Search
-from model.values import Bounds
 from model.violation import ONCE, VISIBLE
 from model.words import tell
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
 
+from model.bounds import Bounds
 from model.configurations import LARGE, SMALL
 from model.planted import PLANTED
 from model.search import Result, Search, search
-from model.values import Bounds
 from model.violation import RULES
 from model.words import tell
 

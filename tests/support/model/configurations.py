@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from model.values import Bounds
+from model.bounds import Bounds
 
 SMALL: Final = (
     Bounds(

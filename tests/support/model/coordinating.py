@@ -2,10 +2,9 @@
 
 What `eosin.coordinator.interpreter` does with a loop, a clock and a log is done here with values: a record is written
 in one step and durable in another, markers are delivered one by one, and a request that would wait for another to end
-stays on its way. A reload goes through the bytes of the records and the code that reads them.
+stays on its way.
 """
 
-from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -20,12 +19,10 @@ from eosin.coordinator.requests import (
     EndTxn,
     Expire,
     InitProducerId,
-    Loaded,
     MarkersWritten,
     Request,
     RetryDue,
 )
-from eosin.coordinator.transaction_log import CorruptTransactionLog, encode_batch, replay
 from eosin.coordinator.txn import Phase, Txn
 from eosin.protocol.errors import ErrorCode
 from model.answers import answer, verified
@@ -44,13 +41,12 @@ from model.values import (
     TRANSACTIONAL_ID,
     VERIFIED,
     WRITING,
-    Coordinator,
     Job,
     Message,
     StateRecord,
     client_name,
 )
-from model.violation import SINGLE_WRITER, STABLE, Violation
+from model.violation import SINGLE_WRITER, Violation
 
 _APPENDED: Final = Appended()
 
@@ -62,7 +58,7 @@ def ask(step: Step, request: Request, message: Message) -> None:
         if reply is not None:
             _reply(step, reply, message)
             return
-    _decide(step, request, message)
+    decide_on(step, request, message)
     txn = step.coordinator.txn
     if txn is not None and txn.is_fresh and txn.pending is None:
         step.coordinator = step.coordinator._replace(txn=None)
@@ -71,24 +67,24 @@ def ask(step: Step, request: Request, message: Message) -> None:
 def deadline(step: Step) -> None:
     """The open transaction is out of time."""
     bounds = step.world.bounds
-    _decide(step, DeadlinePassed(bounds.server_version, bounds.recovering), None, now_ms=AFTER_DEADLINE_MS)
+    decide_on(step, DeadlinePassed(bounds.server_version, bounds.recovering), None, now_ms=AFTER_DEADLINE_MS)
 
 
 def terminate(step: Step) -> None:
     """An operator ends what never times out; if that was prepared, the promise to the outside is broken knowingly."""
     step.outside = None
-    _decide(step, InitProducerId(TIMEOUT_MS, step.world.bounds.server_version), None)
+    decide_on(step, InitProducerId(TIMEOUT_MS, step.world.bounds.server_version), None)
 
 
 def expire(step: Step) -> None:
     """The id has not been used for long."""
-    _decide(step, Expire(0), None, now_ms=AFTER_DEADLINE_MS)
+    decide_on(step, Expire(0), None, now_ms=AFTER_DEADLINE_MS)
 
 
 def record_is_durable(step: Step) -> None:
     """The record under way is on the disk, and all before it."""
     step.coordinator = step.coordinator._replace(durable=step.coordinator.tail[-1], tail=(), writing=IDLE)
-    _judge_record(step)
+    judge_record(step)
     _appended(step)
 
 
@@ -98,12 +94,12 @@ def record_failed(step: Step, error: ErrorCode, *, kept: bool) -> None:
     tail = coordinator.tail if kept else coordinator.tail[:-1]
     step.coordinator = coordinator._replace(tail=tail, writing=IDLE)
     step.note(f"the append ends in {error.name}")
-    _decide(step, AppendFailed(error), _asking(step))
+    decide_on(step, AppendFailed(error), _asking(step))
 
 
 def retry(step: Step) -> None:
     """The backoff of a record that failed is over."""
-    _decide(step, RetryDue(), None)
+    decide_on(step, RetryDue(), None)
 
 
 def markers_written(step: Step) -> None:
@@ -111,43 +107,11 @@ def markers_written(step: Step) -> None:
     job = step.coordinator.job
     assert job is not None
     step.coordinator = step.coordinator._replace(job=None)
-    _decide(step, MarkersWritten(job.producer_id, job.producer_epoch), None)
+    decide_on(step, MarkersWritten(job.producer_id, job.producer_epoch), None)
 
 
-def crash(step: Step, kept: int) -> None:
-    """The process ends, with `kept` of the records on the disk that were not known to be; the next one loads them."""
-    before = step.coordinator
-    survivors = before.tail[:kept]
-    durable = survivors[-1] if survivors else before.durable
-    step.coordinator = Coordinator(
-        epoch=before.epoch + 1, next_producer_id=before.next_producer_id, durable=durable, tag=NO_TAG
-    )
-    for each in survivors:
-        if each.txn is not None and each.txn.phase is Phase.PREPARE_COMMIT:
-            _judge_record(step)
-    if durable is None or durable.txn is None:
-        step.note("nothing is known of the id")
-        return
-    chain = (before.durable, *survivors) if before.durable is not None else survivors
-    txn = _reloaded(tuple(each.txn for each in chain if each.txn is not None), step.world.bounds.server_version)
-    step.note(f"it reads {_told(txn)}")
-    step.coordinator = step.coordinator._replace(txn=txn, tag=durable.tag)
-    _decide(step, Loaded(), None)
-
-
-@lru_cache(maxsize=100_000)
-def _reloaded(txns: tuple[Txn, ...], transaction_version: int) -> Txn:
-    """What a start reads out of these records."""
-    known: dict[str, Txn] = {}
-    try:
-        for txn in txns:
-            replay(encode_batch([txn], now_ms=0, transaction_version=transaction_version), known)
-    except CorruptTransactionLog as error:
-        raise Violation(STABLE, f"the log is not believed after a crash: {error}") from error
-    return known[TRANSACTIONAL_ID]
-
-
-def _decide(step: Step, request: Request, message: Message | None, now_ms: int = 0) -> None:
+def decide_on(step: Step, request: Request, message: Message | None, now_ms: int = 0) -> None:
+    """Decide, and do what follows."""
     before = step.coordinator.txn or Txn(TRANSACTIONAL_ID)
     after, effects = decide(before, request, now_ms)
     if after is not step.coordinator.txn:
@@ -171,7 +135,7 @@ def _carry_out(step: Step, effect: Effect, request: Request, message: Message | 
             assert isinstance(request, InitProducerId | EndTxn | DeadlinePassed)
             fresh = step.coordinator.next_producer_id
             step.coordinator = step.coordinator._replace(next_producer_id=fresh + 1)
-            _decide(step, msgspec.structs.replace(request, fresh_producer_id=fresh), message, _now(request))
+            decide_on(step, msgspec.structs.replace(request, fresh_producer_id=fresh), message, _now(request))
         case RetryLater():
             step.coordinator = step.coordinator._replace(writing=RETRYING)
         case Forget():
@@ -196,7 +160,7 @@ def _persist(step: Step, effect: Persist, request: Request, message: Message | N
     record = StateRecord(None if txn.phase is Phase.DEAD else txn, tag)
     tail = coordinator.tail if coordinator.tail[-1:] == (record,) else (*coordinator.tail, record)
     step.coordinator = coordinator._replace(pending_tag=tag, writing=WRITING, tail=tail)
-    step.note(f"it writes {_told(txn)}")
+    step.note(f"it writes {told(txn)}")
     if not effect.durable and not step.budget.failures:
         step.coordinator = step.coordinator._replace(writing=IDLE)
         _appended(step)  # nobody waits until it is durable
@@ -211,10 +175,11 @@ def complete_is_written(step: Step) -> None:
 def _appended(step: Step) -> None:
     coordinator = step.coordinator
     step.coordinator = coordinator._replace(tag=coordinator.pending_tag, pending_tag=NO_TAG)
-    _decide(step, _APPENDED, _asking(step))
+    decide_on(step, _APPENDED, _asking(step))
 
 
-def _judge_record(step: Step) -> None:
+def judge_record(step: Step) -> None:
+    """The last durable record has become so."""
     durable = step.coordinator.durable
     assert durable is not None
     if durable.txn is not None and durable.txn.phase is Phase.PREPARE_COMMIT:
@@ -255,7 +220,7 @@ def _reply(step: Step, reply: Reply, message: Message) -> None:
         verified(step, message, reply.error)
 
 
-def _told(txn: Txn) -> str:
-    """As a trace shows it."""
+def told(txn: Txn) -> str:
+    """A record, as a trace shows it."""
     partitions = ", ".join(str(each) for each in sorted(txn.partitions))
     return f"{txn.phase.name} ({txn.producer_id}, {txn.producer_epoch})" + (f" {{{partitions}}}" if partitions else "")

@@ -23,7 +23,7 @@ from eosin.storage.appends import Marker, Refused
 from eosin.storage.producer_entry import KeptBatch
 from eosin.storage.producer_state import ProducerState
 from model import coordinating, delivering
-from model.values import Bounds
+from model.bounds import Bounds
 from model.violation import ANSWERED, ATOMIC, ONCE, SINGLE_WRITER, STABLE, VISIBLE
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eosin.protocol.names import TopicPartition
+from model.bounds import Bounds
 from model.partition import Partitions
 from model.values import (
     ALIVE,
@@ -13,7 +14,6 @@ from model.values import (
     LOST_GUARD,
     NO_TAG,
     OFFSETS,
-    Bounds,
     Client,
     Message,
     Part,

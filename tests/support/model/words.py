@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator
 
+from model.bounds import Bounds
+from model.possible import Action
 from model.search import Counterexample
 from model.step import Step, World
-from model.steps import Action, first_state, take
+from model.steps import first_state, take
 from model.values import (
     ADD,
     END,
     INIT,
     KIND_NAMES,
     MARKER,
-    Bounds,
     Message,
     State,
     client_name,

@@ -1,0 +1,121 @@
+"""Which steps a state allows, fair ones first and in the order in which a fair run prefers them."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from eosin.coordinator.txn import Phase
+from eosin.protocol.errors import ErrorCode
+from model.step import World
+from model.values import (
+    ALIVE,
+    COMMIT_OFFSETS,
+    MARKER,
+    NEW,
+    NO_TAG,
+    PREPARED,
+    PRODUCE,
+    RETRYING,
+    SENT,
+    VERIFIED,
+    WRITING,
+    Job,
+    State,
+)
+
+Action = tuple[str, int, int]
+"""What happens, and to whom: two numbers whose meaning depends on it."""
+
+FAIR: Final = {"durable": 0, "retry": 1, "flush": 2, "mark": 3, "append": 4, "deliver": 5, "late": 6, "deadline": 7}
+"""What a fair run does, with no new request, first things first."""
+UNFAIR: Final = 99
+_KEPT: Final = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS)
+
+
+def actions(world: World, state: State) -> Iterator[Action]:
+    """All that may happen, fair steps first and in their order."""
+    coordinator, budget = state.coordinator, state.budget
+    pending = coordinator.txn is not None and coordinator.txn.pending is not None
+    if coordinator.writing == WRITING:
+        yield "durable", 0, 0
+    elif coordinator.writing == RETRYING:
+        yield "retry", 0, 0
+    for index, part in enumerate(state.parts):
+        if part.tail:
+            yield "flush", index, 0
+    if coordinator.job is not None:
+        for partition in coordinator.job.remaining:
+            yield "mark", partition, 0
+    yield from _of_messages(state)
+    txn = coordinator.txn
+    if budget.timeouts and txn is not None and txn.phase is Phase.ONGOING and not pending and not txn.never_times_out:
+        yield "deadline", 0, 0
+    yield from _of_instances(world, state)
+    if budget.failures and coordinator.writing == WRITING:
+        for kind in range(3):
+            yield "fail", kind, 0
+    job = coordinator.job
+    if budget.late_markers and job is not None and _may_straggle(world, job):
+        for partition in job.remaining:
+            yield "straggle", partition, 0
+    if budget.expiries and coordinator.txn is not None and coordinator.txn.is_at_rest:
+        yield "expire", 0, 0
+    if budget.crashes:
+        yield from _crashes(state)
+
+
+def _may_straggle(world: World, job: Job) -> bool:
+    """Markers of a timeout, or of a new instance, have an epoch of their own with the first protocol, too."""
+    return job.version >= 2 or job.tag == NO_TAG or world.bounds.first_protocol_holes
+
+
+def _of_messages(state: State) -> Iterator[Action]:
+    messages = state.messages
+    for index, message in enumerate(messages):
+        if message.kind != MARKER and message.stage == VERIFIED:
+            yield "append", index, 0
+    for index, message in enumerate(messages):
+        if message.awaited and message.stage == SENT:
+            yield "deliver", index, 0
+    for index, message in enumerate(messages):
+        is_here = not message.awaited and (message.kind == MARKER or message.stage == SENT)
+        if is_here and (not index or messages[index - 1] != message):
+            yield "late", index, 0
+    if state.budget.duplicates:
+        for index, message in enumerate(messages):
+            if message.awaited:
+                yield "again", index, 0
+                if message.kind in (PRODUCE, COMMIT_OFFSETS):
+                    yield "give up", index, 0
+
+
+def _of_instances(world: World, state: State) -> Iterator[Action]:
+    bounds, busy = world.bounds, {message.client for message in state.messages if message.awaited}
+    for index, client in enumerate(state.clients):
+        if client.phase == NEW:
+            if not index or state.clients[index - 1].phase != NEW:
+                yield "start", index, 0
+            continue
+        if client.phase != ALIVE or index in busy:
+            continue
+        if client.goal == PREPARED:
+            yield "commit", index, 0
+        elif client.is_open or client.number < bounds.transactions[index]:
+            for partition in range(len(state.parts)):
+                is_new = not world.is_offsets(partition) and partition > state.budget.touched
+                if partition not in client.written and not is_new:
+                    yield "write", index, partition
+        if client.is_open and client.goal != PREPARED:
+            yield ("prepare" if bounds.two_phase else "commit"), index, 0
+            yield "abort", index, 0
+        if client.is_open and state.budget.reloads:
+            yield "reload", index, 0
+
+
+def _crashes(state: State) -> Iterator[Action]:
+    """What a crash may take: any end of the coordinator's log, and of each partition's, that was not durable."""
+    choices = [0]
+    for part in state.parts:
+        choices = [each * 8 + kept for each in choices for kept in range(len(part.tail) + 1)]
+    for kept in range(len(state.coordinator.tail) + 1):
+        for partitions in choices:
+            yield "crash", kept, partitions
