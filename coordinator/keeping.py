@@ -41,7 +41,6 @@ def keep(txn: Txn, request: InitProducerId, given: ProducerPair | None, now_ms: 
         next_epoch=0 if exhausted else client.producer_epoch + 1,
         previous_producer_id=client.producer_id if exhausted else txn.previous_producer_id,
         last_epoch=NO_EPOCH if given is None else given.producer_epoch,
-        timed_out=None,
         # What was promised to the older instance holds; the newer one's wish counts at once where it promises more.
         timeout_ms=NO_TIMEOUT_MS if request.timeout_ms == NO_TIMEOUT_MS else txn.timeout_ms,
         next_timeout_ms=request.timeout_ms,

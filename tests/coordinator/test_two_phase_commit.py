@@ -8,6 +8,7 @@ import pytest
 from coordinator_fakes import ORDERS_0, ORDERS_1, FakeBroker, Killed, Producer
 
 from eosin.coordinator.config import DAY_MS, TransactionConfig
+from eosin.coordinator.timeout_answers import Standing
 from eosin.coordinator.txn import LAST_CLIENT_EPOCH, NO_TIMEOUT_MS, Phase
 from eosin.protocol.errors import ErrorCode
 
@@ -111,6 +112,19 @@ async def test_an_instance_that_does_not_keep_it_ends_it() -> None:
     for fenced in (first, second):
         assert await fenced.commit() is ErrorCode.PRODUCER_FENCED
     assert third.pair not in (first.pair, second.pair)
+
+
+async def test_only_the_newest_instance_counts_as_the_producer() -> None:
+    broker = await started()
+    first, second = await prepared(broker), participant(broker)
+    assert await second.init(keeps=True) is NONE
+
+    def standing(producer: Producer) -> Standing:
+        return broker.transactions.classify(
+            "tx", producer_id=producer.producer_id, producer_epoch=producer.producer_epoch
+        )
+
+    assert (standing(first), standing(second)) == (Standing.FENCED, Standing.CURRENT)
 
 
 async def test_with_nothing_open_there_is_nothing_to_keep() -> None:
