@@ -48,6 +48,8 @@ class ConsumedRecord:
 
     partition: TopicPartition
     record: Record
+    is_log_append_time: bool = False
+    """Whether the broker set the record's timestamp, and not its producer."""
 
 
 class Consumer:
@@ -175,7 +177,7 @@ class Consumer:
                 check(each.error_code, f"fetching {partition} at offset {self._positions.get(partition)}")
                 if partition in self._positions:
                     fetched = self._records(each, self._positions[partition])
-                    records += [ConsumedRecord(partition, record) for record in fetched]
+                    records += [ConsumedRecord(partition, record, fetched.is_log_append_time) for record in fetched]
                     positions[partition] = fetched.next_offset
         return records, positions
 

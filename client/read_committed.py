@@ -32,6 +32,8 @@ class FetchedRecords:
     ) -> None:
         """`aborted` is None for a read_uncommitted reader."""
         self.next_offset = from_offset
+        self.is_log_append_time = False
+        """Whether the broker set the timestamp of the record that was taken last, and not its producer."""
         self._data = b"" if data is None else data
         self._from_offset = from_offset
         self._filtered = aborted is not None
@@ -47,6 +49,7 @@ class FetchedRecords:
                     raise BadData(f"the batch at offset {header.base_offset} has a wrong checksum")
                 batch = memoryview(self._data)[position : position + header.size]
                 if header.last_offset >= self._from_offset and not self._dropped(header, batch):
+                    self.is_log_append_time = header.is_log_append_time
                     for record in iter_records(batch):
                         if record.offset >= self._from_offset:
                             self.next_offset = record.offset + 1

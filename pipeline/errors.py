@@ -25,6 +25,10 @@ class MissingTopic(PipelineError):
     """A topic that the pipeline writes to or reads from does not exist."""
 
 
+class DataLoss(PipelineError):
+    """Records that a source was to read are gone."""
+
+
 class RowsLost(PipelineError):
     """Tasks wrote another number of rows than they were given, or ran twice. The batch is not kept."""
 

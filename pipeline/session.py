@@ -16,6 +16,8 @@ require_spark()
 
 from pyspark.sql import SparkSession  # noqa: E402
 
+from eosin.pipeline.txnlog import TxnLog  # noqa: E402
+
 REQUIRED: Final[Mapping[str, str]] = {
     # A second attempt of a task or stage would write with sequence numbers that are used already: the broker would
     # drop rows as duplicates although they may be others.
@@ -32,7 +34,7 @@ _WORKER_PYTHON: Final = "PYSPARK_PYTHON"
 
 
 def session(name: str, master: str = "local[2]", conf: Mapping[str, str] | None = None) -> SparkSession:
-    """The Spark session for a pipeline, the running one if there is one.
+    """The Spark session for a pipeline, the running one if there is one, with the sources of this package.
 
     Workers use this interpreter unless PYSPARK_PYTHON names another. Raises ConflictingSettings for a setting in
     `conf`, or of the running session, that would break exactly-once, and MissingDependency where there is no Java.
@@ -55,6 +57,7 @@ def session(name: str, master: str = "local[2]", conf: Mapping[str, str] | None 
             builder = builder.config(key, value)
         running = builder.getOrCreate()
     check_session(running)
+    running.dataSource.register(TxnLog)
     return running
 
 

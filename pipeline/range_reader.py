@@ -1,0 +1,100 @@
+"""Reads a range of one partition: what a task of a source does.
+
+Always true: it ends when its position has reached the end of the range, even if there was nothing to return on the way:
+a range of markers and aborted records alone is an ordinary one; and no record outside of the range is returned.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+from eosin.client.client import Client
+from eosin.client.consumer import ConsumedRecord, Consumer
+from eosin.client.errors import BrokerError, RequestTimedOut
+from eosin.pipeline.clock import Clock, SystemClock
+from eosin.pipeline.errors import DataLoss
+from eosin.pipeline.source_options import SourceOptions
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+
+_PARTITION_BYTES = 4 * 1024 * 1024
+"""What one fetch may bring: some ten thousand small records, which is what one Arrow batch holds."""
+
+
+class RangeReader:
+    """Reads the offsets from `start` to before `end` of a partition, piece by piece."""
+
+    def __init__(
+        self, options: SourceOptions, partition: TopicPartition, start: int, end: int, *, clock: Clock | None = None
+    ) -> None:
+        self._options = options
+        self._partition = partition
+        self._position = start
+        self._end = end
+        self._clock = clock or SystemClock()
+
+    def __iter__(self) -> Iterator[list[ConsumedRecord]]:
+        """Records in offset order, some at a time. Raises DataLoss or a ClientError."""
+        if self._position >= self._end:
+            return
+        with asyncio.Runner() as runner:
+            client = Client(self._options.bootstrap, retry_timeout_ms=max(1, self._options.task_timeout_ms))
+            try:
+                consumer = Consumer(client, isolation=self._options.isolation, partition_max_bytes=_PARTITION_BYTES)
+                consumer.assign({self._partition: self._position})
+                while self._position < self._end:
+                    records = runner.run(self._some(client, consumer))
+                    if records:
+                        yield records
+            finally:
+                runner.run(client.close())
+
+    async def _some(self, client: Client, consumer: Consumer) -> list[ConsumedRecord]:
+        """What the next fetches bring, once they have moved the position."""
+        deadline_ms = self._clock.monotonic_ms() + self._options.task_timeout_ms
+        while True:
+            try:
+                found = await consumer.poll(0)
+            except BrokerError as error:
+                if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+                    raise
+                found = []
+                await self._skip_what_is_gone(consumer, error)
+            before, self._position = self._position, consumer.position(self._partition)
+            if self._position != before:
+                return [each for each in found if each.record.offset < self._end]
+            if self._clock.monotonic_ms() > deadline_ms:
+                raise RequestTimedOut(
+                    f"{self._partition} has brought nothing from offset {before} on in"
+                    f" task.timeout.ms={self._options.task_timeout_ms}, and is to be read to {self._end}"
+                )
+            await self._clock.sleep_ms(self._options.retry_backoff_ms)
+
+    async def _skip_what_is_gone(self, consumer: Consumer, error: BrokerError) -> None:
+        from eosin.client.consumer import EARLIEST
+
+        earliest = (await consumer.list_offset(self._partition, EARLIEST)).offset
+        if self._options.fail_on_data_loss or earliest <= self._position:
+            raise DataLoss(
+                f"{self._partition} cannot be read from offset {self._position} on, it begins at {earliest}"
+                " (failOnDataLoss=true)"
+            ) from error
+        consumer.assign({self._partition: min(earliest, self._end)})
+
+
+def to_arrow(records: list[ConsumedRecord], schema: Any) -> Any:
+    """Records as a pyarrow.RecordBatch with the columns of Spark's own Kafka source."""
+    import pyarrow
+
+    columns = {
+        "key": [each.record.key for each in records],
+        "value": [each.record.value for each in records],
+        "topic": [each.partition.topic for each in records],
+        "partition": [each.partition.partition for each in records],
+        "offset": [each.record.offset for each in records],
+        "timestamp": [each.record.timestamp * 1000 for each in records],
+        "timestampType": [int(each.is_log_append_time) for each in records],
+        "headers": [[{"key": name, "value": value} for name, value in each.record.headers] or None for each in records],
+    }
+    arrays = [pyarrow.array(columns[field.name], type=field.type) for field in schema]
+    return pyarrow.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,207 @@
+"""`txnlog`: topics as a source of Spark, streaming and batch, without a jar.
+
+    spark.readStream.format("txnlog").option("bootstrap.servers", ...).option("subscribe", "orders").load()
+
+Always true: one Spark partition reads one topic partition; a stream's position is in its checkpoint alone; and readers
+travel to tasks without their connections.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from eosin.client.client import Client
+from eosin.pipeline.errors import DataLoss, require_spark
+from eosin.pipeline.log_offsets import LogOffsets, limited
+from eosin.pipeline.loop_thread import LoopThread
+from eosin.pipeline.range_reader import RangeReader, to_arrow
+from eosin.pipeline.source_options import EARLIEST, LATEST, Offsets, SourceOptions, from_json, to_json
+from eosin.protocol.names import TopicPartition
+
+require_spark()
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition  # noqa: E402
+from pyspark.sql.streaming.datasource import (  # noqa: E402
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType  # noqa: E402
+
+NAME: Final = "txnlog"
+SCHEMA: Final = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
+    "headers array<struct<key: string, value: binary>>"
+)
+
+
+class TxnLog(DataSource):
+    """The source, as Spark registers it."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format` takes."""
+        return NAME
+
+    def schema(self) -> str:
+        """The columns of Spark's own Kafka source."""
+        return SCHEMA
+
+    def reader(self, schema: StructType) -> "TxnLogReader":
+        """For `spark.read`."""
+        return TxnLogReader(SourceOptions.parse(self.options), schema)
+
+    def streamReader(self, schema: StructType) -> "TxnLogStreamReader":
+        """For `spark.readStream`."""
+        return TxnLogStreamReader(SourceOptions.parse(self.options), schema)
+
+
+class LogRange(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, partition: TopicPartition, start: int, end: int) -> None:
+        self.partition = partition
+        self.start = start
+        self.end = end
+
+
+class _Reading:
+    """What both readers share: a connection for planning, in the planning process, and the reading in tasks."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self.source = options
+        self.columns = schema
+        self._loop: LoopThread | None = None
+        self._client: Client | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_loop": None, "_client": None}
+
+    def ask(self, question: str, *arguments: Any) -> Any:
+        """What a method of LogOffsets answers."""
+        if self._loop is None or self._client is None:
+            self._loop = LoopThread(NAME)
+            self._client = Client(self.source.bootstrap, retry_timeout_ms=max(1, self.source.task_timeout_ms))
+        return self._loop.run(getattr(LogOffsets(self._client, self.source), question)(*arguments))
+
+    def close(self) -> None:
+        """Close the connection for planning."""
+        if self._loop is not None and self._client is not None:
+            self._loop.run(self._client.close())
+            self._loop.close()
+        self._loop = self._client = None
+
+    def offsets(self, wanted: str | Offsets) -> dict[TopicPartition, int]:
+        """Offsets that are named or given; partitions that are not given begin at their earliest record."""
+        partitions = self.ask("partitions")
+        if wanted == LATEST:
+            return dict(self.ask("latest", partitions))
+        found: dict[TopicPartition, int] = dict(self.ask("earliest", partitions))
+        if isinstance(wanted, Mapping):
+            found |= {each: offset for each, offset in wanted.items() if each in found}
+        return found
+
+    def ranges(self, start: Offsets, end: Offsets) -> list[LogRange]:
+        """What there is to read between two positions, a range for each partition that has something."""
+        begins = self.ask("still_there", start, end)
+        return [LogRange(each, begins[each], stop) for each, stop in sorted(end.items()) if begins[each] < stop]
+
+    def batches(self, piece: InputPartition) -> Iterator[Any]:
+        """The Arrow batches of one range."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        assert isinstance(piece, LogRange)
+        schema = to_arrow_schema(self.columns, timezone="UTC")
+        for records in RangeReader(self.source, piece.partition, piece.start, piece.end):
+            yield to_arrow(records, schema)
+
+
+class TxnLogReader(DataSourceReader):
+    """A topic as it is now, once."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._reading = _Reading(options, schema)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One for each topic partition that holds something."""
+        reading = self._reading
+        try:
+            end = reading.offsets(reading.source.ending)
+            start = reading.offsets(reading.source.starting)
+            return reading.ranges(start, {each: stop for each, stop in end.items() if each in start})
+        finally:
+            reading.close()
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The Arrow batches of one range."""
+        return self._reading.batches(partition)
+
+
+class TxnLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Topics as they grow."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._reading = _Reading(options, schema)
+        self._initial: dict[str, int] | None = None
+        self._latest: dict[TopicPartition, int] = {}
+        self._target: dict[TopicPartition, int] | None = None
+        """Where an `availableNow` query is to stop."""
+
+    def initialOffset(self) -> dict[str, int]:
+        """Where a query without a checkpoint begins; the same however often it is asked for."""
+        if self._initial is None:
+            self._initial = to_json(self._reading.offsets(self._reading.source.starting))
+        return self._initial
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """`maxRowsPerTrigger`, which counts offsets."""
+        rows = self._reading.source.max_rows_per_trigger
+        return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Stop at what is there now."""
+        self._target = self._reading.offsets(LATEST)
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        """How far the next micro-batch goes. Raises DataLoss for a partition that ends before its position."""
+        position = from_json(start)
+        self._latest = self._target if self._target is not None else self._reading.offsets(LATEST)
+        begins = self._begins(position, self._latest)
+        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        known = {each: self._latest.get(each, offset) for each, offset in begins.items()}
+        return to_json(limited(begins, known, rows))
+
+    def reportLatestOffset(self) -> dict[str, int] | None:
+        """Where the topics end, for the progress of the query."""
+        return to_json(self._latest) or None
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """One for each topic partition that moves. Raises DataLoss when records of the range are gone."""
+        return self._reading.ranges(from_json(start), from_json(end))
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The Arrow batches of one range."""
+        return self._reading.batches(partition)
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Nothing: the checkpoint holds the position."""
+
+    def stop(self) -> None:
+        """Close the connection for planning."""
+        self._reading.close()
+
+    def _begins(self, position: Offsets, latest: Offsets) -> dict[TopicPartition, int]:
+        new = [each for each in latest if each not in position]
+        begins = {**position, **(self._reading.ask("earliest", new) if new else {})}
+        for partition, offset in position.items():
+            end = latest.get(partition)
+            if (end is not None and end >= offset) or (end is None and self._target is not None):
+                continue
+            what = "does not exist any more" if end is None else f"ends at {end}, before offset {offset}"
+            if self._reading.source.fail_on_data_loss:
+                raise DataLoss(f"{partition} {what}: it was deleted, and perhaps created again (failOnDataLoss=true)")
+            begins[partition] = min(offset, end or 0)
+        return begins
+
+
+__all__ = ["EARLIEST", "LATEST", "NAME", "SCHEMA", "LogRange", "TxnLog", "TxnLogReader", "TxnLogStreamReader"]

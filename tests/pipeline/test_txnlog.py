@@ -1,0 +1,154 @@
+"""`txnlog` on Spark: batch and stream, what is committed and nothing else, limits, lost data (S5)."""
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from broker_process import BrokerProcess
+from topic_load import TopicLoad
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_names = count()
+
+
+@pytest.fixture(scope="module")
+def load(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TopicLoad]:
+    """One broker for this module."""
+    with BrokerProcess(tmp_path_factory.mktemp("txnlog") / "data", durability="memory") as broker:
+        yield TopicLoad(broker.address)
+
+
+@pytest.fixture
+def topic(load: TopicLoad) -> str:
+    """A topic of two partitions: 5 rows that are committed, 2 that are aborted, 1 that is undecided at the end."""
+    name = f"topic-{next(_names)}"
+    load.create(name, 2)
+    load.transaction(name, [(0, "a"), (1, "b"), (0, "c")])
+    load.transaction(name, [(0, "x"), (1, "y")], end="abort")
+    load.transaction(name, [(1, "d"), (1, "e")])
+    load.transaction(name, [(0, "open")], end="open", transactional_id=f"{name}-open", timeout_ms=600_000)
+    return name
+
+
+class Stream:
+    """A query that collects what each batch brought."""
+
+    def __init__(self, spark: "SparkSession", load: TopicLoad, topic: str, folder: Path) -> None:
+        self.spark = spark
+        self.options = {"bootstrap.servers": load.bootstrap, "subscribe": topic}
+        self.checkpoint = folder / "checkpoint"
+
+    def run(self, **options: str) -> list[list[str]]:
+        batches: list[list[str]] = []
+
+        def take(frame: "DataFrame", _: int) -> None:
+            batches.append(sorted(bytes(row["value"]).decode() for row in frame.collect()))
+
+        reader = self.spark.readStream.format("txnlog").options(**{**self.options, **options})
+        query = (
+            reader.load()
+            .writeStream.foreachBatch(take)
+            .option("checkpointLocation", str(self.checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return batches
+
+
+@pytest.fixture
+def stream(spark: "SparkSession", load: TopicLoad, topic: str, tmp_path: Path) -> Stream:
+    """A query on the topic that has not run yet."""
+    return Stream(spark, load, topic, tmp_path)
+
+
+def test_a_batch_read_has_the_rows_of_sparks_own_source(spark: "SparkSession", load: TopicLoad, topic: str) -> None:
+    frame = spark.read.format("txnlog").options(**{"bootstrap.servers": load.bootstrap, "subscribe": topic}).load()
+    assert frame.rdd.getNumPartitions() == 2
+    rows = {bytes(row["value"]).decode(): row for row in frame.collect()}
+    assert sorted(rows) == ["a", "b", "c", "d", "e"]
+    row = rows["c"].asDict(recursive=True)
+    assert (bytes(row["key"]), row["topic"], row["partition"], row["offset"]) == (b"c", topic, 0, 1)
+    assert row["timestamp"].timestamp() == 1_700_000_000.123
+    assert row["timestampType"] == 0
+    assert [(each["key"], bytes(each["value"])) for each in row["headers"]] == [("src", b"c")]
+
+
+def test_a_batch_read_may_see_what_is_not_committed(spark: "SparkSession", load: TopicLoad, topic: str) -> None:
+    options = {"bootstrap.servers": load.bootstrap, "subscribe": topic, "isolation.level": "read_uncommitted"}
+    assert spark.read.format("txnlog").options(**options).load().count() == 8
+
+
+def test_a_batch_read_takes_the_offsets_that_it_is_given(spark: "SparkSession", load: TopicLoad, topic: str) -> None:
+    options = {
+        "bootstrap.servers": load.bootstrap,
+        "subscribe": topic,
+        "startingOffsets": f'{{"{topic}:0": 1, "{topic}:1": 1}}',
+        "endingOffsets": f'{{"{topic}:0": 2, "{topic}:1": 5}}',
+    }
+    rows = spark.read.format("txnlog").options(**options).load().collect()
+    assert sorted(bytes(row["value"]) for row in rows) == [b"c", b"d"]
+
+
+def test_a_stream_brings_each_committed_row_once_and_goes_on_where_it_was(
+    stream: Stream, load: TopicLoad, topic: str
+) -> None:
+    assert stream.run() == [["a", "b", "c", "d", "e"]]
+    load.transaction(topic, [(1, "f")])
+    # Partition 0 is held back by the open transaction, partition 1 is not.
+    load.transaction(topic, [(0, "g")])
+    assert stream.run() == [["f"]]
+    load.transaction(topic, [], end="commit", transactional_id=f"{topic}-open")  # fences and aborts what was open
+    assert stream.run() == [["g"]]
+    assert stream.run() == []
+
+
+def test_a_limit_holds_for_each_batch_and_nothing_is_left_out(stream: Stream) -> None:
+    batches = stream.run(maxRowsPerTrigger="3")
+    assert sorted(value for batch in batches for value in batch) == ["a", "b", "c", "d", "e"]
+    assert len(batches) > 2
+    assert max(map(len, batches)) <= 3
+
+
+def test_a_range_of_markers_and_aborted_records_is_a_batch_without_rows(
+    stream: Stream, load: TopicLoad, topic: str
+) -> None:
+    stream.run()
+    load.transaction(topic, [(1, "x"), (1, "y")], end="abort")
+    assert stream.run() == [[]]
+
+
+def test_a_new_partition_is_read_from_its_beginning(stream: Stream, load: TopicLoad, topic: str) -> None:
+    stream.run()
+    load.add_partitions(topic, 3)
+    load.transaction(topic, [(2, "new")])
+    assert stream.run() == [["new"]]
+
+
+def test_rows_that_were_deleted_before_they_were_read_fail_the_query(
+    stream: Stream, load: TopicLoad, topic: str
+) -> None:
+    stream.run()
+    load.transaction(topic, [(1, "f"), (1, "g"), (1, "h")])
+    load.delete_records(topic, 9, partition=1)
+    with pytest.raises(Exception, match="are gone, deleted by retention"):
+        stream.run()
+    assert stream.run(failOnDataLoss="false") == [["h"]]
+
+
+def test_a_topic_that_was_created_again_fails_the_query(stream: Stream, load: TopicLoad, topic: str) -> None:
+    stream.run()
+    load.delete(topic)
+    load.create(topic, 2)
+    with pytest.raises(Exception, match="it was deleted, and perhaps created again"):
+        stream.run()
+
+
+def test_a_topic_that_does_not_exist_is_said_to_be_missing(spark: "SparkSession", load: TopicLoad) -> None:
+    options: dict[str, Any] = {"bootstrap.servers": load.bootstrap, "subscribe": "nowhere"}
+    with pytest.raises(Exception, match="topic nowhere does not exist"):
+        spark.read.format("txnlog").options(**options).load().count()
