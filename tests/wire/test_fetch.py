@@ -132,6 +132,15 @@ async def test_an_error_in_one_partition_ends_the_wait(wire: Wire, partition: To
     assert [each.error_code for each in fetched(answer)] == [NONE, ErrorCode.OFFSET_OUT_OF_RANGE]
 
 
+@better_than_kafka("the client can act at once instead of when the wait for the others is over")
+async def test_a_partition_that_is_not_there_ends_the_wait(wire: Wire, partition: TopicPartition) -> None:
+    gone = TopicPartition(unique("no-such-topic"), 0)
+    async with asyncio.timeout(2):
+        answer = await wire.ask(wire.fetch_request({partition: 0, gone: 0}, wait_ms=20_000), 12)
+    codes = {topic.topic: topic.partitions[0].error_code for topic in answer.responses}
+    assert codes == {partition.topic: NONE, gone.topic: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
 async def test_deleting_the_topic_ends_the_wait(wire: Wire, other: Wire, partition: TopicPartition) -> None:
     waiting = wire.send(wire.fetch_request({partition: 0}, wait_ms=20_000), 12)
     await asyncio.sleep(0.05)

@@ -265,6 +265,20 @@ async def test_a_transaction_may_be_ended_the_old_way(
     await wire.until_stable(partition, 4)
 
 
+@better_than_kafka("no epoch was used up by that end, so the pair before it is a zombie's and no retry")
+async def test_after_an_end_the_old_way_the_pair_before_is_fenced(
+    wire: Wire, producer: RawProducer, partition: TopicPartition
+) -> None:
+    successor = await transactional(wire, producer.transactional_id)
+    await successor.append(partition)
+    await successor.end(commit=True, version=4)
+    await successor.completed()
+    for commit in (True, False):
+        assert (await successor.end(commit=commit, pair=producer.pair)).error_code == FENCED
+    await successor.append(partition)
+    await successor.commit()
+
+
 async def test_both_protocols_may_take_turns_under_one_id_and_each_fences_the_other(
     wire: Wire, partition: TopicPartition
 ) -> None:
