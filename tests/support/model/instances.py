@@ -6,7 +6,7 @@ after a record whose fate is not known. Any of them may stop for good at any mom
 """
 
 from eosin.coordinator.effects import Reply
-from eosin.coordinator.txn import ProducerPair
+from eosin.coordinator.txn import NO_EPOCH, ProducerPair
 from model.step import Step
 from model.values import (
     ABORTING,
@@ -44,7 +44,8 @@ def done(step: Step, message: Message, reply: Reply) -> None:
     client = message.client
     known = step.clients[client]
     if message.kind == INIT:
-        if message.producer_id < 0:
+        if message.producer_id < 0 or _id_was_expired(step):
+            step.change_client(client, fenced=False)
             step.new_instance_has_pair(client)
         elif known.is_open and reply.ongoing is None:
             step.judge_told(client, tag_of(client, known.number), commit=False)
@@ -71,6 +72,13 @@ def done(step: Step, message: Message, reply: Reply) -> None:
         written_now = tuple(sorted({*known.written, message.argument}))
         step.change_client(client, written=written_now, sequences=tuple(sequences))
         _judge_written(step, message)
+
+
+def _id_was_expired(step: Step) -> bool:
+    """Whoever comes with a pair to an id that has expired is a new instance: nothing is left to tell it from one
+    (transactions.md 3.3.3)."""
+    txn = step.coordinator.txn
+    return bool(step.world.bounds.expiries) and txn is not None and txn.last_epoch == NO_EPOCH and not txn.is_kept
 
 
 def _recover(step: Step, client: int, ongoing: ProducerPair) -> None:

@@ -57,7 +57,8 @@ def actions(world: World, state: State) -> Iterator[Action]:
     if budget.late_markers and job is not None and _may_straggle(world, job):
         for partition in job.remaining:
             yield "straggle", partition, 0
-    if budget.expiries and coordinator.txn is not None and coordinator.txn.is_at_rest:
+    # No message is on its way for as long as it takes an id to expire.
+    if budget.expiries and not state.messages and coordinator.txn is not None and coordinator.txn.is_at_rest:
         yield "expire", 0, 0
     if budget.crashes:
         yield from _crashes(state)
