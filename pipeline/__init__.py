@@ -8,12 +8,12 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from eosin.pipeline.session import session as session
+    from eosin.pipeline.spark_session import session as session
     from eosin.pipeline.sink import TxnSink as TxnSink
 
 _HOMES: Final = {
     "TxnSink": "eosin.pipeline.sink",
-    "session": "eosin.pipeline.session",
+    "session": "eosin.pipeline.spark_session",
 }
 """Public names, and the modules that they live in."""
 
@@ -25,5 +25,5 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(home), name)
-    globals()[name] = value  # not only for speed: importing `pipeline.session` has put the module under this name
+    globals()[name] = value
     return value

@@ -29,7 +29,7 @@ require_spark()
 from pyspark.sql import DataFrame  # noqa: E402
 from pyspark.sql.streaming.query import StreamingQuery  # noqa: E402
 
-from eosin.pipeline.session import check_session  # noqa: E402
+from eosin.pipeline.spark_session import check_session  # noqa: E402
 
 Route = Literal["driver", "executors"]
 ROUTES: Final = ("driver", "executors")

@@ -35,7 +35,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     from eosin.pipeline.errors import MissingDependency
 
     try:
-        from eosin.pipeline.session import session
+        from eosin.pipeline.spark_session import session
 
         warehouse = tmp_path_factory.mktemp("warehouse")
         running = session("tests", conf={**SETTINGS, "spark.sql.warehouse.dir": str(warehouse)})

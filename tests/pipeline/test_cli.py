@@ -34,3 +34,9 @@ def test_a_missing_extra_is_one_clear_sentence() -> None:
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said == "pyspark is missing: install Eosin with its Spark extra, pip install 'eosin[spark]'\n"
+
+
+def test_public_names_are_what_they_say_in_whatever_order_they_are_imported() -> None:
+    pytest.importorskip("pyspark")
+    code = "from eosin.pipeline import TxnSink, session; assert callable(session); assert callable(TxnSink)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
