@@ -35,7 +35,8 @@ class LateSession:
         feed.send(self.source, b"read")
         feed.flush()
         self.session = self.another(timeout_ms=TIMEOUT_MS)
-        self.write(self.session, b"timed out")
+        self.copy(self.session, b"timed out")
+        self.session.flush()
 
     def another(self, timeout_ms: int = 60_000) -> franz_go.Session:
         """An instance of the same application."""
@@ -49,12 +50,16 @@ class LateSession:
         self.scenario.closes(made.close)
         return made
 
-    def write(self, session: franz_go.Session, value: bytes) -> None:
+    def copy(self, session: franz_go.Session, value: bytes) -> None:
         """One record read, and one written for it."""
         session.begin()
         assert [each.value for each in session.read(1)] == [b"read"]
         session.send(self.target, value)
-        session.flush()
+
+    def again(self) -> bool:
+        """The next transaction: whether it was committed."""
+        self.copy(self.session, b"next")
+        return ended(self.session)
 
     def results(self) -> tuple[list[bytes | None], int | None]:
         """What is committed: the records that were written, and the offset of what was read."""
@@ -126,8 +131,8 @@ def test_franz_go_recovers(unreplaced: Situation, act: str) -> None:
 def test_a_session_of_franz_go_reads_again_and_commits_that(unreplaced: Situation) -> None:
     late = unreplaced.session
     assert not ended(late.session)
-    late.write(late.session, b"next")
-    assert late.session.end(commit=True)
+    # If its group lost it over the restart, this was a plain abort; and it may rebalance once more.
+    assert late.again() or late.again()
     assert late.results() == ([b"next"], 1)
 
 
