@@ -9,11 +9,12 @@ The pair that names a transaction is used for no other one, which is what the se
 adds to KIP-939: without it the state of a committed transaction would match the next one, too.
 """
 
-from typing import Any, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from eosin.client.client import Client, CoordinatorType
 from eosin.client.errors import ProducerStateError, UnsupportedVersion, check
 from eosin.client.producer import TV2, Producer, ProducerIdentity
+from eosin.protocol.compression import Compression
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
@@ -54,10 +55,13 @@ class TwoPhaseProducer(Producer):
     Needs a broker that serves InitProducerId version 6: Eosin with `transaction.two.phase.commit.enable`.
     """
 
-    def __init__(self, client: Client, transactional_id: str, **how: Any) -> None:
-        """`how` as for `Producer`, but for the timeout and the transaction version."""
+    def __init__(self, client: Client, transactional_id: str, *, compression: Compression = Compression.NONE) -> None:
         super().__init__(
-            client, transactional_id, transaction_timeout_ms=_NO_TIMEOUT_MS, transaction_version=TV2, **how
+            client,
+            transactional_id,
+            transaction_version=TV2,
+            transaction_timeout_ms=_NO_TIMEOUT_MS,
+            compression=compression,
         )
         self.prepared: PreparedState | None = None
         """The transaction that waits to be completed; an empty one if there was nothing to prepare or to recover."""
@@ -118,6 +122,8 @@ class TwoPhaseProducer(Producer):
             raise ProducerStateError("no transaction is open")
         if self._failure is not None:
             raise ProducerStateError(f"the producer must abort its transaction: {self._failure}") from self._failure
+        if any(turn.locked() for turn in self._turns.values()):
+            raise ProducerStateError("records are still on their way: wait for each send before preparing")
         if self.prepared is None:
             self.prepared = PreparedState(*self.identity) if self._touched else PreparedState()
         return self.prepared

@@ -1,5 +1,6 @@
 """A producer whose transactions somebody else decides: what it tells, what it refuses, what it repeats (KIP-939)."""
 
+import asyncio
 from typing import Any, Self
 
 import pytest
@@ -174,6 +175,18 @@ async def test_a_transaction_in_which_something_failed_cannot_be_prepared() -> N
             await at.producer.prepare()
         await at.producer.abort()
         assert at.ends() == [(5, False)]
+
+
+async def test_nothing_is_prepared_while_records_are_on_their_way() -> None:
+    async with Setting() as at:
+        await at.producer.init()
+        at.producer.begin()
+        sending = asyncio.ensure_future(at.producer.send(PARTITION, RECORDS))
+        await asyncio.sleep(0)
+        with pytest.raises(ProducerStateError, match="wait for each send"):
+            await at.producer.prepare()
+        await sending
+        assert (await at.producer.prepare()).is_transaction
 
 
 async def test_out_of_turn_it_says_so() -> None:

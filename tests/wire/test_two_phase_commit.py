@@ -126,6 +126,10 @@ async def test_a_transaction_waits_for_its_decision_through_a_restart_and_a_kill
     broker.start()
     wire = await connect()
     second = await successor(wire, first)
+    broker.stop()
+    assert main(["check", str(broker.data_dir)]) == 0, "what was kept does not hang"
+    broker.start()
+    wire = await connect()
     broker.kill()
     broker.start()
     wire = await connect()
