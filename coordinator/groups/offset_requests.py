@@ -29,6 +29,9 @@ NO_COMMIT: Final = -1
 _PATIENCE_MS: Final = 500
 _PAUSE_MS: Final = 10
 """Old clients fail on CONCURRENT_TRANSACTIONS, so theirs is retried here first, for that long and that often."""
+_KNOWS_CONCURRENT: Final = 4
+"""The first version of TxnOffsetCommit whose clients retry that themselves: to Java 2.5 to 3.7, which speak version 3,
+it is fatal."""
 
 
 class Committer(NamedTuple):
@@ -188,7 +191,7 @@ class OffsetRequests:
             return error or self._ask(producer, partition)
         error = self._ask(producer, partition)
         waited = 0
-        while error is ErrorCode.CONCURRENT_TRANSACTIONS and api_version < 3 and waited < _PATIENCE_MS:
+        while error is ErrorCode.CONCURRENT_TRANSACTIONS and api_version < _KNOWS_CONCURRENT and waited < _PATIENCE_MS:
             await self._clock.sleep(_PAUSE_MS)
             waited += _PAUSE_MS
             error = self._ask(producer, partition)
@@ -292,7 +295,7 @@ def _translate(error: ErrorCode, api_version: int) -> ErrorCode:
         return ErrorCode.INVALID_TXN_STATE
     if error is ErrorCode.NETWORK_EXCEPTION:
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    if error is ErrorCode.CONCURRENT_TRANSACTIONS and api_version < 3:
+    if error is ErrorCode.CONCURRENT_TRANSACTIONS and api_version < _KNOWS_CONCURRENT:
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and api_version < 2:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -293,7 +293,7 @@ async def test_version_5_adds_the_partition_and_confirms_it_before_the_append(br
         (ErrorCode.NETWORK_EXCEPTION, 1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 2, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
         (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
-        (ErrorCode.CONCURRENT_TRANSACTIONS, 3, ErrorCode.CONCURRENT_TRANSACTIONS),
+        (ErrorCode.CONCURRENT_TRANSACTIONS, 4, ErrorCode.CONCURRENT_TRANSACTIONS),
     ],
 )
 async def test_the_verdict_is_told_as_each_version_can_bear_it(
@@ -306,7 +306,11 @@ async def test_the_verdict_is_told_as_each_version_can_bear_it(
 
 @pytest.mark.parametrize(
     ("version", "answer"),
-    [(2, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), (1, ErrorCode.COORDINATOR_NOT_AVAILABLE)],
+    [
+        (3, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),  # the last version of Java 2.5 to 3.7
+        (2, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        (1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ],
 )
 async def test_old_clients_never_see_concurrent_transactions_and_seldom_a_retry(
     broker: Broker, version: int, answer: ErrorCode
