@@ -63,6 +63,37 @@ async def test_what_is_refused_carries_no_producer(request_: InitProducerIdReque
     assert told(await broker.call(API, request_)) == (error, -1, -1)
 
 
+@pytest.mark.parametrize(
+    ("two_phase", "keep", "error"),
+    [
+        (False, False, ErrorCode.NONE),
+        (True, False, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (False, True, ErrorCode.UNSUPPORTED_VERSION),
+        (True, True, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+    ],
+)
+async def test_where_two_phase_commit_is_off_it_is_refused_as_by_apache_kafka(
+    two_phase: bool, keep: bool, error: ErrorCode
+) -> None:
+    # Apache Kafka 4.3.1 was asked, with `unstable.api.versions.enable`.
+    broker = await DataBroker.started()
+    request = InitProducerIdRequest("tx", 60_000, enable_2pc=two_phase, keep_prepared_txn=keep)
+    assert (await broker.call(API, request, 6)).error_code == error
+
+
+async def test_a_transaction_that_was_left_open_is_told_by_its_own_pair() -> None:
+    broker = await DataBroker.started(transaction_two_phase_commit_enable=True)
+    await broker.create_topic()
+    request = InitProducerIdRequest("tx", 0, enable_2pc=True, keep_prepared_txn=True)
+    answers = [await broker.call(API, request, 6)]
+    topic = AddPartitionsToTxnTopic("orders", (0,))
+    await broker.call(ADD, AddPartitionsToTxnRequest((), "tx", 0, 0, (topic,)))
+    answers += [await broker.call(API, request, 6) for _ in range(2)]
+    assert [told(each) for each in answers] == [(0, 0, 0), (0, 0, 1), (0, 0, 2)]
+    ongoing = [(each.ongoing_txn_producer_id, each.ongoing_txn_producer_epoch) for each in answers]
+    assert ongoing == [(-1, -1), (0, 0), (0, 0)]
+
+
 async def test_a_malformed_request_leaves_a_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     broker = await DataBroker.started()
     await broker.call(API, InitProducerIdRequest("", 60_000), client_id="rdkafka")
