@@ -8,8 +8,8 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from eosin.pipeline.spark_session import session as session
     from eosin.pipeline.sink import TxnSink as TxnSink
+    from eosin.pipeline.spark_session import session as session
 
 _HOMES: Final = {
     "TxnSink": "eosin.pipeline.sink",

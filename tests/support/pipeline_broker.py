@@ -1,8 +1,10 @@
 """A broker in the test's own process, on a port, that loses requests or answers where a test says so."""
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Self
 
 from eosin.broker.api import Api, CloseConnection, RequestContext
 from eosin.broker.config import BrokerConfig
@@ -82,3 +84,32 @@ async def served(faults: Faults | None = None, **settings: Any) -> AsyncIterator
         yield server
     finally:
         await server.shutdown()
+
+
+class ThreadedBroker:
+    """The same in a thread of its own, for tests that wait for processes. A context manager."""
+
+    def __init__(self, interceptor: Any, **settings: Any) -> None:
+        self.address = ""
+        self._interceptor = interceptor
+        self._settings = settings
+        self._loop = asyncio.new_event_loop()
+        self._stop = asyncio.Event()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._serve(),), daemon=True)
+
+    async def _serve(self) -> None:
+        async with served(self._interceptor, **self._settings) as server:
+            self.address = server.addresses[0]
+            self._ready.set()
+            await self._stop.wait()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._ready.wait(20), "the broker did not start"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(20)
+        self._loop.close()

@@ -1,0 +1,232 @@
+"""Drivers that are killed with all their processes, at each step of a batch (S2), and tasks that fail (S3).
+
+The broker watches the requests and kills; what it sees is what the steps are made of. After every crash the same
+checkpoint is started again, and in the end each input is in the output once.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pipeline_driver
+import pytest
+from pipeline_broker import ThreadedBroker
+from topic_load import TopicLoad
+
+from eosin.broker.api import CloseConnection
+from eosin.pipeline.errors import MissingDependency
+from eosin.protocol.keys import ApiKey
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(600)]
+
+PARTITIONS = 3
+ROWS = 24
+PROGRAM = Path(pipeline_driver.__file__)
+
+Step = Callable[[ApiKey, Any], bool]
+
+
+class Killer:
+    """An interceptor that kills the driver at a step: before it is handled, or after that and before the answer."""
+
+    def __init__(self) -> None:
+        self.driver: subprocess.Popen[str] | None = None
+        self.before: Step | None = None
+        self.after: Step | None = None
+        self.signal = signal.SIGKILL
+        self.happened = 0
+        self.signalled = threading.Event()
+
+    def received(self, peer: str, frame: memoryview) -> None:
+        """Nothing."""
+
+    def decoded(self, context: Any, api: Any, request: Any) -> Any:
+        """Perhaps kill before anything is done."""
+        self._perhaps(self.before, api.key, request)
+
+    def handled(self, context: Any, api: Any, request: Any, response: Any) -> Any:
+        """Perhaps kill before anybody is told."""
+        self._perhaps(self.after, api.key, request)
+        return response
+
+    def answered(self, context: Any, api: Any, size: int) -> None:
+        """Nothing."""
+
+    def _perhaps(self, step: Step | None, key: ApiKey, request: Any) -> None:
+        if step is not None and self.driver is not None and step(key, request):
+            self.happened += 1
+            self.signalled.set()
+            self.before = self.after = None
+            os.killpg(self.driver.pid, self.signal)
+            if self.signal == signal.SIGKILL:
+                raise CloseConnection
+
+
+class Copier:
+    """The pipeline, its broker and its checkpoint."""
+
+    def __init__(self, folder: Path, killer: Killer, broker: ThreadedBroker) -> None:
+        self.folder = folder
+        self.killer = killer
+        self.broker = broker
+        self.load = TopicLoad(broker.address)
+        self.load.create(pipeline_driver.INPUT, 2)
+        self.load.create(pipeline_driver.OUTPUT, PARTITIONS)
+        for first in range(0, ROWS, 8):
+            self.load.transaction(pipeline_driver.INPUT, [(row % 2, f"{row:03}") for row in range(first, first + 8)])
+            self.load.transaction(pipeline_driver.INPUT, [(0, "never")], end="abort")
+
+    def launch(self, route: str, *options: str) -> "subprocess.Popen[str]":
+        command = [sys.executable, str(PROGRAM), self.broker.address, str(self.folder), route, *options]
+        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+        with (self.folder / "driver.log").open("a") as log:
+            driver = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment, start_new_session=True
+            )
+        self.killer.driver = driver
+        return driver
+
+    def run(self, route: str, *options: str) -> tuple[int, list[dict[str, Any]]]:
+        """Start the driver and wait for its end; its exit code and what it told of each batch."""
+        driver = self.launch(route, *options)
+        try:
+            said, _ = driver.communicate(timeout=240)
+        finally:
+            stop(driver)
+        return driver.returncode, [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "driver.log").read_text()[-3000:]
+
+    def copied(self) -> list[bytes]:
+        return self.load.values(pipeline_driver.OUTPUT, PARTITIONS)
+
+    def assert_complete(self) -> None:
+        assert self.copied() == [f"{row:03}".encode() for row in range(ROWS)]
+
+
+def stop(driver: "subprocess.Popen[str]") -> None:
+    """End a driver with its Java and Python children."""
+    try:
+        os.killpg(driver.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    driver.wait(20)
+
+
+@pytest.fixture
+def copier(tmp_path: Path) -> Iterator[Copier]:
+    """A pipeline whose input is there and which has not run yet."""
+    try:
+        from eosin.pipeline.spark_session import require_java
+
+        require_java()
+    except MissingDependency as missing:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(missing))
+    killer = Killer()
+    with ThreadedBroker(killer) as broker:
+        yield Copier(tmp_path, killer, broker)
+
+
+# Steps
+
+
+def takes_over(key: ApiKey, request: Any) -> bool:
+    return key is ApiKey.INIT_PRODUCER_ID and request.transactional_id == pipeline_driver.PIPELINE
+
+
+def writes(topic: str) -> Step:
+    return lambda key, request: key is ApiKey.PRODUCE and any(each.name == topic for each in request.topic_data)
+
+
+def commits(key: ApiKey, request: Any) -> bool:
+    return key is ApiKey.END_TXN and request.committed and request.transactional_id == pipeline_driver.PIPELINE
+
+
+BEFORE_INIT = ("1 before the batch's InitProducerId", "before", takes_over, False)
+WHILE_WRITING = ("2 while rows are written", "after", writes(pipeline_driver.OUTPUT), False)
+BEFORE_COMMIT = ("3 rows and marker written, no EndTxn", "before", commits, False)
+ANSWER_LOST = ("4 EndTxn done, the answer lost", "after", commits, True)
+
+
+def crash_at(copier: Copier, route: str, step: tuple[str, str, Step, bool]) -> None:
+    name, when, where, _ = step
+    setattr(copier.killer, when, where)
+    happened = copier.killer.happened
+    code, _ = copier.run(route)
+    assert copier.killer.happened == happened + 1, f"row {name} did not happen:\n{copier.log}"
+    assert code == -signal.SIGKILL
+
+
+def first_batch_after(copier: Copier, route: str, *options: str) -> tuple[int, dict[str, Any]]:
+    code, batches = copier.run(route, *options)
+    assert batches, copier.log
+    return code, batches[0]
+
+
+def test_a_commit_whose_answer_or_note_is_lost_with_the_driver_is_not_written_again(copier: Copier) -> None:
+    crash_at(copier, "driver", ANSWER_LOST)
+    # Row 5: the restart skips what was committed, goes on, and dies between its own commit and Spark's note of it.
+    code, batches = copier.run("driver", "--die-after-batch")
+    assert code == -signal.SIGKILL, copier.log
+    assert [each["skipped"] for each in batches] == [True, False], copier.log
+    code, batches = copier.run("driver")
+    assert code == 0, copier.log
+    assert (batches[0]["batch"], batches[0]["skipped"]) == (1, True)
+    assert not any(each["skipped"] for each in batches[1:])
+    copier.assert_complete()
+
+
+@pytest.mark.spark_full
+@pytest.mark.parametrize("route", ["driver", "executors"])
+def test_whatever_the_driver_was_doing_when_it_was_killed_each_row_is_there_once(copier: Copier, route: str) -> None:
+    committed = False
+    for step in (BEFORE_INIT, WHILE_WRITING, BEFORE_COMMIT, ANSWER_LOST):
+        before = copier.copied()
+        crash_at(copier, route, step)
+        committed = step[3]
+        assert (copier.copied() != before) is committed, step[0]
+    code, batches = copier.run(route, "--die-after-batch")
+    assert (code, batches[0]["skipped"]) == (-signal.SIGKILL, committed), copier.log
+    code, batches = copier.run(route)
+    assert code == 0, copier.log
+    assert batches[0]["skipped"]
+    copier.assert_complete()
+
+
+@pytest.mark.spark_full
+@pytest.mark.parametrize("route", ["driver", "executors"])
+def test_a_task_that_fails_midway_costs_a_batch_at_most_and_no_row(copier: Copier, route: str) -> None:
+    poison = f"--poison=017@{copier.folder / 'poisoned'}"
+    code, _ = copier.run(route, "--master", "local[2,3]", "--rows", "200", poison)
+    # Before the shuffle, and on the way to the driver, Spark may try again: nothing has been written then.
+    assert (copier.folder / "poisoned").exists()
+    assert code == 0, copier.log
+    copier.assert_complete()
+
+
+@pytest.mark.spark_full
+def test_a_driver_that_slept_while_another_took_over_is_fenced(copier: Copier) -> None:
+    copier.killer.before, copier.killer.signal = commits, signal.SIGSTOP
+    sleeper = copier.launch("driver")
+    try:
+        while not copier.killer.happened:
+            assert sleeper.poll() is None, copier.log
+            copier.killer.signalled.wait(0.1)
+        code, _ = copier.run("driver")
+        assert code == 0, copier.log
+        os.killpg(sleeper.pid, signal.SIGCONT)
+        sleeper.communicate(timeout=60)
+    finally:
+        stop(sleeper)
+    assert sleeper.returncode == 1
+    copier.assert_complete()

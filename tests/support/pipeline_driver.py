@@ -1,0 +1,93 @@
+"""A pipeline as a program of its own, to be killed: copies a topic into another with `txnlog` and the sink.
+
+    python tests/support/pipeline_driver.py BOOTSTRAP FOLDER ROUTE [--die-after-batch] [--master M] ...
+
+Prints one JSON object per batch on stdout. Exits with 0 when everything was copied.
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from pyspark.errors import StreamingQueryException
+
+from eosin.pipeline import TxnSink, session
+from eosin.pipeline.sink import BatchReport
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+INPUT = "orders"
+OUTPUT = "copied"
+PIPELINE = "copier"
+
+
+def main() -> int:
+    options = arguments()
+    settings = {
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # a short life
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": f"{options.folder}/warehouse",
+    }
+    spark = session(PIPELINE, options.master, settings)
+    spark.sparkContext.setLogLevel("ERROR")
+
+    def told(report: BatchReport) -> None:
+        print(json.dumps({"batch": report.batch, "skipped": report.skipped, "rows": report.rows}), flush=True)
+        if options.die_after_batch and not report.skipped:
+            os.killpg(0, signal.SIGKILL)  # the batch is committed, and Spark has not noted it
+
+    sink = TxnSink(PIPELINE, options.bootstrap, OUTPUT, options.route, on_batch=told)
+    query = sink.start(rows(spark, options), checkpoint=f"{options.folder}/checkpoint", trigger="available-now")
+    try:
+        query.awaitTermination()
+    except StreamingQueryException as error:
+        print(json.dumps({"failure": type(sink.failure).__name__, "said": str(sink.failure or error)}), flush=True)
+        return 1
+    return 0
+
+
+def rows(spark: "SparkSession", options: argparse.Namespace) -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    reader = spark.readStream.format("txnlog").option("bootstrap.servers", options.bootstrap)
+    frame = reader.option("subscribe", INPUT).option("maxRowsPerTrigger", options.rows).load()
+    source = f.concat_ws(":", "topic", "partition", "offset")
+    copied = frame.select(source.alias("key"), f.col("value").cast("string").alias("value"))
+    return copied.mapInArrow(Poison(options.poison), copied.schema) if options.poison else copied
+
+
+class Poison:
+    """Fails once, in the middle of the rows that it is given, when it meets a value; a file remembers that it did."""
+
+    def __init__(self, value_and_file: str) -> None:
+        self.value, self.file = value_and_file.split("@")
+
+    def __call__(self, batches):  # type: ignore[no-untyped-def]
+        for batch in batches:
+            if self.value in batch.column("value").to_pylist() and not os.path.exists(self.file):
+                os.close(os.open(self.file, os.O_CREAT))
+                raise RuntimeError("this task fails once")
+            yield batch
+
+
+def arguments() -> argparse.Namespace:
+    options = argparse.ArgumentParser()
+    options.add_argument("bootstrap")
+    options.add_argument("folder")
+    options.add_argument("route")
+    options.add_argument("--master", default="local[2]")
+    options.add_argument("--rows", default="8")
+    options.add_argument("--die-after-batch", action="store_true")
+    options.add_argument("--poison", metavar="VALUE@FILE")
+    return options.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
