@@ -1,4 +1,4 @@
-"""What a kept transaction leaves in `__transaction_state`, read by Apache Kafka's tools, in its own fields (KIP-939)."""
+"""What a kept transaction leaves in `__transaction_state`, read by Apache Kafka's tools, in its own fields."""
 
 import json
 from pathlib import Path
