@@ -1,0 +1,87 @@
+"""A broker in a thread of the test's process that refuses the next request of an API with the code that a test gives:
+what a client makes of it is then the client's own doing. All other requests are answered as ever.
+"""
+
+import asyncio
+import threading
+from types import TracebackType
+from typing import Any, Final, Self
+
+from eosin.broker.api import Api, RequestContext
+from eosin.broker.config import BrokerConfig
+from eosin.broker.server import Server
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+
+_START_TIMEOUT_S: Final = 20.0
+
+
+class _Refusals:
+    """The interceptor: one refusal at a time waits for its request."""
+
+    def __init__(self) -> None:
+        self.next: tuple[ApiKey, ErrorCode] | None = None
+
+    def received(self, peer: str, frame: memoryview) -> None:
+        """Every frame is welcome."""
+
+    def decoded(self, context: RequestContext, api: Api, request: Any) -> Any:
+        """The refusal, if this is the request that it waits for."""
+        if self.next is None or self.next[0] is not api.key:
+            return None
+        (_, error), self.next = self.next, None
+        return api.refuse(request, context, error)
+
+    def handled(self, context: RequestContext, api: Api, request: Any, response: Any) -> Any:
+        """As it is."""
+        return response
+
+    def answered(self, context: RequestContext, api: Api, size: int) -> None:
+        """Nothing to note."""
+
+
+class RefusingBroker:
+    """A context manager; `address` is host:port. The records are kept in memory."""
+
+    def __init__(self, **settings: Any) -> None:
+        few = {"transaction_state_log_num_partitions": 2, "offsets_topic_num_partitions": 2}
+        listeners = ("PLAINTEXT://127.0.0.1:0",)
+        self._config = BrokerConfig(**{"listeners": listeners, "eosin_durability": "memory", **few, **settings})
+        self._refusals = _Refusals()
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._stop = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="refusing broker", daemon=True)
+        self.address = ""
+
+    def refuse_next(self, key: ApiKey, error: ErrorCode) -> None:
+        """Answer the next request of that API with `error`, whatever it asks."""
+        self._refusals.next = (key, error)
+
+    def stop_refusing(self) -> bool:
+        """Whether the last `refuse_next` has found its request; it will not any more."""
+        waiting, self._refusals.next = self._refusals.next, None
+        return waiting is None
+
+    def _run(self) -> None:
+        self._loop.run_until_complete(self._serve())
+        self._loop.close()
+
+    async def _serve(self) -> None:
+        server = Server(self._config, interceptor=self._refusals)
+        await server.startup()
+        self.address = server.addresses[0]
+        self._ready.set()
+        await self._stop.wait()
+        await server.shutdown()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._ready.wait(_START_TIMEOUT_S), "the broker does not start"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(_START_TIMEOUT_S)
