@@ -140,7 +140,7 @@ LARGE: Final = (
     ),
     Bounds(
         "second-protocol-alone",
-        "an instance of version 2, three transactions over two partitions; late requests and markers, a crash, a timeout",
+        "an instance of version 2, three transactions, two partitions; late requests and markers, a crash, a timeout",
         versions=(2,),
         transactions=(3,),
         duplicates=1,
