@@ -91,7 +91,9 @@ def _expired_prefix(log: "PartitionLog", now_ms: int) -> int:
         below_start = segment.end_offset <= log.log_start_offset and not is_active
         by_size = by_size and config.retention_bytes >= 0 and excess >= segment.size
         by_time = by_time and config.retention_ms >= 0 and now_ms - _age_base(log, segment) > config.retention_ms
-        if not (below_start or by_size or by_time):
+        # Who may commit it for as long as an external coordinator takes (KIP-939) must find all of it there.
+        is_decided = segment.end_offset <= log.last_stable_offset
+        if not (below_start or (is_decided and (by_size or by_time))):
             break
         excess -= segment.size
         count = index + 1

@@ -3,7 +3,7 @@
 import errno
 
 import pytest
-from batches import NOW_MS, data
+from batches import NOW_MS, data, marker
 from fake_disk import Fault
 from logs import Logs, appended, read_now
 
@@ -37,6 +37,24 @@ async def test_time_retention_drops_the_segments_that_are_too_old_and_moves_the_
     assert log.segments.bases == [4, 6, 8]
     assert log.log_start_offset == 4
     assert read_now(log, 3).error == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+@pytest.mark.parametrize("limit", [{"retention_ms": 5000}, {"retention_bytes": 200}])
+async def test_what_is_not_decided_stays_however_old_it_is_and_whatever_is_behind_it(limit: dict[str, int]) -> None:
+    # A transaction may be prepared for as long as its external coordinator takes (KIP-939).
+    logs = Logs(config=config(**limit))
+    log = await filled(logs, 4)
+    appended(logs.append(log, data(pid=7, epoch=0, seq=0, txn=True)))
+    for index in range(6):
+        appended(logs.append(log, data(at=NOW_MS + index)))
+    logs.manager.apply_retention(NOW_MS + 10**9)
+    assert log.log_start_offset == log.last_stable_offset == 4
+    log = await logs.reopen()
+    logs.manager.apply_retention(NOW_MS + 2 * 10**9)
+    assert log.log_start_offset == 4
+    appended(log.append_marker(marker(7, 0, commit=True), now_ms=NOW_MS))
+    logs.manager.apply_retention(NOW_MS + 3 * 10**9)
+    assert log.log_start_offset > 4
 
 
 async def test_the_active_segment_rolls_and_goes_when_it_is_old() -> None:
