@@ -61,6 +61,16 @@ def test_every_answer_that_differs_on_purpose_is_explained() -> None:
     assert not differing - explained
 
 
+def test_every_row_of_a_table_has_a_cell_for_each_title() -> None:
+    titles = ""
+    for line in SEMANTICS.read_text().splitlines():
+        if not line.startswith("|"):
+            titles = ""
+            continue
+        titles = titles or line
+        assert line.count("|") == titles.count("|"), line
+
+
 def test_every_known_defect_of_apache_kafka_has_a_test() -> None:
     rows = {line.split("|")[1].strip(): line for line in SEMANTICS.read_text().splitlines() if line.startswith("| ")}
     for number in [*(f"B{n}" for n in range(1, 33)), *map(str, range(1, 11))]:
