@@ -110,7 +110,7 @@ class Run:
         """Until the last request of a producer that is gone has arrived, and what it has opened has timed out."""
         world = self.world
         arrived = max(world.there.latest, world.there_in_time.latest)
-        timeout_ms = max(instance.timeout_ms for app in self.plan.apps for instance in app.instances)
+        timeout_ms = max((instance.timeout_ms for app in self.plan.apps for instance in app.instances), default=0)
         await asyncio.sleep(max(0.0, arrived - self.scheduler.now) + timeout_ms / 1000 + SETTLE_S)
 
     def _clients(self) -> list["asyncio.Task[None]"]:

@@ -6,6 +6,7 @@ from typing import Any
 from unittest.mock import patch
 
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
 from eosin.protocol.records import BatchHeader
 from eosin.storage import log_loader, log_reader
 from eosin.storage.appends import Appended, AppendResult, Isolation, Marker, Refused, VerificationGuard
@@ -264,8 +265,16 @@ def checkpoint_ahead_of_the_data() -> Iterator[None]:
 @contextmanager
 def deleted_log_kept() -> Iterator[None]:
     """A topic that is created again has the records of the one that was deleted."""
+    create_log = LogManager.create_log
+
+    def careless(self: LogManager, partition: TopicPartition, topic_id: bytes, *rest: Any) -> PartitionLog:
+        log = self.logs.get(partition)
+        if log is not None:
+            log.topic_id = topic_id
+        return create_log(self, partition, topic_id, *rest)
+
     with (
+        patch.object(LogManager, "create_log", careless),
         patch.object(LogManager, "delete_logs", lambda self, topic: None),
-        patch("eosin.storage.partition_log.PartitionLog.retire", lambda self: None),
     ):
         yield
