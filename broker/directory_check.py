@@ -118,6 +118,7 @@ class DirectoryCheck:
                 same_boot=directory.same_boot,
                 recovery_point=directory.recovery_points.get(partition, 0),
                 log_start_offset=directory.log_starts.get(partition, 0),
+                knows_log_start=directory.has_log_starts,
                 high_watermark=directory.high_watermarks.get(partition, 0),
                 may_be_compacted=self._topics.may_be_compacted(partition.topic),
                 was_compacted=directory.clean_offsets.get(partition, 0) > 0,

@@ -1,6 +1,7 @@
-"""Settling what a stop left half-done in a partition directory: deletions and compactions (storage.md 12).
+"""Settling what a stop left half-done in a partition directory: compactions (storage.md 12).
 
-Always true: afterwards the directory holds only files under their final names, and every index has its log.
+Always true: afterwards the directory holds only files under their final names, and every index has its log; and, until
+the log start is saved, the files that retention has renamed: they tell that nothing else is missing there.
 """
 
 from eosin.storage.batch_scan import scan_headers
@@ -9,13 +10,12 @@ from eosin.storage.segment import INDEX_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, SEGM
 
 _CLEANED = ".cleaned"
 _SWAP = ".swap"
-_DELETED = ".deleted"
 
 
 def settle(disk: Disk, directory: str) -> list[str]:
     """Finish or undo it all; the names that remain. Raises OSError, CorruptRecords."""
     names = disk.list(directory)
-    unfinished = [name for name in names if name.endswith((_DELETED, _CLEANED, _SWAP, ".tmp"))]
+    unfinished = [name for name in names if name.endswith((_CLEANED, _SWAP, ".tmp"))]
     if unfinished:
         _settle_unfinished(disk, directory, unfinished)
         names = disk.list(directory)

@@ -5,13 +5,15 @@ recovery had to read again is synced before anybody may rely on it, when durabil
 """
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final
 
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
 from eosin.protocol.records import CorruptRecords
 from eosin.storage.checkpoints import PARTITION_METADATA, MalformedCheckpoint, decode_partition_metadata
+from eosin.storage.completeness import check_beginning, check_end, deleted_end
+from eosin.storage.disk import Disk
 from eosin.storage.interrupted_work import settle
 from eosin.storage.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from eosin.storage.leader_epochs import LeaderEpochs
@@ -42,10 +44,12 @@ class LoadOrder:
     directory: str
     config: LogConfig
     leader_epoch: int
-    log_start_offset: int
-    """From the checkpoint, 0 if it does not say."""
-    recovery_point: int | None
-    """From the checkpoint, 0 if it does not say; None after a clean stop: everything is trusted."""
+    log_start_offset: int | None
+    """From the checkpoint, 0 if it does not say; None when there is no checkpoint."""
+    recovery_point: int
+    """From the checkpoint, 0 if it does not say: everything below was saved, and has to be there."""
+    is_clean: bool = False
+    """Whether the last stop was clean: everything was saved, and is trusted."""
     same_boot: bool = False
     """Whether the machine has not stopped since: what was written is there, synced or not."""
 
@@ -55,6 +59,8 @@ def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog
     stop can explain: nothing of it is repaired."""
     names = settle(context.disk, order.directory)
     bases = _offsets(names, LOG_SUFFIX)
+    log_start = _log_start(context.disk, order, names, bases)
+    check_beginning(order.directory, bases, log_start=log_start, saved_end=order.recovery_point)
     log = PartitionLog(
         context,
         order.topic_partition,
@@ -62,17 +68,13 @@ def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog
         topic_id=_topic_id(context, order, names),
         config=order.config,
         leader_epoch=order.leader_epoch,
-        log_start_offset=max(order.log_start_offset, bases[0] if bases else 0),
+        log_start_offset=max(log_start, bases[0] if bases else 0),
     )
     if LEADER_EPOCHS in names:
         log.epochs = _epochs(context, order.directory)
     _add_segments(log, bases, frozenset(names), now_ms)
     scanned_from = _verify(log, order, frozenset(names), now_ms)
     _settle_end(log, now_ms)
-    if order.recovery_point is not None and order.recovery_point > log.log_end_offset:
-        # The checkpoint speaks of an older log of this name, or the disk has lost what it promised to keep.
-        log.release_files()
-        return load_log(context, replace(order, recovery_point=0), now_ms)
     snapshots = _offsets(names, SNAPSHOT_SUFFIX)
     bound = min(scanned_from, log.log_end_offset)
     replayed_from = rebuild_producers(log, snapshots, bound, now_ms)
@@ -80,9 +82,7 @@ def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog
         if offset > log.log_end_offset and context.disk.size(snapshot_path(log, offset)) is not None:
             context.disk.unlink(snapshot_path(log, offset))
     log.advance(log.log_end_offset)
-    log.recovery_point = min(order.recovery_point or 0, log.log_end_offset)
-    if order.recovery_point is None:
-        log.recovery_point = log.log_end_offset
+    log.recovery_point = log.log_end_offset if order.is_clean else order.recovery_point
     log.saved_recovery_point = log.recovery_point
     is_saved = (
         replayed_from == log.recovery_point == log.log_end_offset
@@ -97,6 +97,13 @@ def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog
     return log
 
 
+def _log_start(disk: Disk, order: LoadOrder, names: list[str], bases: list[int]) -> int:
+    """Where the log starts: retention may have moved that further than the checkpoint tells."""
+    if order.log_start_offset is None:
+        return bases[0] if bases else order.recovery_point
+    return max(order.log_start_offset, deleted_end(disk, order.directory, names))
+
+
 def _offsets(names: list[str], suffix: str) -> list[int]:
     """The offsets that the files with `suffix` are named by, ascending."""
     stems = [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
@@ -109,7 +116,7 @@ def _topic_id(context: LogContext, order: LoadOrder, names: list[str]) -> Uuid:
     try:
         return decode_partition_metadata(context.disk.read_whole(f"{order.directory}/{PARTITION_METADATA}"))
     except MalformedCheckpoint as error:
-        if order.recovery_point is None:
+        if order.is_clean:
             raise
         # The power went before the partition's first record was durable.
         _LOG.warning("%s is taken as unknown: %s", order.directory, error)
@@ -148,24 +155,34 @@ def _verify(log: PartitionLog, order: LoadOrder, names: frozenset[str], now_ms: 
     scanned_from = 2**63 - 1
     for index, segment in enumerate(log.segments):
         is_active = segment is log.segments.active
-        end = segment.end_offset
+        end = max(recovery_point, segment.base_offset) if is_active else segment.end_offset
         segment_name = stem(segment.base_offset)
         if not {segment_name + INDEX_SUFFIX, segment_name + TIME_INDEX_SUFFIX} <= names:
             start: int | None = segment.base_offset
-        elif recovery_point is None:
+        elif order.is_clean:
             start = None
         else:
             start = max(recovery_point, segment.base_offset)
-        is_trusted = recovery_point is None or end <= recovery_point
+        is_trusted = order.is_clean or end <= recovery_point
         if start != segment.base_offset and is_trusted and not is_active:
+            if end > log.log_start_offset:
+                check_end(segment, end)
+                segment.release()
             continue
         later = any(log.segments[following].size for following in range(index + 1, len(log.segments)))
-        recovered = recover_segment(log, segment, start, now_ms, same_boot=order.same_boot, has_later=later)
+        recovered = recover_segment(
+            log,
+            segment,
+            start,
+            now_ms,
+            saved_end=end if is_trusted else recovery_point,
+            same_boot=order.same_boot,
+            has_later=later,
+        )
         scanned_from = min(scanned_from, recovered.scanned_from)
         if recovered.scanned_from < segment.end_offset and log.context.flusher.defers:
             segment.file.sync()
-        # Compaction leaves gaps between segments, but never above the recovery point: there, a gap is a loss.
-        is_short = segment.end_offset < end and not is_trusted
+        is_short = segment.end_offset < end
         if is_short and later and order.same_boot:
             raise CorruptRecords(
                 f"{segment.path}{LOG_SUFFIX} ends at offset {segment.end_offset}, but the next segment begins at {end}:"

@@ -14,17 +14,10 @@ from typing import Final, NamedTuple
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
 from eosin.protocol.records import CorruptRecords
 from eosin.storage.checkpoint_file import CheckpointFile
-from eosin.storage.checkpoints import (
-    CLEANER_OFFSET,
-    HIGH_WATERMARK,
-    LOG_START_OFFSET,
-    RECOVERY_POINT,
-    MalformedCheckpoint,
-    decode_offsets,
-    encode_offsets,
-)
+from eosin.storage.checkpoints import CLEANER_OFFSET, MalformedCheckpoint
 from eosin.storage.clock import Chance, Clock
 from eosin.storage.compaction.cleaner import Cleaner, CleanerConfig
+from eosin.storage.completeness import missing
 from eosin.storage.data_directory import DELETED, STRAY, DataDirectory
 from eosin.storage.disk import DirectoryInUse, Disk, UnusableDirectory
 from eosin.storage.doomed_files import DoomedFiles
@@ -33,8 +26,10 @@ from eosin.storage.log_checkpoint import Checkpoint
 from eosin.storage.log_config import DAY_MS, LogConfig
 from eosin.storage.log_context import LogContext
 from eosin.storage.log_loader import LoadOrder, load_log
+from eosin.storage.offset_checkpoints import OffsetCheckpoints, Told, read_offsets
 from eosin.storage.partition_log import PartitionLog
 from eosin.storage.retention import delete_old_segments
+from eosin.storage.segment import DELETED_SUFFIX
 from eosin.storage.segmented_log import SegmentedLog
 from eosin.storage.small_logs import too_many_small
 
@@ -96,10 +91,7 @@ class LogManager:
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._intervals = (retention_check_interval_ms, producer_id_expiration_check_interval_ms)
         self._directory = DataDirectory(disk, data_dir)
-        is_synced = durability is Durability.FSYNC
-        self._recovery_points = CheckpointFile(disk, f"{data_dir}/{RECOVERY_POINT}", durable=True)
-        self._log_starts = CheckpointFile(disk, f"{data_dir}/{LOG_START_OFFSET}", durable=is_synced)
-        self._high_watermarks = CheckpointFile(disk, f"{data_dir}/{HIGH_WATERMARK}", durable=False)
+        self._checkpoints = OffsetCheckpoints(disk, data_dir, self.logs)
         self._clean_offsets = CheckpointFile(disk, f"{data_dir}/{CLEANER_OFFSET}", durable=False)
         self._doomed = DoomedFiles(disk)
         self._dirty: dict[PartitionLog, None] = {}
@@ -122,46 +114,52 @@ class LogManager:
 
     def _open(self) -> None:
         contents = self._directory.open(node_id=self._node_id, cluster_id=self._wanted_cluster_id, chance=self._chance)
-        recovery_points = self._read_offsets(self._recovery_points)
-        log_starts = self._read_offsets(self._log_starts)
+        self._checkpoints.read()
         now_ms = self._clock.now_ms()
         if not contents.is_clean and contents.partitions:
             _LOG.info("the last stop was not clean: recovering %d partitions", len(contents.partitions))
         for partition in contents.partitions:
+            told = self._checkpoints.told(partition)
             order = LoadOrder(
                 topic_partition=partition,
                 directory=self._directory.partition_path(partition),
                 config=self._defaults,
                 leader_epoch=0,
-                log_start_offset=log_starts.get(partition, 0),
-                recovery_point=None if contents.is_clean else recovery_points.get(partition, 0),
+                log_start_offset=told.log_start_offset,
+                recovery_point=told.recovery_point,
+                is_clean=contents.is_clean,
                 same_boot=contents.same_boot,
             )
             self.logs[partition] = self._load(order, now_ms)
         self._read_clean_offsets()
+        self._checkpoints.note_vanished()
         for path in contents.deleted:
             self._doomed.add_tree(path, due_ms=now_ms)
 
     def _load(self, order: LoadOrder, now_ms: int) -> PartitionLog:
         try:
-            return load_log(self._context, order, now_ms)
+            log = load_log(self._context, order, now_ms)
+            for name in self._disk.list(order.directory):
+                if name.endswith(DELETED_SUFFIX):  # removed when the log start is saved
+                    self._doomed.add_file(f"{order.directory}/{name}", due_ms=now_ms)
+            return log
         except (OSError, CorruptRecords, MalformedCheckpoint) as error:
             # One bad partition must not take the others with it; nothing of it is touched.
-            log = self._new_log(order.topic_partition, ZERO_UUID, order.config)
-            log.log_start_offset = order.log_start_offset
-            log.fail(error if isinstance(error, OSError) else OSError(errno.EIO, str(error), order.directory))
-            return log
+            told = Told(order.log_start_offset, order.recovery_point)
+            if not isinstance(error, OSError):
+                error = OSError(errno.EIO, str(error), order.directory)
+            return self._offline_log(order.topic_partition, told, error)
 
-    @staticmethod
-    def _read_offsets(file: CheckpointFile) -> dict[TopicPartition, int]:
-        try:
-            return decode_offsets(file.read() or b"")
-        except MalformedCheckpoint as error:
-            _LOG.warning("a checkpoint file is ignored: %s", error)
-            return {}
+    def _offline_log(self, partition: TopicPartition, told: Told, error: OSError) -> PartitionLog:
+        log = self._new_log(partition, ZERO_UUID, self._defaults)
+        # What the checkpoints say of it stays, for the next start to judge by.
+        log.log_start_offset = told.log_start_offset or 0
+        log.recovery_point = log.saved_recovery_point = told.recovery_point
+        log.fail(error)
+        return log
 
     def _read_clean_offsets(self) -> None:
-        for partition, offset in self._read_offsets(self._clean_offsets).items():
+        for partition, offset in (read_offsets(self._clean_offsets) or {}).items():
             if partition in self.logs:
                 self.logs[partition].clean_offset = offset
 
@@ -186,7 +184,7 @@ class LogManager:
                 log.segments.active.finish()
             self._begin_save(log)
         await self._finish_saving()
-        await self._save_offsets()
+        await self._checkpoints.save()
         if all(log.failure is None for log in self.logs.values()) and not self._dirty:
             await self._disk.off_loop(self._directory.mark_clean, broker_epoch=self._leader_epoch)
 
@@ -219,6 +217,10 @@ class LogManager:
             _LOG.warning("%s belongs to an older topic of this name and is set aside", partition)
             self._retire([log], STRAY)
             log = None
+        if log is None and (told := self._checkpoints.claim_vanished(partition)) is not None:
+            path = self._directory.partition_path(partition)
+            why = f"there is no such directory: {missing(told.log_start_offset or 0, told.recovery_point)}"
+            log = self.logs[partition] = self._offline_log(partition, told, OSError(errno.EIO, why, path))
         if log is None:
             log = self.logs[partition] = self._new_log(partition, topic_id, config)
         log.adopt_topic_id(topic_id)
@@ -249,6 +251,7 @@ class LogManager:
 
     def set_aside_strays(self, known: Collection[TopicPartition]) -> list[TopicPartition]:
         """Stop serving the partitions that are not in `known`; their files stay, under another name. Raises OSError."""
+        self._checkpoints.forget_vanished(known)
         strays = [log for partition, log in self.logs.items() if partition not in known]
         self._retire(strays, STRAY)
         return [log.topic_partition for log in strays]
@@ -266,8 +269,7 @@ class LogManager:
             if renamed is not None and reason == DELETED:
                 self._doomed.add_tree(renamed, due_ms=self._clock.now_ms() + log.config.file_delete_delay_ms)
         # A new log of the same name must not inherit what the checkpoints say about this one.
-        self._log_starts.save_now(self._encode_log_starts())
-        self._recovery_points.save_now(self._encode_recovery_points())
+        self._checkpoints.save_now()
 
     # Checkpoints ----------------------------------------------------------------------------------------------------
 
@@ -298,7 +300,7 @@ class LogManager:
         for log in due or too_many_small(self._dirty):
             self._begin_save(log)
         await self._finish_saving()
-        await self._save_offsets()
+        await self._checkpoints.save()
         await self._doomed.remove_due(now_ms)
 
     def _is_due(self, log: PartitionLog, now_ms: int) -> bool:
@@ -344,31 +346,9 @@ class LogManager:
             # Shielded: whoever gives up waiting does not stop the thread, so the task must live to conclude.
             await asyncio.shield(asyncio.gather(*[task for _, task in self._saving.values()]))
 
-    async def _save_offsets(self) -> None:
-        saved = {log: log.recovery_point for _, log in self._written()}
-        await self._recovery_points.save(self._encode_recovery_points())
-        for log, recovery_point in saved.items():
-            log.saved_recovery_point = recovery_point
-        await self._high_watermarks.save(
-            encode_offsets({partition: log.high_watermark for partition, log in self._written()})
-        )
-        await self.save_log_starts()
-
     async def save_log_starts(self) -> None:
-        """`LogOwner`: make every log start offset as durable as configured. Raises OSError."""
-        await self._log_starts.save(self._encode_log_starts())
-
-    def _written(self) -> list[tuple[TopicPartition, PartitionLog]]:
-        return [(partition, log) for partition, log in self.logs.items() if len(log.segments)]
-
-    def _encode_recovery_points(self) -> bytes:
-        return encode_offsets({partition: log.recovery_point for partition, log in self._written()})
-
-    def _encode_log_starts(self) -> bytes:
-        # Also those that are where a segment begins: the removal of the segments before it may not be durable yet.
-        return encode_offsets(
-            {partition: log.log_start_offset for partition, log in self.logs.items() if log.log_start_offset}
-        )
+        """`LogOwner`: make every log start offset durable. Raises OSError."""
+        await self._checkpoints.save_log_starts()
 
     # Upkeep ---------------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from eosin.protocol.records import CorruptRecords, verify_crc
 from eosin.storage.batch_scan import scan_batches
+from eosin.storage.completeness import missing
 from eosin.storage.disk import Disk
 from eosin.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, MAX_RELATIVE_OFFSET, NO_TIMESTAMP, Segment
 from eosin.storage.tail_damage import check_tail
@@ -37,12 +38,14 @@ def recover_segment(
     from_offset: int | None,
     now_ms: int,
     *,
+    saved_end: int = 0,
     same_boot: bool = False,
     has_later: bool = False,
 ) -> Recovered:
     """Verify `segment` from `from_offset` on (None: from its last index row, and forgetting nothing) and rebuild its
-    indexes from there. `same_boot`: the machine has not stopped since it was written. `has_later`: segments with
-    records follow. Raises OSError, CorruptRecords when it is damaged and that is no torn tail."""
+    indexes from there. `saved_end`: everything below was saved. `same_boot`: the machine has not stopped since it was
+    written. `has_later`: segments with records follow. Raises OSError, CorruptRecords when it is damaged and that is no
+    torn tail."""
     length = segment.file.size
     scanned_from = _TO_THE_END if from_offset is None else from_offset
     start = segment.rewind(from_offset)
@@ -59,6 +62,7 @@ def recover_segment(
             segment.path + LOG_SUFFIX,
             good,
             next_offset=segment.end_offset,
+            saved_end=saved_end,
             same_boot=same_boot,
             has_later=has_later,
         )
@@ -66,6 +70,9 @@ def recover_segment(
         if segment.aborted_index is not None:
             segment.aborted_index.drop_from(segment.end_offset)
         scanned_from = min(scanned_from, segment.end_offset)
+    elif segment.end_offset < saved_end:
+        path = segment.path + LOG_SUFFIX
+        raise CorruptRecords(f"{path} ends at offset {segment.end_offset}: {missing(segment.end_offset, saved_end)}")
     return Recovered(length - good, scanned_from)
 
 

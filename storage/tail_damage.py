@@ -2,7 +2,8 @@
 
 A process that was killed leaves at most the beginning of one batch behind the last whole one. A machine that stopped
 may also have lost any write that was not synced: the file is too short, or has zeros where data should be, perhaps with
-later batches behind them. Nothing else is explained by a stop. Always true: reading decides, nothing is changed.
+later batches behind them. Nothing else is explained by a stop; and what was saved is there after any. Always true:
+reading decides, nothing is changed.
 """
 
 from typing import Final, NamedTuple
@@ -22,9 +23,24 @@ class _Found(NamedTuple):
     header: BatchHeader
 
 
-def check_tail(file: File, path: str, position: int, *, next_offset: int, same_boot: bool, has_later: bool) -> None:
+def check_tail(
+    file: File,
+    path: str,
+    position: int,
+    *,
+    next_offset: int,
+    saved_end: int = 0,
+    same_boot: bool,
+    has_later: bool,
+) -> None:
     """Raises CorruptRecords when the bytes from `position` on, where the batch of `next_offset` should be, are no torn
-    tail. `same_boot`: the machine has not stopped since. `has_later`: the log goes on in further segments."""
+    tail. `saved_end`: everything below was saved. `same_boot`: the machine has not stopped since. `has_later`: the log
+    goes on in further segments."""
+    if next_offset < saved_end:
+        raise CorruptRecords(
+            f"{path} is damaged: no valid batch at byte {position} (offset {next_offset}), though everything below"
+            f" offset {saved_end} was saved"
+        )
     whole = _whole_batch(file, position, next_offset)
     if whole is not None and same_boot:
         raise CorruptRecords(

@@ -12,6 +12,7 @@ import msgspec
 
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records import CorruptRecords, read_control_record
+from eosin.storage.completeness import deleted_end, missing
 from eosin.storage.disk import Disk
 from eosin.storage.inspection.epoch_check import EpochCheck
 from eosin.storage.inspection.producer_replay import Doubt, OpenTransaction, ProducerReplay
@@ -36,6 +37,8 @@ class CheckOrder:
     """Whether the machine has not stopped since: then no write can have been lost."""
     recovery_point: int = 0
     log_start_offset: int = 0
+    knows_log_start: bool = False
+    """Whether there is a checkpoint that tells the log start."""
     high_watermark: int = 0
     may_be_compacted: bool = False
     """Whether the topic's policy lets a cleaner take batches out."""
@@ -112,7 +115,7 @@ class PartitionCheck:
             self._hear(Problem(self._epochs.path, reason=reason))
         self._load_snapshots(files)
         if files.segments:
-            self._end = self._first_offset = files.segments[0].base_offset
+            self._note_beginning(files.segments[0])
         for index, segment in enumerate(files.segments):
             self._segment(segment, files.segments[index + 1 :])
         self._finish()
@@ -163,12 +166,19 @@ class PartitionCheck:
             except CorruptSnapshot as error:
                 self._hear(Problem(file.path, reason=str(error), offset=offset))
 
+    def _note_beginning(self, first: SegmentFiles) -> None:
+        order = self._order
+        self._end = self._first_offset = first.base_offset
+        start = max(order.log_start_offset, deleted_end(self._disk, order.directory, self._disk.list(order.directory)))
+        if order.knows_log_start and start < first.base_offset:
+            self._hear(Problem(first.log.path, reason=missing(start, first.base_offset), offset=start))
+
     def _segment(self, segment: SegmentFiles, later: Sequence[SegmentFiles]) -> None:
         path = segment.log.path
         if segment.base_offset < self._end:
             what = f"it begins at offset {segment.base_offset}, and the one before ends at {self._end}"
             self._tell(Problem(path, reason=what, offset=segment.base_offset))
-        self._note_gap(path, segment.base_offset)
+        self._note_gap(path, segment.base_offset, between_segments=True)
         check = SegmentCheck(self._disk, segment, self._hear)
         if not check.is_indexed and self._order.is_clean:
             self._tell(Problem(path, reason="it lacks an index, which the next start rebuilds", severity=WARNING))
@@ -236,16 +246,15 @@ class PartitionCheck:
         """Whether the doubt is not explained by what a cleaner has taken out."""
         return doubt.severity == ERROR or not self._is_compacted
 
-    def _note_gap(self, path: str, offset: int) -> None:
+    def _note_gap(self, path: str, offset: int, *, between_segments: bool = False) -> None:
         if offset <= self._end:
             return
-        if self._order.may_be_compacted or self._order.was_compacted:
+        if not between_segments and (self._order.may_be_compacted or self._order.was_compacted):
             self._is_compacted = True  # a stop may have come before the cleaner said so
         else:
-            missing = f"offset {self._end} is" if offset == self._end + 1 else f"offsets {self._end}..{offset - 1} are"
             is_lost_write = self._is_unsaved(self._end) and not self._order.same_boot
             severity = WARNING if is_lost_write else ERROR
-            self._tell(Problem(path, reason=f"{missing} missing", offset=offset, severity=severity))
+            self._tell(Problem(path, reason=missing(self._end, offset), offset=offset, severity=severity))
         self._end = offset
 
     def _marker(self, path: str, check: SegmentCheck, found: FoundBatch) -> None:

@@ -193,17 +193,24 @@ async def test_a_flipped_byte_takes_its_partition_offline_and_no_other(life: Lif
     assert await wire.append(partition) == 5
 
 
-async def test_a_missing_segment_takes_its_partition_offline_and_no_other(life: Life) -> None:
+@pytest.mark.parametrize("is_clean", [True, False], ids=["after a clean stop", "after kill -9"])
+async def test_a_missing_segment_takes_its_partition_offline_and_no_other(life: Life, is_clean: bool) -> None:
     wire = await life.wire()
     partition, sound = await wire.partition(**SMALL_SEGMENTS), await wire.partition()
     for _ in range(30):
         await wire.append(partition, size=100_000)
-    await life.killed()
+    if is_clean:
+        await life.close()
+        life.process.stop()
+    else:
+        await life.killed()
     segments = sorted(life.segment(partition).parent.glob("*.log"))
     assert len(segments) >= 3
     segments[1].unlink()
     wire = await life.again()
-    assert "something between them is missing" in life.process.log
+    start, end = int(segments[1].stem), int(segments[2].stem)
+    missed = rf"(offsets {start}\.\.{end - 1} are missing|something between them is missing)"
+    assert re.search(rf"{partition.topic}-0 is offline: .*{missed}", life.process.log)
     assert (await wire.fetch(partition)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert await wire.append(sound) == 0
 

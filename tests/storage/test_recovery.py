@@ -176,14 +176,22 @@ async def test_recovery_starts_at_the_recovery_point() -> None:
     assert log.offset_for_timestamp(NOW_MS + 19, isolation=None) == (NOW_MS + 19, 19, 0)
 
 
-async def test_a_recovery_point_beyond_the_log_is_not_believed() -> None:
+async def test_a_log_that_ends_below_its_recovery_point_is_offline_and_left_as_it_is(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     logs = Logs()
     await filled(logs)
     disk = logs.fake.killed()
     disk.write_atomic("/data/recovery-point-offset-checkpoint", b"0\n1\norders 0 500\n")
     disk.add_bytes(FIRST + ".log", b"\0" * 30)
+    before = disk.read_whole(FIRST + ".log")
     log = await logs.start_again(disk)
-    assert (log.log_end_offset, log.recovery_point) == (20, 0)
+    assert log.failure is not None
+    assert "offset 20), though everything below offset 500 was saved" in caplog.text
+    assert disk.read_whole(FIRST + ".log") == before
+    disk.unlink("/data/recovery-point-offset-checkpoint")  # whoever prefers the loss
+    log = await logs.start_again(disk)
+    assert (log.failure, log.log_end_offset, log.recovery_point) == (None, 20, 0)
 
 
 async def test_a_log_that_ends_below_its_promised_start_begins_anew_there() -> None:
@@ -248,7 +256,20 @@ async def test_a_clean_start_reads_only_the_last_stretch() -> None:
     assert log.recovery_point == 100
 
 
-async def test_a_torn_tail_is_noticed_on_a_clean_start_too() -> None:
+async def test_a_torn_tail_after_a_clean_stop_was_not_left_by_that_stop(caplog: pytest.LogCaptureFixture) -> None:
+    logs = Logs(config=SMALL)
+    log = await filled(logs)
+    await logs.manager.close()
+    last = f"{HOME}/{log.segments.bases[-1]:020d}.log"
+    file = logs.fake.open(last)
+    file.truncate(file.size - 5)
+    log = await logs.start_again()
+    assert log.failure is not None
+    assert f"{last} is damaged: no valid batch at byte" in caplog.text
+    assert logs.fake.size(last) == file.size
+
+
+async def test_a_torn_tail_is_cut_on_a_clean_start_too_when_no_checkpoint_vouches_for_it() -> None:
     logs = Logs(config=SMALL)
     log = await filled(logs)
     logs.append(log, data(pid=5, epoch=0, seq=0, txn=True))
@@ -257,6 +278,7 @@ async def test_a_torn_tail_is_noticed_on_a_clean_start_too() -> None:
     last = f"{HOME}/{log.segments.bases[-1]:020d}.log"
     file = logs.fake.open(last)
     file.truncate(file.size - 5)
+    logs.fake.unlink("/data/recovery-point-offset-checkpoint")
     log = await logs.start_again()
     assert log.log_end_offset == 21
     assert log.last_stable_offset == 20

@@ -141,8 +141,9 @@ async def test_deleted_files_that_were_left_behind_go_at_the_next_start() -> Non
     log = await filled(logs, 4)
     logs.manager.apply_retention(NOW_MS + 10**6)
     log = await logs.reopen()
-    assert not any(name.endswith(".deleted") for name in logs.fake.list(HOME))
     assert (log.log_start_offset, log.log_end_offset) == (4, 4)
+    await logs.manager.checkpoint()
+    assert not any(name.endswith(".deleted") for name in logs.fake.list(HOME))
 
 
 async def test_records_without_timestamps_age_by_their_file() -> None:

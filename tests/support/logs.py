@@ -82,6 +82,11 @@ class Logs:
     async def reopen_without_log(self) -> LogManager:
         """Stop cleanly and start again, without asking for a log."""
         await self.manager.close()
+        return await self.start_again_without_log(self.disk)
+
+    async def start_again_without_log(self, disk: Disk) -> LogManager:
+        """Start on another disk, without having stopped and without asking for a log."""
+        self.disk = disk
         self.manager = self._manager()
         await self.manager.open()
         return self.manager
