@@ -13,15 +13,20 @@ from toolchains import skipped_without
 
 
 @pytest.fixture(scope="module", params=["2", "1"], ids=lambda version: f"version {version}")
-def scenario(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
-    """franz-go, and a broker that offers this transaction protocol."""
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """One that offers this transaction protocol."""
+    settings = {"eosin.transaction.version": request.param}
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), settings=settings) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def scenario(broker: BrokerProcess) -> Iterator[Scenario]:
     with skipped_without():
         franz_go.CLIENT.start()
-    settings = {"eosin.transaction.version": request.param}
-    with BrokerProcess(tmp_path_factory.mktemp("broker"), settings=settings) as broker:
-        made = Scenario(franz_go.CLIENT, broker.address)
-        yield made
-        made.close()
+    made = Scenario(franz_go.CLIENT, broker.address)
+    yield made
+    made.close()
 
 
 def session(scenario: Scenario, source: str, group: str, transactional_id: str | None = None) -> franz_go.Session:
@@ -72,6 +77,12 @@ def copy(copier: franz_go.Session, target: str, count: int, timeout_s: float) ->
     return len(batch)
 
 
+def copied_by(copier: franz_go.Session, target: str) -> int:
+    """One transaction of up to five records; how many it committed."""
+    copied = copy(copier, target, 5, timeout_s=0.3)
+    return copied if copier.end(commit=True) else 0
+
+
 def test_a_member_that_joins_makes_the_other_abort_and_each_input_is_still_written_once(scenario: Scenario) -> None:
     source, target, group = fed(scenario, 40, partitions=4), scenario.topic(4), scenario.name("group")
     first = session(scenario, source, group)
@@ -82,13 +93,41 @@ def test_a_member_that_joins_makes_the_other_abort_and_each_input_is_still_writt
     assert not first.end(commit=True), "they were taken from it in the middle of its transaction"
     written = second.end(commit=True)
     for _ in range(60):
-        for copier in (first, second):
-            copied = copy(copier, target, 5, timeout_s=0.3)
-            written += copied if copier.end(commit=True) else 0
+        written += sum(copied_by(copier, target) for copier in (first, second))
         if written == 40:
             break
     read = scenario.reader(target, 4).read(41, timeout_s=2)
     assert sorted(int(each.value or b"") for each in read) == list(range(40))
+
+
+def test_two_sessions_write_each_input_once_over_a_restart_of_the_broker(
+    scenario: Scenario, broker: BrokerProcess
+) -> None:
+    source, target, group = fed(scenario, 80, partitions=4), scenario.topic(4), scenario.name("group")
+    ids = [scenario.name("tx"), scenario.name("tx")]
+    copiers = [session(scenario, source, group, each) for each in ids]
+    observer = scenario.consumer(group=group)
+    turns = 0
+
+    def finished() -> bool:
+        return sum(observer.committed(source, partition) or 0 for partition in range(4)) == 80
+
+    while not finished():
+        turns += 1
+        assert turns < 100, "they do not get on"
+        if turns == 6:
+            copy(copiers[0], target, 5, timeout_s=0.3)
+            broker.stop()
+            broker.start()
+            copiers[0].end(commit=True)
+        for index, copier in enumerate(copiers):
+            try:
+                copied_by(copier, target)
+            except ClientRefused:  # what its application does: start again, which fences whatever it left
+                copier.close()
+                copiers[index] = session(scenario, source, group, ids[index])
+    read = scenario.reader(target, 4).read(81, timeout_s=2)
+    assert sorted(int(each.value or b"") for each in read) == list(range(80))
 
 
 def test_a_session_that_was_replaced_adds_no_offsets(scenario: Scenario) -> None:
