@@ -10,6 +10,7 @@ import struct
 import sys
 import time
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -67,17 +68,14 @@ class Search:
         self._keys: list[bytes] = []
         self._parents = array("i")
         self._fair = array("i")
-        self._partly: dict[bytes, None] = {}
-        parts = len(self._world.topic_partitions)
-        clients = len(bounds.versions)
-        self._parts, self._clients = slice(1, 1 + parts), slice(1 + parts, 1 + parts + clients)
-        self._packed = struct.Struct(f"{5 + parts + clients}I")
+        self._part_count = len(self._world.topic_partitions)
+        self._packed = struct.Struct(f"{5 + self._part_count + len(bounds.versions)}I")
         self._steps = 0
 
     def run(self) -> Result:
         """Look at everything that the bounds allow, or up to the first broken rule."""
         began = time.monotonic()
-        self._add(first_state(self._world), _NONE)
+        self._add(self._key(first_state(self._world)), _NONE)
         depth, level_end, at = 0, 1, 0
         found: Counterexample | None = None
         stopped = None
@@ -111,33 +109,25 @@ class Search:
             self._values.append(value)
         return number
 
-    def _key(self, state: State) -> bytes:
-        number = self._number
-        return self._packed.pack(
-            number(state.coordinator),
-            *map(number, state.parts),
-            *map(number, state.clients),
-            number(state.messages),
-            state.committed,
-            number(state.outside),
-            number(state.budget),
-        )
+    def _key(self, state: State, near: State | None = None, near_numbers: Sequence[int] = ()) -> bytes:
+        """The numbers of a state. What it shares with `near`, whose numbers are known, is not looked up."""
+        number, values = self._number, flat(state)
+        if near is None:
+            return self._packed.pack(*map(number, values))
+        numbers = [
+            known if value is shared else number(value)
+            for value, shared, known in zip(values, flat(near), near_numbers, strict=True)
+        ]
+        return self._packed.pack(*numbers)
 
     def _state(self, key: bytes) -> State:
         values: list[Any] = self._values
-        numbers = self._packed.unpack(key)
-        return State(
-            values[numbers[0]],
-            tuple(values[each] for each in numbers[self._parts]),
-            tuple(values[each] for each in numbers[self._clients]),
-            values[numbers[-4]],
-            numbers[-3],
-            values[numbers[-2]],
-            values[numbers[-1]],
-        )
+        found = [values[number] for number in self._packed.unpack(key)]
+        coordinator, *middle, messages, committed, outside, budget = found
+        parts, clients = tuple(middle[: self._part_count]), tuple(middle[self._part_count :])
+        return State(coordinator, parts, clients, messages, committed, outside, budget)
 
-    def _add(self, state: State, parent: int) -> int:
-        key = self._key(state)
+    def _add(self, key: bytes, parent: int) -> int:
         index = self._index.get(key)
         if index is None:
             index = self._index[key] = len(self._keys)
@@ -149,7 +139,7 @@ class Search:
     # Steps ----------------------------------------------------------------------------------------------------------
 
     def _expand(self, at: int) -> Counterexample | None:
-        state = self._state(self._keys[at])
+        state, numbers = self._state(self._keys[at]), self._packed.unpack(self._keys[at])
         fair = UNFAIR
         for action in actions(self._world, state):
             step = Step(self._world, state)
@@ -158,7 +148,7 @@ class Search:
             except (Violation, AssertionError) as error:
                 return self._counterexample(error, (*self._path(at), action))
             self._steps += 1
-            index = self._add(step.state(), at)
+            index = self._add(self._key(step.state(), state, numbers), at)
             rank = FAIR.get(action[0], UNFAIR)
             if index != at and rank < fair:
                 self._fair[at], fair = index, rank
@@ -244,6 +234,12 @@ class Search:
 def search(bounds: Bounds, max_memory_mib: int, max_states: int | None) -> Result:
     """One whole search, in a process of its own."""
     return Search(bounds, max_memory_mib=max_memory_mib, max_states=max_states).run()
+
+
+def flat(state: State) -> tuple[object, ...]:
+    """Its parts, each of which many states share."""
+    coordinator, parts, clients, messages, committed, outside, budget = state
+    return (coordinator, *parts, *clients, messages, committed, outside, budget)
 
 
 def memory_mib() -> int:
