@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from broker_process import BrokerProcess
+from pipeline_broker import ThreadedBroker
+from pipeline_copier import Copier, Killer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,3 +56,21 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     """A broker of the test's own, in a process of its own, its logs in memory."""
     with BrokerProcess(tmp_path / "broker", durability="memory") as running:
         yield running
+
+
+@pytest.fixture
+def copier(tmp_path: Path) -> Iterator[Copier]:
+    """A pipeline whose input is there and which has not run yet."""
+    from eosin.pipeline.errors import MissingDependency
+
+    try:
+        from eosin.pipeline.spark_session import require_java
+
+        require_java()
+    except MissingDependency as missing:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(missing))
+    killer = Killer()
+    with ThreadedBroker(killer) as broker:
+        yield Copier(tmp_path, killer, broker)

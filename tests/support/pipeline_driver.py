@@ -16,6 +16,7 @@ from pyspark.errors import StreamingQueryException
 
 from eosin.pipeline import TxnSink, session
 from eosin.pipeline.sink import BatchReport
+from eosin.pipeline.sources import read_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,6 +35,7 @@ def main() -> int:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": f"{options.folder}/warehouse",
+        "spark.jars": options.jars,
     }
     spark = session(PIPELINE, options.master, settings)
     spark.sparkContext.setLogLevel("ERROR")
@@ -56,8 +58,9 @@ def main() -> int:
 def rows(spark: "SparkSession", options: argparse.Namespace) -> "DataFrame":
     from pyspark.sql import functions as f
 
-    reader = spark.readStream.format("txnlog").option("bootstrap.servers", options.bootstrap)
-    frame = reader.option("subscribe", INPUT).option("maxRowsPerTrigger", options.rows).load()
+    frame = read_stream(
+        spark, bootstrap=options.bootstrap, topics=INPUT, source=options.source, max_rows_per_trigger=options.rows
+    )
     source = f.concat_ws(":", "topic", "partition", "offset")
     copied = frame.select(source.alias("key"), f.col("value").cast("string").alias("value"))
     return copied.mapInArrow(Poison(options.poison), copied.schema) if options.poison else copied
@@ -83,7 +86,9 @@ def arguments() -> argparse.Namespace:
     options.add_argument("folder")
     options.add_argument("route")
     options.add_argument("--master", default="local[2]")
-    options.add_argument("--rows", default="8")
+    options.add_argument("--rows", type=int, default=8)
+    options.add_argument("--source", default="python")
+    options.add_argument("--jars", default="", metavar="JAR,JAR")
     options.add_argument("--die-after-batch", action="store_true")
     options.add_argument("--poison", metavar="VALUE@FILE")
     return options.parse_args()

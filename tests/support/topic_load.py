@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from eosin.client.admin import Admin
 from eosin.client.client import Client
-from eosin.client.consumer import Consumer
+from eosin.client.consumer import ConsumedRecord, Consumer
 from eosin.client.producer import Producer
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records import NewRecord
@@ -68,12 +68,16 @@ class TopicLoad:
 
         self._with_client(run)
 
-    def values(self, topic: str, partitions: int) -> list[bytes]:
-        """What a read_committed reader sees, sorted."""
+    def records(self, topic: str, partitions: int) -> list[ConsumedRecord]:
+        """What a read_committed reader sees."""
 
-        async def run(client: Client) -> list[bytes]:
+        async def run(client: Client) -> list[ConsumedRecord]:
             consumer = Consumer(client)
             await consumer.assign_from([TopicPartition(topic, index) for index in range(partitions)])
-            return sorted(each.record.value or b"" for each in await consumer.read_to_end())
+            return await consumer.read_to_end()
 
         return self._with_client(run)
+
+    def values(self, topic: str, partitions: int) -> list[bytes]:
+        """The values of it, sorted."""
+        return sorted(each.record.value or b"" for each in self.records(topic, partitions))

@@ -1,0 +1,38 @@
+"""Spark's own Kafka source, from its published jars, in place of `txnlog`: the same rows (S8)."""
+
+import os
+from typing import TYPE_CHECKING
+
+import maven
+import pytest
+from pipeline_copier import Copier
+
+from eosin.pipeline.errors import MissingDependency
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.spark_full
+@pytest.mark.timeout(600)
+def test_the_jvm_source_brings_the_same_rows_under_the_same_offsets(copier: Copier) -> None:
+    try:
+        jars = maven.jars("spark-kafka")
+    except maven.NotHere as missing:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(missing))
+    code, _ = copier.run("driver", "--source", "jvm", "--jars", ",".join(str(jar) for jar in jars.glob("*.jar")))
+    assert code == 0, copier.log
+    copier.assert_complete()
+    by_jvm = copier.sources()
+    assert by_jvm == copier.expected_sources()
+
+
+def test_a_session_without_the_jars_is_told_what_is_missing(spark: "SparkSession") -> None:
+    from eosin.pipeline.sources import read_stream
+
+    with pytest.raises(MissingDependency, match=r"spark\.jars\.packages=org\.apache\.spark:spark-sql-kafka"):
+        read_stream(spark, bootstrap="localhost:9092", topics="t", source="jvm")

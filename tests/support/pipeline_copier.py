@@ -1,0 +1,124 @@
+"""A pipeline in processes of their own, and a broker that kills it at a step of its protocol."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pipeline_driver
+from pipeline_broker import ThreadedBroker
+from topic_load import TopicLoad
+
+from eosin.broker.api import CloseConnection
+from eosin.protocol.keys import ApiKey
+
+PARTITIONS = 3
+ROWS = 24
+PROGRAM = Path(pipeline_driver.__file__)
+
+Step = Callable[[ApiKey, Any], bool]
+
+
+class Killer:
+    """An interceptor that kills the driver at a step: before it is handled, or after that and before the answer."""
+
+    def __init__(self) -> None:
+        self.driver: subprocess.Popen[str] | None = None
+        self.before: Step | None = None
+        self.after: Step | None = None
+        self.signal = signal.SIGKILL
+        self.happened = 0
+        self.signalled = threading.Event()
+
+    def received(self, peer: str, frame: memoryview) -> None:
+        """Nothing."""
+
+    def decoded(self, context: Any, api: Any, request: Any) -> Any:
+        """Perhaps kill before anything is done."""
+        self._perhaps(self.before, api.key, request)
+
+    def handled(self, context: Any, api: Any, request: Any, response: Any) -> Any:
+        """Perhaps kill before anybody is told."""
+        self._perhaps(self.after, api.key, request)
+        return response
+
+    def answered(self, context: Any, api: Any, size: int) -> None:
+        """Nothing."""
+
+    def _perhaps(self, step: Step | None, key: ApiKey, request: Any) -> None:
+        if step is not None and self.driver is not None and step(key, request):
+            self.happened += 1
+            self.signalled.set()
+            self.before = self.after = None
+            os.killpg(self.driver.pid, self.signal)
+            if self.signal == signal.SIGKILL:
+                raise CloseConnection
+
+
+class Copier:
+    """The pipeline, its broker and its checkpoint."""
+
+    def __init__(self, folder: Path, killer: Killer, broker: ThreadedBroker) -> None:
+        self.folder = folder
+        self.killer = killer
+        self.broker = broker
+        self.load = TopicLoad(broker.address)
+        self.load.create(pipeline_driver.INPUT, 2)
+        self.load.create(pipeline_driver.OUTPUT, PARTITIONS)
+        for first in range(0, ROWS, 8):
+            self.load.transaction(pipeline_driver.INPUT, [(row % 2, f"{row:03}") for row in range(first, first + 8)])
+            self.load.transaction(pipeline_driver.INPUT, [(0, "never")], end="abort")
+
+    def launch(self, route: str, *options: str) -> "subprocess.Popen[str]":
+        command = [sys.executable, str(PROGRAM), self.broker.address, str(self.folder), route, *options]
+        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+        with (self.folder / "driver.log").open("a") as log:
+            driver = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment, start_new_session=True
+            )
+        self.killer.driver = driver
+        return driver
+
+    def run(self, route: str, *options: str) -> tuple[int, list[dict[str, Any]]]:
+        """Start the driver and wait for its end; its exit code and what it told of each batch."""
+        driver = self.launch(route, *options)
+        try:
+            said, _ = driver.communicate(timeout=240)
+        finally:
+            stop(driver)
+        return driver.returncode, [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "driver.log").read_text()[-3000:]
+
+    def copied(self) -> list[bytes]:
+        return self.load.values(pipeline_driver.OUTPUT, PARTITIONS)
+
+    def sources(self) -> dict[bytes | None, bytes | None]:
+        """Where each row of the output says that it is from: `topic:partition:offset`."""
+        read = self.load.records(pipeline_driver.OUTPUT, PARTITIONS)
+        return {each.record.key: each.record.value for each in read}
+
+    def expected_sources(self) -> dict[bytes | None, bytes | None]:
+        """Where each row of the input is."""
+        read = self.load.records(pipeline_driver.INPUT, 2)
+        name = pipeline_driver.INPUT
+        return {f"{name}:{each.partition.partition}:{each.record.offset}".encode(): each.record.value for each in read}
+
+    def assert_complete(self) -> None:
+        assert self.copied() == [f"{row:03}".encode() for row in range(ROWS)]
+
+
+def stop(driver: "subprocess.Popen[str]") -> None:
+    """End a driver with its Java and Python children."""
+    try:
+        os.killpg(driver.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    driver.wait(20)
