@@ -12,7 +12,17 @@ import eosin.protocol
 import eosin.storage
 from bench.report import Row, table, write_json
 
-NAMES = ("codec", "small_requests", "commits", "throughput", "footprint", "growth", "recovery", "compaction")
+NAMES = (
+    "codec",
+    "small_requests",
+    "commits",
+    "throughput",
+    "footprint",
+    "growth",
+    "recovery",
+    "compaction",
+    "state_log",
+)
 
 
 def main() -> None:
