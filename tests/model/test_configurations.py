@@ -2,8 +2,8 @@
 
 import pytest
 from model.bounds import Bounds
-from model.configurations import SMALL
 from model.search import Search
+from model.small import SMALL
 from model.words import tell
 
 

@@ -4,9 +4,10 @@ from functools import cache
 
 import pytest
 from model.__main__ import main
-from model.configurations import LARGE, SMALL
+from model.large import LARGE
 from model.partition import _freeze, _thaw
 from model.search import Search
+from model.small import SMALL
 from model.values import DEAD, LOST_GUARD, Client, Coordinator, Message, Part
 
 from eosin.coordinator.txn import Phase

@@ -13,9 +13,10 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
 
 from model.bounds import Bounds
-from model.configurations import LARGE, SMALL
+from model.large import LARGE
 from model.planted import PLANTED
 from model.search import Result, Search, search
+from model.small import SMALL
 from model.violation import RULES
 from model.words import tell
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from eosin.protocol.names import TopicPartition
 from model.bounds import Bounds
+from model.forgetting import without_what_is_over
 from model.partition import Partitions
 from model.values import (
     ALIVE,
@@ -21,7 +22,6 @@ from model.values import (
     State,
     client_name,
     tag_name,
-    tag_of,
 )
 from model.violation import ATOMIC, ONCE, SINGLE_WRITER, VISIBLE, Violation
 
@@ -75,17 +75,16 @@ class Step:
 
     def state(self) -> State:
         """What it has come to."""
-        messages = self._messages()
-        if self.committed or any(part.now.decided for part in self.parts):
-            self._forget_what_is_over()
-        return State(
-            self.coordinator,
-            tuple(self.parts),
-            tuple(self.clients),
-            messages,
-            self.committed,
-            self.outside,
-            self.budget,
+        return without_what_is_over(
+            State(
+                self.coordinator,
+                tuple(self.parts),
+                tuple(self.clients),
+                self._messages(),
+                self.committed,
+                self.outside,
+                self.budget,
+            )
         )
 
     def _messages(self) -> tuple[Message, ...]:
@@ -93,16 +92,6 @@ class Step:
         self.messages.sort()
         messages = tuple(self.messages)
         return self._before if messages == self._before else messages
-
-    def _forget_what_is_over(self) -> None:
-        """Drop the outcome of transactions that nothing can come back to: no message, no record that may be read again
-        and no instance knows them any more. What follows is the same, however they ended."""
-        live = live_tags(self)
-        bits = sum(1 << tag for tag in live)
-        self.committed &= bits
-        for index, part in enumerate(self.parts):
-            if any(tag not in live for tag, _ in part.now.decided):
-                self.parts[index] = part._replace(now=_without(part.now, live), durable=_without(part.durable, live))
 
     def note(self, text: str) -> None:
         """Something worth a word in a trace."""
@@ -229,31 +218,3 @@ class Step:
         for other, each in enumerate(self.clients):
             if other != client and each.phase == ALIVE and each.producer_id >= 0:
                 self.clients[other] = each._replace(fenced=True)
-
-
-def live_tags(step: Step) -> set[int]:
-    """The transactions that something may still come back to."""
-    coordinator = step.coordinator
-    live = {message.tag for message in step.messages}
-    live.update((coordinator.tag, coordinator.pending_tag))
-    live.update(record.tag for record in coordinator.tail)
-    if coordinator.durable is not None:
-        live.add(coordinator.durable.tag)
-    if coordinator.job is not None:
-        live.add(coordinator.job.tag)
-    if step.outside is not None:
-        live.add(step.outside.tag)
-    live.update(tag_of(index, client.number) for index, client in enumerate(step.clients) if client.is_open)
-    for part in step.parts:
-        for producer in part.now.producers:
-            live.update(producer.tags)
-        if part.tail:
-            live.update(each.tag for each in part.tail)
-            for producer in part.durable.producers:
-                live.update(producer.tags)
-    live.discard(NO_TAG)
-    return live
-
-
-def _without(records: Records, live: set[int]) -> Records:
-    return records._replace(decided=tuple(each for each in records.decided if each[0] in live))
