@@ -181,6 +181,8 @@ class CopyingMember:
                 output.setdefault(target, []).append(copies)
         if transaction is None:
             return False
+        if self._chance.random() < 0.15:
+            await asyncio.sleep(1.5 * self._chance.random())  # others may have its partitions when it goes on
         if not await self._producer.run(transaction, output, commit=self._chance.random() < 0.85):
             raise Left
         if not transaction.commit:

@@ -43,12 +43,40 @@ BUGS: dict[str, Bug] = {
         coordinator_bugs.timeout_forgotten,
         coordinator_bugs.generation_not_checked,
         coordinator_bugs.commit_taken_for_abort,
-        coordinator_bugs.stable_offsets_not_waited_for,
     )
 }
 """Every bug by its name."""
 
 CAUGHT_BY: dict[str, int] = {
+    "marker_not_written": 0,
+    "marker_of_the_other_kind": 0,
     "duplicate_accepted": 3,
+    "last_stable_offset_too_high": 0,
+    "sync_skipped": 0,
+    "aborted_list_incomplete": 0,
+    "late_writes_accepted": 310,
+    "producers_forgotten": 1,
+    "gap_accepted": 1482,
+    "high_watermark_too_early": 2,
+    "undecided_records_shown": 0,
+    "open_transactions_forgotten": 1,
+    "checksums_not_checked": 339,
+    "offsets_not_synced": 0,
+    "live_marker_compacted_away": 3,
+    "latest_value_compacted_away": 47,
+    "compacted_segment_not_synced": 0,
+    "checkpoint_ahead_of_the_data": 176,
+    "deleted_log_kept": 5,
+    "pending_offsets_applied_on_abort": 3,
+    "pending_offsets_visible": 3,
+    "epoch_not_persisted": 2,
+    "epoch_not_raised": 0,
+    "roll_forward_skipped": 2,
+    "decision_not_durable": 3,
+    "zombies_welcome": 5,
+    "epoch_not_raised_on_timeout": 1,
+    "timeout_forgotten": 1,
+    "generation_not_checked": 59,
+    "commit_taken_for_abort": 0,
 }
 """A seed whose run catches the bug; `python -m simulation --hunt` finds them when plans change."""

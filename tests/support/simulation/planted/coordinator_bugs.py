@@ -150,10 +150,3 @@ def commit_taken_for_abort() -> Iterator[None]:
 
     with patch.object(machine, "end", careless):
         yield
-
-
-@contextmanager
-def stable_offsets_not_waited_for() -> Iterator[None]:
-    """A group is told its old offset while a decided transaction's new one waits for its marker."""
-    with patch.object(OffsetStore, "is_pending", lambda self, group_id, partition: False):
-        yield
