@@ -93,6 +93,7 @@ class Producer:
         self._in_transaction = False
         self._touched: set[TopicPartition | str] = set()
         """What the open transaction holds: partitions, and groups by id."""
+        self._shared = False
         self._failure: ClientError | None = None
         self._turns: dict[TopicPartition, asyncio.Lock] = {}
 
@@ -143,6 +144,12 @@ class Producer:
         self._adopt(identity)
         self.sequences.clear()
         self._leave_transaction()
+
+    def share(self) -> ProducerIdentity:
+        """The identity for others to `act_as` in the open transaction. It is then ended at the coordinator even if this
+        producer adds nothing to it, and after an abort nothing more is taken from them."""
+        self._shared = True
+        return self.identity
 
     async def _agree(self) -> None:
         """Settle on a transaction protocol."""
@@ -283,11 +290,11 @@ class Producer:
     async def _end(self, *, commit: bool) -> None:
         if not self._in_transaction:
             raise ProducerStateError("no transaction is open")
-        failed = self._failure is not None
-        if self._touched or failed:
+        failed, shared = self._failure is not None, self._shared
+        if self._touched or failed or shared:
             await self._guarded(lambda: self._end_at_coordinator(commit=commit))
         self._leave_transaction()
-        if failed and self._transaction_version < TV2:
+        if (failed or (shared and not commit)) and self._transaction_version < TV2:
             # Which sequences the broker has seen is not known any more: a new epoch begins with 0 again.
             await self.init(keep=True)
 
@@ -375,4 +382,5 @@ class Producer:
     def _leave_transaction(self) -> None:
         self._in_transaction = False
         self._touched.clear()
+        self._shared = False
         self._failure = None

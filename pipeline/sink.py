@@ -185,7 +185,7 @@ class TxnSink:
         plan = TaskPlan(
             bootstrap=self._bootstrap,
             transactional_id=self.pipeline,
-            identity=producer.identity,
+            identity=producer.share(),
             transaction_version=producer.transaction_version,
             topic=self._topic,
             partitions=self._loop.run(writer.partition_count(self._topic)),

@@ -21,8 +21,8 @@ def takes_over(key: ApiKey, request: Any) -> bool:
     return key is ApiKey.INIT_PRODUCER_ID and request.transactional_id == pipeline_driver.PIPELINE
 
 
-def writes(topic: str) -> Step:
-    return lambda key, request: key is ApiKey.PRODUCE and any(each.name == topic for each in request.topic_data)
+def writes(key: ApiKey, request: Any) -> bool:
+    return key is ApiKey.PRODUCE and request.transactional_id == pipeline_driver.PIPELINE  # rows come before the marker
 
 
 def commits(key: ApiKey, request: Any) -> bool:
@@ -30,7 +30,7 @@ def commits(key: ApiKey, request: Any) -> bool:
 
 
 BEFORE_INIT = ("1 before the batch's InitProducerId", "before", takes_over, False)
-WHILE_WRITING = ("2 while rows are written", "after", writes(pipeline_driver.OUTPUT), False)
+WHILE_WRITING = ("2 while rows are written", "after", writes, False)
 BEFORE_COMMIT = ("3 rows and marker written, no EndTxn", "before", commits, False)
 ANSWER_LOST = ("4 EndTxn done, the answer lost", "after", commits, True)
 

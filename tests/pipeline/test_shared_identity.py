@@ -131,6 +131,19 @@ async def test_an_abort_by_the_driver_discards_what_tasks_wrote(party: Party) ->
     assert await party.visible() == []
 
 
+async def test_an_abort_by_a_driver_that_wrote_nothing_discards_and_fences_its_tasks(party: Party) -> None:
+    driver = await party.driver()
+    task = await party.task(driver)
+    await party.send(task, 0, b"a")
+    driver.share()
+    await driver.abort()
+    await party.settled()
+    assert await party.visible() == []
+    with pytest.raises(BrokerError) as refused:
+        await party.send(task, 0, b"late")
+    assert refused.value.code in STALE
+
+
 async def test_a_second_writer_in_a_partition_adds_nothing_to_it(party: Party) -> None:
     driver = await party.driver()
     first, second, third = [await party.task(driver) for _ in range(3)]
