@@ -58,9 +58,9 @@ class Checkpoint:
         self._indexes: list[tuple[IndexRows, IndexWrite]] = [
             (index, index.write()) for segment in log.segments for index in segment.unstored_indexes()
         ]
-        self._snapshots = list(log.unsaved_snapshots)
-        if not self._snapshots or self._snapshots[-1][0] < self.end_offset:
-            self._snapshots.append((self.end_offset, encode_snapshot(log.producer_state)))
+        # The one at the end is made anew: since a roll there, producers may have expired.
+        self._snapshots = [snapshot for snapshot in log.unsaved_snapshots if snapshot[0] < self.end_offset]
+        self._snapshots.append((self.end_offset, encode_snapshot(log.producer_state)))
         # The recovery point that is in the file stays usable until a later one has taken its place there.
         self._keep = {*log.segments.bases, log.saved_recovery_point, self.end_offset}
         self._is_flushed = False

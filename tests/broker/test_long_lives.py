@@ -1,0 +1,218 @@
+"""A whole broker through weeks of its clock, which only the test moves: what is unused goes, what is compacted stays
+right, also after a restart."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from fake_disk import FakeDisk
+from manual_clock import ManualClock
+from wire import EARLIEST, Wire, now_ms, unique, until
+from wire_group import commit_offset, fetch_offset
+from wire_producer import RawProducer, idempotent, transactional
+
+from eosin.broker.config import BrokerConfig
+from eosin.broker.server import Server
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
+from eosin.protocol.records import NewRecord, batches, build_batch, iter_records, read_control_record
+from eosin.storage.log_manager import LogManager
+from eosin.storage.partition_log import PartitionLog
+
+NONE = ErrorCode.NONE
+DAY_MS = 86_400_000
+FEW: dict[str, Any] = {"transaction_state_log_num_partitions": 1, "offsets_topic_num_partitions": 1}
+
+
+class Broker:
+    """A broker on a disk that outlives it."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock(now_ms())
+        self.disk = FakeDisk(self.clock.now_ms)
+        self.server: Server | None = None
+        self.ticking: asyncio.Task[None] | None = None
+
+    async def _tick(self) -> None:
+        """A millisecond now and then: some answers wait for one."""
+        while True:
+            await asyncio.sleep(0.001)
+            self.clock.advance(1)
+
+    async def start(self) -> Wire:
+        self.ticking = asyncio.create_task(self._tick())
+        config = BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:0",), log_dirs=("/data",), eosin_durability="os", **FEW)
+        self.server = Server(config, clock=self.clock, disk=self.disk)
+        await self.server.startup()
+        return await Wire.open(self.server.addresses[0])
+
+    async def stop(self, wire: Wire) -> None:
+        await wire.close()
+        assert self.server is not None
+        assert self.ticking is not None
+        assert await self.server.shutdown()
+        self.ticking.cancel()
+        self.server = None
+
+    @property
+    def logs(self) -> LogManager:
+        assert self.server is not None
+        manager: LogManager = self.server.services.partitions._log_manager
+        return manager
+
+    def log(self, partition: TopicPartition) -> PartitionLog:
+        return self.logs.logs[partition]
+
+    async def pass_by(self, ms: int) -> None:
+        """Let time pass, in one jump; whatever came due has run afterwards."""
+        self.clock.advance(ms)
+        for _ in range(3):  # rounds that wait for one another: rolls, checkpoints, compaction, deletions
+            for _ in range(200):
+                await asyncio.sleep(0)
+            self.clock.advance(20_000)
+        for _ in range(200):
+            await asyncio.sleep(0)
+
+
+async def test_what_nobody_uses_is_forgotten_by_the_clock_alone_and_stays_so_after_a_restart() -> None:
+    broker = Broker()
+    wire = await broker.start()
+    partition, kept = await wire.partition(retention_ms=str(DAY_MS)), await wire.partition(retention_ms="-1")
+    name, group = unique("tx"), unique("group")
+    writer = await idempotent(wire)
+    await writer.append(partition)
+    producer = await transactional(wire, name)
+    await producer.append(kept)
+    await producer.commit()
+    assert await commit_offset(wire, group, partition, 1) == NONE
+
+    async def forgotten() -> dict[str, bool]:
+        assert broker.server is not None
+        services = broker.server.services
+        return {
+            "transactional id": services.transactions.describe(name) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+            "producers": not (broker.log(partition).producers() or broker.log(kept).producers()),
+            "offset": await fetch_offset(wire, group, partition) == [(NONE, -1)],
+            "records": (await wire.list_offset(partition, EARLIEST)).offset == 1,
+        }
+
+    assert not any((await forgotten()).values())
+    await broker.pass_by(DAY_MS - 3_600_000)
+    assert not any((await forgotten()).values()), "one hour less than a day is not enough for anything"
+    await broker.pass_by(3_600_000 + 600_000)
+    assert [what for what, is_gone in (await forgotten()).items() if is_gone] == ["producers", "records"]
+    await broker.pass_by(7 * DAY_MS)
+    assert all((await forgotten()).values()), await forgotten()
+    for internal in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC):
+        log = broker.log(TopicPartition(internal, 0))
+        values = [
+            record.value
+            for batch in log.batches()
+            for _, header in batches(batch)
+            if not header.is_control
+            for record in iter_records(batch)
+        ]
+        assert values[-1] is None, "there is a tombstone"
+    assert (await wire.list_offset(kept, EARLIEST)).offset == 0
+    await broker.stop(wire)
+    wire = await broker.start()
+    assert all((await forgotten()).values()), await forgotten()
+    again = await transactional(wire, name)
+    assert again.producer_id != producer.producer_id
+    await broker.stop(wire)
+
+
+def keyed(producer: RawProducer, partition: TopicPartition, key: str, value: bytes | None) -> bytearray:
+    """The next batch of a producer: one record."""
+    sequence = producer.sequences.get(partition, 0)
+    producer.sequences[partition] = sequence + 1
+    return build_batch(
+        [NewRecord(key.encode(), value)],
+        timestamp=now_ms(),
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        base_sequence=sequence,
+        transactional=producer.transactional_id is not None,
+    )
+
+
+async def table(wire: Wire, partition: TopicPartition) -> dict[str, bytes | None]:
+    """The latest committed value of each key, tombstones included, as a consumer from the beginning sees it."""
+    found: dict[str, bytes | None] = {}
+    offset, end = (await wire.list_offset(partition, EARLIEST)).offset, await wire.stable_offset(partition)
+    while offset < end:
+        answer = await wire.fetch_committed(partition, offset, partition_max_bytes=4 << 20)
+        assert answer.error_code == NONE
+        waiting = sorted(answer.aborted_transactions or (), key=lambda each: each.first_offset)
+        aborted: set[int] = set()
+        data = bytes(answer.records or b"")
+        assert data, offset
+        for at, header in batches(data):
+            while waiting and waiting[0].first_offset <= header.last_offset:
+                aborted.add(waiting.pop(0).producer_id)
+            batch = data[at : at + header.size]
+            if header.is_control:
+                control = read_control_record(batch)
+                if control is not None and not control.is_commit:
+                    aborted.discard(header.producer_id)
+            elif not (header.is_transactional and header.producer_id in aborted):
+                for record in iter_records(batch):
+                    found[(record.key or b"").decode()] = record.value
+            offset = header.next_offset
+    return found
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_compacted_topic_keeps_what_was_committed_last_and_a_retry_of_it_is_a_duplicate(
+    restarted: bool,
+) -> None:
+    broker = Broker()
+    wire = await broker.start()
+    partition = await wire.partition(
+        cleanup_policy="compact",
+        segment_bytes=str(1 << 20),
+        min_cleanable_dirty_ratio="0.01",
+        delete_retention_ms=str(DAY_MS),
+    )
+    writer = await idempotent(wire)
+    written = [keyed(writer, partition, "key-0", b"of no transaction") for _ in range(5)]
+    bases = [(await writer.resend(partition, batch)).base_offset for batch in written]
+    producer = await transactional(wire, unique("tx"), level=1)
+    expected: dict[str, bytes | None] = {}
+    for number in range(40):
+        key, value = f"key-{number % 5}", None if number == 37 else bytes([number]) * 60_000
+        await producer.add(partition)
+        assert (await producer.resend(partition, keyed(producer, partition, key, value))).error_code == NONE
+        if number % 4 == 3:
+            await producer.abort()
+        else:
+            await producer.commit()
+            expected[key] = value
+    filler = await transactional(wire, unique("tx"), level=1)
+    for _ in range(20):
+        await filler.add(partition)
+        assert (await filler.resend(partition, keyed(filler, partition, "filler", b"f" * 60_000))).error_code == NONE
+        await filler.commit()
+    expected["filler"] = b"f" * 60_000
+    assert await table(wire, partition) == expected
+    log = broker.log(partition)
+    before = log.size_bytes
+    if restarted:
+        await broker.stop(wire)
+        wire = await broker.start()
+        writer.wire = wire
+        log = broker.log(partition)
+
+    async def is_small() -> bool:
+        await broker.pass_by(60_000)
+        return log.size_bytes < before / 2
+
+    await until(is_small)
+    assert await table(wire, partition) == expected
+    assert expected["key-2"] is None
+    end = await wire.end_offset(partition)
+    for batch, base in zip(written, bases, strict=True):
+        again = await writer.resend(partition, batch)
+        assert (again.error_code, again.base_offset) == (NONE, base), "known, although no record of it is left"
+    assert await wire.end_offset(partition) == end
+    await broker.stop(wire)
