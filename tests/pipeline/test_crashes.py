@@ -92,6 +92,18 @@ def test_a_task_that_fails_midway_costs_a_batch_at_most_and_no_row(copier: Copie
 
 
 @pytest.mark.spark_full
+def test_a_task_that_fails_after_it_has_written_is_not_tried_again_in_the_same_transaction(copier: Copier) -> None:
+    copier.killer.spoil = writes
+    code, said = copier.run("executors", "--master", "local[2,3]", "--rows", "200")
+    assert (code, copier.killer.happened) == (1, 1), copier.log
+    assert "was tried before in this transaction" in said[-1]["said"]
+    assert copier.copied() == []
+    code, _ = copier.run("executors", "--master", "local[2,3]", "--rows", "200")
+    assert code == 0, copier.log
+    copier.assert_complete()
+
+
+@pytest.mark.spark_full
 def test_a_driver_that_slept_while_another_took_over_is_fenced(copier: Copier) -> None:
     copier.killer.before, copier.killer.signal = commits, signal.SIGSTOP
     sleeper = copier.launch("driver")

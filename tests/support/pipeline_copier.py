@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pipeline_driver
+from msgspec.structs import replace
 from pipeline_broker import ThreadedBroker
 from topic_load import TopicLoad
 
 from eosin.broker.api import CloseConnection
 from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.produce import ProduceResponse
 
 PARTITIONS = 3
 ROWS = 24
@@ -31,6 +33,8 @@ class Killer:
         self.driver: subprocess.Popen[str] | None = None
         self.before: Step | None = None
         self.after: Step | None = None
+        self.spoil: Step | None = None
+        """When to answer a Produce that was appended with an error that a client cannot repair."""
         self.signal = signal.SIGKILL
         self.happened = 0
         self.signalled = threading.Event()
@@ -45,6 +49,10 @@ class Killer:
     def handled(self, context: Any, api: Any, request: Any, response: Any) -> Any:
         """Perhaps kill before anybody is told."""
         self._perhaps(self.after, api.key, request)
+        if self.spoil is not None and self.spoil(api.key, request):
+            self.spoil = None
+            self.happened += 1
+            return _refused(response)
         return response
 
     def answered(self, context: Any, api: Any, size: int) -> None:
@@ -58,6 +66,14 @@ class Killer:
             os.killpg(self.driver.pid, self.signal)
             if self.signal == signal.SIGKILL:
                 raise CloseConnection
+
+
+def _refused(response: ProduceResponse) -> ProduceResponse:
+    topics = (
+        replace(topic, partition_responses=tuple(replace(each, error_code=10) for each in topic.partition_responses))
+        for topic in response.responses
+    )
+    return replace(response, responses=tuple(topics))
 
 
 class Copier:
