@@ -11,10 +11,10 @@ from eosin.broker.timed_out import told
 from eosin.broker.verification import translated
 from eosin.coordinator.effects import Reply
 from eosin.coordinator.groups.offset_requests import _translate
-from eosin.coordinator.timeout_answers import Asked, Standing, standing
+from eosin.coordinator.timeout_answers import Asked, Profile, Standing, standing
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.appends import Refused
-from model.instances import done, fail, give_up
+from model.instances import abort_failed, done, fail, give_up
 from model.reactions import Reaction, reaction
 from model.step import Step
 from model.values import ADD, END, NO_GUARD, PRODUCE, SENT, Message
@@ -25,7 +25,8 @@ PRODUCE_VERSIONS: Final = {0: 10, 2: 12}
 OFFSETS_VERSIONS: Final = {0: 3, 2: 5}
 END_VERSIONS: Final = {0: 3, 2: 5}
 ADD_VERSION: Final = 3
-SOFTWARE_VERSIONS: Final = {0: "3.7.0", 2: "4.0.0"}
+PROFILES: Final = {0: Profile.JAVA_3, 2: Profile.JAVA_4}
+_SOFTWARE: Final = "model"
 
 
 def verified(step: Step, message: Message, error: ErrorCode, text: str | None = None) -> None:
@@ -66,15 +67,15 @@ def _told(step: Step, message: Message, asked: Asked, version: int, error: Error
         return Standing.UNKNOWN if txn is None else standing(txn, (producer_id, producer_epoch))
 
     bounds = step.world.bounds
+    profile = bounds.profile or PROFILES[bounds.versions[message.client]]
     services: Any = SimpleNamespace(
-        config=SimpleNamespace(recovers_from_timeouts=bounds.recovering, transaction_timeout_recovery_profiles=()),
-        transactions=SimpleNamespace(classify=classify, can_return=lambda _: txn is None or txn.can_return),
+        config=SimpleNamespace(
+            recovers_from_timeouts=bounds.recovering,
+            transaction_timeout_recovery_profiles=(f"{_SOFTWARE}:{profile.value}",),
+        ),
+        transactions=SimpleNamespace(classify=classify),
     )
-    context: Any = SimpleNamespace(
-        client_software_name=bounds.software,
-        client_software_version=SOFTWARE_VERSIONS[bounds.versions[message.client]],
-        api_version=version,
-    )
+    context: Any = SimpleNamespace(client_software_name=_SOFTWARE, api_version=version)
     pair = {"producer_id": message.producer_id, "producer_epoch": message.producer_epoch}
     return told(asked, error, context, services, transactional_id="tx", **pair)
 
@@ -91,12 +92,11 @@ def _arrive(step: Step, message: Message, error: ErrorCode, reply: Reply = _NO_R
         case Reaction.DONE:
             step.messages.remove(message)
             done(step, message, reply)
-        case Reaction.ABORT:
+        case Reaction.ABORT | Reaction.BUMP as wanted:
             step.messages.remove(message)
-            give_up(step, message.client, bump=False)
-        case Reaction.BUMP:
-            step.messages.remove(message)
-            give_up(step, message.client, bump=True)
+            is_abort = message.kind == END and not message.argument
+            refused = abort_failed if is_abort else give_up
+            refused(step, message.client, bump=wanted is Reaction.BUMP)
         case Reaction.FATAL:
             step.messages.remove(message)
             fail(step, message.client)

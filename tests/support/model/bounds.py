@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from eosin.coordinator.timeout_answers import Profile
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -17,6 +19,8 @@ class Bounds:
     partitions: int = 2
     offsets: bool = False
     """Whether there is also a partition of offsets, written by TxnOffsetCommit."""
+    pipelined: bool = False
+    """Whether an instance writes to its partitions at once, instead of one after the other."""
     crashes: int = 0
     timeouts: int = 0
     duplicates: int = 0
@@ -41,5 +45,6 @@ class Bounds:
     those of the next, since that has the same epoch (KIP-890)."""
     recovering: bool = True
     """`transaction.timeout.recovery`."""
-    software: str = "apache-kafka-java"
+    profile: Profile | None = None
+    """Whose answers instances get after a timeout; else those of Java 3 or 4, by their protocol."""
     max_states: int = 10_000_000

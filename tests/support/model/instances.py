@@ -36,6 +36,8 @@ def fail(step: Step, client: int) -> None:
     step.note(f"{client_name(client)} has failed for good")
     # Its pair is kept: nobody else may get it.
     was = step.clients[client]
+    for message in [each for each in step.messages if each.client == client and each.awaited]:
+        step.change(message, awaited=False)
     step.clients[client] = Client(DEAD, 0, False, was.producer_id, was.producer_epoch, fenced=was.fenced)
 
 
@@ -55,7 +57,9 @@ def done(step: Step, message: Message, reply: Reply) -> None:
             _recover(step, client, reply.ongoing)
     elif message.kind == ADD:
         step.change_client(client, added=tuple(sorted({*known.added, message.argument})))
-        write(step, client, message.argument)
+        if known.goal == NOTHING:
+            write(step, client, message.argument)
+        abort_when_quiet(step, client)
     elif message.kind == END:
         step.judge_told(client, message.tag, commit=bool(message.argument))
         if reply.producer_id >= 0:
@@ -72,6 +76,7 @@ def done(step: Step, message: Message, reply: Reply) -> None:
         written_now = tuple(sorted({*known.written, message.argument}))
         step.change_client(client, written=written_now, sequences=tuple(sequences))
         _judge_written(step, message)
+        abort_when_quiet(step, client)
 
 
 def _id_was_expired(step: Step) -> bool:
@@ -150,20 +155,34 @@ def introduce(step: Step, client: int) -> None:
 
 def give_up(step: Step, client: int, *, bump: bool) -> None:
     """The transaction cannot be committed: abort it, and with `bump` ask for a new epoch then."""
+    goal = BUMPING if bump or step.clients[client].goal == BUMPING else ABORTING
+    step.change_client(client, goal=goal)
+    abort_when_quiet(step, client)
+
+
+def abort_failed(step: Step, client: int, *, bump: bool) -> None:
+    """The abort itself was refused, in a way that a new epoch makes good if one was to be asked for."""
     known = step.clients[client]
-    if known.goal == BUMPING:  # the abort itself has failed so: the new epoch makes it good
-        step.change_client(client, is_open=False, added=(), written=())
-        ask_for_epoch(step, client)
-        return
-    if bump and not known.added and step.world.bounds.versions[client] < 2:
-        step.change_client(client, is_open=False, written=())
-        ask_for_epoch(step, client)
-        return
-    if known.goal == ABORTING:
+    if known.goal == BUMPING or (bump and not known.added and step.world.bounds.versions[client] < 2):
+        _start_over(step, client)
+    else:
         fail(step, client)
+
+
+def abort_when_quiet(step: Step, client: int) -> None:
+    """A transaction that is to be aborted is, once none of its requests is under way any more."""
+    known = step.clients[client]
+    if known.goal not in (ABORTING, BUMPING) or any(each.awaited for each in step.messages if each.client == client):
         return
-    step.change_client(client, goal=BUMPING if bump else ABORTING)
-    end(step, client, commit=False)
+    if known.goal == BUMPING and not known.added and step.world.bounds.versions[client] < 2:
+        _start_over(step, client)  # nothing was added, so there is nothing to abort
+    else:
+        end(step, client, commit=False)
+
+
+def _start_over(step: Step, client: int) -> None:
+    step.change_client(client, is_open=False, added=(), written=())
+    ask_for_epoch(step, client)
 
 
 def forget_late(step: Step, client: int, *kinds: int) -> None:

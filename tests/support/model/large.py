@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from eosin.coordinator.timeout_answers import Profile
 from model.bounds import Bounds
 
 LARGE: Final = (
@@ -37,6 +38,14 @@ LARGE: Final = (
         transactions=(3,),
         duplicates=1,
         late_markers=1,
+        crashes=1,
+        timeouts=1,
+    ),
+    Bounds(
+        "pipelined-large",
+        "two instances of version 2 that write to two partitions at once; two transactions, a crash, a timeout",
+        transactions=(1, 1),
+        pipelined=True,
         crashes=1,
         timeouts=1,
     ),
@@ -98,7 +107,7 @@ LARGE: Final = (
         partitions=1,
         duplicates=1,
         timeouts=1,
-        software="librdkafka",
+        profile=Profile.LIBRDKAFKA,
     ),
     Bounds(
         "kafka-timeouts",

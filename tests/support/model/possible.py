@@ -1,17 +1,19 @@
 """Which steps a state allows, fair ones first and in the order in which a fair run prefers them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from eosin.coordinator.txn import Phase
 from eosin.protocol.errors import ErrorCode
 from model.step import World
 from model.values import (
+    ADD,
     ALIVE,
     COMMIT_OFFSETS,
     MARKER,
     NEW,
     NO_TAG,
+    NOTHING,
     PREPARED,
     PRODUCE,
     RETRYING,
@@ -19,6 +21,7 @@ from model.values import (
     VERIFIED,
     WRITING,
     Job,
+    Message,
     State,
 )
 
@@ -90,26 +93,39 @@ def _of_messages(state: State) -> Iterator[Action]:
 
 
 def _of_instances(world: World, state: State) -> Iterator[Action]:
-    bounds, busy = world.bounds, {message.client for message in state.messages if message.awaited}
+    bounds = world.bounds
     for index, client in enumerate(state.clients):
         if client.phase == NEW:
             if not index or state.clients[index - 1].phase != NEW:
                 yield "start", index, 0
             continue
-        if client.phase != ALIVE or index in busy:
+        if client.phase != ALIVE:
+            continue
+        busy = [message for message in state.messages if message.awaited and message.client == index]
+        if busy:
+            if bounds.pipelined and client.is_open and client.goal == NOTHING:
+                yield from _writes(world, state, index, busy)
             continue
         if client.goal == PREPARED:
             yield "commit", index, 0
         elif client.is_open or client.number < bounds.transactions[index]:
-            for partition in range(len(state.parts)):
-                is_new = not world.is_offsets(partition) and partition > state.budget.touched
-                if partition not in client.written and not is_new:
-                    yield "write", index, partition
+            yield from _writes(world, state, index, busy)
         if client.is_open and client.goal != PREPARED:
             yield ("prepare" if bounds.two_phase else "commit"), index, 0
             yield "abort", index, 0
         if client.is_open and state.budget.reloads:
             yield "reload", index, 0
+
+
+def _writes(world: World, state: State, index: int, busy: Sequence[Message]) -> Iterator[Action]:
+    """An instance writes to a partition to which it has not in this transaction."""
+    if any(message.kind not in (ADD, PRODUCE, COMMIT_OFFSETS) for message in busy):
+        return
+    under_way = {message.argument for message in busy}
+    for partition in range(len(state.parts)):
+        is_new = not world.is_offsets(partition) and partition > state.budget.touched
+        if partition not in state.clients[index].written and partition not in under_way and not is_new:
+            yield "write", index, partition
 
 
 def _crashes(state: State) -> Iterator[Action]:

@@ -12,6 +12,15 @@ SMALL: Final = (
         timeouts=1,
     ),
     Bounds(
+        "pipelined",
+        "an instance of version 2 that writes to two partitions at once; two transactions, a crash, a timeout",
+        versions=(2,),
+        transactions=(2,),
+        pipelined=True,
+        crashes=1,
+        timeouts=1,
+    ),
+    Bounds(
         "crash",
         "two instances of version 2, a crash after any append, and a timeout",
         transactions=(1, 1),
