@@ -96,8 +96,9 @@ def _garbage_left() -> Iterator[None]:
 
 
 def _counts(run: Run) -> "Counter[str]":
-    faults = Counter(f"faults: {kind}" for kind in run.faults)
-    return faults + Counter(_figures(run))
+    counts = Counter(_figures(run))
+    counts.update(f"faults of kind {kind}" for kind in run.faults)
+    return counts
 
 
 def _figures(run: Run) -> dict[str, int]:
@@ -110,7 +111,7 @@ def _figures(run: Run) -> dict[str, int]:
         "transactions": len(history.transactions),
         "of them committed": sum(each.must_be_committed for each in history.transactions),
         "of them in doubt": sum(each.may_be_committed and not each.acknowledged for each in history.transactions),
-        "of them timed out, and their producers went on": sum(each.disowned for each in history.transactions),
+        "of them timed out with producers that went on": sum(each.disowned for each in history.transactions),
         "topics deleted": len(history.deletions),
         "logs with a beginning that retention took": int(retained is not None and retained.log_start_offset > 0),
         "fetches": len(history.fetches),

@@ -170,6 +170,9 @@ class Run:
                     self.pace.stalls.clear()
                 if machine.process is not None:
                     machine.crash(power=fault.kind == "power")
+                    if fault.number % 3 == 0:  # and once more, while it starts
+                        machine.disk.calls_left = fault.number
+                        self._after_stop = fault.kind
                     await asyncio.sleep(seconds)
                     self._start()
             case "restart":
