@@ -1,17 +1,27 @@
 """Requests that a client sends without waiting for answers: no order of them leaves a transaction half done."""
 
 import asyncio
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from wire import Wire, produced
-from wire_producer import RawProducer, transactional
+from broker_process import BrokerProcess
+from wire import Wire, produced, unique
+from wire_group import fetch_offset
+from wire_producer import RawProducer, added, transactional
 
 from eosin.client.read_committed import FetchedRecords
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
+from eosin.protocol.schemas.add_offsets_to_txn import AddOffsetsToTxnRequest
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from eosin.protocol.schemas.end_txn import EndTxnRequest
+from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
+from eosin.protocol.schemas.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 
 NONE = ErrorCode.NONE
 
@@ -90,3 +100,71 @@ async def successor(producer: RawProducer) -> RawProducer:
     return RawProducer(
         producer.wire, producer.transactional_id, answer.producer_id, answer.producer_epoch, producer.level
     )
+
+
+# What is sent without waiting is carried out in order, as Apache Kafka does it: also where every write has to be synced
+# before the next request about the transaction makes sense.
+
+
+@pytest.fixture(scope="module")
+def syncing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker whose writes take their time."""
+    with BrokerProcess(tmp_path_factory.mktemp("syncing") / "data", durability="fsync") as broker:
+        yield broker.address
+
+
+@pytest.fixture
+async def syncing_wire(syncing: str) -> AsyncIterator[Wire]:
+    opened = await Wire.open(syncing)
+    yield opened
+    await opened.close()
+
+
+def codes(answer: Any) -> int:
+    """The one error code that an answer has."""
+    if hasattr(answer, "responses"):
+        return produced(answer).error_code
+    if hasattr(answer, "results_by_topic_v3_and_below"):
+        return added(answer)[0]
+    if hasattr(answer, "topics"):
+        return int(answer.topics[0].partitions[0].error_code)
+    return int(answer.error_code)
+
+
+@pytest.mark.parametrize("level", [1, 2])
+async def test_transactions_that_are_sent_in_one_go_all_succeed(syncing_wire: Wire, level: int) -> None:
+    wire = syncing_wire
+    partition = await wire.partition()
+    producer = await transactional(wire, level=level)
+    sent: list[asyncio.Future[Any]] = []
+    for number in range(12):
+        sent += transaction(producer, partition, commit=number % 3 != 0)
+        if level == 2:  # every end is a new epoch, which needs no answer to be known
+            producer.producer_epoch += 1
+            producer.sequences.clear()
+    assert [codes(each) for each in await asyncio.gather(*sent)] == [NONE] * len(sent)
+    await wire.until_stable(partition, 36)
+    aborted = (await wire.fetch_committed(partition)).aborted_transactions or ()
+    assert [each.first_offset for each in aborted] == [0, 9, 18, 27]
+
+
+async def test_offsets_and_a_new_instance_may_be_sent_in_one_go_too(syncing_wire: Wire) -> None:
+    wire = syncing_wire
+    partition, group = await wire.partition(), unique("group")
+    producer = await transactional(wire, level=1)
+    name, pair = producer.transactional_id or "", producer.pair
+    offset = TxnOffsetCommitRequestTopic(
+        partition.topic, (TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7),)
+    )
+    sent = [
+        wire.send(AddOffsetsToTxnRequest(name, *pair, group), 3),
+        wire.send(TxnOffsetCommitRequest(name, group, *pair, topics=(offset,)), 2),
+        wire.send(EndTxnRequest(name, *pair, True), 3),
+        wire.send(InitProducerIdRequest(name, 60_000), 4),
+        wire.send(EndTxnRequest(name, *pair, True), 3),
+    ]
+    *answers, introduced, late = await asyncio.gather(*sent)
+    assert [codes(each) for each in answers] == [NONE] * 3
+    assert (introduced.error_code, introduced.producer_epoch) == (NONE, 1)
+    assert late.error_code == ErrorCode.PRODUCER_FENCED
+    assert await fetch_offset(wire, group, partition, require_stable=True) == [(NONE, 7)]
