@@ -3,9 +3,12 @@
 import asyncio
 import logging
 import struct
+from typing import Any
 
 import pytest
 from group_fakes import Broker, FakeOffsetsLog
+from hypothesis import given
+from hypothesis import strategies as st
 
 from eosin.coordinator.groups import group_log
 from eosin.coordinator.groups.config import GroupConfig
@@ -171,3 +174,54 @@ async def test_a_compressed_topic_is_read_back() -> None:
     await broker.member()
     await broker.crash()
     assert isinstance(broker.groups.describe("g"), Group)
+
+
+GROUP_IDS = ("g", "h")
+keys = st.sampled_from([(group_id, partition) for group_id in GROUP_IDS for partition in (P0, TopicPartition("a", 1))])
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("plain"), keys, st.one_of(st.none(), st.integers(0, 99))),
+        st.tuples(st.just("transactional"), keys, st.one_of(st.none(), st.integers(0, 99)), st.integers(1, 2)),
+        st.tuples(st.just("marker"), st.booleans(), st.integers(1, 2)),
+    ),
+    max_size=25,
+)
+
+
+@given(steps)
+def test_the_result_is_that_of_a_store_that_is_told_of_each_record_and_marker(history: list[tuple[Any, ...]]) -> None:
+    script, told = Script(), OffsetStore()
+    for step in history:
+        at = script.log.log_end_offset
+        match step:
+            case ("marker", commit, pid):
+                script.marker(commit=commit, pid=pid)
+                told.complete(pid, commit=commit)
+            case (kind, (group_id, partition), value, *producer):
+                if value is None:
+                    record = group_log.offset_tombstone(group_id, partition)
+                else:
+                    record = group_log.offset_record(group_id, OffsetToCommit(partition, value), now_ms=0)
+                if kind == "plain":
+                    script.plain(record)
+                else:
+                    script.transactional(record, pid=producer[0])
+                stored = OffsetToCommit(partition, value or 0).committed(now_ms=0, record_offset=at)
+                match kind, value:
+                    case "plain", None:
+                        told.remove(group_id, partition)
+                    case "plain", _:
+                        told.put(group_id, partition, stored)
+                    case _, None:
+                        told.remove_pending(producer[0], group_id, partition)
+                    case _:
+                        told.put_pending(producer[0], group_id, partition, stored)
+    for commit in (False, True):  # what is pending shows when it is decided
+        loaded = script.replay()[0]
+        for group_id in GROUP_IDS:
+            assert dict(loaded.committed(group_id)) == dict(told.committed(group_id))
+            assert set(loaded.pending(group_id)) == set(told.pending(group_id))
+        assert sorted(loaded.open_producers()) == sorted(told.open_producers())
+        for pid in (1, 2):
+            script.marker(commit=commit, pid=pid)
+            told.complete(pid, commit=commit)
