@@ -50,6 +50,7 @@ def told(
         profile = profile_of(
             context.client_software_name,
             context.client_software_version,
+            client_id=context.client_id,
             can_return=transactions.can_return(transactional_id),
         )
     return answer(asked, context.api_version, profile)

@@ -51,8 +51,8 @@ class Profile(Enum):
     REBUILT = "rebuilt"
     """Clients that cannot ask for a new epoch when the coordinator tells them to: they are told to be rebuilt."""
     STREAMS = "streams"
-    """For fleets of Kafka Streams, which cannot be told from other Java clients: nobody has it unless a setting says
-    so. Its codes are those on which Streams migrates its tasks and goes on."""
+    """Kafka Streams: it makes a new producer by itself when it hears that it is fenced, and gives up on the codes that
+    make a plain producer go on."""
 
 
 class Asked(Enum):
@@ -98,12 +98,12 @@ ANSWERS: Final[tuple[Answers, ...]] = (
     Answers(Asked.PRODUCE,        range(11),            _47,    _48,   _47,   _47,   _59,       _47,  _47,   _47),
     Answers(Asked.PRODUCE,        range(11, 12),        _120,   _120,  _120,  _120,  _59,       _47,  _47,   _47),
     Answers(Asked.PRODUCE,        range(12, _LATEST),   _120,   _120,  _120,  _120,  _59,       _120, _47,   _47),
-    Answers(Asked.ADD_PARTITIONS, range(_LATEST),       _59,    _49,   _49,   _59,   _59,       _59,  _90,   _59),
-    Answers(Asked.ADD_OFFSETS,    range(_LATEST),       _59,    _49,   _49,   _59,   _59,       _59,  _90,   _59),
+    Answers(Asked.ADD_PARTITIONS, range(_LATEST),       _59,    _49,   _49,   _59,   _59,       _59,  _90,   _90),
+    Answers(Asked.ADD_OFFSETS,    range(_LATEST),       _59,    _49,   _49,   _59,   _59,       _59,  _90,   _90),
     Answers(Asked.COMMIT_OFFSETS, range(3),             _47,    _47,   _47,   _47,   _47,       _47,  _47,   _47),
-    Answers(Asked.COMMIT_OFFSETS, range(3, 4),          _22,    _22,   _22,   _22,   _22,       _22,  _22,   _22),
-    Answers(Asked.COMMIT_OFFSETS, range(4, _LATEST),    _120,   _120,  _120,  _120,  _120,      _120, _120,  _120),
-    Answers(Asked.COMMIT,         range(4),             _49,    _49,   _49,   _49,   _49,       _59,  _90,   _49),
+    Answers(Asked.COMMIT_OFFSETS, range(3, 4),          _22,    _22,   _22,   _22,   _22,       _22,  _22,   _47),
+    Answers(Asked.COMMIT_OFFSETS, range(4, _LATEST),    _120,   _120,  _120,  _120,  _120,      _120, _120,  _47),
+    Answers(Asked.COMMIT,         range(4),             _49,    _49,   _49,   _49,   _49,       _59,  _90,   _90),
     Answers(Asked.COMMIT,         range(4, 5),          _120,   _49,   _49,   _120,  _120,      _59,  _90,   _90),
     Answers(Asked.COMMIT,         range(5, _LATEST),    _120,   _120,  _120,  _120,  _120,      _120, _90,   _90),
 )
@@ -140,10 +140,14 @@ JAVA_OF_CONFLUENT: Final[tuple[tuple[tuple[int, int], Profile], ...]] = (
 )
 """The same client as Confluent Platform numbers it (7.5.0-ccs is 3.5.0)."""
 
+STREAMS_CLIENT_ID: Final = re.compile(r"-StreamThread-\d+(-\d+_\d+)?-producer$")
+"""How the client id of a producer of Kafka Streams ends, whatever its application is called: with the thread, and in
+releases before 3.0 also the task, that it belongs to."""
+
 _JAVA_VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})(?:.*-(ccs|ce))?")
 
 
-def profile_of(software: str, version: str, *, can_return: bool) -> Profile:
+def profile_of(software: str, version: str, *, client_id: str | None, can_return: bool) -> Profile:
     """The profile of a client by the name and version that it gave, both "" for none; `can_return` is what the id's
     last InitProducerId said (`Txn.can_return`): who has no room for its pair cannot ask for a new epoch."""
     if not can_return:
@@ -151,7 +155,7 @@ def profile_of(software: str, version: str, *, can_return: bool) -> Profile:
     if not software:
         return Profile.DEFAULT
     if software == JAVA_SOFTWARE:
-        return _java(version)
+        return Profile.STREAMS if STREAMS_CLIENT_ID.search(client_id or "") else _java(version)
     for start, profile in SOFTWARE:
         if software.startswith(start):
             return profile

@@ -34,7 +34,7 @@ def printed(command: Sequence[str], **environment: str) -> str:
 @pytest.mark.parametrize("release", [java.NEWEST, java.NEWEST_2_7])
 def test_the_example_of_java_writes_and_reads_a_transaction(tmp_path: Path, release: str) -> None:
     with skipped_without():
-        run = java.command(release)
+        run = java.command(java.client_jars(release))
     with BrokerProcess(tmp_path / "data") as broker:
         source = tmp_path / "Orders.java"
         source.write_text(example("java").replace(DOCUMENTED, broker.address))

@@ -36,8 +36,8 @@ ABORTED = Txn(
 LATE = (7, 5)
 
 # profile: Produce 10, 11 and 12, AddPartitions 3, AddOffsets 3, TxnOffsetCommit 2, 3 and 5, commit 3, 4 and 5.
-# As transactions.md 12.3 writes it, but for Java below 4.0 where it adds (docs/adr/0017); PF is 90. Produce 11 is kgo's
-# at the first transaction protocol, where it says 47.
+# As transactions.md 12.3 writes it, but for Java below 4.0 where it adds, and for Streams (docs/adr/0017); PF is 90.
+# Produce 11 is kgo's at the first transaction protocol, where it says 47.
 EXPECTED = {
     Profile.DEFAULT: (47, 120, 120, 59, 59, 47, 22, 120, 49, 120, 120),
     Profile.JAVA_2: (48, 120, 120, 49, 49, 47, 22, 120, 49, 49, 120),
@@ -46,7 +46,7 @@ EXPECTED = {
     Profile.LIBRDKAFKA: (59, 59, 59, 59, 59, 47, 22, 120, 49, 120, 120),
     Profile.KGO: (47, 47, 120, 59, 59, 47, 22, 120, 59, 59, 120),
     Profile.REBUILT: (47, 47, 47, 90, 90, 47, 22, 120, 90, 90, 90),
-    Profile.STREAMS: (47, 47, 47, 59, 59, 47, 22, 120, 49, 90, 90),
+    Profile.STREAMS: (47, 47, 47, 90, 90, 47, 47, 47, 90, 90, 90),
 }
 COLUMNS = (
     (Asked.PRODUCE, 10),
@@ -118,11 +118,31 @@ def test_a_code_is_only_used_where_it_may_be() -> None:
     ],
 )
 def test_a_client_is_known_by_the_name_and_version_it_gives(software: str, version: str, profile: Profile) -> None:
-    assert profile_of(software, version, can_return=True) is profile
+    assert profile_of(software, version, client_id=None, can_return=True) is profile
+
+
+STREAMS_THREAD = "orders-9f2c-StreamThread-1"
+
+
+@pytest.mark.parametrize(
+    ("software", "client_id", "profile"),
+    [
+        ("apache-kafka-java", f"{STREAMS_THREAD}-producer", Profile.STREAMS),
+        ("apache-kafka-java", f"{STREAMS_THREAD}-0_12-producer", Profile.STREAMS),
+        ("apache-kafka-java", "orders-producer", Profile.JAVA_4),
+        ("apache-kafka-java", f"{STREAMS_THREAD}-producer-of-mine", Profile.JAVA_4),
+        ("apache-kafka-java", None, Profile.JAVA_4),
+        ("librdkafka", f"{STREAMS_THREAD}-producer", Profile.LIBRDKAFKA),
+    ],
+)
+def test_the_producers_of_kafka_streams_are_known_by_their_client_ids(
+    software: str, client_id: str | None, profile: Profile
+) -> None:
+    assert profile_of(software, "4.3.1", client_id=client_id, can_return=True) is profile
 
 
 def test_a_client_without_a_name_that_can_show_its_pair_is_told_to_go_on() -> None:
-    assert profile_of("", "", can_return=True) is Profile.DEFAULT
+    assert profile_of("", "", client_id=None, can_return=True) is Profile.DEFAULT
 
 
 @pytest.mark.parametrize(
@@ -131,7 +151,7 @@ def test_a_client_without_a_name_that_can_show_its_pair_is_told_to_go_on() -> No
 def test_a_client_that_cannot_show_its_pair_is_told_to_be_rebuilt_whatever_its_name(
     software: str, version: str
 ) -> None:
-    assert profile_of(software, version, can_return=False) is Profile.REBUILT
+    assert profile_of(software, version, client_id=None, can_return=False) is Profile.REBUILT
 
 
 def test_what_a_pair_is_to_an_id() -> None:

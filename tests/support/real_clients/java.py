@@ -26,49 +26,45 @@ _SMALL: Final = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xs
 _WARNINGS_ONLY: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
 
-def _jars(release: str) -> Path:
-    maven = toolchains.tool("mvn", f"the jars of kafka-clients {release}")
-    pom = SOURCES / "pom.xml"
+def jars(project: Path, release: str) -> Path:
+    """The jars of a project's pom at a release of Apache Kafka. Raises `toolchains.NotHere`."""
+    what = f"the jars of {project.name} {release}"
+    maven, pom = toolchains.tool("mvn", what), project / "pom.xml"
 
     def fetch(folder: Path) -> None:
         goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}", f"-Dkafka.version={release}"]
         command = [maven, "--quiet", "--batch-mode", "--file", str(pom), *goal]
         with toolchains.alone("maven"):  # its own cache is not made for two at once
-            toolchains.fetch(command, f"kafka-clients {release}")
+            toolchains.fetch(command, what)
 
-    return toolchains.made(f"kafka-clients-{release}", [pom, release], fetch)
+    return toolchains.made(f"{project.name}-jars-{release}", [pom, release], fetch)
 
 
-def _classes() -> Path:
-    javac = toolchains.tool("javac", "the harness of the Java client")
-    sources = sorted(SOURCES.glob("*.java"))
-    jars = _jars(OLDEST_HELPED)
+def classes(project: Path, release: str) -> Path:
+    """A project's classes, compiled against a release. Raises `toolchains.NotHere`."""
+    javac = toolchains.tool("javac", f"the program of {project.name}")
+    sources, jars_ = sorted(project.glob("*.java")), jars(project, release)
 
     def compile_to(folder: Path) -> None:
-        options = [
-            "-Werror",
-            "-Xlint:all,-options,-deprecation",
-            "--release",
-            "8",
-            "-cp",
-            f"{jars}/*",
-            "-d",
-            str(folder),
-        ]
-        toolchains.build([javac, *options, *map(str, sources)], "the harness of the Java client")
+        options = ["-Werror", "-Xlint:all,-options,-deprecation,-path", "--release", "8", "-cp", f"{jars_}/*"]
+        toolchains.build([javac, *options, "-d", str(folder), *map(str, sources)], f"the program of {project.name}")
 
-    return toolchains.made("java-harness", [OLDEST_HELPED, *sources], compile_to)
+    return toolchains.made(f"{project.name}-classes", [release, *sources], compile_to)
 
 
-def command(release: str, *classes: Path) -> list[str]:
-    """How Java is run with that release of the client, up to the name of the program. Raises `toolchains.NotHere`."""
-    java = toolchains.tool("java", f"kafka-clients {release}")
-    classpath = os.pathsep.join([*map(str, classes), f"{_jars(release)}/*"])
-    return [java, *_SMALL, _WARNINGS_ONLY, "-cp", classpath]
+def command(*classpath: Path | str) -> list[str]:
+    """How Java is run, up to the name of the program. Raises `toolchains.NotHere`."""
+    java = toolchains.tool("java", "Java clients")
+    return [java, *_SMALL, _WARNINGS_ONLY, "-cp", os.pathsep.join(map(str, classpath))]
+
+
+def client_jars(release: str) -> str:
+    """A release of the client, as the class path names it. Raises `toolchains.NotHere`."""
+    return f"{jars(SOURCES, release)}/*"
 
 
 def _harness(release: str) -> Command:
-    return Command([*command(release, _classes()), "Harness"])
+    return Command([*command(classes(SOURCES, OLDEST_HELPED), client_jars(release)), "Harness"])
 
 
 def _client(release: str) -> RemoteClient:

@@ -1,0 +1,42 @@
+"""Kafka Streams with exactly_once_v2, whose transactions time out: in the middle of its records, and before its commit.
+
+It heals by itself when it is told that it is fenced; the codes that make a plain producer go on would end it.
+"""
+
+import os
+
+import pytest
+from real_clients import confluent, streams
+from scenario import Scenario
+from toolchains import skipped_without
+
+pytestmark = [
+    pytest.mark.skipif("EOSIN_TEST_BOOTSTRAP" in os.environ, reason="Eosin's answers are tested"),
+    pytest.mark.timeout(300),  # the first of them fetches Kafka Streams
+]
+
+TIMEOUT_MS = 1500
+RECORDS = [b"%d" % number for number in range(40)]
+
+
+@pytest.mark.parametrize("release", [streams.NEWEST, streams.NEWEST_3])
+def test_an_application_whose_transactions_time_out_goes_on_and_copies_each_record_once(
+    bootstrap: str, release: str
+) -> None:
+    scenario = Scenario(confluent.CLIENT, bootstrap)
+    source, target = scenario.topic(), scenario.topic()
+    copied = [*RECORDS[:20], b"slow", *RECORDS[20:]]
+    feed = scenario.producer()
+    for value in (*copied, b"slow and dropped"):
+        feed.send(source, value)
+    feed.flush()
+    with skipped_without():
+        application = streams.Application(release, bootstrap, source, target, timeout_ms=TIMEOUT_MS)
+    reader = scenario.reader(target)
+    with application:
+        read = reader.read(len(copied), timeout_s=60)
+        assert reader.read(1, timeout_s=1) == []
+    assert [each.value for each in read] == copied, application.log
+    assert application.states.count("REBALANCING") == 3, "it starts, and it loses its tasks twice"
+    assert application.states[-1] == "RUNNING", application.log
+    scenario.close()
