@@ -108,9 +108,9 @@ async def test_the_leader_epoch_grows_with_every_start(life: Life) -> None:
     assert epochs == sorted(set(epochs))
 
 
-async def test_transactions_that_were_decided_are_finished(tmp_path: Path) -> None:
+async def test_transactions_that_were_decided_are_finished_as_they_were_decided(tmp_path: Path) -> None:
     directory = tmp_path / "filled"
-    filled_directory(directory, transactions=300, ids=30, partitions=2, record_bytes=20, undecided=12)
+    filled_directory(directory, transactions=300, ids=30, partitions=2, record_bytes=20, undecided=12, aborting=6)
     with BrokerProcess(directory) as process:
         life = Life(process)
         wire = await life.wire()
@@ -119,8 +119,10 @@ async def test_transactions_that_were_decided_are_finished(tmp_path: Path) -> No
             end = 150 * 2  # each transaction is one record and one marker
             await wire.until_stable(partition, end)
             found = await wire.fetch_committed(partition, partition_max_bytes=1 << 20)
-            assert len(data_offsets(found.records)) == 150
-            assert not found.aborted_transactions
+            offsets = data_offsets(found.records)
+            assert len(offsets) == 150
+            aborted = found.aborted_transactions or ()
+            assert sorted(each.first_offset for each in aborted) == offsets[-3:]
         for index in range(30):
             assert await fetch_offset(wire, f"copier-{index}", TopicPartition(TOPIC, index % 2)) == [(NONE, 7)]
         await life.close()

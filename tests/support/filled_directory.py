@@ -3,8 +3,8 @@
 A real broker runs in this process, with everything that it does by the clock; only its logs are written directly, with
 what a transactional copier leaves behind: for each transaction a batch of records and a marker, a group offset and a
 marker, and three records of transaction state (by the older protocol, so that one epoch serves for all of them). The
-last transactions are left as PrepareCommit: the next start has to finish them. In the end the process kills
-itself, as kill -9 does.
+last transactions are left as PrepareCommit, or PrepareAbort: the next start has to finish them. In the end the process
+kills itself, as kill -9 does.
 """
 
 import argparse
@@ -51,11 +51,11 @@ class Copier:
     state: PartitionLog
     offset_batch: bytes
     phases: tuple[bytes, ...]
-    """The state records of a transaction: Ongoing, PrepareCommit, CompleteCommit."""
+    """The state records of a transaction: Ongoing, PrepareCommit, CompleteCommit; and PrepareAbort."""
     sequence: int = 0
 
-    def transact(self, value: bytes, now_ms: int, *, complete: bool) -> None:
-        """One transaction; not `complete` leaves it as it is right after the decision."""
+    def transact(self, value: bytes, now_ms: int, *, complete: bool, abort: bool = False) -> None:
+        """One transaction; not `complete` leaves it as it is right after the decision, which may be to `abort`."""
         data = build_batch(
             [NewRecord(self.name.encode(), value)],
             timestamp=now_ms,
@@ -68,7 +68,7 @@ class Copier:
         _append(self.state, self.phases[0], now_ms)
         _append(self.output, data, now_ms)
         _append(self.offsets, self.offset_batch, now_ms)
-        _append(self.state, self.phases[1], now_ms)
+        _append(self.state, self.phases[3 if abort else 1], now_ms)
         if complete:
             marker = Marker(self.producer_id, self.producer_epoch, True, 0, 1)
             for log in (self.output, self.offsets):
@@ -109,7 +109,7 @@ async def _copier(server: Server, name: str, partitions: int, index: int) -> Cop
             updated_ms=now_ms,
             client_version=1,
         )
-        for phase in (Phase.ONGOING, Phase.PREPARE_COMMIT, Phase.COMPLETE_COMMIT)
+        for phase in (Phase.ONGOING, Phase.PREPARE_COMMIT, Phase.COMPLETE_COMMIT, Phase.PREPARE_ABORT)
     ]
     assert not any(isinstance(log, ErrorCode) for log in logs)
     return Copier(
@@ -133,7 +133,7 @@ async def _catch_up(server: Server) -> None:
 
 
 async def fill(
-    directory: str, *, transactions: int, ids: int, partitions: int, record_bytes: int, undecided: int
+    directory: str, *, transactions: int, ids: int, partitions: int, record_bytes: int, undecided: int, aborting: int
 ) -> None:
     """Start a broker on `directory`, write it all, and die."""
     settings = {"listeners": ("PLAINTEXT://127.0.0.1:0",), "log_dirs": (directory,), "eosin_durability": "os"}
@@ -144,7 +144,8 @@ async def fill(
     value = os.urandom(record_bytes)
     for number in range(transactions):
         now_ms = server.clock.now_ms()
-        copiers[number % ids].transact(value, now_ms, complete=number < transactions - undecided)
+        left = transactions - number
+        copiers[number % ids].transact(value, now_ms, complete=left > undecided, abort=left <= aborting)
         if number % _PER_TURN == _PER_TURN - 1:
             await asyncio.sleep(0)
         if number % _PER_ROUND == _PER_ROUND - 1 and transactions - number > _PER_ROUND:
@@ -169,6 +170,7 @@ def main() -> None:
     parser.add_argument("--ids", type=int, default=1000, help="transactional ids that share them")
     parser.add_argument("--partitions", type=int, default=4, help="of the topic that they write to")
     parser.add_argument("--undecided", type=int, default=100, help="of the last transactions have no markers yet")
+    parser.add_argument("--aborting", type=int, default=0, help="of these last ones are to be aborted")
     parser.add_argument("--record-bytes", type=int, default=850, help="size of the one record of each transaction")
     given = parser.parse_args()
     started = time.monotonic()
