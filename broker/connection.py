@@ -1,7 +1,8 @@
 """One client's life: bytes become frames, frames become exchanges, answers leave in order.
 
 Always true:
-- Requests begin in the order they came and are answered in that order; at most `max_in_flight` are in between.
+- Requests begin in the order they came and are answered in that order; at most `max_in_flight` are in between. Those
+  about one transaction are carried out in order as well (`TransactionOrder`).
 - Whatever is wrong with what a peer sent ends that peer's connection with one log line, and nothing else.
 - Nothing piles up: at the limit of requests, or when the peer does not read its answers, no request is begun and the
   socket is not read. Answers to Fetch are large, so one of them at a time waits for its turn. After
@@ -20,6 +21,7 @@ from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.exchange import Exchange, Interceptor
 from eosin.broker.handlers import api_versions
 from eosin.broker.logs import fields
+from eosin.broker.transaction_order import IN_ORDER, TransactionOrder, transactional_id_of
 from eosin.protocol.codec import Buffer, decode_request, decode_request_header, encode_response
 from eosin.protocol.frames import FrameDecoder, FrameError
 from eosin.protocol.keys import ApiKey
@@ -63,6 +65,7 @@ class Connection(asyncio.BufferedProtocol):
         "_frames",
         "_host",
         "_loop",
+        "_order",
         "_out",
         "_out_bytes",
         "_reading",
@@ -90,6 +93,7 @@ class Connection(asyncio.BufferedProtocol):
         """Received, not yet begun."""
         self._exchanges: deque[Exchange] = deque()
         """Begun, not yet answered, in order."""
+        self._order = TransactionOrder()
         self._out: list[Buffer] = []
         """Answers of this turn of the loop, not yet with the transport."""
         self._out_bytes = 0
@@ -246,7 +250,7 @@ class Connection(asyncio.BufferedProtocol):
             exchange = self._decode(frame)
             if exchange is None:
                 return
-            waiting = exchange.handle(host.services, host.interceptor)
+            waiting = self._handle(exchange)
         except DecodeError as error:
             self._refuse_peer(f"a malformed request: {error}")
             return
@@ -259,6 +263,15 @@ class Connection(asyncio.BufferedProtocol):
             self._answer(exchange)
         else:
             self._wait(exchange, waiting)
+
+    def _handle(self, exchange: Exchange) -> Awaitable[Any] | None:
+        host, key = self._host, exchange.api.key
+        if key in IN_ORDER:
+            transactional_id = transactional_id_of(key, exchange.request)
+            if transactional_id is not None:
+                begin = partial(exchange.handle, host.services, host.interceptor)
+                return self._order.begin(key, transactional_id, begin)
+        return exchange.handle(host.services, host.interceptor)
 
     def _decode(self, frame: memoryview) -> Exchange | None:
         """The exchange that a frame begins; None when it cannot be begun and that is dealt with."""

@@ -82,9 +82,14 @@ class Exchange:
         return waiting
 
     def finish(self, future: "Future[Any]") -> None:
-        """Take the handler's answer from its finished future. Raises `CloseConnection`, and CancelledError as it is."""
+        """Take the handler's answer from its finished future, unless it is known.
+
+        Raises `CloseConnection`, and CancelledError as it is.
+        """
         try:
             response = future.result()
+            if self.answer is not None:
+                return  # it had to wait for its turn, and then for nothing more
             if response is None:
                 self.answer = []
             else:

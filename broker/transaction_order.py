@@ -1,0 +1,72 @@
+"""`TransactionOrder`: what one connection asks about one transactional id is carried out in the order in which it came.
+
+Apache Kafka handles one request of a connection at a time. Here they overlap, and a client may rely on their order all
+the same: it sends EndTxn behind Produce, or AddPartitionsToTxn behind EndTxn, and need not wait for the answers. Always
+true: a request about a transaction begins when every earlier one that may decide its outcome has been answered. Records
+do not wait for records, so batches still share their syncs; and whoever waits for each answer never waits here.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from eosin.protocol.keys import ApiKey
+
+_ENDS: Final = frozenset({ApiKey.END_TXN, ApiKey.INIT_PRODUCER_ID})
+"""Requests that wait for records too: after them there is no transaction for these to be in."""
+IN_ORDER: Final = _ENDS | {
+    ApiKey.PRODUCE,
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.ADD_OFFSETS_TO_TXN,
+    ApiKey.TXN_OFFSET_COMMIT,
+}
+"""The APIs whose requests may name a transactional id."""
+
+Begin = Callable[[], Awaitable[Any] | None]
+"""Begins a request: None when it is answered now, else what to wait for."""
+
+
+def transactional_id_of(key: ApiKey, request: Any) -> str | None:
+    """The transactional id that a request of one of `IN_ORDER` names, if it does."""
+    if key is ApiKey.ADD_PARTITIONS_TO_TXN:
+        named: str | None = request.v3_and_below_transactional_id
+    else:
+        named = request.transactional_id
+    return named
+
+
+class TransactionOrder:
+    """The unanswered requests about transactions of one connection."""
+
+    __slots__ = ("_unanswered",)
+
+    def __init__(self) -> None:
+        self._unanswered: dict[str, dict[asyncio.Future[Any], ApiKey]] = {}
+
+    def begin(self, key: ApiKey, transactional_id: str, begin: Begin) -> Awaitable[Any] | None:
+        """Begin a request now, or when those before it have been answered."""
+        earlier = self._before(key, transactional_id)
+        waiting = self._later(earlier, begin) if earlier else begin()
+        if waiting is None:
+            return None
+        future = asyncio.ensure_future(waiting)
+        self._unanswered.setdefault(transactional_id, {})[future] = key
+        future.add_done_callback(lambda done: self._answered(transactional_id, done))
+        return future
+
+    def _before(self, key: ApiKey, transactional_id: str) -> list["asyncio.Future[Any]"]:
+        unanswered = self._unanswered.get(transactional_id)
+        if unanswered is None:
+            return []
+        return [future for future, other in unanswered.items() if other is not ApiKey.PRODUCE or key in _ENDS]
+
+    async def _later(self, earlier: "list[asyncio.Future[Any]]", begin: Begin) -> Any:
+        await asyncio.wait(earlier)
+        waiting = begin()
+        return None if waiting is None else await waiting
+
+    def _answered(self, transactional_id: str, future: "asyncio.Future[Any]") -> None:
+        unanswered = self._unanswered[transactional_id]
+        del unanswered[future]
+        if not unanswered:
+            del self._unanswered[transactional_id]
