@@ -86,13 +86,16 @@ def _arrive(step: Step, message: Message, error: ErrorCode, reply: Reply = _NO_R
         step.messages.remove(message)
         return
     step.note(f"answered {error.name}")
-    match reaction(message.kind, step.world.bounds.versions[message.client], error):
+    wanted = reaction(message.kind, step.world.bounds.versions[message.client], error)
+    if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and _is_early(step, message):
+        wanted = Reaction.RETRY
+    match wanted:
         case Reaction.RETRY:
             step.change(message, stage=SENT, guard=NO_GUARD)
         case Reaction.DONE:
             step.messages.remove(message)
             done(step, message, reply)
-        case Reaction.ABORT | Reaction.BUMP as wanted:
+        case Reaction.ABORT | Reaction.BUMP:
             step.messages.remove(message)
             is_abort = message.kind == END and not message.argument
             refused = abort_failed if is_abort else give_up
@@ -100,3 +103,12 @@ def _arrive(step: Step, message: Message, error: ErrorCode, reply: Reply = _NO_R
         case Reaction.FATAL:
             step.messages.remove(message)
             fail(step, message.client)
+
+
+def _is_early(step: Step, message: Message) -> bool:
+    """Whether a record before it is still under way: it is sent again then, behind that one."""
+    return any(
+        each.awaited and each[:2] == message[:2] and each.argument == message.argument
+        for each in step.messages
+        if each.sequence < message.sequence
+    )

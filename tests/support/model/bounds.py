@@ -19,8 +19,10 @@ class Bounds:
     partitions: int = 2
     offsets: bool = False
     """Whether there is also a partition of offsets, written by TxnOffsetCommit."""
+    records: int = 1
+    """How many of one instance are in a transaction in one partition, at most 7."""
     pipelined: bool = False
-    """Whether an instance writes to its partitions at once, instead of one after the other."""
+    """Whether an instance writes all its records at once, instead of one after the other."""
     crashes: int = 0
     timeouts: int = 0
     duplicates: int = 0

@@ -27,6 +27,7 @@ from model.values import (
     Part,
     Records,
     tag_name,
+    tag_of_record,
 )
 
 
@@ -232,5 +233,8 @@ def _mark(step: Step, partition: int, marker: Marker, tag: int) -> ErrorCode:
         coordinator_epoch=marker.coordinator_epoch,
     )
     _log(step, partition, records, batch)
-    step.note(f"partition {partition} has it" + "".join(f", which ends {tag_name(each)}" for each in ended))
+    step.note(
+        f"partition {partition} has it"
+        + "".join(f", which ends {tag_name(each)}" for each in sorted({tag_of_record(name) for name in ended}))
+    )
     return ErrorCode.NONE

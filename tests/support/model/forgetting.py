@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from model.values import NO_TAG, Part, Records, State, tag_of
+from model.values import NO_TAG, Part, Records, State, tag_of, tag_of_record
 
 
 def without_what_is_over(state: State) -> State:
@@ -31,17 +31,17 @@ def _tags(state: State) -> Iterator[int]:
         yield state.outside.tag
     yield from (tag_of(index, client.number) for index, client in enumerate(state.clients) if client.is_open)
     for part in state.parts:
-        yield from (tag for producer in part.now.producers for tag in producer.tags)
+        yield from (tag_of_record(name) for producer in part.now.producers for name in producer.records)
         if part.tail:
             yield from (each.tag for each in part.tail)
-            yield from (tag for producer in part.durable.producers for tag in producer.tags)
+            yield from (tag_of_record(name) for producer in part.durable.producers for name in producer.records)
 
 
 def _part_without(part: Part, live: set[int]) -> Part:
-    if all(tag in live for tag, _ in part.now.decided):
+    if all(tag_of_record(name) in live for name, _ in part.now.decided):
         return part
     return part._replace(now=_without(part.now, live), durable=_without(part.durable, live))
 
 
 def _without(records: Records, live: set[int]) -> Records:
-    return records._replace(decided=tuple(each for each in records.decided if each[0] in live))
+    return records._replace(decided=tuple(each for each in records.decided if tag_of_record(each[0]) in live))

@@ -26,6 +26,7 @@ from model.values import (
     Message,
     Outside,
     client_name,
+    record_of,
     tag_of,
 )
 from model.violation import VISIBLE, Violation
@@ -70,11 +71,7 @@ def done(step: Step, message: Message, reply: Reply) -> None:
         else:
             step.change_client(client, goal=NOTHING)
     else:
-        sequences = list(known.sequences)
-        if message.kind == PRODUCE:
-            sequences[message.argument] += 1
-        written_now = tuple(sorted({*known.written, message.argument}))
-        step.change_client(client, written=written_now, sequences=tuple(sequences))
+        step.change_client(client, written=tuple(sorted((*known.written, message.argument))))
         _judge_written(step, message)
         abort_when_quiet(step, client)
 
@@ -108,8 +105,9 @@ def prepare(step: Step, client: int) -> None:
 
 def _judge_written(step: Step, message: Message) -> None:
     records = step.records(message.argument)
-    is_open = any(message.tag in each.tags for each in records.producers)
-    if not is_open and message.tag not in dict(records.decided):
+    name = record_of(message.tag, message.sequence)
+    is_open = any(name in each.records for each in records.producers)
+    if not is_open and name not in dict(records.decided):
         raise Violation(VISIBLE, "a record was answered as written, and is not in the log")
 
 
@@ -132,7 +130,11 @@ def write(step: Step, client: int, partition: int) -> None:
     kind = COMMIT_OFFSETS if step.world.is_offsets(partition) else PRODUCE
     if step.world.bounds.versions[client] < 2 and partition not in known.added:
         kind = ADD
-    sequence = known.sequences[partition] if kind == PRODUCE else -1
+    sequence = -1
+    if kind == PRODUCE:
+        sequence = known.sequences[partition]
+        following = (*known.sequences[:partition], sequence + 1, *known.sequences[partition + 1 :])
+        step.change_client(client, sequences=following)
     _send(step, client, kind, argument=partition, sequence=sequence)
 
 

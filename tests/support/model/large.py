@@ -50,6 +50,18 @@ LARGE: Final = (
         timeouts=1,
     ),
     Bounds(
+        "in-flight-large",
+        "an instance of version 2 with three records under way at once, which a crash may take; two late requests",
+        versions=(2,),
+        transactions=(2,),
+        partitions=1,
+        records=3,
+        pipelined=True,
+        loses_appends=True,
+        duplicates=2,
+        crashes=1,
+    ),
+    Bounds(
         "starting-over",
         "two instances of version 2; one asks for a new epoch in the middle; a late request, a crash, a timeout",
         transactions=(2, 1),

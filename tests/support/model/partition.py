@@ -13,7 +13,7 @@ from eosin.storage.appends import Marker, Refused, VerificationGuard
 from eosin.storage.producer_entry import NO_TRANSACTION, KeptBatch, ProducerEntry
 from eosin.storage.producer_state import ProducerState
 from eosin.storage.verification import Verification
-from model.values import LOST_GUARD, NO_GUARD, NO_TAG, Append, Part, Producer, Records, Verifying
+from model.values import LOST_GUARD, NO_GUARD, NO_TAG, Append, Part, Producer, Records, Verifying, record_of
 from model.violation import ONCE, STABLE, Violation
 
 _NEXT_OFFSET: Final = 1000
@@ -50,11 +50,11 @@ class Partitions:
         key = (records, producer_id, producer_epoch, sequence, from_zero)
         known = self._known.get(key)
         if known is None:
-            state, tags = _thaw(records)
+            state, opened = _thaw(records)
             answer = state.begin_verification(
                 producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=sequence, from_zero=from_zero
             )
-            known = self._known[key] = (_freeze(state, tags, records.decided), answer)
+            known = self._known[key] = (_freeze(state, opened, records.decided), answer)
         return known  # type: ignore[return-value]
 
     def append(self, records: Records, append: Append, guard: int, *, from_client: bool) -> tuple[Records, Verdict]:
@@ -66,7 +66,7 @@ class Partitions:
         return known  # type: ignore[return-value]
 
     def mark(self, records: Records, marker: Marker) -> tuple[Records, tuple[int, ...] | ErrorCode]:
-        """`check_marker`, and when it agrees `marker_appended`: the tags of the records that it ended."""
+        """`check_marker`, and when it agrees `marker_appended`: the names of the records that it ended."""
         key = (records, marker)
         known = self._known.get(key)
         if known is None:
@@ -77,14 +77,14 @@ class Partitions:
         """The partition as a start finds it, when `count` of the batches that were not durable are on the disk."""
         records = part.durable
         for each in part.tail[:count]:
-            state, tags = _thaw(records)
-            decided = _apply(state, tags, each, records.decided)
-            records = _freeze(state, tags, decided)
+            state, opened = _thaw(records)
+            decided = _apply(state, opened, each, records.decided)
+            records = _freeze(state, opened, decided)
         return Part(records, records)
 
 
 def _append(records: Records, append: Append, guard: int, from_client: bool) -> tuple[Records, Verdict]:
-    state, tags = _thaw(records)
+    state, opened = _thaw(records)
     header = header_of(append.producer_id, append.producer_epoch, append.sequence)
     held: VerificationGuard | None = None
     if guard != NO_GUARD:
@@ -93,19 +93,20 @@ def _append(records: Records, append: Append, guard: int, from_client: bool) -> 
     verdict = state.check_data(header, from_client=from_client, guard=held, verification_enabled=True)
     if verdict is not None:
         return records, verdict
-    written = any(append.tag in open_tags for open_tags in tags.values()) or append.tag in dict(records.decided)
+    name = record_of(append.tag, append.sequence)
+    written = any(name in names for names in opened.values()) or name in dict(records.decided)
     if written and from_client:
         raise Violation(ONCE, "a record is written a second time")
-    decided = _apply(state, tags, append, records.decided)
-    return _freeze(state, tags, decided), None
+    decided = _apply(state, opened, append, records.decided)
+    return _freeze(state, opened, decided), None
 
 
 def _mark(records: Records, marker: Marker) -> tuple[Records, tuple[int, ...] | ErrorCode]:
-    state, tags = _thaw(records)
+    state, opened = _thaw(records)
     refused = state.check_marker(marker)
     if refused is not None:
         return records, refused.error
-    ended = tags.get(marker.producer_id, ())
+    ended = opened.get(marker.producer_id, ())
     append = Append(
         NO_TAG,
         marker.producer_id,
@@ -113,19 +114,20 @@ def _mark(records: Records, marker: Marker) -> tuple[Records, tuple[int, ...] | 
         commit=marker.commit,
         coordinator_epoch=marker.coordinator_epoch,
     )
-    decided = _apply(state, tags, append, records.decided)
-    return _freeze(state, tags, decided), ended
+    decided = _apply(state, opened, append, records.decided)
+    return _freeze(state, opened, decided), ended
 
 
 def _apply(
-    state: ProducerState, tags: dict[int, tuple[int, ...]], append: Append, decided: tuple[tuple[int, bool], ...]
+    state: ProducerState, opened: dict[int, tuple[int, ...]], append: Append, decided: tuple[tuple[int, bool], ...]
 ) -> tuple[tuple[int, bool], ...]:
     """Write a batch that was accepted; what is decided then."""
     if append.commit is None:
         header = header_of(append.producer_id, append.producer_epoch, append.sequence)
         state.data_appended(header, _NEXT_OFFSET, max_timestamp=0, now_ms=0)
-        before = tags.get(append.producer_id, ())
-        tags[append.producer_id] = tuple(sorted({*before, append.tag}))
+        before = opened.get(append.producer_id, ())
+        name = record_of(append.tag, append.sequence)
+        opened[append.producer_id] = tuple(sorted({*before, name}))
         return decided
     state.marker_appended(
         producer_id=append.producer_id,
@@ -136,13 +138,13 @@ def _apply(
         timestamp=0,
         now_ms=0,
     )
-    ended = tags.pop(append.producer_id, ())
-    return tuple(sorted({*decided, *((tag, append.commit) for tag in ended)}))
+    ended = opened.pop(append.producer_id, ())
+    return tuple(sorted({*decided, *((name, append.commit) for name in ended)}))
 
 
 def _thaw(records: Records) -> tuple[ProducerState, dict[int, tuple[int, ...]]]:
     state = ProducerState()
-    tags = {}
+    opened = {}
     for known in records.producers:
         entry = ProducerEntry(
             known.producer_id,
@@ -153,24 +155,24 @@ def _thaw(records: Records) -> tuple[ProducerState, dict[int, tuple[int, ...]]]:
         entry.batches = [KeptBatch(first, last, 0, 0, 0) for first, last in known.batches]
         entry.first_sequence = known.first_sequence
         state.adopt(entry, 0)
-        if known.tags:
-            tags[known.producer_id] = known.tags
+        if known.records:
+            opened[known.producer_id] = known.records
     for each in records.verifying:
         # There is no other way to have one that is under way.
         state._verifications[each.producer_id] = Verification(
             producer_epoch=each.producer_epoch, base_sequence=each.lowest_sequence, from_zero=each.from_zero
         )
-    return state, tags
+    return state, opened
 
 
-def _freeze(state: ProducerState, tags: dict[int, tuple[int, ...]], decided: tuple[tuple[int, bool], ...]) -> Records:
+def _freeze(state: ProducerState, opened: dict[int, tuple[int, ...]], decided: tuple[tuple[int, bool], ...]) -> Records:
     firsts = sorted(entry.transaction_first_offset for entry in state if entry.has_transaction)
     if state.transactions.first_open != (firsts[0] if firsts else None):
         raise Violation(STABLE, "the last stable offset is not held by the oldest open transaction")
     producers = []
     for entry in sorted(state, key=lambda each: each.producer_id):
-        open_tags = tags.get(entry.producer_id, ())
-        if bool(open_tags) != entry.has_transaction:
+        names = opened.get(entry.producer_id, ())
+        if bool(names) != entry.has_transaction:
             raise Violation(STABLE, "records are open without holding the last stable offset")
         producers.append(
             Producer(
@@ -181,7 +183,7 @@ def _freeze(state: ProducerState, tags: dict[int, tuple[int, ...]], decided: tup
                 tuple((each.first_sequence, each.last_sequence) for each in entry.batches if each.last_sequence >= 0),
                 entry.first_sequence,
                 firsts.index(entry.transaction_first_offset) if entry.has_transaction else -1,
-                open_tags,
+                names,
             )
         )
     verifying = [

@@ -118,13 +118,17 @@ def _of_instances(world: World, state: State) -> Iterator[Action]:
 
 
 def _writes(world: World, state: State, index: int, busy: Sequence[Message]) -> Iterator[Action]:
-    """An instance writes to a partition to which it has not in this transaction."""
+    """An instance writes to a partition to which it has not, or not all, in this transaction."""
     if any(message.kind not in (ADD, PRODUCE, COMMIT_OFFSETS) for message in busy):
         return
-    under_way = {message.argument for message in busy}
     for partition in range(len(state.parts)):
-        is_new = not world.is_offsets(partition) and partition > state.budget.touched
-        if partition not in state.clients[index].written and partition not in under_way and not is_new:
+        here = [message.kind for message in busy if message.argument == partition]
+        sent = state.clients[index].written.count(partition) + len(here)
+        if world.is_offsets(partition):
+            is_possible = not sent
+        else:
+            is_possible = sent < world.bounds.records and ADD not in here and partition <= state.budget.touched
+        if is_possible:
             yield "write", index, partition
 
 

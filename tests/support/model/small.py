@@ -21,6 +21,17 @@ SMALL: Final = (
         timeouts=1,
     ),
     Bounds(
+        "in-flight",
+        "an instance of version 1 with two records of a transaction under way at once; a late request, a timeout",
+        versions=(0,),
+        transactions=(2,),
+        partitions=1,
+        records=2,
+        pipelined=True,
+        duplicates=1,
+        timeouts=1,
+    ),
+    Bounds(
         "crash",
         "two instances of version 2, a crash after any append, and a timeout",
         transactions=(1, 1),

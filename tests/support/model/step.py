@@ -22,6 +22,7 @@ from model.values import (
     State,
     client_name,
     tag_name,
+    tag_of_record,
 )
 from model.violation import ATOMIC, ONCE, SINGLE_WRITER, VISIBLE, Violation
 
@@ -170,9 +171,9 @@ class Step:
         if self.clients[client].fenced:
             raise Violation(SINGLE_WRITER, f"{client_name(client)}, which has been replaced, is given a pair")
 
-    def judge_marker(self, partition: int, tags: tuple[int, ...], *, commit: bool, tag: int) -> None:
-        """A marker of the transaction `tag` has ended records of `tags`."""
-        for each in tags:
+    def judge_marker(self, partition: int, records: tuple[int, ...], *, commit: bool, tag: int) -> None:
+        """A marker of the transaction `tag` has ended `records`."""
+        for each in sorted({tag_of_record(record) for record in records}):
             if tag not in (NO_TAG, each):
                 raise Violation(
                     ONCE, f"a record of {tag_name(each)} is ended by the marker of {tag_name(tag)} in {partition}"
@@ -190,7 +191,8 @@ class Step:
     def judge_commit(self, tag: int) -> None:
         """The decision to commit `tag` is durable."""
         for index, part in enumerate(self.parts):
-            if (tag, False) in part.now.decided and not self.world.is_offsets(index):
+            aborted = any(tag_of_record(name) == tag and not commit for name, commit in part.now.decided)
+            if aborted and not self.world.is_offsets(index):
                 raise Violation(ATOMIC, f"{tag_name(tag)} is committed, and a record of it was aborted before")
         self.committed |= 1 << tag
 
@@ -205,12 +207,15 @@ class Step:
             return
         if not is_committed:
             raise Violation(VISIBLE, f"{tag_name(tag)} was answered as committed, and no decision is durable")
-        for partition in self.clients[client].written:
+        written = self.clients[client].written
+        for partition in set(written):
             records = self.parts[partition].now
-            here = (tag, True) in records.decided or any(tag in each.tags for each in records.producers)
-            if not here:
+            names = [name for name, is_commit in records.decided if is_commit]
+            names += (name for each in records.producers for name in each.records)
+            here = sum(tag_of_record(name) == tag for name in names)
+            if here < (1 if self.world.is_offsets(partition) else written.count(partition)):
                 raise Violation(
-                    VISIBLE, f"{tag_name(tag)} was answered as committed, and its record in {partition} is not there"
+                    VISIBLE, f"{tag_name(tag)} was answered as committed, and a record in {partition} is not there"
                 )
 
     def new_instance_has_pair(self, client: int) -> None:

@@ -18,6 +18,8 @@ AFTER_DEADLINE_MS: Final = 2
 NO_TAG: Final = -1
 TAGS_EACH: Final = 4
 """Room for transactions of one instance."""
+RECORDS_EACH: Final = 8
+"""Room for records of one transaction in one partition, the last being for one without a sequence."""
 
 DATA: Final = (TopicPartition("data", 0), TopicPartition("data", 1))
 OFFSETS: Final = TopicPartition(CONSUMER_OFFSETS_TOPIC, 0)
@@ -92,8 +94,8 @@ class Producer(NamedTuple):
     first_sequence: int
     rank: int
     """Place of its open transaction among the open ones of the partition, -1 for none."""
-    tags: tuple[int, ...] = ()
-    """Of the records in the open transaction."""
+    records: tuple[int, ...] = ()
+    """Those in the open transaction, by their names."""
 
 
 class Verifying(NamedTuple):
@@ -111,7 +113,7 @@ class Records(NamedTuple):
     producers: tuple[Producer, ...] = ()
     verifying: tuple[Verifying, ...] = ()
     decided: tuple[tuple[int, bool], ...] = ()
-    """The tag of every record that is behind a marker, and whether that was a COMMIT."""
+    """The name of every record that is behind a marker, and whether that was a COMMIT."""
 
 
 class Append(NamedTuple):
@@ -211,6 +213,16 @@ class State(NamedTuple):
 def tag_of(client: int, number: int) -> int:
     """The name of an instance's transaction."""
     return client * TAGS_EACH + number
+
+
+def record_of(tag: int, sequence: int) -> int:
+    """The name of a record in its partition."""
+    return tag * RECORDS_EACH + sequence % RECORDS_EACH
+
+
+def tag_of_record(record: int) -> int:
+    """The transaction in which an instance sent it."""
+    return record // RECORDS_EACH
 
 
 def tag_name(tag: int) -> str:
