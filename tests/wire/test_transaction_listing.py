@@ -1,5 +1,6 @@
 """DescribeProducers, DescribeTransactions and ListTransactions on the wire (KIP-664, transactions.md 10)."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -168,7 +169,7 @@ async def test_ids_that_are_not_there_are_told_one_by_one(wire: Wire) -> None:
 # --- ListTransactions
 
 
-@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("version", [0, 1, 2])
 async def test_states_and_producers_narrow_the_list(wire: Wire, version: int) -> None:
     open_one, empty = await begun(wire, await wire.partition()), await transactional(wire)
     both = {open_one.transactional_id, empty.transactional_id}
@@ -214,6 +215,30 @@ async def test_a_duration_leaves_out_what_is_younger(wire: Wire) -> None:
     mine: dict[str, Any] = {"producer_id_filters": (producer.producer_id,)}
     assert await ids(wire, duration_filter=60_000, **mine) == []
     assert await ids(wire, duration_filter=-1, **mine) == [producer.transactional_id]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_a_duration_finds_what_is_open_for_longer(wire: Wire, version: int) -> None:
+    producer = await begun(wire, await wire.partition())
+    await asyncio.sleep(0.03)
+    mine: dict[str, Any] = {"version": version, "producer_id_filters": (producer.producer_id,)}
+    assert await ids(wire, duration_filter=20, **mine) == [producer.transactional_id]
+    assert await ids(wire, duration_filter=20, state_filters=("Empty",), **mine) == []
+
+
+@pytest.mark.parametrize(("commit", "state"), [(True, "PrepareCommit"), (False, "PrepareAbort")])
+async def test_what_is_decided_and_not_complete_is_told_so(wire: Wire, commit: bool, state: str) -> None:
+    partition = await wire.partition()
+    producer = await begun(wire, partition)
+    # The partition takes the coordinator for an old one, and refuses its marker.
+    assert await wire.write_marker(partition, producer.pair, coordinator_epoch=10**9) == NONE
+    assert (await producer.end(commit=commit)).error_code == NONE
+    found = await described(wire, producer.transactional_id or "")
+    assert found.transaction_state == state
+    assert [each.topic for each in found.topics] == [partition.topic]
+    mine: dict[str, Any] = {"producer_id_filters": (producer.producer_id,)}
+    assert await ids(wire, state_filters=(state,), **mine) == [producer.transactional_id]
+    assert await ids(wire, state_filters=("Ongoing", "CompleteCommit", "CompleteAbort"), **mine) == []
 
 
 @better_than_kafka("Apache Kafka takes the start of an ended transaction for that of an open one")
