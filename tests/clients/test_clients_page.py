@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
-from real_clients import franz_go, java, kafkajs
+from real_clients import franz_go, java, kafkajs, streams
 from toolchains import skipped_without
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "clients.md"
@@ -61,5 +61,6 @@ def test_the_example_of_kafkajs_writes_and_reads_a_transaction(tmp_path: Path) -
 def test_the_page_names_the_releases_that_are_tested() -> None:
     page = PAGE.read_text()
     assert f"| {java.NEWEST}, {java.NEWEST_3}, {java.NEWEST_2_7}, {java.OLDEST_HELPED} |" in page
+    assert f"**Kafka Streams** ({streams.NEWEST} and {streams.NEWEST_3} in CI)" in page
     assert f"kgo {franz_go.version()}," in page
     assert f"| kafkajs | {kafkajs.version()} |" in page

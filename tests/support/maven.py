@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 from typing import Final
 
-from toolchains import NotHere, fetch, made, tool
+from toolchains import NotHere, alone, fetch, made, tool
 
-__all__ = ["NotHere", "jars", "java", "version"]
+__all__ = ["NotHere", "copy_jars", "jars", "java", "version"]
 
 _PROJECTS: Final = Path(__file__).parent / "java"
 
@@ -26,12 +26,16 @@ def version(project: str) -> str:
 def jars(project: str) -> Path:
     """A folder with the jars that `java/<project>/pom.xml` lists, fetched if this is the first time. Raises NotHere."""
 
-    def make(folder: Path) -> None:
-        maven = tool("mvn", f"the jars of {project}")
-        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
-        fetch([maven, "--quiet", "--batch-mode", "--file", str(_pom(project)), *goal], f"the jars of {project}")
+    what = f"the jars of {project}"
+    return made(f"{project}-{version(project)}", [_pom(project)], lambda folder: copy_jars(_pom(project), folder, what))
 
-    return made(f"{project}-{version(project)}", [_pom(project)], make)
+
+def copy_jars(pom: Path, folder: Path, what: str, *settings: str) -> None:
+    """Put what a pom lists into a folder; `settings` are `-Dname=value`. Raises NotHere."""
+    goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}", *settings]
+    maven = tool("mvn", what)
+    with alone("maven"):  # its own cache is not made for two at once
+        fetch([maven, "--quiet", "--batch-mode", "--file", str(pom), *goal], what)
 
 
 def _pom(project: str) -> Path:

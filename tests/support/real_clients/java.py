@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Final
 
+import maven
 import toolchains
 
 from real_clients.harness import Command, Launched
@@ -28,14 +29,10 @@ _WARNINGS_ONLY: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
 def jars(project: Path, release: str) -> Path:
     """The jars of a project's pom at a release of Apache Kafka. Raises `toolchains.NotHere`."""
-    what = f"the jars of {project.name} {release}"
-    maven, pom = toolchains.tool("mvn", what), project / "pom.xml"
+    pom, what = project / "pom.xml", f"the jars of the {project.name} harness at {release}"
 
     def fetch(folder: Path) -> None:
-        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}", f"-Dkafka.version={release}"]
-        command = [maven, "--quiet", "--batch-mode", "--file", str(pom), *goal]
-        with toolchains.alone("maven"):  # its own cache is not made for two at once
-            toolchains.fetch(command, what)
+        maven.copy_jars(pom, folder, what, f"-Dkafka.version={release}")
 
     return toolchains.made(f"{project.name}-jars-{release}", [pom, release], fetch)
 
