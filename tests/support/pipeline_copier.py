@@ -81,6 +81,7 @@ class Copier:
 
     def __init__(self, folder: Path, killer: Killer, broker: ThreadedBroker) -> None:
         self.folder = folder
+        self.said = ""
         self.killer = killer
         self.broker = broker
         self.load = TopicLoad(broker.address)
@@ -107,11 +108,13 @@ class Copier:
             said, _ = driver.communicate(timeout=240)
         finally:
             stop(driver)
+        self.said = said
         return driver.returncode, [json.loads(line) for line in said.splitlines() if line.startswith("{")]
 
     @property
     def log(self) -> str:
-        return (self.folder / "driver.log").read_text()[-3000:]
+        """What the last driver said, and the end of what all of them logged."""
+        return f"{self.said}\n{(self.folder / 'driver.log').read_text()[-3000:]}"
 
     def copied(self) -> list[bytes]:
         return self.load.values(pipeline_driver.OUTPUT, PARTITIONS)
