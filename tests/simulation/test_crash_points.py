@@ -80,6 +80,7 @@ class ScriptedRun(Run):
         producer = TransactionalProducer(
             self.world, "script", "script", version=self._version, timeout_ms=60_000, patience_ms=60_000
         )
+        producer.oversleeps = 0.0
         await producer.introduce()
         committed = self._begin(producer)
         assert await producer.run(committed, {each: [[f"c{each}"], [f"C{each}"]] for each in OUTPUTS}, commit=True)

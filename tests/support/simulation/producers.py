@@ -52,6 +52,8 @@ class TransactionalProducer:
         self.membership = (-1, "")
         """Generation and member id in the group whose offsets it commits."""
         self.transactions = 0
+        self.oversleeps = 0.05
+        """How likely it ends a transaction only after that has timed out."""
 
     async def introduce(self, *, recovering: bool = False) -> None:
         """Get a producer id and an epoch; `recovering` with the ones it has. Raises Over."""
@@ -96,7 +98,7 @@ class TransactionalProducer:
             in_doubt = not await self._fill(transaction, output)
         except GaveUp:
             in_doubt = True
-        if self.session.chance.random() < 0.05:
+        if self.session.chance.random() < self.oversleeps:
             await asyncio.sleep(1.5 * self.timeout_ms / 1000)  # it comes back when its transaction has timed out
         is_ended = await self.end(transaction, commit=commit and not in_doubt)
         if (in_doubt or not is_ended) and self.version == 1:
