@@ -21,7 +21,7 @@ from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.exchange import Exchange, Interceptor
 from eosin.broker.handlers import api_versions
 from eosin.broker.logs import fields
-from eosin.broker.transaction_order import IN_ORDER, TransactionOrder, transactional_id_of
+from eosin.broker.transaction_order import TransactionOrder
 from eosin.protocol.codec import Buffer, decode_request, decode_request_header, encode_response
 from eosin.protocol.frames import FrameDecoder, FrameError
 from eosin.protocol.keys import ApiKey
@@ -265,13 +265,13 @@ class Connection(asyncio.BufferedProtocol):
             self._wait(exchange, waiting)
 
     def _handle(self, exchange: Exchange) -> Awaitable[Any] | None:
-        host, key = self._host, exchange.api.key
-        if key in IN_ORDER:
-            transactional_id = transactional_id_of(key, exchange.request)
-            if transactional_id is not None:
-                begin = partial(exchange.handle, host.services, host.interceptor)
-                return self._order.begin(key, transactional_id, begin)
-        return exchange.handle(host.services, host.interceptor)
+        host, order = self._host, self._order
+        if order:
+            begin = partial(exchange.handle, host.services, host.interceptor)
+            waiting = order.in_turn(exchange.api.key, exchange.request, begin)
+        else:
+            waiting = exchange.handle(host.services, host.interceptor)
+        return None if waiting is None else order.added(exchange.api.key, exchange.request, waiting)
 
     def _decode(self, frame: memoryview) -> Exchange | None:
         """The exchange that a frame begins; None when it cannot be begun and that is dealt with."""

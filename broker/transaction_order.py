@@ -43,30 +43,37 @@ class TransactionOrder:
     def __init__(self) -> None:
         self._unanswered: dict[str, dict[asyncio.Future[Any], ApiKey]] = {}
 
-    def begin(self, key: ApiKey, transactional_id: str, begin: Begin) -> Awaitable[Any] | None:
-        """Begin a request now, or when those before it have been answered."""
-        earlier = self._before(key, transactional_id)
-        waiting = self._later(earlier, begin) if earlier else begin()
-        if waiting is None:
-            return None
+    def __bool__(self) -> bool:
+        """Whether any request is unanswered: else there is nothing to wait for."""
+        return bool(self._unanswered)
+
+    def in_turn(self, key: ApiKey, request: Any, begin: Begin) -> Awaitable[Any] | None:
+        """Begin a request now, or when those before it have been answered; for `added`."""
+        transactional_id = transactional_id_of(key, request) if key in IN_ORDER else None
+        unanswered = None if transactional_id is None else self._unanswered.get(transactional_id)
+        if unanswered is None:
+            return begin()
+        earlier = [future for future, other in unanswered.items() if other is not ApiKey.PRODUCE or key in _ENDS]
+        return _later(earlier, begin) if earlier else begin()
+
+    def added(self, key: ApiKey, request: Any, waiting: Awaitable[Any]) -> Awaitable[Any]:
+        """What to wait for, instead of `waiting`, for the answer to a request that has one only later."""
+        transactional_id = transactional_id_of(key, request) if key in IN_ORDER else None
+        if transactional_id is None:
+            return waiting
         future = asyncio.ensure_future(waiting)
         self._unanswered.setdefault(transactional_id, {})[future] = key
         future.add_done_callback(lambda done: self._answered(transactional_id, done))
         return future
-
-    def _before(self, key: ApiKey, transactional_id: str) -> list["asyncio.Future[Any]"]:
-        unanswered = self._unanswered.get(transactional_id)
-        if unanswered is None:
-            return []
-        return [future for future, other in unanswered.items() if other is not ApiKey.PRODUCE or key in _ENDS]
-
-    async def _later(self, earlier: "list[asyncio.Future[Any]]", begin: Begin) -> Any:
-        await asyncio.wait(earlier)
-        waiting = begin()
-        return None if waiting is None else await waiting
 
     def _answered(self, transactional_id: str, future: "asyncio.Future[Any]") -> None:
         unanswered = self._unanswered[transactional_id]
         del unanswered[future]
         if not unanswered:
             del self._unanswered[transactional_id]
+
+
+async def _later(earlier: "list[asyncio.Future[Any]]", begin: Begin) -> Any:
+    await asyncio.wait(earlier)
+    waiting = begin()
+    return None if waiting is None else await waiting

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
+import msgspec
 import pytest
 
 from eosin.broker.transaction_order import IN_ORDER, TransactionOrder, transactional_id_of
@@ -11,11 +12,21 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.add_offsets_to_txn import AddOffsetsToTxnRequest
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest
 from eosin.protocol.schemas.end_txn import EndTxnRequest
+from eosin.protocol.schemas.fetch import FetchRequest
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
 from eosin.protocol.schemas.produce import ProduceRequest
 from eosin.protocol.schemas.txn_offset_commit import TxnOffsetCommitRequest
 
 ENDS = {ApiKey.END_TXN, ApiKey.INIT_PRODUCER_ID}
+REQUESTS: dict[ApiKey, Any] = {
+    ApiKey.PRODUCE: ProduceRequest(transactional_id="tx"),
+    ApiKey.INIT_PRODUCER_ID: InitProducerIdRequest(transactional_id="tx"),
+    ApiKey.ADD_PARTITIONS_TO_TXN: AddPartitionsToTxnRequest(v3_and_below_transactional_id="tx"),
+    ApiKey.ADD_OFFSETS_TO_TXN: AddOffsetsToTxnRequest(transactional_id="tx"),
+    ApiKey.END_TXN: EndTxnRequest(transactional_id="tx"),
+    ApiKey.TXN_OFFSET_COMMIT: TxnOffsetCommitRequest(transactional_id="tx"),
+}
+ID_FIELD = {ApiKey.ADD_PARTITIONS_TO_TXN: "v3_and_below_transactional_id"}
 
 
 async def turns() -> None:
@@ -32,7 +43,9 @@ class Requests:
         self._answers: dict[str, asyncio.Future[str]] = {}
 
     def send(self, name: str, key: ApiKey, transactional_id: str = "tx") -> Awaitable[Any] | None:
-        return self.order.begin(key, transactional_id, lambda: self._begin(name))
+        request = msgspec.structs.replace(REQUESTS[key], **{ID_FIELD.get(key, "transactional_id"): transactional_id})
+        waiting = self.order.in_turn(key, request, lambda: self._begin(name))
+        return None if waiting is None else self.order.added(key, request, waiting)
 
     def _begin(self, name: str) -> Awaitable[Any]:
         self.begun.append(name)
@@ -100,22 +113,23 @@ async def test_one_that_fails_or_is_given_up_keeps_nobody_waiting() -> None:
 
 
 async def test_what_is_answered_at_once_is_waited_for_by_nobody() -> None:
-    order = TransactionOrder()
-    assert order.begin(ApiKey.END_TXN, "tx", lambda: None) is None
     requests = Requests()
-    requests.order = order
+    assert requests.order.in_turn(ApiKey.END_TXN, REQUESTS[ApiKey.END_TXN], lambda: None) is None
+    assert not requests.order
     requests.send("next", ApiKey.END_TXN)
     assert requests.begun == ["next"]
+    assert requests.order
+    await requests.answer("next")
+    assert not requests.order
 
 
-REQUESTS = {
-    ApiKey.PRODUCE: ProduceRequest(transactional_id="tx"),
-    ApiKey.INIT_PRODUCER_ID: InitProducerIdRequest(transactional_id="tx"),
-    ApiKey.ADD_PARTITIONS_TO_TXN: AddPartitionsToTxnRequest(v3_and_below_transactional_id="tx"),
-    ApiKey.ADD_OFFSETS_TO_TXN: AddOffsetsToTxnRequest(transactional_id="tx"),
-    ApiKey.END_TXN: EndTxnRequest(transactional_id="tx"),
-    ApiKey.TXN_OFFSET_COMMIT: TxnOffsetCommitRequest(transactional_id="tx"),
-}
+async def test_requests_without_a_transaction_are_not_in_order() -> None:
+    requests = Requests()
+    requests.send("end", ApiKey.END_TXN)
+    for key, request in ((ApiKey.PRODUCE, ProduceRequest()), (ApiKey.FETCH, FetchRequest())):
+        waiting = asyncio.get_running_loop().create_future()
+        assert requests.order.in_turn(key, request, lambda waiting=waiting: waiting) is waiting
+        assert requests.order.added(key, request, waiting) is waiting
 
 
 def test_every_such_request_tells_its_transactional_id() -> None:
