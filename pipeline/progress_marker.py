@@ -13,6 +13,7 @@ from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.consumer import EARLIEST, LATEST, Consumer, Isolation
 from eosin.client.errors import BrokerError
+from eosin.client.metadata import TopicInfo
 from eosin.pipeline.clock import Clock, SystemClock
 from eosin.pipeline.errors import BadProgressTopic
 from eosin.protocol.errors import ErrorCode
@@ -76,7 +77,11 @@ async def ensure_topic(client: Client, topic: str) -> None:
     except BrokerError as error:
         if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
-    found = (await client.retry(lambda: client.metadata(topic))).topic(topic)
+
+    async def look() -> TopicInfo:
+        return (await client.metadata(topic)).topic(topic)  # brokers may hear of a new topic one after the other
+
+    found = await client.retry(look)
     if len(found.partitions) != 1:
         raise BadProgressTopic(
             f"topic {topic} holds progress markers and has {len(found.partitions)} partitions, not 1"

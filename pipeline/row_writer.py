@@ -125,8 +125,11 @@ class RowWriter:
     async def partition_count(self, topic: str) -> int:
         """How many partitions a topic has; the answer of the first time."""
         if topic not in self._counts:
-            metadata = await self._client.retry(lambda: self._client.metadata(topic))
-            self._counts[topic] = len(metadata.topic(topic).partitions)
+
+            async def look() -> int:
+                return len((await self._client.metadata(topic)).topic(topic).partitions)
+
+            self._counts[topic] = await self._client.retry(look)
         return self._counts[topic]
 
     async def _send(self, target: TopicPartition) -> None:

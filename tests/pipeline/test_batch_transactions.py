@@ -2,18 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from itertools import count
 
 import pytest
 from pipeline_broker import Faults, Seen, served
+from pipeline_job import Job, rows, run_until_done
 
 from eosin.broker.server import Server
 from eosin.client.admin import Admin
 from eosin.client.client import Client
-from eosin.client.consumer import Consumer
-from eosin.client.errors import ClientError
 from eosin.client.producer import TV1, TV2, Producer
-from eosin.pipeline.batch_transactions import BatchTransactions
 from eosin.pipeline.errors import (
     BadProgressTopic,
     BatchGap,
@@ -27,11 +24,6 @@ from eosin.pipeline.errors import (
 )
 from eosin.pipeline.progress_marker import ProgressMarker, read_marker
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord
-
-PARTITIONS = 2
-_names = count()
 
 
 @pytest.fixture
@@ -54,69 +46,6 @@ def version(request: pytest.FixtureRequest) -> int:
     return request.param
 
 
-class Job:
-    """A pipeline with an output topic, and drivers that run its batches as Spark does: one that fails is replayed."""
-
-    def __init__(self, server: Server, version: int = TV2) -> None:
-        self.address = server.addresses[0]
-        self.name = f"job-{next(_names)}"
-        self.version = version
-        self.attempts = 0
-
-    async def create(self) -> "Job":
-        async with Client(self.address) as client:
-            await Admin(client).create_topic(self.name, PARTITIONS)
-        return self
-
-    def client(self, retry_timeout_ms: int = 5000) -> Client:
-        return Client(self.address, client_id=f"driver-{self.attempts}", retry_timeout_ms=retry_timeout_ms)
-
-    def driver(self, client: Client, **options: object) -> BatchTransactions:
-        return BatchTransactions(client, self.name, transaction_version=self.version, **options)  # type: ignore[arg-type]
-
-    async def write(self, producer: Producer, batch: int) -> int:
-        """The rows of a batch. Another attempt puts them into other partitions: user code need not be repeatable."""
-        self.attempts += 1
-        for row in range(2):
-            target = TopicPartition(self.name, (batch + row + self.attempts) % PARTITIONS)
-            await producer.send(target, [NewRecord(None, f"{batch}.{row}".encode())], timestamp=1)
-        return 2
-
-    async def batch(self, transactions: BatchTransactions, batch: int, query: str = "q") -> bool:
-        return await transactions.run(batch, f"range-{batch}", lambda producer: self.write(producer, batch))
-
-    async def visible(self) -> list[bytes | None]:
-        async with Client(self.address) as client:
-            consumer = Consumer(client)
-            await consumer.assign_from([TopicPartition(self.name, index) for index in range(PARTITIONS)])
-            return sorted(each.record.value or b"" for each in await consumer.read_to_end())
-
-
-def rows(*batches: int) -> list[bytes]:
-    return [f"{batch}.{row}".encode() for batch in batches for row in range(2)]
-
-
-async def run_until_done(job: Job, batches: int, on_start: object = None) -> int:
-    """Run batches 0, 1, ... as Spark's driver does: after any failure a new driver replays the batch. Answers how many
-    drivers it took. Between a commit and Spark's note of it a driver may die as well, so the last one is replayed."""
-    batch, drivers = 0, 0
-    while batch < batches:
-        drivers += 1
-        assert drivers < 5
-        async with job.client() as client:
-            if callable(on_start):
-                on_start(client)
-            transactions = job.driver(client)
-            try:
-                await transactions.start("q")
-                while batch < batches:
-                    await job.batch(transactions, batch)
-                    batch += 1
-            except (ClientError, UnknownOutcome, PipelineFenced, TimeoutError):
-                continue
-    return drivers
-
-
 async def requests_of_a_run(job: Job, faults: Faults) -> int:
     await job.create()
     assert await run_until_done(job, 2) == 1
@@ -127,10 +56,10 @@ async def requests_of_a_run(job: Job, faults: Faults) -> int:
 async def test_whatever_request_or_answer_is_lost_each_batch_is_there_once(
     broker: Server, faults: Faults, version: int, lost: str
 ) -> None:
-    total = await requests_of_a_run(Job(broker, version), faults)
+    total = await requests_of_a_run(Job(broker.addresses[0], version), faults)
     assert total > 12
     for number in range(total):
-        job = await Job(broker, version).create()
+        job = await Job(broker.addresses[0], version).create()
         faults.clear()
         setattr(faults, "before" if lost == "request" else "after", lambda now, seen, at=number: now == at)
         await run_until_done(job, 2)
@@ -141,9 +70,9 @@ async def test_whatever_request_or_answer_is_lost_each_batch_is_there_once(
 async def test_at_whatever_request_the_driver_dies_each_batch_is_there_once(
     broker: Server, faults: Faults, version: int, handled: bool
 ) -> None:
-    total = await requests_of_a_run(Job(broker, version), faults)
+    total = await requests_of_a_run(Job(broker.addresses[0], version), faults)
     for number in range(total):
-        job = await Job(broker, version).create()
+        job = await Job(broker.addresses[0], version).create()
         faults.clear()
         running: list[Client] = []
 
@@ -160,7 +89,7 @@ async def test_at_whatever_request_the_driver_dies_each_batch_is_there_once(
 async def test_a_driver_that_dies_before_spark_has_noted_the_commit_skips_the_batch(
     broker: Server, version: int
 ) -> None:
-    job = await Job(broker, version).create()
+    job = await Job(broker.addresses[0], version).create()
     async with job.client() as first:
         transactions = job.driver(first)
         await transactions.start("q")
@@ -175,7 +104,7 @@ async def test_a_driver_that_dies_before_spark_has_noted_the_commit_skips_the_ba
 
 
 async def test_an_empty_batch_leaves_a_marker_too(broker: Server, version: int) -> None:
-    job = await Job(broker, version).create()
+    job = await Job(broker.addresses[0], version).create()
 
     async def nothing(_: Producer) -> int:
         return 0
@@ -191,7 +120,7 @@ async def test_an_empty_batch_leaves_a_marker_too(broker: Server, version: int) 
 
 
 async def test_rows_that_cannot_be_written_leave_nothing(broker: Server, version: int) -> None:
-    job = await Job(broker, version).create()
+    job = await Job(broker.addresses[0], version).create()
 
     async def half(producer: Producer) -> int:
         await job.write(producer, 0)
@@ -214,7 +143,7 @@ async def test_rows_that_cannot_be_written_leave_nothing(broker: Server, version
 async def test_a_commit_that_is_decided_and_not_carried_out_is_waited_for_and_skipped(
     broker: Server, version: int
 ) -> None:
-    job = await Job(broker, version).create()
+    job = await Job(broker.addresses[0], version).create()
     markers = broker.services.partitions.markers
     released = asyncio.Event()
     write_markers = markers.write_markers
@@ -241,7 +170,7 @@ async def test_a_commit_that_is_decided_and_not_carried_out_is_waited_for_and_sk
 async def test_a_zombie_that_commits_while_its_successor_starts_is_noticed(
     broker: Server, faults: Faults, version: int
 ) -> None:
-    job = await Job(broker, version).create()
+    job = await Job(broker.addresses[0], version).create()
     async with job.client() as first, job.client() as second:
         zombie, successor = job.driver(first), job.driver(second)
         await zombie.start("q")
@@ -268,7 +197,7 @@ async def test_a_zombie_that_commits_while_its_successor_starts_is_noticed(
 
 
 async def test_a_successor_fences_a_zombie_in_the_middle_of_its_batch(broker: Server, version: int) -> None:
-    job = await Job(broker, version).create()
+    job = await Job(broker.addresses[0], version).create()
     async with job.client() as first, job.client() as second:
         zombie, successor = job.driver(first), job.driver(second)
         await zombie.start("q")
@@ -291,7 +220,7 @@ async def test_a_successor_fences_a_zombie_in_the_middle_of_its_batch(broker: Se
 async def test_a_commit_without_an_answer_is_repeated_as_it_was(
     broker: Server, faults: Faults, version: int, lost: str
 ) -> None:
-    job = await Job(broker, version).create()
+    job = await Job(broker.addresses[0], version).create()
     losses = iter([True, True, True])
 
     def lose(_: int, seen: Seen) -> bool:
@@ -314,7 +243,7 @@ async def test_a_commit_without_an_answer_is_repeated_as_it_was(
 async def test_a_commit_that_is_never_answered_is_never_aborted_and_the_next_start_finds_out(
     broker: Server, faults: Faults, version: int, lost: str
 ) -> None:
-    job = await Job(broker, version).create()
+    job = await Job(broker.addresses[0], version).create()
     setattr(faults, "before" if lost == "request" else "after", lambda _, seen: seen.key is ApiKey.END_TXN)
     async with job.client(retry_timeout_ms=100) as client:
         transactions = job.driver(client)
@@ -335,7 +264,7 @@ async def test_a_commit_that_is_never_answered_is_never_aborted_and_the_next_sta
 
 
 async def committed_up_to_2(broker: Server) -> Job:
-    job = await Job(broker).create()
+    job = await Job(broker.addresses[0]).create()
     async with job.client() as client:
         transactions = job.driver(client)
         await transactions.start("q")
@@ -394,7 +323,7 @@ async def test_a_checkpoint_whose_pipeline_has_no_marker_is_refused(broker: Serv
 
 
 async def test_a_batch_that_takes_longer_than_its_transaction_may_is_told_so(broker: Server, version: int) -> None:
-    job = await Job(broker, version).create()
+    job = await Job(broker.addresses[0], version).create()
 
     async def slow(producer: Producer) -> int:
         await job.write(producer, 0)
@@ -418,7 +347,7 @@ async def test_a_batch_that_takes_longer_than_its_transaction_may_is_told_so(bro
 
 
 async def test_a_progress_topic_that_would_lose_the_marker_is_refused(broker: Server) -> None:
-    job = await Job(broker).create()
+    job = await Job(broker.addresses[0]).create()
     async with job.client() as client:
         await Admin(client).create_topic("kept", 1)
         with pytest.raises(BadProgressTopic, match=r"cleanup\.policy is 'delete'"):
@@ -429,7 +358,7 @@ async def test_a_progress_topic_that_would_lose_the_marker_is_refused(broker: Se
 
 
 async def test_a_marker_behind_an_open_transaction_of_another_pipeline_is_waited_for(broker: Server) -> None:
-    first, second = await Job(broker).create(), await Job(broker).create()
+    first, second = await Job(broker.addresses[0]).create(), await Job(broker.addresses[0]).create()
     async with first.client() as one, second.client() as two:
         blocking, hidden = first.driver(one, topic="shared"), second.driver(two, topic="shared")
         await blocking.start("q")

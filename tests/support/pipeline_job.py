@@ -1,0 +1,79 @@
+"""A pipeline below Spark: batches of rows, and drivers that run them as Spark does."""
+
+from itertools import count
+
+from eosin.client.admin import Admin
+from eosin.client.client import Client
+from eosin.client.consumer import Consumer
+from eosin.client.errors import ClientError
+from eosin.client.producer import TV2, Producer
+from eosin.pipeline.batch_transactions import BatchTransactions
+from eosin.pipeline.errors import PipelineFenced, UnknownOutcome
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.records import NewRecord
+
+PARTITIONS = 2
+_names = count()
+
+
+class Job:
+    """A pipeline with an output topic, and drivers that run its batches as Spark does: one that fails is replayed."""
+
+    def __init__(self, address: str, version: int = TV2) -> None:
+        self.address = address
+        self.name = f"job-{next(_names)}"
+        self.version = version
+        self.attempts = 0
+
+    async def create(self) -> "Job":
+        async with Client(self.address) as client:
+            await Admin(client).create_topic(self.name, PARTITIONS)
+        return self
+
+    def client(self, retry_timeout_ms: int = 5000) -> Client:
+        return Client(self.address, client_id=f"driver-{self.attempts}", retry_timeout_ms=retry_timeout_ms)
+
+    def driver(self, client: Client, **options: object) -> BatchTransactions:
+        return BatchTransactions(client, self.name, transaction_version=self.version, **options)  # type: ignore[arg-type]
+
+    async def write(self, producer: Producer, batch: int) -> int:
+        """The rows of a batch. Another attempt puts them into other partitions: user code need not be repeatable."""
+        self.attempts += 1
+        for row in range(2):
+            target = TopicPartition(self.name, (batch + row + self.attempts) % PARTITIONS)
+            await producer.send(target, [NewRecord(None, f"{batch}.{row}".encode())], timestamp=1)
+        return 2
+
+    async def batch(self, transactions: BatchTransactions, batch: int, query: str = "q") -> bool:
+        return await transactions.run(batch, f"range-{batch}", lambda producer: self.write(producer, batch))
+
+    async def visible(self) -> list[bytes | None]:
+        async with Client(self.address) as client:
+            consumer = Consumer(client)
+            await consumer.assign_from([TopicPartition(self.name, index) for index in range(PARTITIONS)])
+            return sorted(each.record.value or b"" for each in await consumer.read_to_end())
+
+
+def rows(*batches: int) -> list[bytes]:
+    return [f"{batch}.{row}".encode() for batch in batches for row in range(2)]
+
+
+async def run_until_done(job: Job, batches: int, on_start: object = None) -> int:
+    """Run batches 0, 1, ... as Spark's driver does: after any failure a new driver replays the batch. Answers how many
+    drivers it took. Between a commit and Spark's note of it a driver may die as well, so the last one is replayed."""
+    batch, drivers = 0, 0
+    while batch < batches:
+        drivers += 1
+        assert drivers < 5
+        async with job.client() as client:
+            if callable(on_start):
+                on_start(client)
+            transactions = job.driver(client)
+            try:
+                await transactions.start("q")
+                while batch < batches:
+                    await job.batch(transactions, batch)
+                    batch += 1
+            except (ClientError, UnknownOutcome, PipelineFenced, TimeoutError):
+                continue
+    return drivers
