@@ -4,11 +4,12 @@ from functools import cache
 
 import pytest
 from model.__main__ import main
+from model.fair import fair_step, unfinished
 from model.large import LARGE
 from model.partition import _freeze, _thaw
 from model.search import Search
 from model.small import SMALL
-from model.values import DEAD, LOST_GUARD, Client, Coordinator, Message, Part
+from model.values import DEAD, LOST_GUARD, Client, Coordinator, Message, Part, State
 
 from eosin.coordinator.txn import Phase
 
@@ -82,6 +83,25 @@ def test_verifications_come_too_late() -> None:
 
 def test_a_crash_finds_records_in_doubt() -> None:
     assert max(len(each.tail) for each in coordinators("crash")) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["crash", "first-protocol", "failing-log", "lost-appends"])
+def test_everything_comes_to_an_end_in_the_opposite_order_too(name: str) -> None:
+    search = searched(name)
+    known: set[State] = set()
+    for key in search._keys:
+        state, seen_here = search._state(key), set()
+        while state not in known and state not in seen_here:
+            seen_here.add(state)
+            following = fair_step(search._world, state, last_first=True)
+            if following is None:
+                assert unfinished(state) is None
+                break
+            state = following[1]
+        else:
+            assert state in known, "it goes round for ever"
+        known |= seen_here
 
 
 def test_the_command_line_refuses_what_it_does_not_know(

@@ -148,7 +148,9 @@ def _now(request: Request) -> int:
 
 def _persist(step: Step, effect: Persist, request: Request, message: Message | None) -> None:
     if message is not None:
-        if step.clients[message.client].fenced and message.kind != INIT:
+        # As a new instance it may come back.
+        comes_anew = message.kind == INIT and (message.producer_id < 0 or bool(step.world.bounds.expiries))
+        if step.clients[message.client].fenced and not comes_anew:
             who = client_name(message.client)
             raise Violation(SINGLE_WRITER, f"{who}, which has been replaced, changes the transaction")
         step.change(message, stage=ASKING)

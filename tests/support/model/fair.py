@@ -8,13 +8,14 @@ from model.values import State
 from model.violation import ANSWERED, STABLE, Violation
 
 
-def fair_step(world: World, state: State) -> tuple[Action, State] | None:
-    """What a fair run does next: the first of its actions that changes anything; None at its end."""
+def fair_step(world: World, state: State, *, last_first: bool = False) -> tuple[Action, State] | None:
+    """What a fair run does next: the first of its actions that changes anything; None at its end. `last_first`: in the
+    opposite order, so what is late comes before what is awaited, and what is awaited before what it waits for."""
     chosen = [action for action in actions(world, state) if action[0] in FAIR and action[0] != "deadline"]
     txn = state.coordinator.txn
     if txn is not None and txn.phase is Phase.ONGOING and txn.pending is None:
         chosen.append(("terminate" if txn.never_times_out else "deadline", 0, 0))
-    for action in chosen:
+    for action in reversed(chosen) if last_first else chosen:
         step = Step(world, state)
         take(step, action)
         after = step.state()
