@@ -1,0 +1,51 @@
+"""Audit: what transactions did, by the segment files of any Kafka log, and whether a pipeline was exactly once.
+
+    report = audit.transactions(spark, "log-dirs/*")      # no broker needed, values are never decompressed
+    diff = audit.verify(spark, source="orders", target="totals", on="src", bootstrap="localhost:9092")
+
+Facts are folded where a segment is read (`headers`, `pieces`, `sequences`), joined over segments (`merging`) and over
+partitions (`joining`). Always true: these steps know nothing of Spark, which only carries them to the data.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from eosin.pipeline.audit.report import AuditReport
+    from eosin.pipeline.audit.verification import Verification
+
+MAX_TRANSACTION_TIMEOUT_MS = 900_000
+"""`transaction.max.timeout.ms` of a broker, unless it was changed."""
+
+
+def transactions(
+    spark: "SparkSession",
+    paths: str | Sequence[str],
+    *,
+    max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS,
+    as_of_ms: int | None = None,
+) -> "AuditReport":
+    """What the segment files under `paths` tell: log directories, partitions or files, patterns included.
+
+    An open transaction is hanging when it began more than `max_transaction_timeout_ms` before `as_of_ms` (ms since
+    1970; None is now). Raises BadPaths.
+    """
+    from eosin.pipeline.audit.report import AuditReport
+
+    return AuditReport.of(spark, paths, max_transaction_timeout_ms=max_transaction_timeout_ms, as_of_ms=as_of_ms)
+
+
+def verify(
+    spark: "SparkSession", *, source: str, target: str, on: str, bootstrap: str, on_target: str | None = None
+) -> "Verification":
+    """Compare what is committed in two topics, row by row: what is missing in `target`, there twice, or from nowhere.
+
+    `on` is a Spark expression over the columns of `txnlog` that names a row, or `src`: the header of that name in
+    `target`, as `topic:partition:offset` of the row in `source`. `on_target` is the expression for `target` where it is
+    another one.
+    """
+    from eosin.pipeline.audit.verification import Verification
+
+    return Verification.of(spark, source=source, target=target, on=on, bootstrap=bootstrap, on_target=on_target)

@@ -1,0 +1,80 @@
+"""One partition over all its segments: its runs, the faults at segment borders, and what held the last stable offset.
+
+A run is the part of a transaction that lies in one partition: the data of one producer up to its marker, or to the end
+of the log while it is open. A marker without data is a run of no batches.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from eosin.pipeline.audit.columns import NONE, Columns, length, take
+from eosin.pipeline.audit.pieces import fold
+from eosin.pipeline.audit.sequences import faults
+
+SEGMENT: Final = ("segment", "first_offset", "next_offset", "holes")
+"""Columns of what a scan says of a whole segment, as far as merging needs them."""
+BLOCK: Final = ("producer_id", "producer_epoch", "held_offset", "until_offset", "since_ms", "until_ms", "offsets")
+"""Columns of an interval in which one open transaction, the oldest, held the last stable offset. `until_ms` is -1, and
+`until_offset` the end of the log, while it still does; `offsets` lie between the two."""
+_NEVER: Final = np.int64(2**63 - 1)
+
+
+class Merged(NamedTuple):
+    """What the segments of one partition add up to."""
+
+    runs: Columns
+    faults: Columns
+    blocks: Columns
+
+
+def merge(pieces: Columns, segments: Columns) -> Merged:
+    """Join the pieces of all segments of one partition, in whatever order they come."""
+    segments = take(segments, np.argsort(segments["segment"], kind="stable"))
+    pieces = _counted_from_the_start(pieces, segments)
+    runs = fold([pieces])
+    end = int(segments["next_offset"].max(initial=0))
+    transactional = take(runs, runs["transactional"])
+    return Merged(transactional, faults(pieces, across_segments=True), blocks(transactional, end))
+
+
+def _counted_from_the_start(pieces: Columns, segments: Columns) -> Columns:
+    """Pieces whose holes are counted from the first segment on, and not from their own."""
+    border = np.zeros(length(segments), np.int64)
+    border[1:] = segments["first_offset"][1:] != segments["next_offset"][:-1]
+    before = np.cumsum(border) + np.cumsum(segments["holes"]) - segments["holes"]
+    of_piece = before[np.searchsorted(segments["segment"], pieces["segment"])] if length(pieces) else 0
+    return {
+        **pieces,
+        "first_holes": pieces["first_holes"] + of_piece,
+        "last_holes": pieces["last_holes"] + of_piece,
+    }
+
+
+def blocks(runs: Columns, end: int) -> Columns:
+    """Which of these runs held the last stable offset back, and from when to when. `end` is the next offset of the log.
+
+    A run is the oldest that is open from its beginning, or from the end of the last older one, up to its own end.
+    """
+    if not length(runs) or not (runs["batches"] > 0).any():
+        return {name: np.empty(0, np.int64) for name in BLOCK}
+    rows = take(runs, runs["batches"] > 0)
+    rows = take(rows, np.argsort(rows["first_offset"], kind="stable"))
+    is_open = rows["marker"] < 0
+    until = np.where(is_open, _NEVER, rows["marker_offset"])
+    latest = np.maximum.accumulate(until)
+    holds = np.concatenate(([True], until[1:] > latest[:-1]))
+    rows, until, is_open = take(rows, holds), until[holds], is_open[holds]
+    # Each one that is left outlasts the one before it.
+    after = np.concatenate(([False], until[:-1] > rows["first_offset"][1:]))
+    ended_ms = np.concatenate(([NONE], rows["marker_ms"][:-1]))
+    until_offset = np.where(is_open, end, until)
+    return {
+        "producer_id": rows["producer_id"],
+        "producer_epoch": rows["last_epoch"],
+        "held_offset": rows["first_offset"],
+        "until_offset": until_offset,
+        "since_ms": np.where(after, ended_ms, rows["begin_ms"]),
+        "until_ms": np.where(is_open, NONE, rows["marker_ms"]),
+        "offsets": until_offset - rows["first_offset"],
+    }

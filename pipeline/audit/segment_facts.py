@@ -1,0 +1,48 @@
+"""`SegmentFacts`: all that the audit keeps of one segment file, so that its batches need not travel.
+
+Always true: what is kept grows with the number of transactions and producers, never with the number of records.
+"""
+
+from typing import Final, NamedTuple, Self
+
+from eosin.pipeline.audit.columns import Columns, concatenate
+from eosin.pipeline.audit.headers import Problem, Read, SegmentScan
+from eosin.pipeline.audit.pieces import fold, of_batches
+from eosin.pipeline.audit.sequences import faults
+
+_FOLD_AT: Final = 64
+"""Chunks that are kept before they are folded into one."""
+
+
+class SegmentFacts(NamedTuple):
+    """What one segment says."""
+
+    pieces: Columns
+    faults: Columns
+    """Of neighbours that both lie in this segment."""
+    problems: list[Problem]
+    scan: SegmentScan
+    """Its counts, after the scan."""
+
+    @classmethod
+    def of(cls, read: Read, size: int, *, base_offset: int, is_last: bool) -> Self:
+        """Read a segment of `size` bytes. `is_last`: it is the newest of its partition."""
+        scan = SegmentScan(read, size, base_offset=base_offset, is_last=is_last)
+        folded: list[Columns] = []
+        found: list[Columns] = []
+        for number, (headers, _, _) in enumerate(scan):
+            # Each chunk is numbered as if it were a segment of its own, to know afterwards whom a border parts.
+            batches = of_batches(headers, number)
+            found.append(faults(batches))
+            folded.append(fold([batches]))
+            if len(folded) == _FOLD_AT:
+                found.append(faults(concatenate(folded), across_segments=True))
+                folded = [_in_chunk(fold(folded), number)]
+        found.append(faults(concatenate(folded), across_segments=True))
+        pieces = _in_chunk(fold(folded), base_offset)
+        return cls(pieces, concatenate(found), scan.problems, scan)
+
+
+def _in_chunk(pieces: Columns, number: int) -> Columns:
+    pieces["segment"][:] = number
+    return pieces
