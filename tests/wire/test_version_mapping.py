@@ -2,9 +2,10 @@
 (transactions.md 4 and 11.11)."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
-from wire import Wire, better_than_kafka, unique
+from wire import Connect, Wire, better_than_kafka, unique
 from wire_producer import RawProducer, transactional
 
 from eosin.protocol.errors import ErrorCode
@@ -186,16 +187,20 @@ async def stuck(wire: Wire, partition: TopicPartition) -> RawProducer:
 
 @better_than_kafka("a client that cannot wait by itself hears a code that it knows, after a short wait")
 async def test_while_a_transaction_is_being_completed(
-    wire: Wire, stuck: RawProducer, group: str, partition: TopicPartition
+    connect: Connect, wire: Wire, stuck: RawProducer, group: str, partition: TopicPartition
 ) -> None:
-    # The requests wait side by side, since each holds its answer back for as long as completion may take.
+    # The requests wait side by side, each on a connection of its own, since each is held back for as long as completion
+    # may take.
+    async def alone() -> RawProducer:
+        return replace(stuck, wire=await connect())
+
     batch = stuck.batch(partition)
     adds, groups, commits, sends, inits = await asyncio.gather(
-        asyncio.gather(*[stuck.add(partition, version=version) for version in range(4)]),
-        asyncio.gather(*[stuck.add_offsets(group, version=version) for version in range(5)]),
-        asyncio.gather(*[stuck.commit_offsets(group, partition, 1, version=version) for version in range(6)]),
+        asyncio.gather(*[(await alone()).add(partition, version=version) for version in range(4)]),
+        asyncio.gather(*[(await alone()).add_offsets(group, version=version) for version in range(5)]),
+        asyncio.gather(*[(await alone()).commit_offsets(group, partition, 1, version=version) for version in range(6)]),
         asyncio.gather(*[stuck.resend(partition, batch, version=version) for version in range(3, 14)]),
-        asyncio.gather(*[wire.init(stuck.transactional_id, version=version) for version in range(6)]),
+        asyncio.gather(*[(await connect()).init(stuck.transactional_id, version=version) for version in range(6)]),
     )
     busy, loading = ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert (adds, groups) == ([busy] * 4, [busy] * 5)
@@ -206,7 +211,10 @@ async def test_while_a_transaction_is_being_completed(
 
 
 @better_than_kafka("a client that cannot wait by itself hears of it after a short wait")
-async def test_the_end_of_a_transaction_that_is_being_completed(stuck: RawProducer) -> None:
+async def test_the_end_of_a_transaction_that_is_being_completed(connect: Connect, stuck: RawProducer) -> None:
+    producers = [replace(stuck, wire=await connect()) for _ in range(5)]
     for commit, expected in ((True, ErrorCode.CONCURRENT_TRANSACTIONS), (False, ErrorCode.INVALID_TXN_STATE)):
-        ends = await asyncio.gather(*[stuck.end(commit=commit, version=version) for version in range(5)])
+        ends = await asyncio.gather(
+            *[each.end(commit=commit, version=version) for version, each in enumerate(producers)]
+        )
         assert [each.error_code for each in ends] == [expected] * 5
