@@ -1,0 +1,79 @@
+"""The settings of a pipeline by Kafka's names, checked: limits, intervals, and what is handed on to clients.
+
+Always true: an unknown setting is refused with a sentence, since a misspelt limit would hold for nobody; `retries`,
+which KIP-572 has replaced by `task.timeout.ms`, is ignored with one WARNING.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from eosin.client.connection import REQUEST_TIMEOUT_MS
+from eosin.client.producer import TRANSACTION_TIMEOUT_MS
+from eosin.pipeline.errors import ConflictingSettings
+from eosin.pipeline.task_timeouts import RETRY_BACKOFF_MS, TASK_TIMEOUT_MS
+
+MAX_POLL_INTERVAL_MS: Final = 300_000
+COMMIT_INTERVAL_MS: Final = 100
+_LIMITS: Final[Mapping[str, tuple[str, int]]] = {
+    # name: (field, least)
+    "task.timeout.ms": ("task_timeout_ms", 0),
+    "retry.backoff.ms": ("retry_backoff_ms", 0),
+    "max.poll.interval.ms": ("max_poll_interval_ms", 1),
+    "transaction.timeout.ms": ("transaction_timeout_ms", 1),
+    "request.timeout.ms": ("request_timeout_ms", 1),
+    "commit.interval.ms": ("commit_interval_ms", 0),
+}
+_RETRIES: Final = "retries"
+_HANDED_ON: Final = ("producer.retries", "admin.retries")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSettings:
+    """What a pipeline was told, with the defaults for the rest."""
+
+    task_timeout_ms: int = TASK_TIMEOUT_MS
+    retry_backoff_ms: int = RETRY_BACKOFF_MS
+    max_poll_interval_ms: int = MAX_POLL_INTERVAL_MS
+    transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
+    request_timeout_ms: int = REQUEST_TIMEOUT_MS
+    commit_interval_ms: int = COMMIT_INTERVAL_MS
+    client_retries: Mapping[str, int] = field(default_factory=dict)
+    """`producer.retries` and `admin.retries`, as far as they were given: attempts of one call of that client."""
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> Self:
+        """From names and values as text. Raises ConflictingSettings."""
+        found: dict[str, int] = {}
+        retries: dict[str, int] = {}
+        for name, text in given.items():
+            if name == _RETRIES:
+                log.warning("retries is ignored: task.timeout.ms says how long a task is tried again (KIP-572)")
+            elif name in _HANDED_ON:
+                retries[name] = number(name, text, least=0)
+            elif name in _LIMITS:
+                attribute, least = _LIMITS[name]
+                found[attribute] = number(name, text, least=least)
+            else:
+                known = ", ".join([*_LIMITS, *_HANDED_ON])
+                raise ConflictingSettings(f"a pipeline has no setting {name!r}: there are {known}")
+        return cls(**found, client_retries=retries)
+
+    @property
+    def topic_creation_ms(self) -> int:
+        """How long creating topics may take: half of what a group leader may be silent (KIP-572)."""
+        return self.max_poll_interval_ms // 2
+
+
+def number(name: str, text: str, *, least: int) -> int:
+    """A setting that is a number. Raises ConflictingSettings."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if value < least:
+        raise ConflictingSettings(f"{name} is {text!r}, and must be a number from {least} on")
+    return value
