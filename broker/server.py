@@ -11,11 +11,12 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
 from eosin.broker.api import Services
-from eosin.broker.background import Background
+from eosin.broker.background import Background, Work
 from eosin.broker.cluster import Topic
 from eosin.broker.config import BrokerConfig
 from eosin.broker.connection import Connection, ConnectionHost
@@ -218,6 +219,10 @@ class Server:
             self._loading.cancel()
             await asyncio.wait((self._loading,))
 
+    def _unless_loading(self, run: Work) -> Awaitable[object] | object:
+        """Do some work, but not while the coordinators read their logs: they share the one event loop."""
+        return run() if self._loading is None or self._loading.done() else None
+
     def _advertise(self, cluster: EmbeddedCluster) -> None:
         told = {listener.name: listener for listener in self.config.told_listeners}
         for bound, _ in self._sockets:
@@ -226,7 +231,8 @@ class Server:
 
     def _schedule(self, logs: LogManager) -> None:
         for work in logs.periodic_work():
-            self._background.every(work.interval_ms, work.name, work.run)
+            run = partial(self._unless_loading, work.run) if work.can_wait else work.run
+            self._background.every(work.interval_ms, work.name, run)
         healing = HangingTransactions(self.services)
         self._background.every(ROUND_INTERVAL_MS, "the search for hanging transactions", healing.round)
         idle_ms = self.config.connections_max_idle_ms

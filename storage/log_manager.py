@@ -53,6 +53,8 @@ class PeriodicWork(NamedTuple):
     name: str
     interval_ms: int
     run: Callable[[], Awaitable[None] | None]
+    can_wait: bool = False
+    """Whether it should wait while somebody reads logs through."""
 
 
 class LogManager:
@@ -279,7 +281,7 @@ class LogManager:
         now = self._clock.now_ms
         return (
             PeriodicWork("checkpoints", CHECKPOINT_INTERVAL_MS, self.checkpoint),
-            PeriodicWork("compaction", self.cleaner.interval_ms, self.cleaner.round),
+            PeriodicWork("compaction", self.cleaner.interval_ms, self.cleaner.round, can_wait=True),
             PeriodicWork("idle files", IDLE_INTERVAL_MS, self.release_idle_files),
             PeriodicWork("retention", retention_ms, lambda: self.apply_retention(now())),
             PeriodicWork("producer expiry", expiry_ms, lambda: self.expire_producers(now())),

@@ -10,12 +10,14 @@ from wire_producer import transactional
 
 from eosin.broker import server as server_module
 from eosin.broker.config import BrokerConfig
+from eosin.broker.hanging import HangingTransactions
 from eosin.broker.server import Server
 from eosin.coordinator.groups.loading import Loader
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
 from eosin.protocol.schemas.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from eosin.storage.compaction.cleaner import Cleaner
 
 FEW: dict[str, Any] = {"transaction_state_log_num_partitions": 1, "offsets_topic_num_partitions": 1}
 
@@ -78,6 +80,34 @@ async def test_a_broker_stops_in_the_middle_of_loading(tmp_path: Path, monkeypat
             server = Server(config_of(tmp_path))
             await server.startup()
             assert await server.shutdown()
+
+
+async def test_compaction_waits_until_the_coordinators_are_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds: list[bool] = []
+    monkeypatch.setattr(server_module, "LOAD_BEFORE_LISTENING_MS", 0)
+    monkeypatch.setattr(Cleaner, "interval_ms", 1)
+    monkeypatch.setattr(Cleaner, "round", lambda _: rounds.append(held.is_open))
+    monkeypatch.setattr("eosin.broker.server.ROUND_INTERVAL_MS", 1)
+    others: list[bool] = []
+    monkeypatch.setattr(HangingTransactions, "round", lambda _: others.append(True))
+    held = Held(monkeypatch)
+    server = Server(config_of(tmp_path))
+    await server.startup()
+
+    async def has_had_its_turn() -> bool:
+        return len(others) > 5
+
+    async def is_compacting() -> bool:
+        return bool(rounds)
+
+    await until(has_had_its_turn)
+    assert rounds == []
+    held.is_open = True
+    await until(is_compacting)
+    assert all(rounds)
+    assert await server.shutdown()
 
 
 class Held:
