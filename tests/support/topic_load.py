@@ -29,7 +29,8 @@ class TopicLoad:
 
     def create(self, topic: str, partitions: int = 1, **configs: str) -> None:
         """A topic; settings with `_` for `.`."""
-        settings = {name.replace("_", "."): value for name, value in configs.items()}
+        # The times of its records are long ago.
+        settings = {"retention.ms": "-1", **{name.replace("_", "."): value for name, value in configs.items()}}
         self._with_client(lambda client: Admin(client).create_topic(topic, partitions, configs=settings))
 
     def delete(self, topic: str) -> None:
