@@ -34,14 +34,16 @@ def test_copiers_move_each_record_exactly_once_over_a_clean_restart(data_dir: Pa
 
 
 @pytest.mark.timeout(280)
-def test_java_copiers_move_each_record_exactly_once_over_a_clean_restart(data_dir: Path) -> None:
+def test_java_copiers_move_each_record_exactly_once_over_a_clean_restart_and_a_kill(data_dir: Path) -> None:
     with skipped_without():
         for client in (java.CLIENT, java.CLIENT_3):
             client.start()
-    _copied_exactly_once(data_dir, JAVA, 15_000, SLOW_START)
+    _copied_exactly_once(data_dir, JAVA, 24_000, SLOW_START, kill=True)
 
 
-def _copied_exactly_once(data_dir: Path, copiers: tuple[str, ...], records: int, settings: dict[str, str]) -> None:
+def _copied_exactly_once(
+    data_dir: Path, copiers: tuple[str, ...], records: int, settings: dict[str, str], *, kill: bool = False
+) -> None:
     with BrokerProcess(data_dir) as broker:
         scenario = Scenario(confluent.CLIENT, broker.address)
         source, target = scenario.topic(len(copiers)), scenario.topic(len(copiers))
@@ -59,6 +61,10 @@ def _copied_exactly_once(data_dir: Path, copiers: tuple[str, ...], records: int,
             _wait_for_output(scenario, target, len(copiers), records // 4)
             assert broker.stop() == 0
             broker.start()
+            if kill:
+                _wait_for_output(scenario, target, len(copiers), records // 2)
+                broker.kill()
+                broker.start()
             for process in running:
                 _, errors = process.communicate(timeout=200)
                 assert process.returncode == 0, errors
