@@ -98,6 +98,10 @@ class Transaction:
     """Whether its producer was told that it ended as decided."""
     error: str = ""
     """Why ending it was refused for good, if it was."""
+    ended_by: str = ""
+    """The instance that ended it, if that is a later one than the one that began it (KIP-939)."""
+    decided: bool = False
+    """Whether a database has decided that it is to be committed, whoever does it (KIP-939)."""
     disowned: bool = False
     """Whether its producer, refused a commit, asked to abort it and was told that it is aborted."""
 
@@ -108,8 +112,8 @@ class Transaction:
 
     @property
     def must_be_committed(self) -> bool:
-        """Whether its producer was told that it is committed."""
-        return self.commit and self.acknowledged
+        """Whether its producer was told that it is committed, or a database knows that it will be."""
+        return self.decided or (self.commit and self.acknowledged)
 
 
 @dataclass(slots=True)

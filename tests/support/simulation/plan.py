@@ -1,7 +1,7 @@
 """What a seed stands for: the clients of a run, the faults that meet them, and when."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eosin.protocol.names import TopicPartition
 from simulation.values import COMPACTED, DELETED, RETAINED
@@ -49,6 +49,8 @@ class AppPlan:
     sources: tuple[TopicPartition, ...] = ()
     is_group: bool = False
     """Whether its instances are members of a group, each with a transactional id of its own."""
+    decides: bool = False
+    """Whether a database decides its transactions, which have no timeout (KIP-939)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ def plan_of(seed: int) -> Plan:
         topic = chance.choice(TOPICS)
         sources = tuple(partition for partition in PARTITIONS if partition.topic == topic)
         apps.append(AppPlan("group", _instances(chance), sources, is_group=True))
-    return Plan(
+    plan = Plan(
         seed,
         durability,
         tuple(apps),
@@ -128,6 +130,9 @@ def plan_of(seed: int) -> Plan:
         deletions=chance.choice((0, 0, 0, 0, 1, 2, 3)),
         faults=_faults(chance, durability),
     )
+    if chance.random() < 0.12:
+        plan = replace(plan, apps=(*plan.apps, AppPlan("database", _instances(chance), decides=True)))
+    return plan
 
 
 def _instances(chance: random.Random) -> tuple[InstancePlan, ...]:

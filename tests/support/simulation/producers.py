@@ -55,8 +55,9 @@ class TransactionalProducer:
         self.oversleeps = 0.05
         """How likely it ends a transaction only after that has timed out."""
 
-    async def introduce(self, *, recovering: bool = False) -> None:
-        """Get a producer id and an epoch; `recovering` with the ones it has. Raises Over."""
+    async def introduce(self, *, recovering: bool = False, keeping: bool = False) -> tuple[int, int]:
+        """Get a producer id and an epoch; `recovering` with the ones it has, `keeping` what older instances have open,
+        for this one to end. The pair of what is open, or -1. Raises Over."""
         history = self.world.history
         asked = Introduction(self.name, self.transactional_id, history.moment(), recovering)
         history.introductions.append(asked)
@@ -64,8 +65,8 @@ class TransactionalProducer:
         losses = self.session.losses
         answer = await self.session.insist(
             ApiKey.INIT_PRODUCER_ID,
-            4,
-            InitProducerIdRequest(self.transactional_id, self.timeout_ms, *pair),
+            6 if keeping else 4,
+            InitProducerIdRequest(self.transactional_id, self.timeout_ms, *pair, keeping, keeping),
             lambda response: ErrorCode(response.error_code),
             lane=COORDINATOR,
         )
@@ -76,6 +77,7 @@ class TransactionalProducer:
             raise Over(asked.error)
         asked.producer_id, asked.producer_epoch = answer.producer_id, answer.producer_epoch
         self.sequencer.adopt(answer.producer_id, answer.producer_epoch)
+        return answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch
 
     def begin(self) -> Transaction:
         """A new transaction."""
@@ -95,7 +97,7 @@ class TransactionalProducer:
     async def run(self, transaction: Transaction, output: Output, *, commit: bool) -> bool:
         """Carry a transaction out; whether it ended as asked. What it cannot write makes it abort. Raises Over."""
         try:
-            in_doubt = not await self._fill(transaction, output)
+            in_doubt = not await self.fill(transaction, output)
         except GaveUp:
             in_doubt = True
         if self.session.chance.random() < self.oversleeps:
@@ -106,7 +108,8 @@ class TransactionalProducer:
             await self.introduce(recovering=True)
         return is_ended and not in_doubt
 
-    async def _fill(self, transaction: Transaction, output: Output) -> bool:
+    async def fill(self, transaction: Transaction, output: Output) -> bool:
+        """Write what belongs into a transaction; False when something was refused. Raises GaveUp, Over."""
         if self.version == 1:
             for partition in output:
                 if not await self._add(partition):
@@ -133,7 +136,7 @@ class TransactionalProducer:
         answer = await self.session.insist(
             ApiKey.ADD_PARTITIONS_TO_TXN,
             3,
-            AddPartitionsToTxnRequest((), self.transactional_id, *self._pair, (topic,)),
+            AddPartitionsToTxnRequest((), self.transactional_id, *self.pair, (topic,)),
             lambda response: ErrorCode(
                 response.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
             ),
@@ -145,7 +148,8 @@ class TransactionalProducer:
         return not error
 
     @property
-    def _pair(self) -> tuple[int, int]:
+    def pair(self) -> tuple[int, int]:
+        """Its producer id and epoch."""
         return self.sequencer.producer_id, self.sequencer.producer_epoch
 
     async def _send_offsets(self, transaction: Transaction) -> bool:
@@ -153,7 +157,7 @@ class TransactionalProducer:
             added = await self.session.insist(
                 ApiKey.ADD_OFFSETS_TO_TXN,
                 3,
-                AddOffsetsToTxnRequest(self.transactional_id, *self._pair, transaction.group),
+                AddOffsetsToTxnRequest(self.transactional_id, *self.pair, transaction.group),
                 lambda response: ErrorCode(response.error_code),
                 lane=COORDINATOR,
             )
@@ -172,7 +176,7 @@ class TransactionalProducer:
             ApiKey.TXN_OFFSET_COMMIT,
             5 if self.version == 2 else 3,
             TxnOffsetCommitRequest(
-                self.transactional_id, transaction.group, *self._pair, generation_id, member_id, topics=topics
+                self.transactional_id, transaction.group, *self.pair, generation_id, member_id, topics=topics
             ),
             lambda response: ErrorCode(response.topics[0].partitions[0].error_code),
             lane=COORDINATOR,
@@ -204,7 +208,7 @@ class TransactionalProducer:
         answer = await self.session.insist(
             ApiKey.END_TXN,
             5 if self.version == 2 else 3,
-            EndTxnRequest(self.transactional_id, *self._pair, commit),
+            EndTxnRequest(self.transactional_id, *self.pair, commit),
             lambda response: ErrorCode(response.error_code),
             lane=COORDINATOR,
         )

@@ -19,6 +19,7 @@ from simulation.operator import Operator
 from simulation.plan import PARTITIONS, FaultPlan, Plan
 from simulation.readers import Consumer
 from simulation.tuning import tuned
+from simulation.two_phase import DatabaseApp
 from simulation.values import RETAINED
 
 DEADLINE_S = 300.0
@@ -120,6 +121,9 @@ class Run:
         writers: list[asyncio.Task[None]] = []
         copiers: list[asyncio.Task[None]] = []
         for plan in self.plan.apps:
+            if plan.decides:
+                writers.append(asyncio.create_task(DatabaseApp(self.world, plan).run()))
+                continue
             app = App(self.world, plan, targets=self.plan.targets, is_over=over)
             (copiers if plan.sources else writers).append(asyncio.create_task(app.run()))
             if plan.sources:
@@ -318,6 +322,7 @@ def _config(plan: Plan) -> BrokerConfig:
         group_min_session_timeout_ms=100,
         log_cleaner_backoff_ms=100,
         log_retention_check_interval_ms=100,
+        transaction_two_phase_commit_enable=any(app.decides for app in plan.apps),
         transaction_timeout_recovery="on" if plan.recovers else "kafka",
     )
 

@@ -125,6 +125,13 @@ def epoch_not_raised_on_timeout() -> Iterator[None]:
 
 
 @contextmanager
+def prepared_transaction_aborted() -> Iterator[None]:
+    """A new instance that is to end what a database has decided finds it aborted (KIP-939)."""
+    with patch.object(introduction, "keep", introduction._interrupt):
+        yield
+
+
+@contextmanager
 def timeout_forgotten() -> Iterator[None]:
     """A transaction whose producer is gone stays open."""
     with patch.object(machine, "time_out", lambda txn, request, now_ms: (txn, ())):
