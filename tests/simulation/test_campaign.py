@@ -75,3 +75,14 @@ def test_a_failure_shows_ten_violations_and_counts_the_rest() -> None:
     assert "violation 9" in text
     assert "violation 10" not in text
     assert "2 more" in text
+
+
+def work_for_ever() -> None:
+    while True:
+        pass
+
+
+def test_work_that_never_ends_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(campaigns, "LONGEST_WORK_S", 0.01)
+    with campaigns.limited(), pytest.raises(campaigns.EndlessWork):
+        work_for_ever()

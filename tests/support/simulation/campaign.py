@@ -48,13 +48,13 @@ class Figures:
 def run_seed(seed: int, *, trace: Callable[[str], None] | None = None) -> tuple[Run, list[str]]:
     """Carry out the run of a seed; it, and what is wrong with it."""
     run = Run(plan_of(seed), trace=trace)
-    with _limited():
+    with limited():
         history = run.carry_out()
     return run, judge(history)
 
 
 @contextmanager
-def _limited() -> Iterator[None]:
+def limited() -> Iterator[None]:
     """Break off work that never ends, wherever it is: a run takes a twentieth of a second."""
 
     def expired(signum: int, frame: object) -> None:
