@@ -1,0 +1,62 @@
+"""The positions that a group has committed, as far as they are decided.
+
+Always true: an offset in a transaction that is not ended yet is waited for, never passed over, since a runner that
+began at the older one would do the same work twice.
+"""
+
+from collections.abc import Sequence
+
+from eosin.client.client import Client, CoordinatorType
+from eosin.client.errors import check
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.schemas.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+
+_BY_TOPIC_NAME = 9
+
+
+async def committed_offsets(
+    client: Client, group: str, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Where the group goes on in each partition; a partition that it has never committed is left out."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        by_topic.setdefault(topic, []).append(index)
+    request = OffsetFetchRequest(
+        group_id=group,
+        topics=tuple(OffsetFetchRequestTopic(name, tuple(indexes)) for name, indexes in by_topic.items()),
+        groups=(
+            OffsetFetchRequestGroup(
+                group,
+                topics=tuple(
+                    OffsetFetchRequestTopics(name, partition_indexes=tuple(indexes))
+                    for name, indexes in by_topic.items()
+                ),
+            ),
+        ),
+        require_stable=True,
+    )
+    doing = f"reading the offsets of group {group!r}"
+
+    async def attempt() -> dict[TopicPartition, int]:
+        answer: OffsetFetchResponse = await client.ask_coordinator(
+            CoordinatorType.GROUP, group, ApiKey.OFFSET_FETCH, request, at_most=_BY_TOPIC_NAME
+        )
+        check(answer.error_code, doing)
+        found = {}
+        for part in (answer, *answer.groups):
+            check(part.error_code, doing)
+            for topic in part.topics:
+                for each in topic.partitions:
+                    check(each.error_code, doing)
+                    if each.committed_offset >= 0:
+                        found[TopicPartition(topic.name, each.partition_index)] = each.committed_offset
+        return found
+
+    return await client.retry(attempt)

@@ -1,0 +1,324 @@
+"""The asyncio runner: exactly once through failures and kill -9, and around a leader that does not answer."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+import runner_program
+from pipeline_broker import Faults, ThreadedBroker, served
+from pipeline_copier import Killer, stop
+from stalling_leader import TwoBrokers
+from topic_load import TopicLoad
+
+from eosin.client.admin import Admin
+from eosin.client.client import Client
+from eosin.client.consumer import ConsumedRecord, Consumer
+from eosin.client.errors import ConnectionFailed, RequestTimedOut
+from eosin.client.producer import Producer
+from eosin.pipeline.errors import ConflictingSettings, MissingTopic, PipelineFenced
+from eosin.pipeline.rounds import Rounds
+from eosin.pipeline.runner import CommitReport, Output, Runner
+from eosin.pipeline.task_timeouts import TaskTimeouts
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.records import NewRecord
+
+pytestmark = pytest.mark.slow
+
+_names = count()
+
+
+async def until(true: Callable[[], object]) -> None:
+    """Let others work until something is true."""
+    async with asyncio.timeout(60):
+        while not true():  # noqa: ASYNC110  what is waited for has no event
+            await asyncio.sleep(0.02)
+
+
+class Job:
+    """An application, its input topic `in-N` of three partitions and its output topic `out-N`."""
+
+    def __init__(self, address: str, name: str | None = None) -> None:
+        self.address = address
+        self.name = name or str(next(_names))
+        self.input, self.output = f"in-{self.name}", f"out-{self.name}"
+        self.reports: list[CommitReport] = []
+        self.settings = {"commit.interval.ms": "0", "request.timeout.ms": "300", "task.timeout.ms": "60000"}
+
+    async def create(self) -> "Job":
+        async with Client(self.address) as client:
+            await Admin(client).create_topic(self.input, 3)
+        return self
+
+    async def feed(self, *values: str, partition: int | None = None) -> None:
+        async with Client(self.address) as client:
+            producer = Producer(client)
+            for index, value in enumerate(values):
+                target = TopicPartition(self.input, index % 3 if partition is None else partition)
+                await producer.send(target, [NewRecord(value.encode(), value.encode())])
+
+    def upper(self, consumed: ConsumedRecord) -> Iterable[Output]:
+        value = consumed.record.value or b""
+        yield Output(self.output, value.upper(), key=value)
+
+    def runner(self, transform: Any = None, **settings: str) -> Runner:
+        return Runner(
+            self.address,
+            f"app-{self.name}",
+            [self.input],
+            transform or self.upper,
+            outputs={self.output: 2},
+            settings={**self.settings, **settings},
+            on_commit=self.reports.append,
+            patience_ms=50,
+        )
+
+    async def run_until(self, runner: Runner, done: Callable[[], Any]) -> None:
+        """Run, and stop when something is true after a commit."""
+
+        def told(report: CommitReport) -> None:
+            self.reports.append(report)
+            if done():
+                runner.stop()
+
+        runner._on_commit = told
+        async with asyncio.timeout(60):
+            await runner.run()
+
+    def records_in(self) -> int:
+        return sum(report.records_in for report in self.reports)
+
+    async def written(self) -> list[str]:
+        async with Client(self.address) as client:
+            consumer = Consumer(client)
+            await consumer.assign_from([TopicPartition(self.output, index) for index in range(2)])
+            return sorted((each.record.value or b"").decode() for each in await consumer.read_to_end())
+
+
+@pytest.fixture
+def faults() -> Faults:
+    """What the broker loses; nothing unless a test says so."""
+    return Faults()
+
+
+@pytest.fixture
+async def job(faults: Faults) -> AsyncIterator[Job]:
+    """An application with a broker of its own."""
+    async with served(faults) as server:
+        yield await Job(server.addresses[0]).create()
+
+
+async def test_each_record_is_transformed_once_and_a_new_runner_goes_on(job: Job) -> None:
+    await job.feed("a", "b", "c", "d")
+    await job.run_until(job.runner(), lambda: job.records_in() == 4)
+    assert await job.written() == ["A", "B", "C", "D"]
+    await job.feed("e")
+    await job.run_until(job.runner(), lambda: job.records_in() == 5)
+    assert await job.written() == ["A", "B", "C", "D", "E"]
+    assert {partition.partition for report in job.reports for partition in report.positions} == {0, 1, 2}
+
+
+async def test_what_several_tasks_write_in_an_interval_is_one_transaction(job: Job) -> None:
+    await job.feed(*"abcdef")
+    await job.run_until(job.runner(**{"commit.interval.ms": "200"}), lambda: True)
+    assert [report.records_in for report in job.reports] == [6]
+    assert len(job.reports[0].positions) == 3
+
+
+async def test_a_failing_transform_leaves_nothing_behind_and_the_next_run_does_its_work(job: Job) -> None:
+    await job.feed("a", "b", "c")
+
+    def broken(consumed: ConsumedRecord) -> Iterable[Output]:
+        if consumed.record.value == b"c":
+            raise ZeroDivisionError
+        return job.upper(consumed)
+
+    with pytest.raises(ZeroDivisionError):
+        await job.runner(broken, **{"commit.interval.ms": "60000"}).run()
+    assert await job.written() == []
+    await job.run_until(job.runner(), lambda: job.records_in() == 3)
+    assert await job.written() == ["A", "B", "C"]
+
+
+async def test_a_second_instance_fences_the_first(job: Job) -> None:
+    await job.feed("a")
+    first, second = job.runner(), job.runner()
+    sleeping = asyncio.create_task(first.run())
+    await until(lambda: job.records_in() == 1)
+    running = asyncio.create_task(second.run())
+    await until(lambda: second._consumers)
+    await job.feed("b", partition=1)
+    with pytest.raises(PipelineFenced, match="was taken over by another instance"):
+        async with asyncio.timeout(30):
+            await sleeping
+    await until(lambda: job.records_in() == 2)
+    second.stop()
+    await running
+    assert await job.written() == ["A", "B"]
+
+
+async def test_an_input_that_does_not_exist_and_a_setting_without_meaning_are_told_in_a_sentence(job: Job) -> None:
+    job.input = "nowhere"
+    with pytest.raises(MissingTopic, match="topic nowhere does not exist"):
+        await job.runner().run()
+    with pytest.raises(ConflictingSettings, match=r"no setting 'task\.timeout'"):
+        job.runner(**{"task.timeout": "1"})
+
+
+async def test_a_commit_without_an_answer_is_repeated_and_never_turned_into_an_abort(job: Job, faults: Faults) -> None:
+    await job.feed("a")
+    lost: list[bool] = []
+
+    class Losing(Faults):
+        """Loses the first three answers to EndTxn."""
+
+        @staticmethod
+        def _counts(context: Any, api: Any) -> bool:
+            return True
+
+    losing = Losing()
+    losing.after = lambda _, seen: seen.key is ApiKey.END_TXN and len(lost) < 3 and not lost.append(True)
+    faults.decoded, faults.handled = losing.decoded, losing.handled  # type: ignore[method-assign]
+    await job.run_until(job.runner(), lambda: True)
+    assert len(lost) == 3
+    ends = losing.requests(ApiKey.END_TXN)
+    assert {(each.producer_id, each.producer_epoch, each.committed) for each in ends[:3]} == {
+        (ends[0].producer_id, ends[0].producer_epoch, True)
+    }
+    assert await job.written() == ["A"]
+
+
+# A leader that does not answer --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def brokers() -> Iterator[TwoBrokers]:
+    """Partition 2 of topic `in-stalled` is led by a broker of its own."""
+    with TwoBrokers(("in-stalled", 2)) as running:
+        yield running
+
+
+async def test_partitions_go_on_while_the_leader_of_one_is_stalled_and_it_catches_up(
+    brokers: TwoBrokers, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = await Job(brokers.address, "stalled").create()
+    await job.feed("a", "b", "c")
+    runner = job.runner()
+    running = asyncio.create_task(runner.run())
+    async with asyncio.timeout(60):
+        await until(lambda: job.records_in() == 3)
+        brokers.relay.stall()
+        await until(lambda: "in-stalled-2" in runner.timeouts.skipped)
+        for number in range(5):
+            await job.feed(f"x{number}", partition=number % 2)
+        await until(lambda: job.records_in() == 8)
+        assert "in-stalled-2" in job.reports[-1].skipped
+        brokers.relay.recover()
+        await job.feed("late", partition=2)
+        await until(lambda: job.records_in() == 9 and not runner.timeouts.skipped)
+        runner.stop()
+        await running
+    assert await job.written() == ["A", "B", "C", "LATE", "X0", "X1", "X2", "X3", "X4"]
+    assert any("in-stalled-2" in said and "timed out, the others go on" in said for said in caplog.messages)
+
+
+async def test_a_leader_that_stays_stalled_ends_the_run_with_its_own_timeout(brokers: TwoBrokers) -> None:
+    job = await Job(brokers.address, "stalled").create()
+    await job.feed("a", "b", "c")
+    await job.run_until(job.runner(), lambda: job.records_in() == 3)
+    runner = job.runner(**{"task.timeout.ms": "500"})
+    running = asyncio.create_task(runner.run())
+    await until(lambda: runner._consumers)
+    brokers.relay.stall()
+    with pytest.raises((RequestTimedOut, ConnectionFailed), match="did not answer") as raised:
+        async with asyncio.timeout(60):
+            await running
+    assert raised.value is runner.timeouts.failure
+    assert "task in-stalled-2 gave up after task.timeout.ms=500" in raised.value.__notes__[0]
+
+
+# kill -9 ------------------------------------------------------------------------------------------------------------
+
+
+def writes(key: ApiKey, request: Any) -> bool:
+    return key is ApiKey.PRODUCE and request.transactional_id == runner_program.APPLICATION
+
+
+def commits_offsets(key: ApiKey, request: Any) -> bool:
+    return key is ApiKey.TXN_OFFSET_COMMIT
+
+
+def ends(key: ApiKey, request: Any) -> bool:
+    return key is ApiKey.END_TXN and request.transactional_id == runner_program.APPLICATION
+
+
+STEPS = [("before", writes), ("after", writes), ("after", commits_offsets), ("before", ends), ("after", ends)]
+
+
+@pytest.mark.timeout(240)
+def test_a_runner_that_is_killed_at_each_step_has_doubled_each_number_once(tmp_path: Path) -> None:
+    killer = Killer()
+    with ThreadedBroker(killer) as broker, (tmp_path / "runner.log").open("w") as log:
+        load = TopicLoad(broker.address)
+        load.create(runner_program.INPUT, 2)
+
+        def launch() -> "subprocess.Popen[str]":
+            command = [sys.executable, runner_program.__file__, broker.address]
+            killer.driver = subprocess.Popen(command, stdout=log, stderr=log, text=True, start_new_session=True)
+            return killer.driver
+
+        fed = 0
+        for happened, (when, step) in enumerate(STEPS, 1):
+            load.transaction(runner_program.INPUT, [(each % 2, str(each)) for each in range(fed, fed + 6)])
+            load.transaction(runner_program.INPUT, [(0, "1000")], end="abort")
+            fed += 6
+            setattr(killer, when, step)
+            assert launch().wait(60) == -signal.SIGKILL, (tmp_path / "runner.log").read_text()
+            assert killer.happened == happened
+        last = launch()
+        expected = sorted(str(2 * each).encode() for each in range(fed))
+        try:
+            while len(load.values(runner_program.OUTPUT, 3)) < fed:
+                assert last.poll() is None, (tmp_path / "runner.log").read_text()
+        finally:
+            stop(last)
+        assert load.values(runner_program.OUTPUT, 3) == expected
+        sources = [dict(each.record.headers)["src"] for each in load.records(runner_program.OUTPUT, 3)]
+        assert len(set(sources)) == fed
+
+
+# Rounds -------------------------------------------------------------------------------------------------------------
+
+
+async def test_an_answer_that_comes_too_late_for_a_round_counts_in_the_next() -> None:
+    rounds: Rounds[str] = Rounds(TaskTimeouts(), patience_ms=10)
+    answered = asyncio.Event()
+
+    async def quick() -> str:
+        return "quick"
+
+    async def slow() -> str:
+        await answered.wait()
+        return "slow"
+
+    questions = {"quick": quick, "slow": slow}
+    assert await rounds.ask(questions) == {"quick": "quick"}
+    answered.set()
+    await asyncio.sleep(0)
+    assert await rounds.ask(questions) == {"quick": "quick", "slow": "slow"}
+
+
+async def test_a_bug_in_one_task_is_not_taken_for_a_timeout() -> None:
+    rounds: Rounds[str] = Rounds(TaskTimeouts())
+
+    async def broken() -> str:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await rounds.ask({"t": broken})
