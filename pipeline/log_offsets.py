@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from eosin.client.client import Client
 from eosin.client.consumer import EARLIEST, LATEST, Consumer
-from eosin.pipeline.errors import DataLoss, MissingTopic
+from eosin.pipeline.errors import MissingTopic
 from eosin.pipeline.source_options import SourceOptions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -46,23 +46,6 @@ class LogOffsets:
         wanted = list(partitions)
         answers = await asyncio.gather(*(self._consumer.list_offset(each, what) for each in wanted))
         return {partition: answer.offset for partition, answer in zip(wanted, answers, strict=True)}
-
-    async def still_there(
-        self, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, int]:
-        """`start`, for each partition of `end`, where reading can really begin. A partition that is not in `start` is
-        new and begins at its earliest record. Raises DataLoss when records are gone, unless told not to."""
-        earliest = await self.earliest(end)
-        begins = {}
-        for partition, stop in end.items():
-            wanted = start.get(partition, earliest[partition])
-            if wanted < min(earliest[partition], stop):
-                gone = f"{partition}: records from offset {wanted} to {min(earliest[partition], stop)} are gone"
-                if self._options.fail_on_data_loss:
-                    raise DataLoss(f"{gone}, deleted by retention before they were read (failOnDataLoss=true)")
-                wanted = min(earliest[partition], stop)
-            begins[partition] = wanted
-        return begins
 
 
 def limited(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from eosin.client.client import Client
-from eosin.client.consumer import ConsumedRecord, Consumer
+from eosin.client.consumer import EARLIEST, ConsumedRecord, Consumer
 from eosin.client.errors import BrokerError, RequestTimedOut
 from eosin.pipeline.clock import Clock, SystemClock
 from eosin.pipeline.errors import DataLoss
@@ -71,13 +71,11 @@ class RangeReader:
             await self._clock.sleep_ms(self._options.retry_backoff_ms)
 
     async def _skip_what_is_gone(self, consumer: Consumer, error: BrokerError) -> None:
-        from eosin.client.consumer import EARLIEST
-
         earliest = (await consumer.list_offset(self._partition, EARLIEST)).offset
         if self._options.fail_on_data_loss or earliest <= self._position:
             raise DataLoss(
-                f"{self._partition} cannot be read from offset {self._position} on, it begins at {earliest}"
-                " (failOnDataLoss=true)"
+                f"{self._partition}: records from offset {self._position} on are gone, it begins at {earliest}:"
+                " they were deleted before they were read (failOnDataLoss=true)"
             ) from error
         consumer.assign({self._partition: min(earliest, self._end)})
 

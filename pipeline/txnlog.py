@@ -102,8 +102,12 @@ class _Reading:
         return found
 
     def ranges(self, start: Offsets, end: Offsets) -> list[LogRange]:
-        """What there is to read between two positions, a range for each partition that has something."""
-        begins = self.ask("still_there", start, end)
+        """What there is to read between two positions, a range for each partition that has something. Whether it is
+        still there shows when it is read: a batch that the sink skips may be gone."""
+        begins = {each: start[each] for each, stop in end.items() if each in start and start[each] <= stop}
+        others = [each for each in end if each not in begins]  # new, or deleted and created again
+        if others:
+            begins |= self.ask("earliest", others)
         return [LogRange(each, begins[each], stop) for each, stop in sorted(end.items()) if begins[each] < stop]
 
     def batches(self, piece: InputPartition) -> Iterator[Any]:
@@ -133,7 +137,7 @@ class TxnLogReader(DataSourceReader):
             reading.close()
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The Arrow batches of one range."""
+        """The Arrow batches of one range. Raises DataLoss when its records are gone."""
         return self._reading.batches(partition)
 
 
@@ -176,11 +180,11 @@ class TxnLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(self._latest) or None
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """One for each topic partition that moves. Raises DataLoss when records of the range are gone."""
+        """One for each topic partition that moves."""
         return self._reading.ranges(from_json(start), from_json(end))
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The Arrow batches of one range."""
+        """The Arrow batches of one range. Raises DataLoss when its records are gone."""
         return self._reading.batches(partition)
 
     def commit(self, end: dict[str, int]) -> None:
@@ -200,7 +204,7 @@ class TxnLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             what = "does not exist any more" if end is None else f"ends at {end}, before offset {offset}"
             if self._reading.source.fail_on_data_loss:
                 raise DataLoss(f"{partition} {what}: it was deleted, and perhaps created again (failOnDataLoss=true)")
-            begins[partition] = min(offset, end or 0)
+            begins[partition] = 0 if end is None else self._reading.ask("earliest", [partition])[partition]
         return begins
 
 

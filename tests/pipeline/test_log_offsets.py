@@ -120,6 +120,6 @@ def test_a_range_whose_beginning_is_gone_is_data_loss_unless_that_is_accepted(lo
         reader = RangeReader(SourceOptions(load.bootstrap, ("short",), **options), partition, 0, 5)
         return [each.record.value for some in reader for each in some]
 
-    with pytest.raises(DataLoss, match="cannot be read from offset 0 on, it begins at 2"):
+    with pytest.raises(DataLoss, match="records from offset 0 on are gone, it begins at 2"):
         read_short()
     assert read_short(fail_on_data_loss=False) == [b"c", b"d"]
