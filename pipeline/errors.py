@@ -73,6 +73,14 @@ class UnknownOutcome(PipelineError):
     """A commit was asked for and nobody answered: the next start finds out what became of it."""
 
 
+class BadPaths(PipelineError):
+    """Paths that the audit was given hold no segment files, or the same partition twice."""
+
+
+class BadExpression(PipelineError):
+    """An expression that is to name rows means nothing to Spark."""
+
+
 def require_spark() -> None:
     """Raise MissingDependency where PySpark or what it needs is not installed."""
     try:

@@ -3,6 +3,7 @@
 Always true: what is kept grows with the number of transactions and producers, never with the number of records.
 """
 
+from collections.abc import Callable
 from typing import Final, NamedTuple, Self
 
 from eosin.pipeline.audit.columns import Columns, concatenate
@@ -12,6 +13,8 @@ from eosin.pipeline.audit.sequences import faults
 
 _FOLD_AT: Final = 64
 """Chunks that are kept before they are folded into one."""
+
+Watch = Callable[[Columns, int, bytes], None]
 
 
 class SegmentFacts(NamedTuple):
@@ -25,12 +28,15 @@ class SegmentFacts(NamedTuple):
     """Its counts, after the scan."""
 
     @classmethod
-    def of(cls, read: Read, size: int, *, base_offset: int, is_last: bool) -> Self:
-        """Read a segment of `size` bytes. `is_last`: it is the newest of its partition."""
+    def of(cls, read: Read, size: int, *, base_offset: int, is_last: bool, watch: Watch | None = None) -> Self:
+        """Read a segment of `size` bytes. `is_last`: it is the newest of its partition. `watch` is shown every chunk:
+        columns of batches, and the bytes that they were read from with their position."""
         scan = SegmentScan(read, size, base_offset=base_offset, is_last=is_last)
         folded: list[Columns] = []
         found: list[Columns] = []
-        for number, (headers, _, _) in enumerate(scan):
+        for number, (headers, chunk_at, data) in enumerate(scan):
+            if watch is not None:
+                watch(headers, chunk_at, data)
             # Each chunk is numbered as if it were a segment of its own, to know afterwards whom a border parts.
             batches = of_batches(headers, number)
             found.append(faults(batches))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from audited_logs import START_MS, DrawnLog, batches_of, decode, logs
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eosin.protocol.records import NewRecord, build_batch, build_control_batch, read_header, verify_crc
@@ -22,6 +22,8 @@ from eosin.pipeline.audit.merging import Merged, merge
 from eosin.pipeline.audit.pieces import fold, of_batches
 from eosin.pipeline.audit.segment_facts import SegmentFacts
 from eosin.pipeline.audit.sequences import NAMES
+
+DRAWN = settings(deadline=None, max_examples=60)
 
 
 def reader(data: bytes) -> headers_module.Read:
@@ -56,6 +58,7 @@ def rows_of(columns: Columns) -> list[dict[str, Any]]:
     return [{name: column[index].item() for name, column in columns.items()} for index in range(length(columns))]
 
 
+@DRAWN
 @given(logs(), st.sampled_from([100, 200, headers_module.CHUNK_BYTES]))
 def test_the_runs_are_those_of_a_full_decode(log: DrawnLog, chunk_bytes: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -67,6 +70,7 @@ def test_the_runs_are_those_of_a_full_decode(log: DrawnLog, chunk_bytes: int) ->
     assert sorted(rows, key=lambda row: row["first_offset"]) == sorted(expected, key=lambda row: row["first_offset"])
 
 
+@DRAWN
 @given(logs(), st.sampled_from([100, 200, headers_module.CHUNK_BYTES]))
 def test_the_sequence_faults_are_those_of_a_full_decode(log: DrawnLog, chunk_bytes: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -77,6 +81,7 @@ def test_the_sequence_faults_are_those_of_a_full_decode(log: DrawnLog, chunk_byt
     assert found == sorted(decode(log).faults)
 
 
+@DRAWN
 @given(logs())
 def test_every_damage_is_reported_and_nothing_else(log: DrawnLog) -> None:
     last = max(log.segments)
@@ -90,6 +95,7 @@ def test_every_damage_is_reported_and_nothing_else(log: DrawnLog) -> None:
     assert sum(each.scan.batches for each in facts_of(log)) == sound
 
 
+@DRAWN
 @given(logs())
 def test_what_held_the_last_stable_offset_is_what_a_walk_through_the_log_sees(log: DrawnLog) -> None:
     merged_log = merged(facts_of(log))
@@ -110,6 +116,7 @@ def test_what_held_the_last_stable_offset_is_what_a_walk_through_the_log_sees(lo
     assert all(before["until_ms"] >= 0 for before, _ in pairwise(blocks))
 
 
+@DRAWN
 @given(logs(), st.data())
 def test_pieces_fold_alike_wherever_the_log_is_cut(log: DrawnLog, data: st.DataObject) -> None:
     whole = b"".join(bytes(batch) for _, batch in batches_of(log))

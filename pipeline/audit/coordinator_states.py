@@ -1,0 +1,94 @@
+"""What `__transaction_state` says: for each transactional id of a segment its last record.
+
+The only values that the audit decodes: they tell an open transaction that its coordinator will end from an orphan.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from eosin.pipeline.audit.columns import Columns, take
+from eosin.pipeline.audit.headers import NOT_A_BATCH, Problem
+from eosin.protocol.batch_header import read_header
+from eosin.protocol.key_values import KeyValue, key_values
+from eosin.protocol.record_codec import decode_key, decode_value
+from eosin.protocol.records import CorruptRecords
+from eosin.protocol.schemas.records.transaction_state import KINDS, TransactionLogValue
+from eosin.protocol.types import DecodeError
+
+STATES: Final = (
+    "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence",
+)  # fmt: skip
+DELETED: Final = "Deleted"
+ONGOING: Final = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+"""States in which a coordinator has yet to write markers."""
+
+
+class State(NamedTuple):
+    """What a coordinator knows of a transactional id, as of one record."""
+
+    transactional_id: str
+    offset: int
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_ms: int
+    update_ms: int
+    partitions: list[str]
+    """As topic-partition."""
+
+
+class StateReplay:
+    """The batches of one segment, chunk after chunk."""
+
+    def __init__(self) -> None:
+        self._last: dict[bytes, KeyValue] = {}
+        self.problems: list[Problem] = []
+
+    def take(self, headers: Columns, chunk_at: int, data: bytes) -> None:
+        """Read the records of the sound batches in `data`, which lies at `chunk_at` in the file."""
+        view = memoryview(data)
+        rows = take(headers, ~headers["control"])
+        for position, size in zip(rows["position"].tolist(), rows["size"].tolist(), strict=True):
+            batch = view[position - chunk_at : position - chunk_at + size]
+            header = read_header(batch)
+            try:
+                for found in key_values(batch, header):
+                    if found.key is not None:
+                        self._last[found.key] = found
+            except CorruptRecords as error:
+                self.problems.append(Problem(NOT_A_BATCH, position, header.base_offset, f"its records: {error}"))
+
+    def states(self) -> Iterator[State]:
+        """The last of each id. What cannot be decoded is a problem."""
+        for key, found in self._last.items():
+            try:
+                known = decode_key(KINDS, key)
+                if known is None:
+                    continue  # of a kind that newer brokers write
+                name = known.transactional_id
+                if found.value is None:
+                    yield State(name, found.offset, DELETED, -1, -1, -1, -1, -1, [])
+                    continue
+                yield _state(name, found.offset, decode_value(TransactionLogValue, found.value))
+            except DecodeError as error:
+                self.problems.append(Problem(NOT_A_BATCH, -1, found.offset, f"no transaction state: {error}"))
+
+
+def _state(transactional_id: str, offset: int, value: TransactionLogValue) -> State:
+    status = value.transaction_status
+    return State(
+        transactional_id=transactional_id,
+        offset=offset,
+        state=STATES[status] if 0 <= status < len(STATES) else str(status),
+        producer_id=value.producer_id,
+        producer_epoch=value.producer_epoch,
+        timeout_ms=value.transaction_timeout_ms,
+        start_ms=value.transaction_start_timestamp_ms,
+        update_ms=value.transaction_last_update_timestamp_ms,
+        partitions=[
+            f"{each.topic}-{partition}"
+            for each in value.transaction_partitions or ()
+            for partition in each.partition_ids
+        ],
+    )

@@ -1,0 +1,116 @@
+"""`Verification`: whether every committed row of one topic is in another exactly once, over the wire.
+
+Always true: only what is committed counts, on both sides. Rows are compared as often as they are there, so a name that
+several rows of the source share must be there as often in the target.
+"""
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from eosin.pipeline.errors import BadExpression, require_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+BY_HEADER: Final = "src"
+_ROW: Final = "concat_ws(':', topic, partition, offset)"
+_HEADER: Final = f"cast(try_element_at(filter(headers, each -> each.key = '{BY_HEADER}'), 1).value as string)"
+KINDS: Final = ("missing", "duplicate", "unexpected")
+
+
+class Counts(NamedTuple):
+    """How many rows there are of each kind."""
+
+    source: int
+    target: int
+    missing: int
+    """Rows of the source that the target lacks."""
+    duplicate: int
+    """Rows of the target that are there once too often."""
+    unexpected: int
+    """Rows of the target that no row of the source accounts for."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every row is there exactly once."""
+        return not (self.missing or self.duplicate or self.unexpected)
+
+
+class Verification:
+    """How two topics compare."""
+
+    def __init__(self, names: "DataFrame") -> None:
+        """`names` has columns name, source, target: how often a name is in each."""
+        self._names = names.persist()
+
+    @classmethod
+    def of(
+        cls,
+        spark: "SparkSession",
+        *,
+        source: str,
+        target: str,
+        on: str,
+        bootstrap: str,
+        on_target: str | None = None,
+    ) -> Self:
+        """Plan the comparison; see `audit.verify`. Raises BadExpression for one that Spark does not understand."""
+        require_spark()
+        from pyspark.sql import functions as f
+
+        from eosin.pipeline.txnlog import NAME, TxnLog
+
+        spark.dataSource.register(TxnLog)
+        of_source, of_target = (_ROW, _HEADER) if on == BY_HEADER else (on, on_target or on)
+
+        def named(topic: str, expression: str, side: str) -> "DataFrame":
+            rows = spark.read.format(NAME).options(**{"bootstrap.servers": bootstrap, "subscribe": topic}).load()
+            name = _checked(rows, expression).cast("string").alias("name")
+            return rows.select(name, f.lit(int(side == "source")).alias("s"), f.lit(int(side == "target")).alias("t"))
+
+        both = named(source, of_source, "source").unionAll(named(target, of_target, "target"))
+        return cls(both.groupBy("name").agg(f.sum("s").alias("source"), f.sum("t").alias("target")))
+
+    @cached_property
+    def differences(self) -> "DataFrame":
+        """Names whose rows are not there exactly once: what is wrong, and how often each side has them."""
+        from pyspark.sql import functions as f
+
+        kind = (
+            f.when(f.col("source") == 0, "unexpected")
+            .when(f.col("target") > f.col("source"), "duplicate")
+            .when(f.col("target") < f.col("source"), "missing")
+        )
+        return self._names.withColumn("kind", kind).where("kind IS NOT NULL").select("kind", "name", "source", "target")
+
+    @cached_property
+    def counts(self) -> Counts:
+        """How many rows there are of each kind."""
+        from pyspark.sql import functions as f
+
+        source, target = f.col("source"), f.col("target")
+        row = self._names.agg(
+            f.sum("source").alias("source"),
+            f.sum("target").alias("target"),
+            f.sum(f.greatest(source - target, f.lit(0))).alias("missing"),
+            f.sum(f.when((source > 0) & (target > source), target - source)).alias("duplicate"),
+            f.sum(f.when(source == 0, target)).alias("unexpected"),
+        ).collect()[0]
+        return Counts(*(int(row[name] or 0) for name in Counts._fields))
+
+    def close(self) -> None:
+        """Forget what was computed."""
+        self._names.unpersist()
+
+
+def _checked(rows: "DataFrame", expression: str) -> "Column":
+    from pyspark.errors import AnalysisException, ParseException
+    from pyspark.sql import functions as f
+
+    try:
+        named = f.expr(expression)
+        rows.select(named).schema  # noqa: B018  Spark looks at an expression when a schema is asked for
+    except (AnalysisException, ParseException) as error:
+        reason = str(error).split(";")[0].splitlines()[0]
+        raise BadExpression(f"{expression!r} is no expression over {', '.join(rows.columns)}: {reason}") from error
+    return named
