@@ -2,25 +2,21 @@
 
 import asyncio
 import errno
-import logging
 import random
 from collections.abc import Callable
 from typing import Any
 
-from eosin.broker.config import BrokerConfig
-from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
 from simulation.apps import App, follow, watch, write_plainly
+from simulation.broker import complaints, config_of
 from simulation.client import World
-from simulation.history import FinalPartition, FinalState, History, Isolation
+from simulation.history import History
+from simulation.look import look
 from simulation.loop import OutOfSteps, Process, Scheduler
 from simulation.machine import Machine, Pace
 from simulation.operator import Operator
 from simulation.plan import PARTITIONS, FaultPlan, Plan
-from simulation.readers import Consumer
 from simulation.tuning import tuned
 from simulation.two_phase import DatabaseApp
-from simulation.values import RETAINED
 
 DEADLINE_S = 300.0
 """When faults are over, every call is answered within this."""
@@ -41,7 +37,7 @@ class Run:
         self.scheduler = Scheduler(report=self._report, max_steps=400_000)
         self.network = Process(self.scheduler, "network")  # type: ignore[abstract]
         self.pace = Pace(sync_ms=plan.sync_ms)
-        self.machine = Machine(self.scheduler, config=_config(plan), seed=f"{plan.seed}", pace=self.pace)
+        self.machine = Machine(self.scheduler, config=config_of(plan), seed=f"{plan.seed}", pace=self.pace)
         self.machine.disk.cold = plan.cold
         self.machine.disk.cold_work_ms = plan.sync_ms
         self.machine.changed = self._changed
@@ -60,7 +56,7 @@ class Run:
 
     def carry_out(self) -> History:
         """To the end."""
-        with _complaints(self.history), tuned(few_epochs=self.plan.few_epochs):
+        with complaints(self.history), tuned(few_epochs=self.plan.few_epochs):
             main = self.network.create_task(self._main())
             try:
                 self.scheduler.run(main)
@@ -97,13 +93,13 @@ class Run:
             async with asyncio.timeout(DEADLINE_S):
                 await asyncio.gather(*self._readers)
                 await self._settle()
-                self.history.final = await self._look()
+                self.history.final = await look(self.world, self.plan, self.history)
                 self._note("the last crash")
                 self.machine.crash(power=self.plan.durability == "fsync")
                 self.machine.start()
                 await self._up.wait()
                 await asyncio.sleep(0.2)
-                self.history.final_again = await self._look()
+                self.history.final_again = await look(self.world, self.plan, self.history)
         except TimeoutError:
             self.history.unanswered += list(self.world.waiting.values()) or ["the end is not reached"]
 
@@ -264,88 +260,3 @@ class Run:
     def _note(self, text: str) -> None:
         if self._trace is not None:
             self._trace(text)
-
-    # The end --------------------------------------------------------------------------------------------------------
-
-    def _watched(self) -> list[tuple[str, TopicPartition]]:
-        """Everything that any group has offsets for."""
-        watched = [(group, source) for group, sources in self.history.copying.items() for source in sources]
-        watched += [(read.group, read.partition) for read in self.history.offset_reads]
-        return list(dict.fromkeys(watched))
-
-    async def _look(self) -> FinalState:
-        state = FinalState()
-        judge = Consumer(self.world, "judge")
-        for partition in self.plan.targets:
-            final = state.partitions[partition] = FinalPartition()
-            if partition == RETAINED:
-                final.log_start_offset = await judge.earliest(partition)
-            for isolation in Isolation:
-                offset = final.log_start_offset
-                while True:
-                    fetched, piece = await judge.fetch(partition, offset, isolation)
-                    if isolation is Isolation.COMMITTED:
-                        final.committed += fetched.records
-                    else:
-                        final.batches += piece.batches
-                    is_all = isolation is Isolation.COMMITTED and fetched.next_offset >= fetched.last_stable_offset
-                    if is_all or fetched.next_offset in (offset, fetched.high_watermark):
-                        break
-                    offset = fetched.next_offset
-            final.high_watermark = fetched.high_watermark
-            final.last_stable_offset = fetched.last_stable_offset
-        for group, partition in self._watched():
-            judge.group = group
-            state.offsets[group, partition] = await judge.committed(partition)
-        server = self.machine.server
-        assert server is not None
-        listed = server.services.transactions.list_transactions()
-        assert not isinstance(listed, ErrorCode), listed
-        state.open_transactions = tuple(
-            f"{each.transactional_id} {each.state}"
-            for each in listed.transactions
-            if not each.state.startswith(("Complete", "Empty"))
-        )
-        return state
-
-
-def _config(plan: Plan) -> BrokerConfig:
-    return BrokerConfig(
-        listeners=(),
-        log_dirs=("data",),
-        eosin_durability=plan.durability,
-        offsets_topic_num_partitions=2,
-        transaction_state_log_num_partitions=2,
-        offsets_topic_segment_bytes=max(1000, plan.segment_bytes),
-        transaction_state_log_segment_bytes=max(1000, plan.segment_bytes),
-        auto_create_topics_enable=False,
-        group_min_session_timeout_ms=100,
-        log_cleaner_backoff_ms=100,
-        log_retention_check_interval_ms=100,
-        transaction_two_phase_commit_enable=any(app.decides for app in plan.apps),
-        transaction_timeout_recovery="on" if plan.recovers else "kafka",
-    )
-
-
-class _complaints(logging.Handler):
-    """Takes the broker's log lines for the time of a run: an unexpected exception in them is a fault."""
-
-    def __init__(self, history: History) -> None:
-        super().__init__(logging.ERROR)
-        self._history = history
-        self._logger = logging.getLogger("eosin")
-
-    def __enter__(self) -> None:
-        self._before = self._logger.level, self._logger.propagate, self._logger.handlers
-        self._logger.setLevel(logging.ERROR)
-        self._logger.propagate = False
-        self._logger.handlers = [self]
-
-    def __exit__(self, *_: object) -> None:
-        level, self._logger.propagate, self._logger.handlers = self._before
-        self._logger.setLevel(level)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        error = record.exc_info[1] if record.exc_info else None
-        if error is not None and not isinstance(error, OSError):
-            self._history.faults.append(f"{record.getMessage()}: {error!r}")

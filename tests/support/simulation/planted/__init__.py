@@ -6,7 +6,7 @@ Each is a context manager; within it every broker of this process has the bug.
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from simulation.planted import coordinator_bugs, storage_bugs
+from simulation.planted import coordinator_bugs, durability_bugs, storage_bugs
 
 Bug = Callable[[], AbstractContextManager[None]]
 
@@ -17,21 +17,21 @@ BUGS: dict[str, Bug] = {
         storage_bugs.marker_of_the_other_kind,
         storage_bugs.duplicate_accepted,
         storage_bugs.last_stable_offset_too_high,
-        storage_bugs.sync_skipped,
+        durability_bugs.sync_skipped,
         storage_bugs.aborted_list_incomplete,
         storage_bugs.late_writes_accepted,
-        storage_bugs.producers_forgotten,
+        durability_bugs.producers_forgotten,
         storage_bugs.gap_accepted,
         storage_bugs.high_watermark_too_early,
         storage_bugs.undecided_records_shown,
-        storage_bugs.open_transactions_forgotten,
-        storage_bugs.checksums_not_checked,
-        storage_bugs.offsets_not_synced,
-        storage_bugs.live_marker_compacted_away,
-        storage_bugs.latest_value_compacted_away,
-        storage_bugs.compacted_segment_not_synced,
-        storage_bugs.checkpoint_ahead_of_the_data,
-        storage_bugs.deleted_log_kept,
+        durability_bugs.open_transactions_forgotten,
+        durability_bugs.checksums_not_checked,
+        durability_bugs.offsets_not_synced,
+        durability_bugs.live_marker_compacted_away,
+        durability_bugs.latest_value_compacted_away,
+        durability_bugs.compacted_segment_not_synced,
+        durability_bugs.checkpoint_ahead_of_the_data,
+        durability_bugs.deleted_log_kept,
         coordinator_bugs.pending_offsets_applied_on_abort,
         coordinator_bugs.pending_offsets_visible,
         coordinator_bugs.epoch_not_persisted,
