@@ -50,13 +50,13 @@ async def committed_offsets(
         )
         check(answer.error_code, doing)
         found = {}
-        for part in (answer, *answer.groups):
-            check(part.error_code, doing)
-            for topic in part.topics:
-                for each in topic.partitions:
-                    check(each.error_code, doing)
-                    if each.committed_offset >= 0:
-                        found[TopicPartition(topic.name, each.partition_index)] = each.committed_offset
+        for group_answer in answer.groups:  # from version 8 on; before, it is the answer itself
+            check(group_answer.error_code, doing)
+        for topic in (*answer.topics, *(each for group_answer in answer.groups for each in group_answer.topics)):
+            for each in topic.partitions:
+                check(each.error_code, doing)
+                if each.committed_offset >= 0:
+                    found[TopicPartition(topic.name, each.partition_index)] = each.committed_offset
         return found
 
     return await client.retry(attempt)

@@ -69,11 +69,16 @@ def progress_topic(pipeline: str) -> str:
     return f"{pipeline}-progress"
 
 
+async def create_topic(client: Client, topic: str) -> None:
+    """Create the marker's topic. Raises BrokerError, TOPIC_ALREADY_EXISTS among others."""
+    await Admin(client).create_topic(topic, 1, configs=TOPIC_SETTINGS)
+
+
 async def ensure_topic(client: Client, topic: str) -> None:
     """Create the marker's topic if it is missing. Raises BadProgressTopic for one that would not keep the marker."""
     admin = Admin(client)
     try:
-        await admin.create_topic(topic, 1, configs=TOPIC_SETTINGS)
+        await create_topic(client, topic)
     except BrokerError as error:
         if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             raise

@@ -10,18 +10,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from eosin.client.client import Client
+from eosin.client.connection import REQUEST_TIMEOUT_MS
 from eosin.client.errors import ClientError
 from eosin.client.producer import TRANSACTION_TIMEOUT_MS
 from eosin.pipeline.batch_query import BatchQuery, present_query, range_hash
-from eosin.pipeline.batch_transactions import TASK_TIMEOUT_MS, BatchTransactions
+from eosin.pipeline.batch_transactions import BatchTransactions
 from eosin.pipeline.clock import Clock, SystemClock
 from eosin.pipeline.driver_route import DRIVER_MAX_ROWS, DriverRoute
 from eosin.pipeline.errors import ConflictingSettings, MissingTopic, require_spark
 from eosin.pipeline.executors_route import TaskPlan, write_from_executors
 from eosin.pipeline.loop_thread import LoopThread
+from eosin.pipeline.patient_client import PatientClient
+from eosin.pipeline.progress_marker import create_topic
 from eosin.pipeline.row_writer import RowWriter
 from eosin.pipeline.rows import check_columns
+from eosin.pipeline.settings import MAX_POLL_INTERVAL_MS
+from eosin.pipeline.task_timeouts import RETRY_BACKOFF_MS, TASK_TIMEOUT_MS, TaskTimeouts
+from eosin.pipeline.topic_creation import create_topics
 from eosin.protocol.errors import ErrorCode
 
 require_spark()
@@ -65,6 +70,9 @@ class TxnSink:
         transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS,
         transaction_version: int | None = None,
         task_timeout_ms: int = TASK_TIMEOUT_MS,
+        retry_backoff_ms: int = RETRY_BACKOFF_MS,
+        request_timeout_ms: int = REQUEST_TIMEOUT_MS,
+        max_poll_interval_ms: int = MAX_POLL_INTERVAL_MS,
         driver_max_rows: int = DRIVER_MAX_ROWS,
         adopt_checkpoint: bool = False,
         on_batch: Callable[[BatchReport], None] | None = None,
@@ -72,7 +80,9 @@ class TxnSink:
     ) -> None:
         """`pipeline` is the transactional id, and one query's alone. `topic` is for rows without a column of that name.
 
-        A batch must end within `transaction_timeout_ms`, which the broker limits (`transaction.max.timeout.ms`).
+        A batch must end within `transaction_timeout_ms`, which the broker limits (`transaction.max.timeout.ms`). What
+        is not answered in `request_timeout_ms` is repeated for `task_timeout_ms` (KIP-572), the whole batch being the
+        task; creating the progress topic may take half of `max_poll_interval_ms`.
         """
         if route not in ROUTES:
             raise ConflictingSettings(f"there is no route {route!r}: there are {' and '.join(ROUTES)}")
@@ -93,12 +103,15 @@ class TxnSink:
             "adopt": adopt_checkpoint,
         }
         self._task_timeout_ms = task_timeout_ms
+        self._request_timeout_ms = request_timeout_ms
+        self._topic_creation_ms = max_poll_interval_ms // 2
         self._on_batch = on_batch
         self._clock = clock or SystemClock()
+        self.timeouts: Final = TaskTimeouts(task_timeout_ms, retry_backoff_ms, clock=self._clock)
         self._turn = threading.Lock()
         self._loop = LoopThread(f"sink {pipeline}")
         self._driver_route = DriverRoute(self._loop, max_rows=driver_max_rows)
-        self._client: Client | None = None
+        self._client: PatientClient | None = None
         self._transactions: BatchTransactions | None = None
         self._query: BatchQuery | None = None
 
@@ -158,6 +171,8 @@ class TxnSink:
             assert transactions.marker is not None
             return True, transactions.marker.rows, 0
         begun_ms = self._clock.monotonic_ms()
+        assert self._client is not None
+        self._client.tasks = (f"{self.pipeline} batch {batch}",)
         self._loop.run(transactions.begin())
         try:
             rows = self._write_rows(frame, transactions)
@@ -206,10 +221,17 @@ class TxnSink:
         return self._transactions
 
     async def _take_over(self, query_id: str) -> BatchTransactions:
-        self._client = Client(self._bootstrap, retry_timeout_ms=self._task_timeout_ms)
+        client = self._client = PatientClient(
+            self._bootstrap, self.timeouts, request_timeout_ms=self._request_timeout_ms, clock=self._clock
+        )
+        client.tasks = (self.pipeline,)
         if self._topic is not None:
             await self._require_topic(self._topic)
-        transactions = BatchTransactions(self._client, self.pipeline, clock=self._clock, **self._options)
+        transactions = BatchTransactions(client, self.pipeline, clock=self._clock, **self._options)
+        client.tasks = ()  # creating topics has a limit of its own
+        topics = {transactions.topic: lambda: create_topic(client, transactions.topic)}
+        await create_topics(topics, limit_ms=self._topic_creation_ms, clock=self._clock)
+        client.tasks = (self.pipeline,)
         await transactions.start(query_id)
         return transactions
 

@@ -128,9 +128,9 @@ class TaskTimeouts:
 
     def idle_backoff_ms(self) -> int:
         """How long to wait, since nothing can run: doubles with every such round, until a task gets on."""
-        exponent = min(self._idle_rounds, 20)
+        doubled = self._retry_backoff_ms << min(self._idle_rounds, 20)
         self._idle_rounds += 1
-        return min(self._retry_backoff_ms * 2**exponent, max(LAST_BACKOFF_MS, self._retry_backoff_ms))
+        return min(doubled, max(LAST_BACKOFF_MS, self._retry_backoff_ms))
 
     def metrics(self) -> dict[str, int]:
         """The gauges and counters by name and label, as Prometheus spells them."""
