@@ -1,0 +1,135 @@
+"""What the plots show, computed by Spark: a few hundred numbers, however large the logs are.
+
+Always true: times are ms since 1970, a series has one value for each of `BINS` intervals of the span, and an audit
+without transactions has no span.
+"""
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from eosin.pipeline.audit.joining import ABORTED, COMMITTED, OPEN
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from eosin.pipeline.audit.report import AuditReport
+
+BINS: Final = 120
+OUTCOMES: Final = (COMMITTED, ABORTED, OPEN)
+MAX_PARTITIONS: Final = 6
+"""Partitions whose lag is shown: those with the largest."""
+_PER_DECADE: Final = 8
+
+
+class Series(NamedTuple):
+    """Everything that is plotted."""
+
+    begin_ms: int
+    end_ms: int
+    durations: dict[str, dict[float, int]]
+    """By outcome: lower bound in ms of a logarithmic class, and how many transactions lasted so long."""
+    outcomes: dict[str, list[int]]
+    """By outcome: how many transactions ended so, or for open ones began, in each interval."""
+    open: list[int]
+    """Transactions that were open at some moment of each interval."""
+    lag: dict[str, list[float]]
+    """By partition: the most offsets that the last stable offset was behind in each interval."""
+    left_out: int
+    """Partitions with a lag that are not shown."""
+
+    @property
+    def width_ms(self) -> float:
+        """Of one interval."""
+        return (self.end_ms - self.begin_ms) / BINS
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to show."""
+        return not any(map(sum, self.outcomes.values()))
+
+
+def class_bound(index: int) -> float:
+    """The lower bound in ms of a class of durations; the next class begins where it ends."""
+    return float(10 ** (index / _PER_DECADE))
+
+
+def series_of(report: "AuditReport") -> Series:
+    """Compute what there is to plot."""
+    from pyspark.sql import functions as f
+
+    transactions = report.transactions
+    span = transactions.agg(
+        f.min("begin_ms"), f.max(f.greatest(f.col("begin_ms"), f.coalesce("end_ms", f.col("begin_ms"))))
+    ).collect()[0]
+    if span[0] is None:
+        return Series(0, 0, {}, {each: [] for each in OUTCOMES}, [], {}, 0)
+    begin, end = int(span[0]), int(span[1])
+    end = max(end, begin + BINS)  # so that no interval is shorter than a ms
+    lag, left_out = _lag(report.lso_blocked, begin, end)
+    return Series(begin, end, _durations(transactions), _outcomes(transactions, begin, end),
+                  _open(transactions, begin, end), lag, left_out)  # fmt: skip
+
+
+def _bin(column: Any, begin: int, end: int) -> Any:
+    from pyspark.sql import functions as f
+
+    index = f.floor((column - f.lit(begin)) * f.lit(BINS) / f.lit(end - begin)).cast("int")
+    return f.greatest(f.lit(0), f.least(f.lit(BINS - 1), index))
+
+
+def _durations(transactions: "DataFrame") -> dict[str, dict[float, int]]:
+    from pyspark.sql import functions as f
+
+    index = f.floor(f.log10(f.greatest(f.col("duration_ms"), f.lit(1))) * _PER_DECADE).cast("int").alias("class")
+    found: dict[str, dict[float, int]] = {}
+    for row in transactions.where("duration_ms IS NOT NULL").groupBy("outcome", index).count().collect():
+        found.setdefault(row["outcome"], {})[class_bound(row["class"])] = row["count"]
+    return found
+
+
+def _outcomes(transactions: "DataFrame", begin: int, end: int) -> dict[str, list[int]]:
+    from pyspark.sql import functions as f
+
+    found = {each: [0] * BINS for each in OUTCOMES}
+    when = _bin(f.coalesce("end_ms", "begin_ms"), begin, end).alias("bin")
+    for row in transactions.groupBy("outcome", when).count().collect():
+        found[row["outcome"]][row["bin"]] = row["count"]
+    return found
+
+
+def _open(transactions: "DataFrame", begin: int, end: int) -> list[int]:
+    from pyspark.sql import functions as f
+
+    first, last = _bin(f.col("begin_ms"), begin, end).alias("bin"), _bin(f.col("end_ms"), begin, end).alias("bin")
+    begun = {row["bin"]: row["count"] for row in transactions.groupBy(first).count().collect()}
+    ended = {
+        row["bin"]: row["count"] for row in transactions.where("end_ms IS NOT NULL").groupBy(last).count().collect()
+    }
+    open_now, found = 0, []
+    for index in range(BINS):
+        open_now += begun.get(index, 0)
+        found.append(open_now)
+        open_now = max(0, open_now - ended.get(index, 0))
+    return found
+
+
+def _lag(blocked: "DataFrame", begin: int, end: int) -> tuple[dict[str, list[float]], int]:
+    """The lag of an interval grows evenly while a transaction holds the last stable offset: headers tell no more."""
+    from pyspark.sql import functions as f
+
+    named = blocked.withColumn("name", f.concat_ws("-", "topic", f.col("partition").cast("string")))
+    largest = named.groupBy("name").agg(f.max("offsets").alias("most")).where("most > 0")
+    ranked = largest.orderBy(f.desc("most"), "name").limit(MAX_PARTITIONS).collect()
+    shown = [row["name"] for row in ranked]
+    until = f.coalesce("until_ms", f.lit(end))
+    first, last = _bin(f.col("since_ms"), begin, end), _bin(f.greatest(until, f.col("since_ms")), begin, end)
+    each = named.where(f.col("name").isin(shown)).select(
+        "name", "offsets", "since_ms", until.alias("until"), f.explode(f.sequence(first, last)).alias("bin")
+    )
+    bin_end = f.lit(begin) + (f.col("bin") + 1) * f.lit((end - begin) / BINS)
+    length = f.greatest(f.lit(1.0), f.col("until") - f.col("since_ms"))
+    grown = f.greatest(f.lit(0.0), f.least(f.lit(1.0), (bin_end - f.col("since_ms")) / length))
+    rows = each.groupBy("name", "bin").agg(f.max(grown * f.col("offsets")).alias("lag")).collect()
+    found = {name: [0.0] * BINS for name in shown}
+    for row in rows:
+        found[row["name"]][row["bin"]] = float(row["lag"])
+    return found, max(0, largest.count() - len(shown))

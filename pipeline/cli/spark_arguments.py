@@ -1,0 +1,43 @@
+"""The options of commands that work on Spark without being pipelines, and the session that they get."""
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from eosin.pipeline.errors import ConflictingSettings
+
+_SETTINGS: Final = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
+_LOCAL: Final = {"spark.sql.shuffle.partitions": "8", "spark.driver.host": "127.0.0.1"}
+"""On one machine: Spark's 200 shuffle partitions are for clusters."""
+
+
+def add_spark(parser: argparse.ArgumentParser) -> None:
+    """Add --master and --conf."""
+    parser.add_argument("--master", default="local[*]", help="Spark master (default %(default)s)")
+    parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="setting of Spark; repeatable")
+
+
+@contextmanager
+def open_session(name: str, options: Any) -> Iterator[Any]:
+    """A session as the options say, stopped at the end unless it was there before. Raises PipelineError."""
+    from pyspark.sql import SparkSession
+
+    from eosin.pipeline.spark_session import session
+
+    given = dict(_pair(each) for each in options.conf)
+    local = _LOCAL if options.master.startswith("local") else {}
+    was_there = SparkSession.getActiveSession() is not None
+    spark = session(f"eosin {name}", master=options.master, conf={**_SETTINGS, **local, **given})
+    try:
+        yield spark
+    finally:
+        if not was_there:
+            spark.stop()
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise ConflictingSettings(f"--conf takes KEY=VALUE, and not {text!r}")
+    return key, value
