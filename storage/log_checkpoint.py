@@ -1,9 +1,9 @@
 """Checkpoints: saving what a log keeps in memory, so that recovery has little to do.
 
 A checkpoint is decided in the event loop, carried out in a thread and concluded in the loop again. It makes the
-records, the indexes and a producer snapshot at the log end durable, in this order; only then does the recovery point
-move. Always true: of one log at most one checkpoint runs at a time; a log that is deleted meanwhile has its files left
-alone.
+records, the indexes and a producer snapshot at the log end durable, in this order, the first one also the directory's
+name; only then does the recovery point move. Always true: of one log at most one checkpoint runs at a time; a log that
+is deleted meanwhile has its files left alone.
 """
 
 import logging
@@ -32,6 +32,7 @@ class Checkpoint:
         "_disk",
         "_flush",
         "_indexes",
+        "_is_first",
         "_is_flushed",
         "_keep",
         "_lock",
@@ -50,6 +51,7 @@ class Checkpoint:
         self._lock = threading.Lock()
         self._cancelled = False
         self.end_offset = log.log_end_offset
+        self._is_first = not log.saved_recovery_point
         self._saved_bytes = log.unsaved_bytes
         self._syncs_epochs = not log.epochs.is_saved
         if self._syncs_epochs:
@@ -86,6 +88,8 @@ class Checkpoint:
                 self._disk.write_atomic(snapshot_path(self._log, offset), data)
             self._drop_obsolete_snapshots()
             self._disk.sync_directory(self._directory)
+            if self._is_first:
+                self._disk.sync_directory(self._directory.rpartition("/")[0])
 
     def _drop_obsolete_snapshots(self) -> None:
         for name in self._disk.list(self._directory):

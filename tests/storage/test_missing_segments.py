@@ -12,6 +12,7 @@ from logs import Logs, appended, read_now
 from eosin.broker.directory_check import DirectoryCheck
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
+from eosin.storage.flusher import Durability
 from eosin.storage.inspection.values import ERROR, Problem
 from eosin.storage.log_config import LogConfig
 from eosin.storage.partition_log import PartitionLog
@@ -175,6 +176,19 @@ async def deleting(logs: Logs, stages: list[int]) -> None:
             logs.clock.advance(log.config.file_delete_delay_ms)
             await logs.manager.checkpoint()
     await logs.manager.close()
+
+
+@pytest.mark.parametrize("durability", [Durability.OS, Durability.FSYNC])
+async def test_what_a_recovery_point_tells_of_has_its_directory_after_a_power_loss(durability: Durability) -> None:
+    logs = Logs(config=SMALL, durability=durability)
+    log = await logs.open()
+    appended(logs.append(log, data()))
+    await logs.manager.checkpoint(force=True)  # before the group commit that would sync a new directory
+    calls = logs.fake.calls
+    told = calls.index(("rename", "/data/recovery-point-offset-checkpoint"))
+    assert ("sync_directory", "/data") in calls[calls.index(("append", path(0))) : told]
+    log = await logs.start_again(logs.fake.power_loss(random.Random(1)))
+    assert log.failure is None
 
 
 def killed(disk: FakeDisk, chance: random.Random) -> FakeDisk:
