@@ -51,7 +51,7 @@ def check_tail(
         return
     end = file.size if behind is None else behind.position
     is_short = behind is None and whole is None
-    if not same_boot and (is_short or _has_lost_sector(file, position, end)):
+    if not same_boot and (is_short or _has_lost_sector(file, position, end, next_offset)):
         return  # a write that was never synced is lost, and with it what came later
     where = "but segments with records follow it"
     if behind is not None:
@@ -95,14 +95,18 @@ def _next_batch(file: File, position: int, next_offset: int) -> _Found | None:
     return None
 
 
-def _has_lost_sector(file: File, start: int, end: int) -> bool:
-    """Whether a whole sector of zeros touches [start, end): also the one that `start` is in, from there on."""
+def _has_lost_sector(file: File, start: int, end: int, next_offset: int) -> bool:
+    """Whether a whole sector of zeros touches [start, end): also the one that `start` is in, from there on, where the
+    batch of `next_offset` begins."""
     position = start
+    first_bytes = next_offset.to_bytes(8) + (HEADER_BYTES - 12).to_bytes(4)  # its base offset, and the least length
     zeros = bytes(_SECTOR_BYTES)
     while position < end:
         sector_end = min(position - position % _SECTOR_BYTES + _SECTOR_BYTES, file.size)
         data = bytes(file.read(position, sector_end - position))
-        if data == zeros[: len(data)] and len(data) > _MAGIC_AT:
-            return True
+        if data == zeros[: len(data)]:
+            has_less_than_it_had = position == start and any(first_bytes[: len(data)])
+            if has_less_than_it_had or len(data) > _MAGIC_AT:
+                return True
         position = sector_end
     return False

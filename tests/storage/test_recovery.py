@@ -101,6 +101,43 @@ async def test_what_follows_a_write_that_was_lost_goes_and_is_kept_aside() -> No
     assert appended(logs.append(log, data())).base_offset == end
 
 
+def batch_across_sectors(logs: Logs, log: PartitionLog, *, inside: int) -> int:
+    """Append batches, of which one begins `inside` bytes before the end of a sector; its position."""
+
+    def size() -> int:
+        return log.segments.active.size if log.segments.active else 0
+
+    appended(logs.append(log, data(300)))  # so that the next offset has more than zeros in its last two bytes
+    appended(logs.append(log, data(size=1000 + (-inside - size() - len(data(size=1000))) % 512)))
+    begin = size()
+    assert -begin % 512 == inside
+    for _ in range(9):
+        appended(logs.append(log, data()))
+    return begin
+
+
+@pytest.mark.parametrize("inside", [9, 12, 16, 17])
+async def test_a_lost_sector_may_have_held_no_more_than_the_first_bytes_of_a_batch(inside: int) -> None:
+    logs = Logs()
+    log = await logs.open()
+    begin = batch_across_sectors(logs, log, inside=inside)
+    disk = logs.fake.killed()
+    disk.replace(FIRST + ".log", begin, bytes(inside))
+    log = await logs.start_again(disk)
+    assert log.failure is None
+    assert log.log_end_offset == 301
+
+
+async def test_zeros_that_a_batch_begins_with_are_no_lost_sector() -> None:
+    logs = Logs()
+    log = await logs.open()
+    begin = batch_across_sectors(logs, log, inside=6)
+    disk = logs.fake.killed()
+    disk.damage(FIRST + ".log", begin + 70)
+    log = await logs.start_again(disk)
+    assert log.failure is not None
+
+
 def stays_up(disk: FakeDisk) -> FakeDisk:
     """The machine says that it has not stopped since: what was written is there."""
     disk.make_directory("/proc/sys/kernel/random")
