@@ -17,11 +17,13 @@ TIMEOUT_MS: Final = 1000
 class Late:
     """A producer with one record in a transaction, and what its application does too late."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, timeout_ms: int = TIMEOUT_MS) -> None:
         self.scenario = scenario
         self.topic = scenario.topic()
         self.transactional_id = scenario.name("tx")
-        self.producer = scenario.transactional(self.transactional_id, transaction_timeout_ms=TIMEOUT_MS)
+        self.refusals: list[ClientRefused] = []
+        """Why transactions after the late one were lost."""
+        self.producer = scenario.transactional(self.transactional_id, transaction_timeout_ms=timeout_ms)
         self.producer.begin()
         self.producer.send(self.topic, b"timed out")
         self.producer.flush()
@@ -55,7 +57,8 @@ class Late:
                 producer.begin()
                 producer.send(self.topic, b"next")
                 producer.commit()
-            except ClientRefused:
+            except ClientRefused as refused:
+                self.refusals.append(refused)
                 producer.abort()
             else:
                 return lost
@@ -92,9 +95,9 @@ def prepared(client: Client, bootstrap: str) -> tuple[Scenario, dict[str, Late]]
     return scenario, {act: Late(scenario) for act in ACTS}
 
 
-def wait_out() -> None:
+def wait_out(timeout_ms: int = TIMEOUT_MS) -> None:
     """Until the transactions of all producers that are `prepared` have timed out."""
-    time.sleep(TIMEOUT_MS / 1000 + 0.15)
+    time.sleep(timeout_ms / 1000 + 0.15)
 
 
 @contextmanager
