@@ -1,4 +1,4 @@
-"""The configurations that only `make model` looks at: minutes each."""
+"""The configurations that only `make model` looks at: minutes each, the last ones longer."""
 
 from typing import Final
 
@@ -10,34 +10,6 @@ LARGE: Final = (
         "second-protocol",
         "two instances of version 2, three transactions over two partitions; a crash, a timeout",
         transactions=(2, 1),
-        crashes=1,
-        timeouts=1,
-    ),
-    Bounds(
-        "second-protocol-delays",
-        "two instances of version 2, two transactions; two late requests, a late marker, a crash, a timeout",
-        transactions=(1, 1),
-        partitions=1,
-        duplicates=2,
-        late_markers=1,
-        crashes=1,
-        timeouts=1,
-    ),
-    Bounds(
-        "second-protocol-partitions",
-        "two instances of version 2, two transactions over two partitions; a late request, a crash, a timeout",
-        transactions=(1, 1),
-        duplicates=1,
-        crashes=1,
-        timeouts=1,
-    ),
-    Bounds(
-        "second-protocol-alone",
-        "an instance of version 2, three transactions, two partitions; late requests and markers, a crash, a timeout",
-        versions=(2,),
-        transactions=(3,),
-        duplicates=1,
-        late_markers=1,
         crashes=1,
         timeouts=1,
     ),
@@ -189,5 +161,33 @@ LARGE: Final = (
         first_epoch=32765,
         crashes=1,
         duplicates=1,
+    ),
+    Bounds(
+        "second-protocol-delays",
+        "two instances of version 2, two transactions; two late requests, a late marker, a crash, a timeout",
+        transactions=(1, 1),
+        partitions=1,
+        duplicates=2,
+        late_markers=1,
+        crashes=1,
+        timeouts=1,
+    ),
+    Bounds(
+        "second-protocol-partitions",
+        "two instances of version 2, two transactions over two partitions; a late request, a crash, a timeout",
+        transactions=(1, 1),
+        duplicates=1,
+        crashes=1,
+        timeouts=1,
+    ),
+    Bounds(
+        "second-protocol-alone",
+        "an instance of version 2, three transactions, two partitions; late requests and markers, a crash, a timeout",
+        versions=(2,),
+        transactions=(3,),
+        duplicates=1,
+        late_markers=1,
+        crashes=1,
+        timeouts=1,
     ),
 )
