@@ -16,6 +16,8 @@ from eosin.protocol.schemas.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
 )
 
 _BY_TOPIC_NAME = 9
@@ -49,14 +51,27 @@ async def committed_offsets(
             CoordinatorType.GROUP, group, ApiKey.OFFSET_FETCH, request, at_most=_BY_TOPIC_NAME
         )
         check(answer.error_code, doing)
-        found = {}
+        found: dict[TopicPartition, int] = {}
         for group_answer in answer.groups:  # from version 8 on; before, it is the answer itself
             check(group_answer.error_code, doing)
-        for topic in (*answer.topics, *(each for group_answer in answer.groups for each in group_answer.topics)):
-            for each in topic.partitions:
-                check(each.error_code, doing)
-                if each.committed_offset >= 0:
-                    found[TopicPartition(topic.name, each.partition_index)] = each.committed_offset
+            for named in group_answer.topics:
+                found |= _known(named.name, named.partitions, doing)
+        for topic in answer.topics:
+            found |= _known(topic.name, topic.partitions, doing)
         return found
 
     return await client.retry(attempt)
+
+
+def _known(
+    topic: str,
+    partitions: Sequence[OffsetFetchResponsePartition] | Sequence[OffsetFetchResponsePartitions],
+    doing: str,
+) -> dict[TopicPartition, int]:
+    for each in partitions:
+        check(each.error_code, doing)
+    return {
+        TopicPartition(topic, each.partition_index): each.committed_offset
+        for each in partitions
+        if each.committed_offset >= 0
+    }

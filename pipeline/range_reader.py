@@ -1,7 +1,8 @@
 """Reads a range of one partition: what a task of a source does.
 
 Always true: it ends when its position has reached the end of the range, even if there was nothing to return on the way:
-a range of markers and aborted records alone is an ordinary one; and no record outside of the range is returned.
+a range of markers and aborted records alone is an ordinary one; no record outside of the range is returned; and what
+times out is asked again until the time of the partition is up, since a range that is planned cannot be left out.
 """
 
 import asyncio
@@ -10,10 +11,11 @@ from typing import Any
 
 from eosin.client.client import Client
 from eosin.client.consumer import EARLIEST, ConsumedRecord, Consumer
-from eosin.client.errors import BrokerError, RequestTimedOut
+from eosin.client.errors import BrokerError, ClientError, RequestTimedOut
 from eosin.pipeline.clock import Clock, SystemClock
 from eosin.pipeline.errors import DataLoss
 from eosin.pipeline.source_options import SourceOptions
+from eosin.pipeline.task_timeouts import TaskTimeouts, is_timeout
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 
@@ -25,50 +27,80 @@ class RangeReader:
     """Reads the offsets from `start` to before `end` of a partition, piece by piece."""
 
     def __init__(
-        self, options: SourceOptions, partition: TopicPartition, start: int, end: int, *, clock: Clock | None = None
+        self,
+        options: SourceOptions,
+        partition: TopicPartition,
+        start: int,
+        end: int,
+        *,
+        task_timeout_ms: int | None = None,
+        clock: Clock | None = None,
     ) -> None:
+        """`task_timeout_ms` is what the partition may go on timing out; None is what the options say."""
         self._options = options
         self._partition = partition
         self._position = start
         self._end = end
         self._clock = clock or SystemClock()
+        self._timeouts = TaskTimeouts(
+            options.task_timeout_ms if task_timeout_ms is None else task_timeout_ms,
+            options.retry_backoff_ms,
+            clock=self._clock,
+        )
 
     def __iter__(self) -> Iterator[list[ConsumedRecord]]:
         """Records in offset order, some at a time. Raises DataLoss or a ClientError."""
         if self._position >= self._end:
             return
         with asyncio.Runner() as runner:
-            client = Client(self._options.bootstrap, retry_timeout_ms=max(1, self._options.task_timeout_ms))
+            client = Client(
+                self._options.bootstrap,
+                request_timeout_ms=self._options.request_timeout_ms,
+                retry_timeout_ms=self._options.request_timeout_ms,
+            )
             try:
                 consumer = Consumer(client, isolation=self._options.isolation, partition_max_bytes=_PARTITION_BYTES)
                 consumer.assign({self._partition: self._position})
                 while self._position < self._end:
-                    records = runner.run(self._some(client, consumer))
+                    records = runner.run(self._some(consumer))
                     if records:
                         yield records
             finally:
                 runner.run(client.close())
 
-    async def _some(self, client: Client, consumer: Consumer) -> list[ConsumedRecord]:
+    async def _some(self, consumer: Consumer) -> list[ConsumedRecord]:
         """What the next fetches bring, once they have moved the position."""
-        deadline_ms = self._clock.monotonic_ms() + self._options.task_timeout_ms
+        task = str(self._partition)
+        waits_since_ms = self._clock.monotonic_ms()
         while True:
+            self._timeouts.is_final_attempt(task)
             try:
-                found = await consumer.poll(0)
-            except BrokerError as error:
-                if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+                found = await self._poll(consumer)
+                before, self._position = self._position, consumer.position(self._partition)
+                if self._position != before:
+                    self._timeouts.on_success(task)
+                    return [each for each in found if each.record.offset < self._end]
+                waited_ms = self._clock.monotonic_ms() - waits_since_ms
+                if waited_ms > self._options.request_timeout_ms:
+                    raise RequestTimedOut(
+                        f"{self._partition} has brought nothing from offset {before} on in {waited_ms} ms, and is to be"
+                        f" read to {self._end}"
+                    )
+            except (ClientError, TimeoutError) as error:
+                if not is_timeout(error):
                     raise
-                found = []
-                await self._skip_what_is_gone(consumer, error)
-            before, self._position = self._position, consumer.position(self._partition)
-            if self._position != before:
-                return [each for each in found if each.record.offset < self._end]
-            if self._clock.monotonic_ms() > deadline_ms:
-                raise RequestTimedOut(
-                    f"{self._partition} has brought nothing from offset {before} on in"
-                    f" task.timeout.ms={self._options.task_timeout_ms}, and is to be read to {self._end}"
-                )
-            await self._clock.sleep_ms(self._options.retry_backoff_ms)
+                self._timeouts.on_timeout(task, error)
+                waits_since_ms = self._clock.monotonic_ms()
+            await self._clock.sleep_ms(self._timeouts.idle_backoff_ms())
+
+    async def _poll(self, consumer: Consumer) -> list[ConsumedRecord]:
+        try:
+            return await consumer.poll(0)
+        except BrokerError as error:
+            if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise
+            await self._skip_what_is_gone(consumer, error)
+            return []
 
     async def _skip_what_is_gone(self, consumer: Consumer, error: BrokerError) -> None:
         earliest = (await consumer.list_offset(self._partition, EARLIEST)).offset

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Final, Self, TypeVar
 
 from eosin.client.addresses import parse_bootstrap
+from eosin.client.connection import REQUEST_TIMEOUT_MS
 from eosin.client.consumer import Isolation
-from eosin.pipeline.batch_transactions import TASK_TIMEOUT_MS
 from eosin.pipeline.errors import ConflictingSettings
+from eosin.pipeline.task_timeouts import RETRY_BACKOFF_MS, TASK_TIMEOUT_MS
 from eosin.protocol.names import TopicPartition
 
 EARLIEST: Final = "earliest"
@@ -31,6 +32,7 @@ _KNOWN: Final = {
         "failOnDataLoss",
         "task.timeout.ms",
         "retry.backoff.ms",
+        "request.timeout.ms",
     )
 }
 
@@ -51,7 +53,8 @@ class SourceOptions:
     """Offsets, so that markers and aborted records count too."""
     fail_on_data_loss: bool = True
     task_timeout_ms: int = TASK_TIMEOUT_MS
-    retry_backoff_ms: int = 100
+    retry_backoff_ms: int = RETRY_BACKOFF_MS
+    request_timeout_ms: int = REQUEST_TIMEOUT_MS
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
@@ -78,7 +81,10 @@ class SourceOptions:
             max_rows_per_trigger=None if rows is None else _number(rows, "maxRowsPerTrigger", least=1),
             fail_on_data_loss=_one_of(_BOOL, given, "failondataloss", "true"),
             task_timeout_ms=_number(given.get("task.timeout.ms", str(TASK_TIMEOUT_MS)), "task.timeout.ms", least=0),
-            retry_backoff_ms=_number(given.get("retry.backoff.ms", "100"), "retry.backoff.ms", least=0),
+            retry_backoff_ms=_number(given.get("retry.backoff.ms", str(RETRY_BACKOFF_MS)), "retry.backoff.ms", least=0),
+            request_timeout_ms=_number(
+                given.get("request.timeout.ms", str(REQUEST_TIMEOUT_MS)), "request.timeout.ms", least=1
+            ),
         )
 
 

@@ -10,11 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from eosin.client.client import Client
+from eosin.pipeline.batch_progress import REMAINING, SKIPS
 from eosin.pipeline.errors import DataLoss, require_spark
 from eosin.pipeline.log_offsets import LogOffsets, limited
 from eosin.pipeline.loop_thread import LoopThread
+from eosin.pipeline.patient_client import PatientClient
+from eosin.pipeline.planned_ends import PlannedEnds
 from eosin.pipeline.range_reader import RangeReader, to_arrow
 from eosin.pipeline.source_options import EARLIEST, LATEST, Offsets, SourceOptions, from_json, to_json
+from eosin.pipeline.task_timeouts import TaskTimeouts
 from eosin.protocol.names import TopicPartition
 
 require_spark()
@@ -59,10 +63,35 @@ class TxnLog(DataSource):
 class LogRange(InputPartition):
     """What one task reads."""
 
-    def __init__(self, partition: TopicPartition, start: int, end: int) -> None:
+    def __init__(self, partition: TopicPartition, start: int, end: int, task_timeout_ms: int) -> None:
         self.partition = partition
         self.start = start
         self.end = end
+        self.task_timeout_ms = task_timeout_ms
+        """How long it may go on timing out before its final attempt."""
+
+
+class _Planning:
+    """What only the planning process has: connections, and the timers of the partitions (KIP-572)."""
+
+    def __init__(self, source: SourceOptions) -> None:
+        self.loop = LoopThread(NAME)
+        self.timeouts = TaskTimeouts(source.task_timeout_ms, source.retry_backoff_ms)
+        limit_ms = source.request_timeout_ms
+        self.client = PatientClient(source.bootstrap, self.timeouts, source.topics, request_timeout_ms=limit_ms)
+        self.offsets = LogOffsets(self.client, source)
+        self._asking = Client(source.bootstrap, request_timeout_ms=limit_ms, retry_timeout_ms=limit_ms)
+        self.ends = PlannedEnds(self._asking, source.isolation, self.timeouts)
+
+    def close(self) -> None:
+        """Close everything."""
+        self.loop.run(self._close())
+        self.loop.close()
+
+    async def _close(self) -> None:
+        await self.ends.close()
+        await self._asking.close()
+        await self.client.close()
 
 
 class _Reading:
@@ -71,25 +100,28 @@ class _Reading:
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self.source = options
         self.columns = schema
-        self._loop: LoopThread | None = None
-        self._client: Client | None = None
+        self._planning: _Planning | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_loop": None, "_client": None}
+        return {**self.__dict__, "_planning": None}
+
+    @property
+    def planning(self) -> "_Planning":
+        """The connections for planning, made when they are first needed."""
+        if self._planning is None:
+            self._planning = _Planning(self.source)
+        return self._planning
 
     def ask(self, question: str, *arguments: Any) -> Any:
         """What a method of LogOffsets answers."""
-        if self._loop is None or self._client is None:
-            self._loop = LoopThread(NAME)
-            self._client = Client(self.source.bootstrap, retry_timeout_ms=max(1, self.source.task_timeout_ms))
-        return self._loop.run(getattr(LogOffsets(self._client, self.source), question)(*arguments))
+        planning = self.planning
+        return planning.loop.run(getattr(planning.offsets, question)(*arguments))
 
     def close(self) -> None:
-        """Close the connection for planning."""
-        if self._loop is not None and self._client is not None:
-            self._loop.run(self._client.close())
-            self._loop.close()
-        self._loop = self._client = None
+        """Close the connections for planning."""
+        if self._planning is not None:
+            self._planning.close()
+        self._planning = None
 
     def offsets(self, wanted: str | Offsets) -> dict[TopicPartition, int]:
         """Offsets that are named or given; partitions that are not given begin at their earliest record."""
@@ -108,7 +140,12 @@ class _Reading:
         others = [each for each in end if each not in begins]  # new, or deleted and created again
         if others:
             begins |= self.ask("earliest", others)
-        return [LogRange(each, begins[each], stop) for each, stop in sorted(end.items()) if begins[each] < stop]
+        remaining = self.planning.timeouts.remaining_ms
+        return [
+            LogRange(each, begins[each], stop, remaining(str(each)) or self.source.task_timeout_ms)
+            for each, stop in sorted(end.items())
+            if begins[each] < stop
+        ]
 
     def batches(self, piece: InputPartition) -> Iterator[Any]:
         """The Arrow batches of one range."""
@@ -116,7 +153,8 @@ class _Reading:
 
         assert isinstance(piece, LogRange)
         schema = to_arrow_schema(self.columns, timezone="UTC")
-        for records in RangeReader(self.source, piece.partition, piece.start, piece.end):
+        timeout_ms = piece.task_timeout_ms
+        for records in RangeReader(self.source, piece.partition, piece.start, piece.end, task_timeout_ms=timeout_ms):
             yield to_arrow(records, schema)
 
 
@@ -169,15 +207,28 @@ class TxnLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         """How far the next micro-batch goes. Raises DataLoss for a partition that ends before its position."""
         position = from_json(start)
-        self._latest = self._target if self._target is not None else self._reading.offsets(LATEST)
-        begins = self._begins(position, self._latest)
+        ends = self._target if self._target is not None else self._ends(position)
+        begins = self._begins(position, ends)
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        known = {each: self._latest.get(each, offset) for each, offset in begins.items()}
+        known = {each: ends.get(each, offset) for each, offset in begins.items()}
         return to_json(limited(begins, known, rows))
 
+    def _ends(self, position: Offsets) -> dict[TopicPartition, int]:
+        """Where each partition ends. One whose leader does not answer in time ends where it is: it is left out."""
+        planning, partitions = self._reading.planning, self._reading.ask("partitions")
+        answered = planning.loop.run(planning.ends.ask(partitions))
+        self._latest = planning.ends.known
+        return {
+            each: answered.get(each, position.get(each, 0)) for each in partitions if each in {**position, **answered}
+        }
+
     def reportLatestOffset(self) -> dict[str, int] | None:
-        """Where the topics end, for the progress of the query."""
-        return to_json(self._latest) or None
+        """Where the topics end, for the progress of the query, and the partitions that are left out: the time that each
+        has left, and how often each was left out."""
+        reported = to_json(self._target if self._target is not None else self._latest)
+        timeouts = self._reading.planning.timeouts
+        reported |= {f"{REMAINING}{task}": left for task, left in timeouts.skipped.items()}
+        return (reported | {f"{SKIPS}{task}": skips for task, skips in sorted(timeouts.skips.items())}) or None
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """One for each topic partition that moves."""

@@ -30,6 +30,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+            if item.get_closest_marker("timeout") is None:
+                # The first one waits for the session, and a call to Java that is cut off spoils all after it.
+                item.add_marker(pytest.mark.timeout(600))
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,102 @@
+"""What a person, or a program, is told of one micro-batch: Spark's progress and the sink's report, put together.
+
+Always true: the lag counts offsets, markers and aborted records included, up to where the topics were known to end.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from eosin.pipeline.task_timeouts import duration
+
+if TYPE_CHECKING:
+    from eosin.pipeline.sink import BatchReport
+
+SKIPS: Final = "task_skips_total:"
+REMAINING: Final = "task_timeout_remaining_ms:"
+"""Begins the name of an entry among the offsets that a source reports: a skipped partition, and its time left."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """One micro-batch that is committed."""
+
+    batch: int
+    rows_in: int | None
+    """None when Spark has not told."""
+    rows_out: int
+    txn_ms: int
+    batch_ms: int
+    lag: int | None
+    already_committed: bool
+    """It was in the output before; nothing was written."""
+    skipped_tasks: Mapping[str, int] = field(default_factory=dict)
+    """Input partitions that were left out because they had timed out, with the ms they had left."""
+
+    @classmethod
+    def of(cls, report: "BatchReport", progress: Mapping[str, Any] | None) -> Self:
+        """From the sink's report and the JSON of Spark's progress, if that has come."""
+        sources = [] if progress is None else progress.get("sources", [])
+        skipped: dict[str, int] = {}
+        lags = []
+        for source in sources:
+            latest = dict(_flat(source.get("latestOffset")))
+            end = dict(_flat(source.get("endOffset")))
+            skipped |= {
+                name.removeprefix(REMAINING): left for name, left in latest.items() if name.startswith(REMAINING)
+            }
+            lags += [max(0, latest[name] - offset) for name, offset in end.items() if name in latest]
+        return cls(
+            batch=report.batch,
+            rows_in=None if progress is None else sum(int(each.get("numInputRows", 0)) for each in sources),
+            rows_out=report.rows,
+            txn_ms=report.transaction_ms,
+            batch_ms=report.total_ms if progress is None else int(progress.get("batchDuration", report.total_ms)),
+            lag=sum(lags) if lags else None,
+            already_committed=report.skipped,
+            skipped_tasks=skipped,
+        )
+
+    def line(self) -> str:
+        """For people."""
+        parts = [
+            f"batch {self.batch}",
+            f"rows-in {_or_dash(self.rows_in)}",
+            f"rows-out {self.rows_out}",
+            f"txn {self.txn_ms}ms",
+            f"batch {self.batch_ms}ms",
+            f"lag {_or_dash(self.lag)}",
+        ]
+        if self.skipped_tasks:
+            named = ", ".join(f"{task} ({duration(left)} left)" for task, left in sorted(self.skipped_tasks.items()))
+            parts.append(f"skipped [{named}]")
+        if self.already_committed:
+            parts.append("(committed before)")
+        return " ".join(parts)
+
+    def json(self) -> str:
+        """For programs: one JSON object in a line."""
+        names = ("batch", "rows_in", "rows_out", "txn_ms", "batch_ms", "lag", "already_committed")
+        fields = {name: getattr(self, name) for name in names}
+        return json.dumps(fields | {"skipped_tasks": dict(self.skipped_tasks)})
+
+
+def _or_dash(number: int | None) -> str:
+    return "-" if number is None else str(number)
+
+
+def _flat(offsets: Any, prefix: str = "") -> Iterator[tuple[str, int]]:
+    """The numbers in a source's offsets: `txnlog` has one level, Spark's own source one for topics and one below."""
+    if isinstance(offsets, str):
+        try:
+            offsets = json.loads(offsets)
+        except json.JSONDecodeError:
+            return
+    if isinstance(offsets, Mapping):
+        for name, value in offsets.items():
+            whole = f"{prefix}:{name}" if prefix else name
+            if isinstance(value, int):
+                yield whole, value
+            else:
+                yield from _flat(value, whole)

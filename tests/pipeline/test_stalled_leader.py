@@ -1,0 +1,186 @@
+"""A partition whose leader does not answer, as `txnlog` sees it (S4): planning without Spark, and a query with it."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from broker_process import wait_until
+from stalling_leader import TwoBrokers
+from topic_load import TopicLoad
+
+from eosin.client.errors import ClientError
+from eosin.protocol.names import TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from eosin.pipeline.txnlog import TxnLogStreamReader
+
+pytest.importorskip("pyspark")
+pytestmark = pytest.mark.slow
+
+STALLED = "orders-2"
+
+
+@pytest.fixture
+def brokers() -> Iterator[TwoBrokers]:
+    """Partition 2 of topic `orders` is led by a broker of its own; each of the three has one record."""
+    with TwoBrokers(("orders", 2)) as running:
+        load = TopicLoad(running.address)
+        load.create("orders", 3)
+        load.transaction("orders", [(0, "a"), (1, "b"), (2, "c")])
+        yield running
+
+
+def options(brokers: TwoBrokers, **changed: str) -> dict[str, str]:
+    return {
+        "bootstrap.servers": brokers.address,
+        "subscribe": "orders",
+        "request.timeout.ms": "300",
+        "task.timeout.ms": "60000",
+        **changed,
+    }
+
+
+# Planning
+
+
+@pytest.fixture
+def reader(brokers: TwoBrokers, request: pytest.FixtureRequest) -> Iterator["TxnLogStreamReader"]:
+    """The reader of a query, as Spark's planning process holds it."""
+    from eosin.pipeline.source_options import SourceOptions
+    from eosin.pipeline.txnlog import TxnLogStreamReader
+
+    changed = getattr(request, "param", {})
+    found = TxnLogStreamReader(SourceOptions.parse(options(brokers, **changed)), schema=None)  # type: ignore[arg-type]
+    yield found
+    found.stop()
+
+
+def latest(reader: "TxnLogStreamReader", start: dict[str, int]) -> dict[str, int]:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+    return reader.latestOffset(start, ReadAllAvailable())
+
+
+def test_a_partition_whose_leader_times_out_stays_where_it_is_and_the_others_advance(
+    brokers: TwoBrokers, reader: "TxnLogStreamReader", caplog: pytest.LogCaptureFixture
+) -> None:
+    start = reader.initialOffset()
+    position = latest(reader, start)
+    assert position == {"orders:0": 2, "orders:1": 2, "orders:2": 2}
+    load = TopicLoad(brokers.address)
+    load.transaction("orders", [(0, "d"), (2, "e"), (2, "f")])
+    assert latest(reader, position) == {"orders:0": 4, "orders:1": 2, "orders:2": 5}
+    brokers.relay.stall()
+    load.transaction("orders", [(0, "g")])
+    found = latest(reader, position)
+    assert found == {"orders:0": 6, "orders:1": 2, "orders:2": 2}
+    wait_until(lambda: latest(reader, found) and reader._reading.planning.timeouts.skipped)
+    # Its lag is still to be seen, with the time that it has left and how often it was left out.
+    reported = reader.reportLatestOffset() or {}
+    assert reported["orders:2"] == 5
+    assert 0 < reported[f"task_timeout_remaining_ms:{STALLED}"] <= 60_000
+    assert reported[f"task_skips_total:{STALLED}"] >= 1
+    assert any(said.startswith(STALLED) and "the others go on" in said for said in caplog.messages)
+    assert [piece.partition for piece in reader.partitions(position, found)] == [TopicPartition("orders", 0)]
+    brokers.relay.recover()
+    wait_until(lambda: latest(reader, found) == {"orders:0": 6, "orders:1": 2, "orders:2": 5})
+    assert not any(name.startswith("task_timeout_remaining_ms") for name in reader.reportLatestOffset() or {})
+
+
+@pytest.mark.parametrize("reader", [{"task.timeout.ms": "400"}], indirect=True)
+def test_a_leader_that_stays_away_fails_planning_with_its_own_timeout(
+    brokers: TwoBrokers, reader: "TxnLogStreamReader"
+) -> None:
+    position = latest(reader, reader.initialOffset())
+    brokers.relay.stall()
+    with pytest.raises(ClientError, match="did not answer") as raised:
+        wait_until(lambda: not latest(reader, position), 60)
+    assert raised.value.__notes__[0].startswith(f"task {STALLED} gave up after task.timeout.ms=400")
+
+
+def test_a_range_that_is_planned_is_waited_for_and_not_left_out(brokers: TwoBrokers) -> None:
+    from eosin.pipeline.range_reader import RangeReader
+    from eosin.pipeline.source_options import SourceOptions
+
+    def read(**changed: str) -> list[bytes | None]:
+        source = SourceOptions.parse(options(brokers, **changed))
+        pieces = RangeReader(source, TopicPartition("orders", 2), 0, 2)
+        return [each.record.value for some in pieces for each in some]
+
+    assert read() == [b"c"]
+    brokers.relay.stall()
+    recovery = threading.Timer(1.0, brokers.relay.recover)
+    recovery.start()
+    assert read() == [b"c"]
+    recovery.join()
+    brokers.relay.stall()
+    with pytest.raises(ClientError, match="did not answer") as raised:
+        read(**{"task.timeout.ms": "400"})
+    assert "gave up after task.timeout.ms=400" in raised.value.__notes__[0]
+    with pytest.raises(ClientError, match="did not answer"):
+        read(**{"task.timeout.ms": "0"})
+    brokers.relay.recover()
+
+
+# A query
+
+
+@pytest.mark.timeout(900)
+def test_a_query_goes_on_around_a_stalled_leader_recovers_and_fails_when_its_time_is_up(
+    spark: "SparkSession", brokers: TwoBrokers, tmp_path: Path
+) -> None:
+    from pyspark.errors import StreamingQueryException
+
+    rows: list[str] = []
+    skipped: list[Any] = []
+    load = TopicLoad(brokers.address)
+
+    def take(frame: "DataFrame", _: int) -> None:
+        rows.extend(bytes(row["value"]).decode() for row in frame.collect())
+
+    def start(**changed: str) -> Any:
+        reader = spark.readStream.format("txnlog").options(**options(brokers, **changed)).load()
+        checkpoint = str(tmp_path / "checkpoint")
+        return reader.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint).start()
+
+    def sees(value: str) -> bool:
+        skipped.extend(
+            name
+            for progress in query.recentProgress
+            for source in progress.sources
+            for name in str(source.latestOffset).split('"')
+            if name.startswith("task_timeout_remaining_ms:")
+        )
+        assert query.exception() is None
+        return value in rows
+
+    query = start()
+    try:
+        wait_until(lambda: sorted(rows) == ["a", "b", "c"], 200)
+        brokers.relay.stall()
+        for number in range(40):
+            load.transaction("orders", [(number % 2, f"x{number}"), (2, f"y{number}")])
+            wait_until(lambda number=number: sees(f"x{number}"), 200)  # type: ignore[misc]
+            if skipped:
+                break
+        assert set(skipped) == {f"task_timeout_remaining_ms:{STALLED}"}
+        assert not any(row.startswith("y") for row in rows)
+        brokers.relay.recover()
+        wait_until(lambda: sees("y0"), 200)
+    finally:
+        query.stop()
+    assert len(rows) == len(set(rows))
+    query = start(**{"task.timeout.ms": "400"})
+    try:
+        load.transaction("orders", [(2, "z")])
+        wait_until(lambda: "z" in rows, 200)
+        brokers.relay.stall()
+        with pytest.raises(StreamingQueryException, match=r"gave up after task\.timeout\.ms=400"):
+            query.awaitTermination(200)
+    finally:
+        query.stop()
+        brokers.relay.recover()
