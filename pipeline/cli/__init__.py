@@ -10,7 +10,13 @@ from typing import Final
 
 from eosin.pipeline.errors import PipelineError
 
-COMMANDS: Final[dict[str, str]] = {}
+COMMANDS: Final[dict[str, str]] = {
+    "run": "run a pipeline, and start it again when a batch fails",
+    "progress": "show how far a pipeline has come",
+    "audit": "tell what transactions did, by the segment files of a Kafka log directory",
+    "verify": "compare two topics: what is missing, there twice or from nowhere",
+    "example": "run an example from beginning to end, kill it on the way, and check the result",
+}
 """Subcommands, and what each does."""
 
 

@@ -1,11 +1,17 @@
 """`eosin pipeline` as a command of Eosin's."""
 
+import asyncio
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from broker_process import BrokerProcess
 
 from eosin.broker.__main__ import main
+from eosin.client.client import Client
+from eosin.pipeline.batch_transactions import BatchTransactions
 
 
 def test_the_command_is_listed_and_tells_its_own_commands(capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,3 +46,73 @@ def test_public_names_are_what_they_say_in_whatever_order_they_are_imported() ->
     pytest.importorskip("pyspark")
     code = "from eosin.pipeline import TxnSink, session; assert callable(session); assert callable(TxnSink)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+RUN = ["pipeline", "run", "--bootstrap-server", "127.0.0.1:1", "--checkpoint", "c", "--input", "i", "--output", "o"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["pipeline", "run"], "the following arguments are required: MODULE:FUNC, --bootstrap-server, --checkpoint"),
+        ([*RUN, "orders"], "'orders' names no function: write MODULE:FUNC, for example orders:totals"),
+        ([*RUN, "nowhere.at.all:f"], "there is no module 'nowhere.at.all', neither installed nor in "),
+        ([*RUN, "json:fly"], "module 'json' has no function 'fly'"),
+        ([*RUN, "json:loads", "--conf", "x"], "--conf takes NAME=VALUE, and not 'x'"),
+        ([*RUN, "json:loads", "--set", "task.timeout=1"], "a pipeline has no setting 'task.timeout'"),
+        ([*RUN, "json:loads", "--set", "task.timeout.ms=soon"], "task.timeout.ms is 'soon'"),
+        ([*RUN, "json:loads", "--route", "sea"], "argument --route: invalid choice: 'sea'"),
+        ([*RUN, "json:loads", "--conf", "spark.speculation=true"], "spark.speculation is true and must be false"),
+        (["pipeline", "example", "tetris"], "argument example: invalid choice: 'tetris'"),
+        (["pipeline", "progress", "p", "--bootstrap-server", "x:y"], "'x:y' is not an address"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_in_one_sentence(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code = main(arguments)
+    except SystemExit as left:
+        code = int(left.code or 0)
+    found = capsys.readouterr().err
+    assert code == 2
+    assert said in found
+    assert found.startswith(f"eosin pipeline {arguments[1]}: ")
+    assert len(found.splitlines()) == 1
+
+
+def test_without_java_the_commands_say_so(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark")
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert main(["pipeline", "example", "orders"]) == 1
+    assert capsys.readouterr().err.startswith("eosin pipeline example: there is no java on the PATH")
+
+
+@pytest.mark.slow
+def test_progress_tells_the_marker_and_the_producer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async def one_batch(bootstrap: str) -> None:
+        async with Client(bootstrap) as client:
+            transactions = BatchTransactions(client, "totals")
+            await transactions.start("query-1")
+
+            async def nothing(_: object) -> int:
+                return 7
+
+            await transactions.run(0, "range", nothing)
+
+    with BrokerProcess(tmp_path / "data", durability="memory") as broker:
+        asked = ["pipeline", "progress", "totals", "--bootstrap-server", broker.address]
+        assert main(asked) == 1
+        assert capsys.readouterr().err == (
+            "eosin pipeline progress: there is no pipeline 'totals': topic totals-progress has no marker of it\n"
+        )
+        asyncio.run(one_batch(broker.address))
+        assert main([*asked, "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert (told["query"], told["batch"], told["rows"]) == ("query-1", 0, 7)
+        assert told["producer"]["state"] in ("CompleteCommit", "PrepareCommit")
+        assert main(asked) == 0
+        said = capsys.readouterr().out
+        assert "batch     0, 7 rows, 20" in said
+        assert "query     query-1" in said

@@ -1,0 +1,246 @@
+"""`eosin pipeline example wordcount|orders`: a pipeline from beginning to end, killed on the way, and checked.
+
+Starts a broker unless it is given one, writes the input, runs `eosin pipeline run` in a process of its own and, with
+--crash-every N, kills that with all its children after every N batches; at the end the output is compared with what
+plain Python makes of the input.
+"""
+
+import asyncio
+import importlib
+import json
+import shutil
+import sys
+import tempfile
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from eosin.client.admin import Admin
+from eosin.client.client import Client
+from eosin.client.consumer import ConsumedRecord, Consumer, Isolation
+from eosin.client.errors import BrokerError, ClientError
+from eosin.client.producer import Producer
+from eosin.pipeline.child import Child, ChildFailed, end_on_sigterm
+from eosin.pipeline.cli.arguments import Parser, fail
+from eosin.pipeline.clock import SystemClock
+from eosin.pipeline.errors import MissingDependency, require_spark
+from eosin.pipeline.partitioning import partition_of
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.records import NewRecord
+
+EXAMPLES: Final = {"orders": "totals", "wordcount": "counts"}
+"""Modules of `eosin.pipeline.examples`, and the function of each that is the pipeline."""
+PARTITIONS: Final = 3
+_TRANSACTION_RECORDS: Final = 50
+_MAX_CRASHES: Final = 50
+_SMALL: Final = (
+    "spark.sql.shuffle.partitions=2",
+    "spark.ui.enabled=false",
+    "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # a short life
+    "spark.driver.host=127.0.0.1",
+    "spark.driver.bindAddress=127.0.0.1",
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run an example. 0 when each input is reflected exactly once, 1 when not, or when something failed."""
+    options = _parser().parse_args(arguments)
+    try:
+        require_spark()
+        from eosin.pipeline.spark_session import require_java
+
+        require_java()
+    except MissingDependency as missing:
+        return fail("example", str(missing), code=1)
+    end_on_sigterm()
+    folder = Path(options.folder or tempfile.mkdtemp(prefix="eosin-example-"))
+    example = importlib.import_module(f"eosin.pipeline.examples.{options.example}")
+    broker: Child | None = None
+    try:
+        bootstrap = options.bootstrap_server
+        if bootstrap is None:
+            broker = Child(
+                ["serve", "--listen", "127.0.0.1:0", "--durability", "os", "--data-dir", str(folder / "broker")],
+                quiet=True,
+            )
+            bootstrap = _address(broker)
+        return Example(options, example, bootstrap, folder).run()
+    except (ClientError, ChildFailed, TimeoutError) as error:
+        return fail("example", str(error), code=1)
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        if broker is not None:
+            broker.stop()
+        if options.folder is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class Example:
+    """One run: input, pipeline, crashes, judgement."""
+
+    def __init__(self, options: Namespace, example: ModuleType, bootstrap: str, folder: Path) -> None:
+        self.options = options
+        self.example = example
+        self.bootstrap = bootstrap
+        self.folder = folder
+        self.input, self.output = f"{options.example}-input", f"{options.example}-output"
+        self.clock = SystemClock()
+        self.crashes = 0
+        self.batches: set[int] = set()
+        self.replayed = 0
+
+    def run(self) -> int:
+        """All of it; the exit code."""
+        written = asyncio.run(self._write_input())
+        self._say(f"{written} records are in topic {self.input}, and {written // 10} more that were aborted")
+        while self._run_pipeline():
+            self.crashes += 1
+        inputs = asyncio.run(self._read(self.input, Isolation.READ_COMMITTED))
+        outputs = asyncio.run(self._read(self.output, Isolation.READ_COMMITTED))
+        everything = asyncio.run(self._read(self.output, Isolation.READ_UNCOMMITTED))
+        complaints = self.example.complaints(inputs, outputs)
+        verdict = {
+            "inputs": len(inputs),
+            "outputs": len(outputs),
+            "batches": len(self.batches),
+            "crashes": self.crashes,
+            "replayed_and_skipped": self.replayed,
+            "aborted_outputs": len(everything) - len(outputs),
+            "complaints": complaints,
+        }
+        if self.options.json:
+            print(json.dumps(verdict), flush=True)
+        else:
+            self._tell(verdict)
+        return 1 if complaints or not inputs else 0
+
+    def _tell(self, verdict: dict[str, Any]) -> None:
+        for each in verdict["complaints"]:
+            print(f"WRONG {each}")
+        print(
+            f"{verdict['crashes']} crashes, {verdict['batches']} batches, {verdict['replayed_and_skipped']} of them"
+            f" replayed and skipped, {verdict['aborted_outputs']} rows of crashed batches aborted"
+        )
+        wrong = len(verdict["complaints"])
+        print(
+            f"{wrong} complaints about {verdict['outputs']} rows of output"
+            if wrong
+            else f"each of {verdict['inputs']} inputs is reflected exactly once in {verdict['outputs']} rows of output"
+        )
+
+    def _say(self, line: str) -> None:
+        if not self.options.json:
+            print(line, flush=True)
+
+    # --- the pipeline
+
+    def _run_pipeline(self) -> bool:
+        """Run the pipeline until it has read everything, or kill it after some batches: whether it was killed."""
+        name = self.options.example
+        command = ["pipeline", "run", f"eosin.pipeline.examples.{name}:{EXAMPLES[name]}", "--json"]
+        command += ["--bootstrap-server", self.bootstrap, "--checkpoint", str(self.folder / "checkpoint")]
+        command += ["--input", self.input, "--output", self.output, "--name", name, "--mode", self.example.MODE]
+        command += ["--trigger", "available-now", "--max-rows", str(self.options.max_rows)]
+        command += ["--route", self.options.route, "--master", self.options.master]
+        for setting in (*_SMALL, f"spark.sql.warehouse.dir={self.folder / 'warehouse'}"):
+            command += ["--conf", setting]
+        child = Child(command)
+        crash_after = self.options.crash_every if self.crashes < _MAX_CRASHES else 0
+        try:
+            new = 0
+            for line in child.lines():
+                progress = json.loads(line)
+                self._batch(progress)
+                new += not progress["already_committed"]
+                if crash_after and new >= crash_after:
+                    # Another moment of the next batch each time, so that many kinds of crashes are met.
+                    self.clock.wait_ms(self.crashes * 83 % 400)
+                    if child.kill():
+                        self._say(f"crash {self.crashes + 1}: killed with all its processes")
+                        return True
+                    break
+            code = child.wait()
+            if code:
+                raise ChildFailed(f"eosin pipeline run ended with code {code}")
+            return False
+        finally:
+            child.stop()
+
+    def _batch(self, progress: dict[str, Any]) -> None:
+        self.batches.add(progress["batch"])
+        self.replayed += progress["already_committed"]
+        if not self.options.json:
+            note = " (committed before the crash, skipped)" if progress["already_committed"] else ""
+            print(f"  batch {progress['batch']} rows-in {progress['rows_in']} rows-out {progress['rows_out']}{note}")
+
+    # --- input and output
+
+    async def _write_input(self) -> int:
+        """Write the records in transactions, every so often one that is aborted."""
+        async with Client(self.bootstrap) as client:
+            for topic in (self.input, self.output):
+                try:
+                    await Admin(client).create_topic(topic, PARTITIONS)
+                except BrokerError as error:
+                    if error.code == ErrorCode.TOPIC_ALREADY_EXISTS:
+                        raise ClientError(
+                            f"topic {topic} is there already: the example needs its topics new"
+                        ) from error
+                    raise
+            producer = Producer(client, f"{self.options.example}-generator")
+            await producer.init()
+            records = list(self.example.records(self.options.records))
+            for first in range(0, len(records), _TRANSACTION_RECORDS):
+                some = records[first : first + _TRANSACTION_RECORDS]
+                await self._transaction(producer, some[: len(some) // 10], commit=False)
+                await self._transaction(producer, some, commit=True)
+            await producer.init()  # waits until all markers are written
+            return len(records)
+
+    async def _transaction(self, producer: Producer, records: Sequence[NewRecord], *, commit: bool) -> None:
+        by_partition: dict[TopicPartition, list[NewRecord]] = {}
+        for each in records:
+            index = partition_of(each.key, each.value, PARTITIONS)
+            by_partition.setdefault(TopicPartition(self.input, index), []).append(each)
+        producer.begin()
+        await producer.send_all(by_partition, timestamp=self.clock.now_ms())
+        await (producer.commit() if commit else producer.abort())
+
+    async def _read(self, topic: str, isolation: Isolation) -> list[ConsumedRecord]:
+        async with Client(self.bootstrap) as client:
+            consumer = Consumer(client, isolation=isolation)
+            await consumer.assign_from([TopicPartition(topic, index) for index in range(PARTITIONS)])
+            return await consumer.read_to_end(timeout_ms=60_000)
+
+
+def _address(broker: Child) -> str:
+    """Where a broker that was started listens: `eosin 0.1.0 ready on HOST:PORT in 0.2 s`."""
+    for line in broker.lines():
+        words = line.split()
+        if "ready" in words:
+            return words[words.index("on") + 1]
+    raise ChildFailed(f"the broker did not start: it ended with code {broker.wait()}")
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="eosin pipeline example", description=__doc__)
+    parser.add_argument("example", choices=sorted(EXAMPLES))
+    parser.add_argument(
+        "--crash-every", type=int, default=0, metavar="N", help="kill the pipeline after every N batches"
+    )
+    parser.add_argument("--records", type=int, default=600, metavar="N", help="how much input (default: 600)")
+    parser.add_argument("--max-rows", type=int, default=70, metavar="N", help="offsets per batch (default: 70)")
+    parser.add_argument("--route", choices=("driver", "executors"), default="driver", help="how rows reach the broker")
+    parser.add_argument("--bootstrap-server", metavar="HOST:PORT[,...]", help="a broker (default: one is started)")
+    parser.add_argument("--folder", metavar="DIR", help="kept afterwards: checkpoint and broker (default: a new one)")
+    parser.add_argument("--master", default="local[2]", help="Spark's master (default: local[2])")
+    parser.add_argument("--json", action="store_true", help="one JSON object, at the end")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,89 @@
+"""`eosin pipeline progress PIPELINE`: how far a pipeline has come, and what its producer is doing."""
+
+import asyncio
+import datetime
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from eosin.client.addresses import parse_bootstrap
+from eosin.client.client import Client
+from eosin.client.errors import BrokerError, ClientError
+from eosin.client.transactions import TransactionAdmin
+from eosin.pipeline.cli.arguments import Parser, fail
+from eosin.pipeline.progress_marker import progress_topic, read_marker
+from eosin.protocol.errors import ErrorCode
+
+_TIMEOUT_MS = 10_000
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the marker and the producer's state. 1 when there is no such pipeline."""
+    parser = Parser(prog="eosin pipeline progress", description=__doc__)
+    parser.add_argument("pipeline")
+    parser.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT[,...]")
+    parser.add_argument("--topic", help="of the marker (default: PIPELINE-progress)")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    options = parser.parse_args(arguments)
+    try:
+        parse_bootstrap(options.bootstrap_server)
+    except ValueError as error:
+        return fail("progress", str(error))
+    topic = options.topic or progress_topic(options.pipeline)
+    try:
+        found = asyncio.run(_ask(options.bootstrap_server, options.pipeline, topic))
+    except (ClientError, TimeoutError) as error:
+        return fail("progress", str(error), code=1)
+    if found is None:
+        return fail("progress", f"there is no pipeline {options.pipeline!r}: topic {topic} has no marker of it", code=1)
+    print(json.dumps(found) if options.json else _text(found))
+    return 0
+
+
+async def _ask(bootstrap: str, pipeline: str, topic: str) -> dict[str, Any] | None:
+    async with Client(bootstrap, request_timeout_ms=_TIMEOUT_MS, retry_timeout_ms=_TIMEOUT_MS) as client:
+        metadata = await client.retry(lambda: client.fetch_metadata([topic]))
+        if metadata.topics[topic].error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return None
+        marker = await read_marker(client, pipeline, topic, timeout_ms=_TIMEOUT_MS)
+        producer = None
+        try:
+            described = await TransactionAdmin(client).describe(pipeline)
+            producer = {
+                "state": described.state,
+                "producer_id": described.producer_id,
+                "producer_epoch": described.producer_epoch,
+                "transaction_start_ms": described.start_ms if described.is_open else None,
+            }
+        except BrokerError as error:
+            if error.code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                raise
+        if marker is None and producer is None:
+            return None
+        known: dict[str, Any] = {"pipeline": pipeline, "batch": None, "producer": producer}
+        if marker is not None:
+            known |= {
+                "query": marker.query,
+                "batch": marker.batch,
+                "rows": marker.rows,
+                "committed_ms": marker.committed_ms,
+            }
+        return known
+
+
+def _text(found: dict[str, Any]) -> str:
+    lines = [f"pipeline  {found['pipeline']}"]
+    if found["batch"] is None:
+        lines.append("batch     none committed yet")
+    else:
+        at = datetime.datetime.fromtimestamp(found["committed_ms"] / 1000, datetime.UTC)
+        lines += [
+            f"batch     {found['batch']}, {found['rows']} rows, {at:%Y-%m-%d %H:%M:%S} UTC",
+            f"query     {found['query']}",
+        ]
+    producer = found["producer"]
+    if producer is None:
+        lines.append("producer  the coordinator does not know it any more")
+    else:
+        lines.append(f"producer  {producer['state']}, id {producer['producer_id']}, epoch {producer['producer_epoch']}")
+    return "\n".join(lines)

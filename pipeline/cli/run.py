@@ -1,0 +1,171 @@
+"""`eosin pipeline run MODULE:FUNC ...`: runs a pipeline on Spark, and starts it again when a batch fails.
+
+FUNC takes the input as a streaming frame, with the columns of `txnlog`, and answers the frame to write.
+"""
+
+import argparse
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from eosin.client.addresses import parse_bootstrap
+from eosin.client.errors import ClientError
+from eosin.pipeline.cli.arguments import Parser, fail
+from eosin.pipeline.errors import ConflictingSettings, PipelineError
+from eosin.pipeline.settings import PipelineSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from eosin.pipeline.batch_progress import BatchProgress
+
+MODES: Final = ("append", "update", "complete")
+_INTERRUPTED: Final = 130
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run until the query ends. 0 when it has done all there was, 1 for a failure that a restart would not mend."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
+    try:
+        parse_bootstrap(options.bootstrap_server)
+        conf, given = _pairs(options.conf, "--conf"), _pairs(options.set, "--set")
+        transform = load(options.function)
+        settings = PipelineSettings.parse(given)
+    except (ConflictingSettings, ValueError) as error:
+        return fail("run", str(error))
+    try:
+        return _run(options, transform, conf, settings)
+    except ClientError as error:
+        return fail("run", str(error), code=1)
+    except PipelineError as error:
+        return fail("run", str(error), code=2 if isinstance(error, ConflictingSettings) else 1)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+def load(name: str) -> "Callable[[DataFrame], DataFrame]":
+    """The function that MODULE:FUNC names; modules are also looked for in the current folder. Raises
+    ConflictingSettings with a sentence."""
+    module_name, colon, function_name = name.partition(":")
+    if not (colon and module_name and function_name):
+        raise ConflictingSettings(f"{name!r} names no function: write MODULE:FUNC, for example orders:totals")
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    # Tasks run in other processes, and find what they were sent by the same name.
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
+            raise ConflictingSettings(f"there is no module {module_name!r}, neither installed nor in {here}") from error
+        raise ConflictingSettings(f"module {module_name!r} needs {error.name!r}, which is not installed") from error
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        raise ConflictingSettings(f"module {module_name!r} has no function {function_name!r}")
+    return function  # type: ignore[no-any-return]
+
+
+def _run(
+    options: argparse.Namespace,
+    transform: "Callable[[DataFrame], DataFrame]",
+    conf: dict[str, str],
+    settings: PipelineSettings,
+) -> int:
+    from eosin.pipeline.sink import TxnSink
+    from eosin.pipeline.sources import jvm_packages, read_stream
+    from eosin.pipeline.spark_session import session
+    from eosin.pipeline.supervisor import Supervisor
+
+    name = options.name or options.function.replace(":", "-")
+    if options.source == "jvm":
+        import pyspark
+
+        if "spark.jars" not in conf:
+            conf = {**jvm_packages(pyspark.__version__), **conf}
+    spark = session(name, options.master, conf)
+    spark.sparkContext.setLogLevel("ERROR")
+    sink = TxnSink(
+        name,
+        options.bootstrap_server,
+        options.output,
+        options.route,
+        transaction_timeout_ms=settings.transaction_timeout_ms,
+        task_timeout_ms=settings.task_timeout_ms,
+        retry_backoff_ms=settings.retry_backoff_ms,
+        request_timeout_ms=settings.request_timeout_ms,
+        max_poll_interval_ms=settings.max_poll_interval_ms,
+        adopt_checkpoint=options.adopt_checkpoint,
+        on_batch=lambda report: supervisor.reported(report),
+    )
+
+    def start() -> Any:
+        frame = read_stream(
+            spark,
+            bootstrap=options.bootstrap_server,
+            topics=options.input,
+            source=options.source,
+            max_rows_per_trigger=options.max_rows,
+            options=_source_options(settings) if options.source == "python" else None,
+        )
+        return sink.start(transform(frame), checkpoint=options.checkpoint, trigger=options.trigger, mode=options.mode)
+
+    def tell(progress: "BatchProgress") -> None:
+        print(progress.json() if options.json else progress.line(), flush=True)
+
+    supervisor = Supervisor(start, sink, tell, max_failures=options.max_failures)
+    try:
+        supervisor.run()
+    finally:
+        supervisor.stop()
+        sink.close()
+        _end(spark)
+    return 0
+
+
+def _end(spark: "SparkSession") -> None:
+    spark.stop()
+
+
+def _source_options(settings: PipelineSettings) -> dict[str, str]:
+    return {
+        "task.timeout.ms": str(settings.task_timeout_ms),
+        "retry.backoff.ms": str(settings.retry_backoff_ms),
+        "request.timeout.ms": str(settings.request_timeout_ms),
+    }
+
+
+def _pairs(given: Sequence[str], option: str) -> dict[str, str]:
+    pairs = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not (equals and name):
+            raise ConflictingSettings(f"{option} takes NAME=VALUE, and not {each!r}")
+        pairs[name] = value
+    return pairs
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="eosin pipeline run", description=__doc__)
+    parser.add_argument("function", metavar="MODULE:FUNC", help="what makes the output frame of the input frame")
+    parser.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT[,...]")
+    parser.add_argument("--checkpoint", required=True, metavar="DIR", help="the query's own folder, kept between runs")
+    parser.add_argument("--input", required=True, metavar="TOPIC[,TOPIC...]")
+    parser.add_argument("--output", required=True, metavar="TOPIC")
+    parser.add_argument("--name", metavar="PIPELINE", help="the transactional id (default: MODULE-FUNC)")
+    parser.add_argument("--route", choices=("driver", "executors"), default="driver", help="how rows reach the broker")
+    parser.add_argument("--source", choices=("python", "jvm"), default="python", help="jvm: Spark's own Kafka source")
+    parser.add_argument("--trigger", metavar="2s|available-now", help="time between batches, or stop at the end")
+    parser.add_argument("--mode", choices=MODES, default="append", help="Spark's output mode")
+    parser.add_argument("--max-rows", type=int, metavar="N", help="offsets per batch")
+    parser.add_argument("--master", default="local[2]", help="Spark's master (default: local[2])")
+    parser.add_argument("--conf", action="append", default=[], metavar="K=V", help="a setting of Spark")
+    parser.add_argument("--set", action="append", default=[], metavar="K=V", help="task.timeout.ms and others")
+    parser.add_argument("--max-failures", type=int, default=10, metavar="N", help="in a row, before it gives up")
+    parser.add_argument("--adopt-checkpoint", action="store_true", help="begin anew with this checkpoint")
+    parser.add_argument("--json", action="store_true", help="one JSON object for each batch")
+    return parser

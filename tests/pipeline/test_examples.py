@@ -1,0 +1,110 @@
+"""The examples: their judges notice what they are there for, and the commands run them (bounded)."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from eosin.client.consumer import ConsumedRecord
+from eosin.pipeline.examples import orders, wordcount
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.records import Record
+
+HERE = TopicPartition("t", 0)
+
+
+def record(offset: int, key: bytes | None, value: bytes | None, at_ms: int = 0) -> ConsumedRecord:
+    return ConsumedRecord(HERE, Record(offset=offset, timestamp=at_ms, key=key, value=value, headers=()))
+
+
+def inputs(example: ModuleType, count: int = 40) -> list[ConsumedRecord]:
+    return [
+        record(offset, each.key, each.value, each.timestamp or 0) for offset, each in enumerate(example.records(count))
+    ]
+
+
+def order_totals(given: list[ConsumedRecord]) -> list[ConsumedRecord]:
+    """What the pipeline writes when every batch is one order."""
+    found: list[ConsumedRecord] = []
+    sums: dict[str, tuple[int, int]] = {}
+    for each in given:
+        order = json.loads(each.record.value or b"")
+        count, total = sums.get(order["user"], (0, 0))
+        sums[order["user"]] = count + 1, total + order["amount"]
+        row = {"user": order["user"], "orders": count + 1, "total": total + order["amount"]}
+        found.append(record(len(found), order["user"].encode(), json.dumps(row).encode()))
+    return found
+
+
+def word_counts(given: list[ConsumedRecord]) -> list[ConsumedRecord]:
+    found: list[ConsumedRecord] = []
+    counts: dict[str, int] = {}
+    for each in given:
+        for word in (each.record.value or b"").decode().split():
+            key = f"{each.record.timestamp // 60_000 * 60} {word}"
+            counts[key] = counts.get(key, 0) + 1
+            found.append(record(len(found), key.encode(), str(counts[key]).encode()))
+    return found
+
+
+Change = Callable[[list[ConsumedRecord]], list[ConsumedRecord]]
+
+
+@pytest.mark.parametrize(("example", "right"), [(orders, order_totals), (wordcount, word_counts)])
+def test_a_right_output_is_not_complained_about(example: ModuleType, right: Change) -> None:
+    given = inputs(example)
+    assert example.complaints(given, right(given)) == []
+
+
+@pytest.mark.parametrize(("example", "right"), [(orders, order_totals), (wordcount, word_counts)])
+@pytest.mark.parametrize(
+    ("wrong", "change_input"),
+    [
+        (lambda rows: [*rows, rows[-1]], False),
+        (lambda rows: [*rows[:10], rows[5], *rows[10:]], False),
+        (lambda rows: [*rows[:5], rows[3], *rows[5:]], True),
+        (lambda rows: [*rows[:5], *rows[6:]], True),
+        (lambda rows: rows[:-3], True),
+        (lambda rows: [], False),
+    ],
+    ids=["last row twice", "a row again later", "input counted twice", "input left out", "end missing", "nothing"],
+)
+def test_an_input_that_is_lost_or_counted_twice_is_noticed(
+    example: ModuleType, right: Change, wrong: Change, change_input: bool
+) -> None:
+    given = inputs(example)
+    outputs = right(wrong(given)) if change_input else wrong(right(given))
+    assert example.complaints(given, outputs)
+
+
+def run_example(*arguments: str) -> tuple[int, dict[str, object], str]:
+    command = [sys.executable, "-m", "eosin.broker", "pipeline", "example", *arguments, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=560)
+    verdict = json.loads(done.stdout.splitlines()[-1]) if done.stdout else {}
+    return done.returncode, verdict, done.stderr[-3000:]
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_orders_are_reflected_exactly_once_though_the_pipeline_is_killed() -> None:
+    code, verdict, said = run_example("orders", "--crash-every", "2", "--records", "200", "--max-rows", "90")
+    assert (code, verdict.get("complaints")) == (0, []), said
+    assert verdict["inputs"] == 200
+    assert isinstance(verdict["crashes"], int)
+    assert verdict["crashes"] >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.spark_full
+@pytest.mark.timeout(600)
+def test_words_are_counted_exactly_once_though_the_pipeline_is_killed(tmp_path: Path) -> None:
+    code, verdict, said = run_example("wordcount", "--crash-every", "1", "--records", "120", "--route", "executors")
+    assert (code, verdict.get("complaints")) == (0, []), said
+    assert isinstance(verdict["crashes"], int)
+    assert verdict["crashes"] >= 2

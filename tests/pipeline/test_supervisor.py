@@ -1,0 +1,192 @@
+"""When a query is started again and when not, and what is told of a batch; with a query that a test plays."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from eosin.client.errors import RequestTimedOut
+from eosin.pipeline import errors
+from eosin.pipeline.batch_progress import BatchProgress
+from eosin.pipeline.supervisor import Supervisor, TaskTimeoutExceeded, TooManyFailures, cause_of, is_hopeless
+
+pytest.importorskip("pyspark")
+
+from pyspark.errors import StreamingQueryException
+
+from eosin.pipeline.sink import BatchReport
+
+
+class Clock:
+    """Counts what was waited for."""
+
+    def __init__(self) -> None:
+        self.waited: list[float] = []
+
+    def now_ms(self) -> int:
+        return 0
+
+    def monotonic_ms(self) -> int:
+        return 0
+
+    def wait_ms(self, duration_ms: float) -> None:
+        self.waited.append(duration_ms)
+
+    async def sleep_ms(self, duration_ms: float) -> None:
+        raise AssertionError
+
+
+class Progress:
+    """One of Spark's."""
+
+    def __init__(self, batch: int, **fields: Any) -> None:
+        self.json = json.dumps({"batchId": batch, "batchDuration": 410, "sources": [{"numInputRows": 7, **fields}]})
+
+
+class Sink:
+    """As much of the sink as a supervisor looks at."""
+
+    failure: BaseException | None = None
+
+
+class Play:
+    """Runs of a query: each commits some batches, then fails with a text, or ends."""
+
+    def __init__(self, *runs: tuple[list[int], str | None, BaseException | None], **options: Any) -> None:
+        self.runs = list(runs)
+        self.clock = Clock()
+        self.sink = Sink()
+        self.told: list[int] = []
+        self.supervisor = Supervisor(
+            self.start,  # type: ignore[arg-type]
+            self.sink,  # type: ignore[arg-type]
+            lambda progress: self.told.append(progress.batch),
+            clock=self.clock,
+            **options,
+        )
+        self.recentProgress: list[Progress] = []
+        self.text: str | None = None
+
+    def start(self) -> "Play":
+        batches, self.text, self.sink.failure = self.runs.pop(0)
+        self.recentProgress = [Progress(batch) for batch in batches]
+        for batch in batches:
+            self.supervisor.reported(BatchReport(batch, False, 1, 1, 1))
+        return self
+
+    def awaitTermination(self, _: float) -> bool:
+        if self.text is not None:
+            raise StreamingQueryException(self.text)
+        return True
+
+
+def test_a_query_that_fails_is_started_again_with_growing_pauses_that_a_batch_makes_short_again() -> None:
+    play = Play(
+        ([0], "lost a worker", None),
+        ([], "lost a worker", None),
+        ([], "lost a worker", None),
+        ([1], "lost a worker", None),
+        ([2], None, None),
+    )
+    play.supervisor.run()
+    assert play.told == [0, 1, 2]
+    assert play.clock.waited == [1_000, 2_000, 4_000, 1_000]
+    assert play.supervisor.restarts == 4
+
+
+def test_it_gives_up_after_too_many_failures_in_a_row() -> None:
+    play = Play(*[([], "\n  lost a worker\n at x", None)] * 4, max_failures=3)
+    with pytest.raises(TooManyFailures, match="4 failures without a batch between them, the last: lost a worker"):
+        play.supervisor.run()
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        errors.PipelineFenced("taken over"),
+        errors.DataLoss("gone"),
+        errors.ForeignMarker("another query"),
+        errors.RolledBackCheckpoint("older copy"),
+        errors.MissingTopic("topic t does not exist"),
+        errors.BadRows("no column value"),
+    ],
+    ids=lambda failure: type(failure).__name__,
+)
+def test_what_a_restart_would_not_mend_ends_it_at_once(failure: Exception) -> None:
+    play = Play(([], "whatever Spark says", failure))
+    with pytest.raises(type(failure), match=str(failure)):
+        play.supervisor.run()
+    assert play.clock.waited == []
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        errors.TransactionTimedOut("took too long"),
+        errors.UnknownOutcome("nobody answered"),
+        errors.RowsLost("ran twice"),
+        RequestTimedOut("no answer"),
+        None,
+    ],
+    ids=str,
+)
+def test_what_a_restart_may_mend_does_not_end_it(failure: Exception | None) -> None:
+    play = Play(([], "whatever Spark says", failure), ([], None, None))
+    play.supervisor.run()
+    assert play.supervisor.restarts == 1
+
+
+def test_a_failure_of_the_source_is_known_by_the_text_alone() -> None:
+    text = "Traceback...\neosin.pipeline.errors.DataLoss: orders-1: records from offset 3 on are gone\n  at Foo"
+    cause = cause_of(text)
+    assert isinstance(cause, errors.DataLoss)
+    assert str(cause) == "orders-1: records from offset 3 on are gone"
+    assert cause_of("java.lang.OutOfMemoryError") is None
+
+
+def test_a_task_whose_time_is_up_ends_it_whoever_noticed() -> None:
+    note = "task orders-2 gave up after task.timeout.ms=400, 612 ms after its first timeout"
+    by_source = cause_of(f"PythonException: ...\neosin.client.errors.RequestTimedOut: no answer\n{note}\n at x")
+    late = RequestTimedOut("no answer")
+    late.add_note(note)
+    outcome = errors.UnknownOutcome("whether batch 3 was committed is not known")
+    outcome.__cause__ = late
+    for cause in (by_source, cause_of("x", late), cause_of("x", outcome)):
+        assert isinstance(cause, TaskTimeoutExceeded)
+        assert is_hopeless(cause)
+        assert str(cause).startswith(note)
+
+
+# What is told of a batch
+
+
+def progress(told: Callable[[BatchProgress], str] = BatchProgress.line, **source: Any) -> str:
+    report = BatchReport(42, False, 812, 143, 400)
+    spark = json.loads(Progress(42, **source).json)
+    return told(BatchProgress.of(report, spark))
+
+
+def test_a_batch_is_told_in_one_line() -> None:
+    line = progress(
+        numInputRows=8000,
+        endOffset={"orders:0": 100, "orders:3": 5},
+        latestOffset={"orders:0": 1300, "orders:3": 5, "task_timeout_remaining_ms:orders-3": 250_000},
+    )
+    assert line == ("batch 42 rows-in 8000 rows-out 812 txn 143ms batch 410ms lag 1200 skipped [orders-3 (4m10s left)]")
+
+
+def test_a_batch_is_told_as_json() -> None:
+    told = json.loads(progress(BatchProgress.json, latestOffset={"task_timeout_remaining_ms:t-0": 5}))
+    assert told["skipped_tasks"] == {"t-0": 5}
+    assert (told["batch"], told["rows_in"], told["rows_out"], told["lag"]) == (42, 7, 812, None)
+
+
+def test_the_offsets_of_sparks_own_source_are_understood() -> None:
+    line = progress(endOffset='{"t": {"0": 4, "1": 2}}', latestOffset='{"t": {"0": 9, "1": 2}}')
+    assert " lag 5" in line
+
+
+def test_a_batch_that_was_there_already_is_told_so() -> None:
+    line = BatchProgress.of(BatchReport(3, True, 5, 0, 2), None).line()
+    assert line == "batch 3 rows-in - rows-out 5 txn 0ms batch 2ms lag - (committed before)"
