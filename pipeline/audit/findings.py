@@ -29,12 +29,13 @@ class Findings(NamedTuple):
         """Compute them."""
         from pyspark.sql import functions as f
 
-        (summary,) = report.summary.collect()
+        summary = report.summary.collect()[0].asDict()
+        has_problems = summary["errors"] or summary["torn_tails"]
         return cls(
-            summary.asDict(),
-            _rows(report.hanging.orderBy("begin_time")),
-            _rows(report.sequence_faults.orderBy("topic", "partition", "offset")),
-            _rows(report.problems.orderBy("severity", "topic", "partition", "offset")),
+            summary,
+            _rows(report.hanging.orderBy("begin_time")) if summary["hanging"] else [],
+            _rows(report.sequence_faults.orderBy("topic", "partition", "offset")) if summary["sequence_faults"] else [],
+            _rows(report.problems.orderBy("severity", "topic", "partition", "offset")) if has_problems else [],
             _rows(report.lso_blocked.orderBy(f.desc("duration_ms"), "topic", "partition"), 10),
         )
 

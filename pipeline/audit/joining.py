@@ -33,13 +33,12 @@ def join(runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
 
 def _groups(runs: list[Run]) -> Iterator[list[Run]]:
     ended = sorted((run for run in runs if run["marker"] >= 0), key=_by_marker)
-    # How far the clock that stamps records is ahead of the one that stamps markers.
-    ahead = max((run["end_ms"] - run["marker_ms"] for run in ended), default=0)
-    ahead = max(0, ahead)
+    # Where records were stamped after their own marker, times of the two cannot be compared.
+    comparable = all(run["end_ms"] <= run["marker_ms"] for run in ended)
     group: list[Run] = []
     last_ms = 0
     for run in ended:
-        if group and (_differs(run, group) or run["begin_ms"] - ahead > last_ms):
+        if group and (_differs(run, group) or (comparable and run["begin_ms"] > last_ms)):
             yield group
             group = []
         last_ms = max(last_ms, run["marker_ms"]) if group else run["marker_ms"]

@@ -153,7 +153,8 @@ def duration(milliseconds: float) -> str:
     """A duration as people write it: 250 ms, 1.5 s, 3 min. Empty for none."""
     for unit, name in _UNITS:
         if milliseconds >= unit:
-            return f"{milliseconds / unit:.3g} {name}"
+            count = milliseconds / unit
+            return f"{count:,.0f} {name}" if count >= 100 else f"{count:.3g} {name}"
     return f"{milliseconds:.2g} ms" if milliseconds > 0 else ""
 
 

@@ -28,7 +28,7 @@ from eosin.protocol.names import TRANSACTION_STATE_TOPIC
 require_spark()
 
 import pyarrow as pa  # noqa: E402
-from pyspark.sql import DataFrame, SparkSession  # noqa: E402
+from pyspark.sql import Column, DataFrame, SparkSession  # noqa: E402
 from pyspark.sql import functions as f  # noqa: E402
 
 TABLES: Final = ("transactions", "summary", "hanging", "lso_blocked", "sequence_faults", "problems")
@@ -44,13 +44,15 @@ class AuditReport:
     def __init__(
         self, facts: DataFrame, *, max_transaction_timeout_ms: int, as_of_ms: int, has_coordinator: bool
     ) -> None:
-        self._facts = facts.persist()
+        self.facts = facts.persist()
+        """What is kept of segments."""
         self._max_timeout_ms = max_transaction_timeout_ms
         self._has_coordinator = has_coordinator
         self.as_of_ms = as_of_ms
         """The moment that ages of open transactions are counted to, ms since 1970."""
-        pieces = self._facts.where(f.col("kind").isin("piece", "scan"))
-        self._merged = pieces.groupBy("topic", "partition").applyInArrow(_merging(), MERGED).persist()
+        pieces = self.facts.where(f.col("kind").isin("piece", "scan"))
+        self.merged = pieces.groupBy("topic", "partition").applyInArrow(_merging(), MERGED).persist()
+        """What the segments of each partition add up to."""
 
     @classmethod
     def of(
@@ -77,12 +79,12 @@ class AuditReport:
     @cached_property
     def runs(self) -> DataFrame:
         """The part of each transaction in each partition, and markers without data, which have no batches."""
-        return self._merged.where("kind = 'run'").select("topic", "partition", "run.*")
+        return self.merged.where("kind = 'run'").select("topic", "partition", "run.*")
 
     @cached_property
     def transactions(self) -> DataFrame:
         """A row for each transaction that has data."""
-        groups = _GROUPS_PER_CORE * self._facts.sparkSession.sparkContext.defaultParallelism
+        groups = _GROUPS_PER_CORE * self.facts.sparkSession.sparkContext.defaultParallelism
         runs = self.runs.where("batches > 0").groupBy(f.pmod("producer_id", f.lit(groups)).alias("group"))
         joined = runs.applyInArrow(_joining(), TRANSACTIONS)
         return _with_times(joined, begin_time="begin_ms", end_time="end_ms").persist()
@@ -90,28 +92,28 @@ class AuditReport:
     @cached_property
     def segments(self) -> DataFrame:
         """What each segment file holds."""
-        return self._facts.where("kind = 'scan'").select("topic", "partition", "path", "scan.*")
+        return self.facts.where("kind = 'scan'").select("topic", "partition", "path", "scan.*")
 
     @cached_property
     def problems(self) -> DataFrame:
         """What is not as a broker wrote it: torn tails, which a crash leaves and which are no error, and damage."""
         severity = f.when(f.col("what") == TORN_TAIL, "warning").otherwise("error").alias("severity")
-        found = self._facts.where("kind = 'problem'").select("topic", "partition", "path", "problem.*")
+        found = self.facts.where("kind = 'problem'").select("topic", "partition", "path", "problem.*")
         return found.select("*", severity)
 
     @cached_property
     def sequence_faults(self) -> DataFrame:
         """Batches that do not follow the one before by their producer's numbers."""
         columns = ("topic", "partition", "fault.*")
-        inside = self._facts.where("kind = 'fault'").select(*columns)
-        across = self._merged.where("kind = 'fault'").select(*columns)
+        inside = self.facts.where("kind = 'fault'").select(*columns)
+        across = self.merged.where("kind = 'fault'").select(*columns)
         what = f.element_at(f.array(*map(f.lit, NAMES)), f.col("what").cast("int") + 1)
         return inside.unionAll(across).withColumn("what", what)
 
     @cached_property
     def lso_blocked(self) -> DataFrame:
         """Intervals in which an open transaction, the oldest of its partition, held the last stable offset back."""
-        blocks = self._merged.where("kind = 'block'").select("topic", "partition", "block.*")
+        blocks = self.merged.where("kind = 'block'").select("topic", "partition", "block.*")
         until = f.when(f.col("until_ms") >= 0, f.col("until_ms"))
         timed = blocks.withColumn("until_ms", until)
         duration = f.greatest(f.lit(0), f.coalesce("until_ms", f.lit(self.as_of_ms)) - f.col("since_ms"))
@@ -120,17 +122,21 @@ class AuditReport:
     @cached_property
     def coordinator(self) -> DataFrame:
         """The last record of each transactional id, where `__transaction_state` was among the paths."""
-        states = self._facts.where("kind = 'state'").select("partition", "state.*")
+        states = self.facts.where("kind = 'state'").select("partition", "state.*")
         return states.groupBy("transactional_id").agg(
             *(f.max_by(name, "offset").alias(name) for name in states.columns if name != "transactional_id")
         )
+
+    def is_hanging(self, where: str = "") -> Column:
+        """Whether a run, whose columns have names that begin with `where`, is open for too long."""
+        is_open = (f.col(where + "batches") > 0) & (f.col(where + "marker") < 0)
+        return is_open & (f.lit(self.as_of_ms) - f.col(where + "begin_ms") > self._max_timeout_ms)
 
     @cached_property
     def hanging(self) -> DataFrame:
         """Open in a partition for longer than any transaction may be, and whether the coordinator knows."""
         age = f.lit(self.as_of_ms) - f.col("begin_ms")
-        still_open = self.runs.where("batches > 0 AND marker < 0").withColumn("age_ms", age)
-        old = still_open.where(f.col("age_ms") > self._max_timeout_ms)
+        old = self.runs.where(self.is_hanging()).withColumn("age_ms", age)
         ongoing = (
             self.coordinator.where(f.col("state").isin(*ONGOING))
             .select("transactional_id", "state", "timeout_ms", "producer_id", f.explode("partitions").alias("place"))
@@ -168,7 +174,7 @@ class AuditReport:
 
     def close(self) -> None:
         """Forget what was computed."""
-        for frame in (self._merged, self._facts, self.__dict__.get("transactions")):
+        for frame in (self.merged, self.facts, self.__dict__.get("transactions")):
             if frame is not None:
                 frame.unpersist()
 

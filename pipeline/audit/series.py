@@ -4,6 +4,8 @@ Always true: times are ms since 1970, a series has one value for each of `BINS` 
 without transactions has no span.
 """
 
+from collections.abc import Mapping
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from eosin.pipeline.audit.joining import ABORTED, COMMITTED, OPEN
@@ -52,21 +54,15 @@ def class_bound(index: int) -> float:
     return float(10 ** (index / _PER_DECADE))
 
 
-def series_of(report: "AuditReport") -> Series:
-    """Compute what there is to plot."""
-    from pyspark.sql import functions as f
-
-    transactions = report.transactions
-    span = transactions.agg(
-        f.min("begin_ms"), f.max(f.greatest(f.col("begin_ms"), f.coalesce("end_ms", f.col("begin_ms"))))
-    ).collect()[0]
-    if span[0] is None:
+def series_of(report: "AuditReport", summary: Mapping[str, Any]) -> Series:
+    """Compute what there is to plot; `summary` is the row of the summary."""
+    if summary["first_ms"] is None:
         return Series(0, 0, {}, {each: [] for each in OUTCOMES}, [], {}, 0)
-    begin, end = int(span[0]), int(span[1])
-    end = max(end, begin + BINS)  # so that no interval is shorter than a ms
+    begin = int(summary["first_ms"])
+    end = max(int(summary["last_ms"]), begin + BINS)  # so that no interval is shorter than a ms
+    outcomes, still_open = _over_time(report.transactions, begin, end)
     lag, left_out = _lag(report.lso_blocked, begin, end)
-    return Series(begin, end, _durations(transactions), _outcomes(transactions, begin, end),
-                  _open(transactions, begin, end), lag, left_out)  # fmt: skip
+    return Series(begin, end, _durations(report.transactions), outcomes, still_open, lag, left_out)
 
 
 def _bin(column: Any, begin: int, end: int) -> Any:
@@ -86,30 +82,20 @@ def _durations(transactions: "DataFrame") -> dict[str, dict[float, int]]:
     return found
 
 
-def _outcomes(transactions: "DataFrame", begin: int, end: int) -> dict[str, list[int]]:
+def _over_time(transactions: "DataFrame", begin: int, end: int) -> tuple[dict[str, list[int]], list[int]]:
+    """How many ended, and how many were open, in each interval."""
     from pyspark.sql import functions as f
 
-    found = {each: [0] * BINS for each in OUTCOMES}
-    when = _bin(f.coalesce("end_ms", "begin_ms"), begin, end).alias("bin")
-    for row in transactions.groupBy("outcome", when).count().collect():
-        found[row["outcome"]][row["bin"]] = row["count"]
-    return found
-
-
-def _open(transactions: "DataFrame", begin: int, end: int) -> list[int]:
-    from pyspark.sql import functions as f
-
-    first, last = _bin(f.col("begin_ms"), begin, end).alias("bin"), _bin(f.col("end_ms"), begin, end).alias("bin")
-    begun = {row["bin"]: row["count"] for row in transactions.groupBy(first).count().collect()}
-    ended = {
-        row["bin"]: row["count"] for row in transactions.where("end_ms IS NOT NULL").groupBy(last).count().collect()
-    }
-    open_now, found = 0, []
-    for index in range(BINS):
-        open_now += begun.get(index, 0)
-        found.append(open_now)
-        open_now = max(0, open_now - ended.get(index, 0))
-    return found
+    first, last = _bin(f.col("begin_ms"), begin, end).alias("first"), _bin(f.col("end_ms"), begin, end).alias("last")
+    outcomes = {each: [0] * BINS for each in OUTCOMES}
+    change = [0] * (BINS + 1)
+    ended = f.col("end_ms").isNotNull().alias("ended")
+    for row in transactions.groupBy("outcome", first, last, ended).count().collect():
+        until = row["last"] if row["ended"] else BINS - 1
+        outcomes[row["outcome"]][until if row["ended"] else row["first"]] += row["count"]
+        change[row["first"]] += row["count"]
+        change[max(until, row["first"]) + 1] -= row["count"]
+    return outcomes, list(accumulate(change))[:BINS]
 
 
 def _lag(blocked: "DataFrame", begin: int, end: int) -> tuple[dict[str, list[float]], int]:
@@ -117,9 +103,9 @@ def _lag(blocked: "DataFrame", begin: int, end: int) -> tuple[dict[str, list[flo
     from pyspark.sql import functions as f
 
     named = blocked.withColumn("name", f.concat_ws("-", "topic", f.col("partition").cast("string")))
-    largest = named.groupBy("name").agg(f.max("offsets").alias("most")).where("most > 0")
-    ranked = largest.orderBy(f.desc("most"), "name").limit(MAX_PARTITIONS).collect()
-    shown = [row["name"] for row in ranked]
+    most = named.where("offsets > 0").groupBy("name").agg(f.max("offsets").alias("most")).collect()
+    ranked = sorted(most, key=lambda row: (-row["most"], row["name"]))
+    shown = [row["name"] for row in ranked[:MAX_PARTITIONS]]
     until = f.coalesce("until_ms", f.lit(end))
     first, last = _bin(f.col("since_ms"), begin, end), _bin(f.greatest(until, f.col("since_ms")), begin, end)
     each = named.where(f.col("name").isin(shown)).select(
@@ -132,4 +118,4 @@ def _lag(blocked: "DataFrame", begin: int, end: int) -> tuple[dict[str, list[flo
     found = {name: [0.0] * BINS for name in shown}
     for row in rows:
         found[row["name"]][row["bin"]] = float(row["lag"])
-    return found, max(0, largest.count() - len(shown))
+    return found, len(ranked) - len(shown)

@@ -5,6 +5,7 @@ Always true: shares are of transactions that have ended, 0 to 1, and null where 
 
 from typing import TYPE_CHECKING, Any, Final
 
+from eosin.pipeline.audit.headers import TORN_TAIL
 from eosin.pipeline.audit.joining import ABORTED, COMMITTED, OPEN
 
 if TYPE_CHECKING:
@@ -21,27 +22,38 @@ def summarize(report: "AuditReport") -> "DataFrame":
     """One row about the whole audit."""
     from pyspark.sql import functions as f
 
-    parts = [
-        report.transactions.agg(*_of_transactions()),
-        report.runs.agg(f.count_if(f.col("batches") == 0).alias("markers_without_data")),
-        report.hanging.agg(f.count("*").alias("hanging")),
-        report.sequence_faults.agg(f.count("*").alias("sequence_faults")),
-        report.problems.agg(
-            f.count_if(f.col("severity") == "warning").alias("torn_tails"),
-            f.count_if(f.col("severity") == "error").alias("errors"),
-        ),
-        report.segments.agg(
-            f.count_distinct("topic", "partition").alias("log_partitions"),
-            f.count("*").alias("segments"),
-            _total("batches", "log_batches"),
-            _total("records", "log_records"),
-            _total("bytes", "log_bytes"),
-        ),
-    ]
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole.crossJoin(part)
-    return whole
+    transactions = report.transactions.agg(*_of_transactions())
+    whole = transactions.crossJoin(_of_runs(report)).crossJoin(_of_segments(report))
+    faults = (f.col("faults_across") + f.col("faults_inside")).alias("sequence_faults")
+    named = [name for name in whole.columns if not name.startswith("faults_")]
+    return whole.select(*named, faults)
+
+
+def _of_runs(report: "AuditReport") -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    return report.merged.agg(
+        f.count_if((f.col("kind") == "run") & (f.col("run.batches") == 0)).alias("markers_without_data"),
+        f.count_if((f.col("kind") == "run") & report.is_hanging("run.")).alias("hanging"),
+        f.count_if(f.col("kind") == "fault").alias("faults_across"),
+    )
+
+
+def _of_segments(report: "AuditReport") -> "DataFrame":
+    from pyspark.sql import functions as f
+
+    is_problem, is_torn = f.col("kind") == "problem", f.col("problem.what") == TORN_TAIL
+    place = f.when(f.col("kind") == "scan", f.struct("topic", "partition"))
+    return report.facts.agg(
+        f.count_if(f.col("kind") == "fault").alias("faults_inside"),
+        f.count_if(is_problem & is_torn).alias("torn_tails"),
+        f.count_if(is_problem & ~is_torn).alias("errors"),
+        f.count_distinct(place).alias("log_partitions"),
+        f.count_if(f.col("kind") == "scan").alias("segments"),
+        _total("scan.batches", "log_batches"),
+        _total("scan.records", "log_records"),
+        _total("scan.bytes", "log_bytes"),
+    )
 
 
 def _of_transactions() -> list[Any]:
@@ -62,6 +74,8 @@ def _of_transactions() -> list[Any]:
         for name, share in _PERCENTILES.items()
     ]
     columns.append(f.max("duration_ms").alias("duration_max_ms"))
+    columns.append(f.min("begin_ms").alias("first_ms"))
+    columns.append(f.max(f.greatest("begin_ms", f.coalesce("end_ms", "begin_ms"))).alias("last_ms"))
     return columns
 
 

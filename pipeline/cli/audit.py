@@ -88,7 +88,7 @@ def _write_plots(folder: Path, report: Any, findings: "Findings", paths: Sequenc
     from eosin.pipeline.audit.plots import render
     from eosin.pipeline.audit.series import series_of
 
-    plots = render(series_of(report))
+    plots = render(series_of(report, findings.summary))
     for name, image in plots.items():
         (folder / f"{name}.png").write_bytes(image)
     html = page(findings, plots, paths=[os.path.abspath(each) for each in paths], as_of_ms=report.as_of_ms)
@@ -128,8 +128,11 @@ def _hanging(row: "Row") -> str:
     from eosin.pipeline.audit.plots import duration
 
     who = f"producer {row['producer_id']} epoch {row['producer_epoch']}"
-    knows = f", which its coordinator knows as {row['transactional_id']!r} in {row['state']}"
-    coordinator = {"coordinator_knows": knows, "orphan": ", which no coordinator knows"}.get(row["coordinator"], "")
+    coordinator = ""
+    if row["coordinator"] == "coordinator_knows":
+        coordinator = f", which its coordinator knows as {row['transactional_id']!r} in {row['state']}"
+    elif row["coordinator"] == "orphan":
+        coordinator = ", which no coordinator knows"
     return (
         f"  hanging: {row['topic']}-{row['partition']} from offset {row['first_offset']} on, {who},"
         f" open for {duration(row['age_ms'])}{coordinator}"

@@ -8,7 +8,7 @@ from typing import Any, Final
 from eosin.pipeline.errors import ConflictingSettings
 
 _SETTINGS: Final = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
-_LOCAL: Final = {"spark.sql.shuffle.partitions": "8", "spark.driver.host": "127.0.0.1"}
+_LOCAL: Final = {"spark.sql.shuffle.partitions": "4", "spark.driver.host": "127.0.0.1"}
 """On one machine: Spark's 200 shuffle partitions are for clusters."""
 
 
