@@ -34,6 +34,11 @@ def test_a_failure_that_nobody_has_explained_is_no_page() -> None:
         page(results("Eosin 1", passed=1), results("Apache Kafka 4", failed={"": "assert 48 == 0"}))
 
 
+def test_a_failure_of_ours_is_no_page_whatever_the_reason() -> None:
+    with pytest.raises(Unexplained, match="test_a_marker_is_written"):
+        page(results("Eosin 1", failed={"": "assert 48 == 0"}, differs="why"), results("Apache Kafka 4", passed=1))
+
+
 def test_what_was_not_asked_is_not_counted_as_passed() -> None:
     text = page(results("Eosin 1", passed=1), results("Apache Kafka 4", left_out={"": "no such client"}))
     assert "| a marker is written | yes | not asked |" in text
@@ -51,11 +56,14 @@ def test_a_run_counts_passes_failures_and_what_is_left_out(tmp_path: Path) -> No
     (tmp_path / "test_three.py").write_text(
         '"""Three things. And more."""\n'
         "import pytest\n"
+        "@pytest.fixture\n"
+        "def bootstrap(): return 'here'\n"
         "@pytest.mark.parametrize('n', [1, 2])\n"
-        "def test_one_is_one(n): assert n == 1\n"
-        "def test_this_is_left_out(): pytest.skip('no such tool')\n"
+        "def test_one_is_one(n, bootstrap): assert n == 1\n"
+        "def test_this_is_left_out(bootstrap): pytest.skip('no such tool')\n"
         "@pytest.mark.xfail(reason='why')\n"
-        "def test_this_differs(): assert 1 == 2\n"
+        "def test_this_differs(bootstrap): assert 1 == 2\n"
+        "def test_this_asks_no_broker(): pass\n"
     )
     found = tmp_path / "found.json"
     options = ["-p", "conformance.recorder", "--conformance-results", str(found), "-c", "/dev/null"]

@@ -3,17 +3,12 @@
 It heals by itself when it is told that it is fenced; the codes that make a plain producer go on would end it.
 """
 
-import os
-
 import pytest
 from real_clients import confluent, streams
 from scenario import Scenario
 from toolchains import skipped_without
 
-pytestmark = [
-    pytest.mark.skipif("EOSIN_TEST_BOOTSTRAP" in os.environ, reason="Eosin's answers are tested"),
-    pytest.mark.timeout(300),  # the first of them fetches Kafka Streams
-]
+pytestmark = pytest.mark.timeout(300)  # the first of them fetches Kafka Streams
 
 TIMEOUT_MS = 1500
 RECORDS = [b"%d" % number for number in range(40)]
@@ -31,7 +26,8 @@ def test_an_application_whose_transactions_time_out_goes_on_and_copies_each_reco
         feed.send(source, value)
     feed.flush()
     with skipped_without():
-        application = streams.Application(release, bootstrap, source, target, timeout_ms=TIMEOUT_MS)
+        where = (f"copy-{source}", bootstrap, source, target)
+        application = streams.Application(release, streams.SLOW_ONCE, where, TIMEOUT_MS)
     reader = scenario.reader(target)
     with application:
         read = reader.read(len(copied), timeout_s=60)

@@ -4,18 +4,16 @@ for the clients that Python has. Whom no broker can help hears clearly that it m
 The producers of all rows run out of time together, so that there is one wait for each client and situation.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from typing import Final
 
 import pytest
 from broker_process import wait_until
-from late import ACTS, ALONE, RESTARTED, Late, prepared, restarting, wait_out
+from late import ACTS, ALONE, UNREPLACED, Late, prepared, restarting, wait_out
 from real_clients import aio, confluent, java, kafka_python
 from real_clients.base import Client, ClientRefused
 from real_clients.everyone import CLIENTS
-
-pytestmark = pytest.mark.skipif("EOSIN_TEST_BOOTSTRAP" in os.environ, reason="no other broker lets them recover")
+from wire import better_than_kafka
 
 BUMP_S: Final = 3.0
 """A client may still be asking for its new epoch when its application goes on."""
@@ -27,7 +25,7 @@ LOST: Final = {"produce": 0, "produce elsewhere": 0, "commit": 0, "send offsets"
 """Transactions that librdkafka loses beyond the one that timed out (12.4)."""
 
 
-@pytest.fixture(scope="module", params=[ALONE, RESTARTED])
+@pytest.fixture(scope="module", params=UNREPLACED)
 def address(
     request: pytest.FixtureRequest, bootstrap: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Callable[[], None]]]:
@@ -35,13 +33,13 @@ def address(
     if request.param == ALONE:
         yield bootstrap, lambda: None
         return
-    with restarting(tmp_path_factory.mktemp("restarted")) as broker:
+    with restarting(bootstrap, tmp_path_factory.mktemp("restarted")) as broker:
         yield broker
 
 
 def late_of(client: Client, address: tuple[str, Callable[[], None]]) -> Iterator[dict[str, Late]]:
     scenario, late = prepared(client, address[0])
-    wait_out()
+    wait_out(late.values())
     address[1]()
     yield late
     scenario.close()
@@ -62,6 +60,7 @@ def of_aiokafka(address: tuple[str, Callable[[], None]]) -> Iterator[dict[str, L
     yield from late_of(aio.CLIENT, address)
 
 
+@better_than_kafka("Apache Kafka fences a producer whose transaction timed out, as if it had been replaced")
 @pytest.mark.parametrize("act", ACTS)
 def test_librdkafka_recovers(of_librdkafka: dict[str, Late], act: str) -> None:
     late = of_librdkafka[act]
@@ -76,6 +75,7 @@ def test_librdkafka_recovers(of_librdkafka: dict[str, Late], act: str) -> None:
     assert late.committed() == [b"next"]
 
 
+@better_than_kafka("Apache Kafka fences a producer whose transaction timed out, as if it had been replaced")
 def test_kafka_python_recovers_from_a_late_record(of_kafka_python: dict[str, Late]) -> None:
     late = of_kafka_python["produce"]
     with pytest.raises(ClientRefused):
@@ -133,7 +133,7 @@ def test_aiokafka_may_abort_and_is_told_to_be_rebuilt_after_that(of_aiokafka: di
 @pytest.mark.parametrize("client", OTHERS, ids=lambda client: client.name, indirect=True)
 def test_with_a_second_instance_meanwhile_every_client_is_fenced_for_good(client: Client, bootstrap: str) -> None:
     scenario, late = prepared(client, bootstrap)
-    wait_out()
+    wait_out(late.values())
     for act, each in late.items():
         if act == "send offsets" and client.name == "franz-go":
             continue  # only in a session: see its own tests

@@ -2,25 +2,24 @@
 first producer epoch for life (transactions.md 11.9, 12.4). It hears that it is fenced; a new producer works at once.
 """
 
-import os
 from collections.abc import Callable, Iterator
 
 import pytest
-from late import ACTS, ALONE, RESTARTED, Late, prepared, restarting, wait_out
+from late import ACTS, RESTARTED, UNREPLACED, Late, prepared, restarting, wait_out
 from real_clients import kafkajs
 from real_clients.base import ClientRefused
 from toolchains import skipped_without
 
-pytestmark = pytest.mark.skipif("EOSIN_TEST_BOOTSTRAP" in os.environ, reason="no other broker is asked for this")
 
-
-@pytest.fixture(scope="module", params=[ALONE, RESTARTED])
-def late(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Late]]:
+@pytest.fixture(scope="module", params=UNREPLACED)
+def late(
+    bootstrap: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Late]]:
     with skipped_without():
         kafkajs.CLIENT.start()
-    with restarting(tmp_path_factory.mktemp("broker")) as (address, restart):
+    with restarting(bootstrap, tmp_path_factory.mktemp("broker")) as (address, restart):
         scenario, made = prepared(kafkajs.CLIENT, address)
-        wait_out()
+        wait_out(made.values())
         if request.param == RESTARTED:
             restart()
         yield made

@@ -1,14 +1,25 @@
-"""Producers whose transactions run out of time together, and what their applications do too late."""
+"""Producers whose transactions run out of time together, and what their applications do too late.
 
+Of another broker (`EOSIN_TEST_BOOTSTRAP`) the same is asked, but nobody restarts it, and it is waited for: Apache Kafka
+looks at deadlines at intervals. `EOSIN_TEST_BOOTSTRAP_FIRST_PROTOCOL` is one of its kind at `transaction.version=1`.
+"""
+
+import asyncio
+import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
+import pytest
 from broker_process import BrokerProcess
 from real_clients.base import Client, ClientRefused, Producer
 from scenario import Scenario
+from wire import until
+
+from eosin.client.client import Client as OwnClient
+from eosin.client.transactions import TransactionAdmin
 
 TIMEOUT_MS: Final = 1000
 """The shortest that librdkafka accepts."""
@@ -85,8 +96,22 @@ ACTS: Final[Mapping[str, Callable[[Late], None]]] = {
     "abort": Late.abort,
 }
 
+ANOTHER: Final = "EOSIN_TEST_BOOTSTRAP"
+ANOTHER_AT_FIRST: Final = "EOSIN_TEST_BOOTSTRAP_FIRST_PROTOCOL"
+VERSION: Final = "eosin.transaction.version"
+"""The setting by which a broker of ours offers no more than the first protocol."""
+_ENDED: Final = {"CompleteAbort", "Empty", "Dead"}
+_LONGEST_WAIT_S: Final = 30.0
+
 ALONE: Final = "alone"
 RESTARTED: Final = "after a restart of the broker"
+UNREPLACED: Final = (
+    ALONE,
+    pytest.param(
+        RESTARTED, marks=pytest.mark.skipif(ANOTHER in os.environ, reason="a broker that is shared is not restarted")
+    ),
+)
+"""Parameters of a fixture: what happens between the timeout and the return."""
 
 
 def prepared(client: Client, bootstrap: str) -> tuple[Scenario, dict[str, Late]]:
@@ -95,14 +120,38 @@ def prepared(client: Client, bootstrap: str) -> tuple[Scenario, dict[str, Late]]
     return scenario, {act: Late(scenario) for act in ACTS}
 
 
-def wait_out(timeout_ms: int = TIMEOUT_MS) -> None:
-    """Until the transactions of all producers that are `prepared` have timed out."""
+class OutOfTime(Protocol):
+    """Something that holds a transaction open."""
+
+    scenario: Scenario
+    transactional_id: str
+
+
+def wait_out(late: Iterable[OutOfTime], timeout_ms: int = TIMEOUT_MS) -> None:
+    """Until the transactions of these producers have timed out."""
     time.sleep(timeout_ms / 1000 + 0.15)
+    if ANOTHER in os.environ:
+        for each in late:
+            asyncio.run(_until_ended(each.scenario.bootstrap, each.transactional_id))
+
+
+async def _until_ended(bootstrap: str, transactional_id: str) -> None:
+    async with OwnClient(bootstrap) as client:
+
+        async def ended() -> bool:
+            return (await TransactionAdmin(client).describe(transactional_id)).state in _ENDED
+
+        await until(ended, timeout_s=_LONGEST_WAIT_S)
 
 
 @contextmanager
-def restarting(data_dir: Path, settings: dict[str, str] | None = None) -> Iterator[tuple[str, Callable[[], None]]]:
-    """The address of a broker, and what restarts it."""
+def restarting(
+    bootstrap: str, data_dir: Path, settings: dict[str, str] | None = None
+) -> Iterator[tuple[str, Callable[[], None]]]:
+    """The address of a broker with these settings, and what restarts it. Another broker at `bootstrap` is it itself."""
+    if ANOTHER in os.environ:
+        yield _another(bootstrap, settings or {}), lambda: pytest.skip("a broker that is shared is not restarted")
+        return
     with BrokerProcess(data_dir, settings=settings) as broker:
 
         def restart() -> None:
@@ -110,3 +159,11 @@ def restarting(data_dir: Path, settings: dict[str, str] | None = None) -> Iterat
             broker.start()
 
         yield broker.address, restart
+
+
+def _another(bootstrap: str, settings: Mapping[str, str]) -> str:
+    """The other broker that offers what such settings mean."""
+    if settings.get(VERSION) != "1":
+        return bootstrap
+    at_first = os.environ.get(ANOTHER_AT_FIRST)
+    return at_first or pytest.skip(f"{ANOTHER_AT_FIRST} names no broker with transaction.version=1")

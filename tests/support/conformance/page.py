@@ -30,12 +30,12 @@ Every run prints its table and writes JSON to `conformance-results/`; the result
 
 
 class Unexplained(Exception):
-    """Cases that Apache Kafka fails for no reason that anybody has written down."""
+    """Cases that Eosin fails, or that Apache Kafka fails for no reason that anybody has written down."""
 
 
 def page(ours: Results, theirs: Results) -> str:
     """The whole page. Raises Unexplained."""
-    unexplained = [case.asked for case in theirs.failed if not reason(case)]
+    unexplained = [case.asked for case in ours.failed] + [case.asked for case in theirs.failed if not reason(case)]
     if unexplained:
         raise Unexplained("\n".join(unexplained))
     by_place = {case.asked: case for case in theirs.cases}

@@ -5,12 +5,14 @@ With xdist, workers put what a page needs to know about a case into its report; 
 
 import inspect
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from conformance.results import Case, Results
 
+ASKED: Final = "bootstrap"
+"""The fixture that is the address of the broker: tests without it start brokers of their own, or none."""
 _ABOUT = "conformance"
 _LONGEST_REASON = 160
 
@@ -26,8 +28,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(_Recorder(config), "conformance-recorder")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the words of a case into what travels with its report."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the words of a case into what travels with its report. What does not ask `bootstrap` is no case."""
+    cases = [item for item in items if ASKED in getattr(item, "fixturenames", ())]
+    config.hook.pytest_deselected(items=[item for item in items if ASKED not in getattr(item, "fixturenames", ())])
+    items[:] = cases
     for item in items:
         module = getattr(item, "module", None)
         words = inspect.getdoc(module) or ""

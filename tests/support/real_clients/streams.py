@@ -1,7 +1,8 @@
-"""Kafka Streams: the application of `tests/harnesses/streams`, in a process of its own."""
+"""Kafka Streams: the applications of `tests/harnesses/streams`, each in a process of its own."""
 
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -11,17 +12,20 @@ from real_clients import java
 SOURCES: Final = java.SOURCES.parent / "streams"
 NEWEST: Final = "4.3.1"
 NEWEST_3: Final = "3.9.2"
+SLOW_ONCE: Final = "SlowOnce"
+"""Copies a topic; its last argument is the timeout of its transactions, which it exceeds twice."""
+WORD_COUNT: Final = "WordCount"
+"""Counts words; its last argument is what it takes for each line, in milliseconds."""
 
 
 class Application:
-    """One instance, which copies a topic; a context manager, and leaving it ends the process."""
+    """One instance of a program; a context manager, and leaving it ends the process."""
 
-    def __init__(self, release: str, bootstrap: str, source: str, target: str, *, timeout_ms: int) -> None:
-        """Raises `toolchains.NotHere`."""
+    def __init__(self, release: str, program: str, arguments: Sequence[str], last: int) -> None:
+        """`arguments` are its name, the bootstrap address, the source and the target. Raises `toolchains.NotHere`."""
         folder = Path(tempfile.mkdtemp(prefix="eosin-streams-"))
         classpath = (java.classes(SOURCES, NEWEST_3), f"{java.jars(SOURCES, release)}/*")
-        arguments = (f"copy-{source}", bootstrap, source, target, str(folder / "state"), str(timeout_ms))
-        self._command = [*java.command(*classpath), "SlowOnce", *arguments]
+        self._command = [*java.command(*classpath), program, *arguments, str(folder / "state"), str(last)]
         self._log = folder / "stderr"
         self.states: list[str] = []
         """What it came to, once it has ended."""
@@ -30,6 +34,11 @@ class Application:
     def log(self) -> str:
         """Its warnings and errors so far."""
         return self._log.read_text()
+
+    def kill(self) -> None:
+        """kill -9, by its process id."""
+        self._process.kill()
+        self._process.wait()
 
     def __enter__(self) -> Self:
         with self._log.open("w") as log:

@@ -1,0 +1,76 @@
+"""The broker that is asked: a fresh Eosin, Apache Kafka from its published jars, or whoever answers at an address.
+
+Always true: at most two nodes of Apache Kafka run, for all test processes together: one as it is released, and a small
+one at `transaction.version=1` for what old transactions come to. An address is tried before anything is asked of it.
+"""
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from apache_kafka import ApacheKafka
+from late import ANOTHER, ANOTHER_AT_FIRST
+
+from eosin.broker.version import VERSION
+from eosin.client.client import Client
+from eosin.client.errors import ClientError
+
+KAFKA_SETTINGS: Final = {
+    "offsets.topic.num.partitions": "50",  # its default, unlike that of tests that want a quick start
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",  # 10 s would only make the run longer
+}
+VARIABLES: Final = (ANOTHER, ANOTHER_AT_FIRST)
+"""What tells test processes about a broker that they do not start themselves."""
+_HEAP_MB: Final = 768
+_SMALL_HEAP_MB: Final = 256
+_TRIED_FOR_S: Final = 15
+
+
+class NobodyThere(Exception):
+    """No Kafka broker answers at the address."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A broker, and how test processes find it: with no variables each starts a fresh Eosin."""
+
+    name: str
+    variables: dict[str, str] = field(default_factory=dict)
+
+
+def fresh_eosin() -> Asked:
+    """One for each test process."""
+    return Asked(f"Eosin {VERSION}")
+
+
+def at(bootstrap: str) -> Asked:
+    """The broker at an address. Raises NobodyThere."""
+    try:
+        asyncio.run(_answers(bootstrap))
+    except (ClientError, OSError, TimeoutError, ValueError) as problem:
+        told = " ".join(str(problem).split()) or f"nothing within {_TRIED_FOR_S} s"
+        raise NobodyThere(f"no Kafka broker answers at {bootstrap}: {told}") from None
+    return Asked(bootstrap, {ANOTHER: bootstrap})
+
+
+async def _answers(bootstrap: str) -> None:
+    async with asyncio.timeout(_TRIED_FOR_S), Client(bootstrap) as client:
+        await client.fetch_metadata()
+
+
+@contextlib.contextmanager
+def apache_kafka() -> Iterator[Asked]:
+    """Both nodes, stopped at the end. Raises NotHere."""
+    with tempfile.TemporaryDirectory() as folder:
+        newest = ApacheKafka(Path(folder) / "second", settings=KAFKA_SETTINGS, heap_mb=_HEAP_MB)
+        with (
+            newest,
+            ApacheKafka(
+                Path(folder) / "first", settings=KAFKA_SETTINGS, transaction_version=1, heap_mb=_SMALL_HEAP_MB
+            ) as first,
+        ):
+            yield Asked(f"Apache Kafka {newest.version}", {ANOTHER: newest.address, ANOTHER_AT_FIRST: first.address})

@@ -1,0 +1,107 @@
+"""Apache Kafka's command line tools from their published jar: many runs in one process, since a JVM is slow to start.
+
+The program of `tests/harnesses/tools` calls the main methods that the scripts of a release call. What has to end its
+process, or to be killed, runs in one of its own.
+"""
+
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import maven
+import toolchains
+
+from real_clients import java
+from real_clients.harness import Command, Launched
+
+SOURCES: Final = java.SOURCES.parent / "tools"
+PROJECT: Final = "kafka-tools"
+SCRIPTS: Final[Mapping[str, str]] = {
+    "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "kafka-features": "org.apache.kafka.tools.FeatureCommand",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
+    "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
+    "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
+}
+COPIER: Final = "org.apache.kafka.tools.TransactionalMessageCopier"
+"""What Apache Kafka's own system tests copy topics with, exactly once."""
+_SMALL: Final = ("-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+_LONGEST_RUN_S: Final = 60.0
+
+
+def release() -> str:
+    """The release of Apache Kafka that the tools are of."""
+    return maven.version(PROJECT)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What one run of a tool came to."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        """What it printed, without empty lines."""
+        return [line for line in self.out.splitlines() if line.strip()]
+
+    @property
+    def table(self) -> list[dict[str, str]]:
+        """The table that it printed, by the titles of its columns."""
+        titles, *rows = (line.split() for line in self.lines)
+        return [dict(zip(titles, row, strict=False)) for row in rows]
+
+
+def command() -> list[str]:
+    """How Java is run with the tools and our program, up to the name of a class. Raises `toolchains.NotHere`."""
+    virtual_machine, jars = maven.java("Apache Kafka's tools"), maven.jars(PROJECT)
+    return [virtual_machine, *_SMALL, "-cp", f"{_classes(jars)}:{jars}/*"]
+
+
+def _classes(jars: Path) -> Path:
+    compiler, sources = toolchains.tool("javac", "the program of tools"), sorted(SOURCES.glob("*.java"))
+
+    def compile_to(folder: Path) -> None:
+        options = ["-Werror", "-Xlint:all,-options,-path,-processing,-classfile", "-cp", f"{jars}/*"]
+        toolchains.build([compiler, *options, "-d", str(folder), *map(str, sources)], "the program of tools")
+
+    return toolchains.made("tools-classes", [release(), *sources], compile_to)
+
+
+class KafkaScripts:
+    """The tools against one broker."""
+
+    def __init__(self, bootstrap: str) -> None:
+        """Raises `toolchains.NotHere`."""
+        self.bootstrap = bootstrap
+        self._process = _LAUNCHED.get()
+
+    def run(self, script: str, *arguments: str, given: str = "", code: int = 0) -> Ran:
+        """One run, with `given` as its stdin. Fails unless it ends with `code`."""
+        all_of_it = ("--bootstrap-server", self.bootstrap, *arguments)
+        args = {"tool": SCRIPTS[script], "arguments": all_of_it, "input": given}
+        answer = self._process.call("tool.run", "tools", args, within_s=_LONGEST_RUN_S)
+        ran = Ran(answer["code"], answer["out"], answer["err"])
+        assert ran.code == code, f"{script} {' '.join(arguments)} ended with {ran.code}:\n{ran.out}{ran.err}"
+        return ran
+
+    def alone(self, script: str, *arguments: str) -> Ran:
+        """One run in a process of its own, for a tool that reports when that ends. Fails unless it ends with 0."""
+        all_of_it = [*command(), SCRIPTS[script], "--bootstrap-server", self.bootstrap, *arguments]
+        done = subprocess.run(all_of_it, capture_output=True, text=True, timeout=_LONGEST_RUN_S, check=False)
+        assert done.returncode == 0, f"{script} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+
+_LAUNCHED: Final = Launched("kafka-tools", lambda: Command([*command(), "Tools"]))
