@@ -1,5 +1,6 @@
 """The examples: their judges notice what they are there for, and the commands run them (bounded)."""
 
+import inspect
 import json
 import subprocess
 import sys
@@ -79,6 +80,12 @@ def test_an_input_that_is_lost_or_counted_twice_is_noticed(
     given = inputs(example)
     outputs = right(wrong(given)) if change_input else wrong(right(given))
     assert example.complaints(given, outputs)
+
+
+@pytest.mark.parametrize(("example", "function"), [(orders, "totals"), (wordcount, "counts")])
+def test_the_tutorial_shows_the_code_that_runs(example: ModuleType, function: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "pipelines.md").read_text()
+    assert f"```python\n{inspect.getsource(getattr(example, function))}```" in page
 
 
 def run_example(*arguments: str) -> tuple[int, dict[str, object], str]:

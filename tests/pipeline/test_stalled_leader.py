@@ -129,6 +129,7 @@ def test_a_range_that_is_planned_is_waited_for_and_not_left_out(brokers: TwoBrok
 # A query
 
 
+@pytest.mark.spark_full
 @pytest.mark.timeout(900)
 def test_a_query_goes_on_around_a_stalled_leader_recovers_and_fails_when_its_time_is_up(
     spark: "SparkSession", brokers: TwoBrokers, tmp_path: Path
