@@ -22,6 +22,8 @@ NAMES = (
     "recovery",
     "compaction",
     "state_log",
+    "audit",
+    "peers",
 )
 
 
