@@ -14,7 +14,7 @@ from pipeline_copier import Copier, Step, stop
 
 from eosin.protocol.keys import ApiKey
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 
 def takes_over(key: ApiKey, request: Any) -> bool:
@@ -104,6 +104,19 @@ def test_a_task_that_fails_after_it_has_written_is_not_tried_again_in_the_same_t
 
 
 @pytest.mark.spark_full
+def test_an_executor_that_is_lost_while_its_task_writes_costs_a_batch_at_most_and_no_row(copier: Copier) -> None:
+    options = ("--master", "local-cluster[2,1,700]", "--rows", "200")
+    copier.killer.executor_only, copier.killer.after = True, writes
+    code, said = copier.run("executors", *options)
+    assert copier.killer.happened == 1, copier.log
+    if code:  # nothing was lost with it where it had done all that it was to do
+        assert copier.copied() == [], said
+        code, _ = copier.run("executors", *options)
+    assert code == 0, copier.log
+    copier.assert_complete()
+
+
+@pytest.mark.spark_full
 def test_a_driver_that_slept_while_another_took_over_is_fenced(copier: Copier) -> None:
     copier.killer.before, copier.killer.signal = commits, signal.SIGSTOP
     sleeper = copier.launch("driver")
@@ -114,7 +127,7 @@ def test_a_driver_that_slept_while_another_took_over_is_fenced(copier: Copier) -
         code, _ = copier.run("driver")
         assert code == 0, copier.log
         os.killpg(sleeper.pid, signal.SIGCONT)
-        sleeper.communicate(timeout=60)
+        sleeper.communicate(timeout=300)
     finally:
         stop(sleeper)
     assert sleeper.returncode == 1

@@ -8,16 +8,24 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pipeline_driver
 from msgspec.structs import replace
-from pipeline_broker import ThreadedBroker
 from topic_load import TopicLoad
 
 from eosin.broker.api import CloseConnection
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.produce import ProduceResponse
+
+
+class Broker(Protocol):
+    """What a copier asks of a broker: an address."""
+
+    @property
+    def address(self) -> str:
+        """host:port."""
+
 
 PARTITIONS = 3
 ROWS = 24
@@ -36,6 +44,8 @@ class Killer:
         self.spoil: Step | None = None
         """When to answer a Produce that was appended with an error that a client cannot repair."""
         self.signal = signal.SIGKILL
+        self.executor_only = False
+        """Kill one of the executors that the driver has started, and leave the driver alone."""
         self.happened = 0
         self.signalled = threading.Event()
 
@@ -63,9 +73,25 @@ class Killer:
             self.happened += 1
             self.signalled.set()
             self.before = self.after = None
+            if self.executor_only:
+                os.kill(executors_of(self.driver)[0], signal.SIGKILL)
+                return
             os.killpg(self.driver.pid, self.signal)
             if self.signal == signal.SIGKILL:
                 raise CloseConnection
+
+
+def executors_of(driver: "subprocess.Popen[str]") -> list[int]:
+    """The process ids of the executors in a driver's process group."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes()
+            if b"CoarseGrainedExecutorBackend" in command and os.getpgid(int(process.name)) == driver.pid:
+                found.append(int(process.name))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
 
 
 def _refused(response: ProduceResponse) -> ProduceResponse:
@@ -79,7 +105,7 @@ def _refused(response: ProduceResponse) -> ProduceResponse:
 class Copier:
     """The pipeline, its broker and its checkpoint."""
 
-    def __init__(self, folder: Path, killer: Killer, broker: ThreadedBroker) -> None:
+    def __init__(self, folder: Path, killer: Killer, broker: Broker) -> None:
         self.folder = folder
         self.said = ""
         self.killer = killer
@@ -105,7 +131,7 @@ class Copier:
         """Start the driver and wait for its end; its exit code and what it told of each batch."""
         driver = self.launch(route, *options)
         try:
-            said, _ = driver.communicate(timeout=240)
+            said, _ = driver.communicate(timeout=600)
         finally:
             stop(driver)
         self.said = said
@@ -130,8 +156,17 @@ class Copier:
         name = pipeline_driver.INPUT
         return {f"{name}:{each.partition.partition}:{each.record.offset}".encode(): each.record.value for each in read}
 
+    def is_complete(self) -> bool:
+        """Whether each row is there once, and nothing else."""
+        return self.copied() == expected()
+
     def assert_complete(self) -> None:
-        assert self.copied() == [f"{row:03}".encode() for row in range(ROWS)]
+        assert self.copied() == expected()
+
+
+def expected() -> list[bytes]:
+    """What the output is to hold in the end."""
+    return [f"{row:03}".encode() for row in range(ROWS)]
 
 
 def stop(driver: "subprocess.Popen[str]") -> None:

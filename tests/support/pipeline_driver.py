@@ -36,6 +36,7 @@ def main() -> int:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": f"{options.folder}/warehouse",
         "spark.jars": options.jars,
+        "spark.executor.memory": "700m",
     }
     spark = session(PIPELINE, options.master, settings)
     spark.sparkContext.setLogLevel("ERROR")
@@ -52,6 +53,8 @@ def main() -> int:
     except StreamingQueryException as error:
         print(json.dumps({"failure": type(sink.failure).__name__, "said": str(sink.failure or error)}), flush=True)
         return 1
+    finally:
+        spark.stop()  # executors of a cluster would outlive this process
     return 0
 
 
