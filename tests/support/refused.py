@@ -77,6 +77,8 @@ def reaction(broker: RefusingBroker, scenario: Scenario, request: str, error: st
     api, act = REQUESTS[request]
     broker.refuse_next(api, ErrorCode[error])
     refused = fails(lambda: act(Open(scenario, producer, topic)))
+    if not refused and api is not ApiKey.END_TXN:
+        refused = fails(producer.commit)  # where librdkafka tells what became of records
     if not broker.stop_refusing():
         return NOT_SENT
     if not refused:

@@ -35,6 +35,8 @@ def _run(work: Coroutine[Any, Any, _T], timeout_s: float = 60) -> _T:
         raise _refused(refused) from refused
     except concurrent.futures.CancelledError as cancelled:  # it gave up one of its own tasks, and waited for it
         raise ClientRefused("other", cancelled) from cancelled
+    except AssertionError as unusable:  # how it says that it is in no state for this call
+        raise ClientRefused("other", unusable) from unusable
 
 
 def _refused(error: BaseException) -> ClientRefused:
