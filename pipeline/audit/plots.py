@@ -76,7 +76,7 @@ def _draw_durations(axes: Any, series: Series) -> None:
     axes.xaxis.set_major_formatter(lambda value, _: duration(value))
     axes.xaxis.set_minor_formatter("")
     _whole_numbers(axes)
-    _legend_above(axes)
+    _legend_beside(axes)
 
 
 def _draw_outcomes(axes: Any, series: Series) -> None:
@@ -91,14 +91,14 @@ def _draw_outcomes(axes: Any, series: Series) -> None:
         counts = series.outcomes[outcome]
         if not sum(counts):
             continue
-        label = f"{outcome} ({sum(counts):,})" + (", where it began" if outcome == OPEN else "")
+        label = f"{outcome} ({sum(counts):,})" + (",\nwhere it began" if outcome == OPEN else "")
         axes.bar(
             starts, counts, series.width_ms / _DAY_MS, bottom=below, align="edge", color=COLOURS[outcome], label=label
         )
         below = [before + count for before, count in zip(below, counts, strict=True)]
     _time_axis(axes, series)
     _whole_numbers(axes)
-    _legend_above(axes)
+    _legend_beside(axes)
 
 
 def _draw_open(axes: Any, series: Series) -> None:
@@ -133,8 +133,9 @@ def _draw_lag(axes: Any, series: Series) -> None:
     axes.set_ylim(bottom=0)
     _time_axis(axes, series)
     _whole_numbers(axes)
-    title = f"largest {len(series.lag)} of {len(series.lag) + series.left_out}" if series.left_out else None
-    axes.legend(frameon=False, title=title, alignment="left", fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
+    _legend_beside(
+        axes, f"largest {len(series.lag)} of {len(series.lag) + series.left_out}" if series.left_out else None
+    )
 
 
 PLOTS: Final[Mapping[str, Callable[[Any, Series], None]]] = {
@@ -178,8 +179,8 @@ def moment(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _legend_above(axes: Any) -> None:
-    axes.legend(frameon=False, ncols=3, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2)
+def _legend_beside(axes: Any, title: str | None = None) -> None:
+    axes.legend(frameon=False, title=title, alignment="left", fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
 
 
 def _whole_numbers(axes: Any) -> None:
