@@ -16,35 +16,36 @@ from bench.report import Row, percentile
 GROUP = "Commits (librdkafka)"
 
 
-def _producer(config: dict[str, Any]) -> Producer:
+def producer(config: dict[str, Any]) -> Producer:
+    """A producer that sends at once; initialised if it is transactional."""
     producer = Producer({"linger.ms": 0, "queue.buffering.max.messages": 1_000_000, **config})
     if "transactional.id" in config:
         producer.init_transactions(30)
     return producer
 
 
-def _commit_times(producer: Producer, topic: str, count: int) -> list[float]:
+def commit_times(made: Producer, topic: str, count: int) -> list[float]:
     """Seconds that each commit of one 100-byte record took, with the record's own way to the broker."""
     times = []
     for _ in range(count):
-        producer.begin_transaction()
-        producer.produce(topic, value=b"x" * 100, partition=0)
+        made.begin_transaction()
+        made.produce(topic, value=b"x" * 100, partition=0)
         started = time.perf_counter()
-        producer.commit_transaction(30)
+        made.commit_transaction(30)
         times.append(time.perf_counter() - started)
     return times
 
 
 def _latency(broker: BrokerProcess, quick: bool) -> list[Row]:
-    ours = _producer({"bootstrap.servers": broker.address, "transactional.id": "bench-latency"})
-    mock = _producer({"test.mock.num.brokers": 1, "transactional.id": "bench-latency"})
-    _topic(broker, "latency", 1)
-    _commit_times(ours, "latency", 50)
-    _commit_times(mock, "latency", 50)
+    ours = producer({"bootstrap.servers": broker.address, "transactional.id": "bench-latency"})
+    mock = producer({"test.mock.num.brokers": 1, "transactional.id": "bench-latency"})
+    make_topic(broker.address, "latency", 1)
+    commit_times(ours, "latency", 50)
+    commit_times(mock, "latency", 50)
     measured: tuple[list[float], list[float]] = ([], [])
     for _ in range(3 if quick else 20):
-        measured[0].extend(_commit_times(ours, "latency", 50))
-        measured[1].extend(_commit_times(mock, "latency", 50))
+        measured[0].extend(commit_times(ours, "latency", 50))
+        measured[1].extend(commit_times(mock, "latency", 50))
     rows = []
     for share, name in ((0.5, "p50"), (0.99, "p99")):
         value, reference = (percentile(times, share) * 1e6 for times in measured)
@@ -54,20 +55,19 @@ def _latency(broker: BrokerProcess, quick: bool) -> list[Row]:
     return rows
 
 
-def _topic(broker: BrokerProcess, name: str, partitions: int) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.address})
+def make_topic(address: str, name: str, partitions: int) -> None:
+    """A topic on the broker at host:port."""
+    admin = AdminClient({"bootstrap.servers": address})
     for future in admin.create_topics([NewTopic(name, partitions, 1)]).values():
         future.result(10)
 
 
-def _rate(broker: BrokerProcess, producers: int, seconds: float) -> float:
-    """Transactions per second of so many producers side by side, a thread each."""
-    topic = f"rate-{producers}"
-    _topic(broker, topic, producers)
+def rate(address: str, producers: int, seconds: float, topic: str) -> float:
+    """Transactions per second of so many producers side by side, a thread each, to a partition each of a new topic."""
+    make_topic(address, topic, producers)
     counts = [0] * producers
     made = [
-        _producer({"bootstrap.servers": broker.address, "transactional.id": f"bench-rate-{producers}-{index}"})
-        for index in range(producers)
+        producer({"bootstrap.servers": address, "transactional.id": f"{topic}-{index}"}) for index in range(producers)
     ]
     end = time.perf_counter() + seconds
 
@@ -86,7 +86,7 @@ def _rate(broker: BrokerProcess, producers: int, seconds: float) -> float:
     return sum(counts) / seconds
 
 
-def _stream(producer: Producer, topic: str, seconds: float, turn: Callable[[], None]) -> float:
+def _stream(made: Producer, topic: str, seconds: float, turn: Callable[[], None]) -> float:
     """MB/s of 1 KiB records, calling `turn` every 100 ms."""
     value = b"x" * 1024
     sent, started = 0, time.perf_counter()
@@ -97,12 +97,12 @@ def _stream(producer: Producer, topic: str, seconds: float, turn: Callable[[], N
             next_turn = time.perf_counter() + 0.1
         for _ in range(100):
             try:
-                producer.produce(topic, value=value, partition=0)
+                made.produce(topic, value=value, partition=0)
                 sent += 1
             except BufferError:
-                producer.poll(0.01)
-        producer.poll(0)
-    producer.flush(60)
+                made.poll(0.01)
+        made.poll(0)
+    made.flush(60)
     return sent * len(value) / (time.perf_counter() - started) / 1e6
 
 
@@ -110,10 +110,10 @@ def _transactional_cost(broker: BrokerProcess, quick: bool) -> list[Row]:
     """What transactions cost a stream. A commit first waits for all that was sent, and so does a flush without any
     transaction: what that costs is the client's, and what a commit costs beyond it is the broker's."""
     common = {"bootstrap.servers": broker.address, "linger.ms": 5, "queue.buffering.max.messages": 10_000}
-    plain = _producer({**common, "enable.idempotence": True})
-    flushing = _producer({**common, "enable.idempotence": True})
-    transactional = _producer({**common, "transactional.id": "bench-cost"})
-    _topic(broker, "cost", 1)
+    plain = producer({**common, "enable.idempotence": True})
+    flushing = producer({**common, "enable.idempotence": True})
+    transactional = producer({**common, "transactional.id": "bench-cost"})
+    make_topic(broker.address, "cost", 1)
 
     def commit() -> None:
         transactional.commit_transaction(30)
@@ -126,12 +126,12 @@ def _transactional_cost(broker: BrokerProcess, quick: bool) -> list[Row]:
         transactional.begin_transaction()
         rates[2].append(_stream(transactional, "cost", 1.5, commit))
         transactional.commit_transaction(30)
-    plain_rate, flushing_rate, rate = (percentile(each, 0.5) for each in rates)
+    plain_rate, flushing_rate, transactional_rate = (percentile(each, 0.5) for each in rates)
     name = f"transactional produce, commit every 100 ms, {broker.durability}"
     beside = f"the same beside a flush every 100 ms, {broker.durability}"
     return [
-        Row(GROUP, name, rate, "MB/s", plain_rate, "plain", 0.97, higher_is_better=True),
-        Row(GROUP, beside, rate, "MB/s", flushing_rate, "plain with flushes", higher_is_better=True),
+        Row(GROUP, name, transactional_rate, "MB/s", plain_rate, "plain", 0.97, higher_is_better=True),
+        Row(GROUP, beside, transactional_rate, "MB/s", flushing_rate, "plain with flushes", higher_is_better=True),
     ]
 
 
@@ -145,7 +145,7 @@ def run(quick: bool = False) -> list[Row]:
         ):
             rows += _latency(broker, quick)
             for producers in (1, 4, 16):
-                rate = _rate(broker, producers, 2 if quick else 5)
-                rows.append(Row(GROUP, f"transactions, {producers} producers, {durability}", rate, "/s"))
+                found = rate(broker.address, producers, 2 if quick else 5, f"rate-{producers}")
+                rows.append(Row(GROUP, f"transactions, {producers} producers, {durability}", found, "/s"))
             rows += _transactional_cost(broker, quick)
     return rows

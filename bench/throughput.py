@@ -29,15 +29,16 @@ def create_topic(wire: Wire, name: str, partitions: int = 1) -> None:
     assert answer.topics[0].error_code == ErrorCode.NONE, answer
 
 
-def _batch(record_bytes: int, batch_bytes: int) -> bytes:
+def batch_of(record_bytes: int, batch_bytes: int) -> bytes:
+    """A batch of about `batch_bytes`, of records with so many bytes of value."""
     # A record of n bytes of value costs about 8 bytes more, and a batch 61.
     count = max(1, (batch_bytes - 100) // (record_bytes + 8))
     records = [NewRecord(key=None, value=b"x" * record_bytes) for _ in range(count)]
     return bytes(build_batch(records, timestamp=int(time.time() * 1000)))
 
 
-def _produce(wire: Wire, topic: str, batch: bytes, count: int) -> float:
-    """MB/s."""
+def produce(wire: Wire, topic: str, batch: bytes, count: int) -> float:
+    """MB/s of `count` times the same batch, five unanswered."""
     partition = PartitionProduceData(index=0, records=batch)
     topics = (TopicProduceData(name=topic, partition_data=(partition,)),)
     request = frame(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=topics))
@@ -51,7 +52,12 @@ def _produce(wire: Wire, topic: str, batch: bytes, count: int) -> float:
     return count * len(batch) / (time.perf_counter() - started) / 1e6
 
 
-def _fetch(wire: Wire, topic: str, batch: bytes, records: int, count: int, chunk: int) -> float:
+def records_in(batch: bytes) -> int:
+    """Its count, from the header."""
+    return int.from_bytes(batch[57:61], "big")
+
+
+def fetch(wire: Wire, topic: str, batch: bytes, records: int, count: int, chunk: int) -> float:
     """MB/s. Offsets are known beforehand, so requests can be pipelined as a consumer with prefetch does."""
     per_chunk = max(1, chunk // len(batch))
     frames = []
@@ -93,17 +99,17 @@ def run(quick: bool = False) -> list[Row]:
             for record_bytes, batch_bytes in itertools.product((100, KIB), (64 * KIB, MIB)):
                 topic = f"t-{record_bytes}-{batch_bytes}"
                 create_topic(wire, topic)
-                batch = _batch(record_bytes, batch_bytes)
-                records = int.from_bytes(batch[57:61], "big")
+                batch = batch_of(record_bytes, batch_bytes)
+                records = records_in(batch)
                 count = volume // len(batch)
-                _produce(wire, topic, batch, 2)
+                produce(wire, topic, batch, 2)
                 before = cpu_seconds(broker.pid)
-                produced = _produce(wire, topic, batch, count)
+                produced = produce(wire, topic, batch, count)
                 cpu = (cpu_seconds(broker.pid) - before) / (count * records) * 1e6
                 what = f"{record_bytes} B records, {batch_bytes // KIB} KiB batches, {durability}"
                 rows.append(Row(GROUP, f"produce, {what}", produced, "MB/s"))
                 rows.append(Row(GROUP, f"broker CPU per million records, {what}", cpu, "s"))
-                fetched = _fetch(wire, topic, batch, records, count, MIB)
+                fetched = fetch(wire, topic, batch, records, count, MIB)
                 rows.append(Row(GROUP, f"fetch read_committed, {what}", fetched, "MB/s"))
             wire.close()
     return rows

@@ -19,6 +19,11 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
 
 
+def resident_bytes(pid: int) -> int:
+    """Memory of a process that is in RAM now."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def frame(key: ApiKey, version: int, message: Any) -> bytes:
     """One request, with its size."""
     return b"".join(encode_request(key, version, 1, "bench", message))

@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -30,6 +30,13 @@ PROJECT: Final = "apache-kafka"
 _CLUSTER_ID: Final = "ZW9zaW4tdGVzdC1rcmFmdA"
 _FORMAT_TIMEOUT_S: Final = 60
 _REQUEST_TIMEOUT_MS: Final = 5000
+QUICK_JVM: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""For tests: a quick start counts, and nothing runs for long."""
+PUBLISHED_JVM: Final = (
+    *("-server", "-Xms1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35"),
+    "-XX:+ExplicitGCInvokesConcurrent",
+)
+"""For measuring: the options of Kafka's own start script, for a heap of 1 GiB."""
 _SETTINGS: Final = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -62,6 +69,7 @@ class ApacheKafka:
         settings: Mapping[str, str] | None = None,
         transaction_version: int = 2,
         heap_mb: int = 384,
+        jvm: Sequence[str] = QUICK_JVM,
     ) -> None:
         self._java = maven.java("Apache Kafka")
         self._jars = maven.jars(PROJECT)
@@ -69,7 +77,7 @@ class ApacheKafka:
         self.log_path = folder / "server.log"
         self._properties = folder / "server.properties"
         self._transaction_version = transaction_version
-        self._heap_mb = heap_mb
+        self._jvm_options = (*jvm, f"-Xmx{heap_mb}m", "-Dlog4j2.level=WARN")
         self.port, controller_port = _free_ports(2)
         ports = {
             "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
@@ -102,8 +110,17 @@ class ApacheKafka:
 
     def start(self, timeout_s: float = 90) -> Self:
         """Start, format the storage if this is the first time, and wait until both coordinators serve."""
-        if not self._properties.exists():
-            self._format()
+        self.launch()
+        try:
+            asyncio.run(self._until_it_serves(time.monotonic() + timeout_s))
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def launch(self) -> None:
+        """Start, and do not wait for more than the storage to be formatted."""
+        self.format()
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 [*self._jvm(), "kafka.Kafka", str(self._properties)],
@@ -112,12 +129,6 @@ class ApacheKafka:
                 stderr=subprocess.STDOUT,
                 cwd=self.folder,
             )
-        try:
-            asyncio.run(self._until_it_serves(time.monotonic() + timeout_s))
-        except BaseException:
-            self.kill()
-            raise
-        return self
 
     def stop(self, timeout_s: float = 30) -> None:
         """SIGTERM; SIGKILL if it does not end in time."""
@@ -148,10 +159,12 @@ class ApacheKafka:
     # --- starting
 
     def _jvm(self) -> list[str]:
-        quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Xmx{self._heap_mb}m", "-Dlog4j2.level=WARN")
-        return [self._java, *quick, "-cp", f"{self._jars}/*"]
+        return [self._java, *self._jvm_options, "-cp", f"{self._jars}/*"]
 
-    def _format(self) -> None:
+    def format(self) -> None:
+        """Format the storage, if this is the first time."""
+        if self._properties.exists():
+            return
         self.folder.mkdir(parents=True, exist_ok=True)
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in self._settings.items()))
         level = f"transaction.version={self._transaction_version}"

@@ -1,0 +1,176 @@
+"""Eosin beside Apache Kafka in one run: the same clients, the same bytes, the same durability, on the same machine.
+
+Both brokers stay up and are asked in turns, so that what else the machine does falls on both. Apache Kafka runs with
+the options of its own start script and is warmed up first; formatting its storage is not counted as its start. At
+`os` both leave flushing to the system (Kafka's default); at `fsync` both sync before they answer (Kafka by
+`log.flush.interval.messages=1`).
+"""
+
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from apache_kafka import PUBLISHED_JVM, ApacheKafka
+from broker_process import BrokerProcess
+
+from bench import throughput
+from bench.commits import commit_times, make_topic, producer, rate
+from bench.report import Row, percentile
+from bench.wire import Wire, cpu_seconds, resident_bytes
+
+GROUP: Final = "Beside Apache Kafka"
+KIB, MIB = 1024, 1024 * 1024
+_WARM_UP_TRANSACTIONS: Final = 3000
+Brokers = tuple[BrokerProcess, ApacheKafka]
+
+
+def _kafka(folder: Path, settings: dict[str, str] | None = None) -> ApacheKafka:
+    return ApacheKafka(folder / "kafka", settings=settings, heap_mb=1024, jvm=PUBLISHED_JVM)
+
+
+def _row(brokers: Brokers, name: str, values: Sequence[float], unit: str, goal: float | None, higher: bool) -> Row:
+    peer = f"Apache Kafka {brokers[1].version}"
+    return Row(GROUP, name, values[0], unit, values[1], peer, goal, higher_is_better=higher)
+
+
+# --- start and memory
+
+
+def _first_commit(launch: Callable[[], object], address: str) -> float:
+    """Seconds from starting the process to the first committed transaction of a client that has been waiting."""
+    host, _, port = address.rpartition(":")
+    started = time.perf_counter()
+    launch()
+    while True:
+        try:
+            socket.create_connection((host, int(port)), timeout=1).close()
+            break
+        except OSError:
+            time.sleep(0.005)
+    first = producer({"bootstrap.servers": address, "transactional.id": "first"})
+    commit_times(first, "first", 1)
+    return time.perf_counter() - started
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+def _starts(count: int) -> list[Row]:
+    taken: tuple[list[float], list[float]] = ([], [])
+    for _ in range(count):
+        with tempfile.TemporaryDirectory() as folder:
+            ours, theirs = BrokerProcess(Path(folder) / "data", port=_free_port()), _kafka(Path(folder))
+            theirs.format()
+            for times, broker in zip(taken, (ours, theirs), strict=True):
+                times.append(_first_commit(broker.launch, broker.address))
+                broker.kill()
+    medians = [percentile(times, 0.5) for times in taken]
+    return [_row((ours, theirs), "start to the first committed transaction", medians, "s", 0.1, False)]
+
+
+def _memory(brokers: Brokers, when: str) -> Row:
+    sizes = [resident_bytes(broker.pid) / MIB for broker in brokers]
+    return _row(brokers, f"resident memory, {when}", sizes, "MiB", 0.125, False)
+
+
+# --- commits
+
+
+def _warm_up(brokers: Brokers, count: int) -> None:
+    for broker in brokers:
+        make_topic(broker.address, "warm", 1)
+        made = producer({"bootstrap.servers": broker.address, "transactional.id": "warm"})
+        commit_times(made, "warm", count)
+
+
+def _latency(brokers: Brokers, durability: str, rounds: int) -> list[Row]:
+    made = []
+    for broker in brokers:
+        make_topic(broker.address, "latency", 1)
+        made.append(producer({"bootstrap.servers": broker.address, "transactional.id": "latency"}))
+    measured: tuple[list[float], list[float]] = ([], [])
+    for _ in range(rounds):
+        for times, each in zip(measured, made, strict=True):
+            times.extend(commit_times(each, "latency", 50))
+    rows = []
+    for share, name, goal in ((0.5, "p50", 0.5), (0.99, "p99", None)):
+        values = [percentile(times, share) * 1e6 for times in measured]
+        rows.append(_row(brokers, f"commit latency {name}, 1 producer, {durability}", values, "us", goal, False))
+    return rows
+
+
+def _rates(brokers: Brokers, durability: str, seconds: float, rounds: int) -> list[Row]:
+    rows = []
+    for producers in (1, 4, 16):
+        found: tuple[list[float], list[float]] = ([], [])
+        for number in range(rounds):
+            for rates, broker in zip(found, brokers, strict=True):
+                rates.append(rate(broker.address, producers, seconds, f"rate-{producers}-{number}"))
+        name = f"transactions, {producers} producers, {durability}"
+        rows.append(_row(brokers, name, [percentile(rates, 0.5) for rates in found], "/s", 1.5, True))
+    return rows
+
+
+# --- records
+
+
+def _records(brokers: Brokers, durability: str, volume: int) -> list[Row]:
+    rows = []
+    for size in (100, KIB):
+        figures = [_one_stream(broker, size, volume) for broker in brokers]
+        what = f"{size} B records, 64 KiB batches, {durability}"
+        goal = 1.0 if size == KIB else None
+        for name, unit, wanted, higher in (
+            ("produce", "MB/s", goal, True),
+            ("fetch read_committed", "MB/s", goal, True),
+            ("broker CPU per million records written and read", "s", None, False),
+        ):
+            values = [figure[name] for figure in figures]
+            rows.append(_row(brokers, f"{name}, {what}", values, unit, wanted, higher))
+    return rows
+
+
+def _one_stream(broker: Any, size: int, volume: int) -> dict[str, float]:
+    wire = Wire(broker.port)
+    topic = f"stream-{size}"
+    throughput.create_topic(wire, topic)
+    batch = throughput.batch_of(size, 64 * KIB)
+    records = throughput.records_in(batch)
+    count = volume // len(batch)
+    throughput.produce(wire, topic, batch, 50)
+    before = cpu_seconds(broker.pid)
+    produced = throughput.produce(wire, topic, batch, count)
+    fetched = throughput.fetch(wire, topic, batch, records, count, MIB)
+    cpu = (cpu_seconds(broker.pid) - before) / (count * records) * 1e6
+    wire.close()
+    return {
+        "produce": produced,
+        "fetch read_committed": fetched,
+        "broker CPU per million records written and read": cpu,
+    }
+
+
+def run(quick: bool = False) -> list[Row]:
+    """All of it, at both durable levels. Raises NotHere without java and, the first time, Maven."""
+    rows = _starts(1 if quick else 5)
+    for durability, settings in (("os", {}), ("fsync", {"log.flush.interval.messages": "1"})):
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            BrokerProcess(Path(folder) / "data", durability=durability) as ours,
+            _kafka(Path(folder), settings) as theirs,
+        ):
+            brokers = ours, theirs
+            if durability == "os":
+                rows.append(_memory(brokers, "idle"))
+            _warm_up(brokers, 100 if quick else _WARM_UP_TRANSACTIONS)
+            rows += _latency(brokers, durability, 2 if quick else 20)
+            rows += _rates(brokers, durability, 1 if quick else 5, 1 if quick else 3)
+            rows += _records(brokers, durability, (16 if quick else 256) * MIB)
+            if durability == "os":
+                rows.append(_memory(brokers, "after that work"))
+    return rows
