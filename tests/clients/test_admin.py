@@ -54,7 +54,7 @@ def test_groups_are_listed_and_deleted_when_empty(scenario: Scenario) -> None:
     topic, group = scenario.topic(), scenario.name("group")
     member = scenario.client.consumer(scenario.bootstrap, group=group)
     member.subscribe([topic])
-    member.read(1, timeout_s=2)
+    wait_until(lambda: member.read(1, timeout_s=0.3) or member.assignment())
     member.commit({(topic, 0): 0})
     assert group in scenario.admin.groups()
     if scenario.client.name != "aiokafka":  # it has no call that deletes a group

@@ -122,10 +122,12 @@ def an_abort_succeeds_and_the_next_transaction_tells(late: Late) -> None:
     late.is_rebuilt()
 
 
+@better_than_kafka("Apache Kafka fences a producer whose transaction timed out, so that not even its abort succeeds")
 def test_kafka_python_may_abort_and_is_told_to_be_rebuilt_after_that(of_kafka_python: dict[str, Late]) -> None:
     an_abort_succeeds_and_the_next_transaction_tells(of_kafka_python["abort"])
 
 
+@better_than_kafka("Apache Kafka fences a producer whose transaction timed out, so that not even its abort succeeds")
 def test_aiokafka_may_abort_and_is_told_to_be_rebuilt_after_that(of_aiokafka: dict[str, Late]) -> None:
     an_abort_succeeds_and_the_next_transaction_tells(of_aiokafka["abort"])
 
