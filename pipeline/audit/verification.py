@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 BY_HEADER: Final = "src"
 _ROW: Final = "concat_ws(':', topic, partition, offset)"
 _HEADER: Final = f"cast(try_element_at(filter(headers, each -> each.key = '{BY_HEADER}'), 1).value as string)"
-KINDS: Final = ("missing", "duplicate", "unexpected")
+_TIMEOUT_MS: Final = 30_000
+"""Somebody waits for the answer: brokers that do not answer for so long are an error."""
 
 
 class Counts(NamedTuple):
@@ -64,7 +65,8 @@ class Verification:
         of_source, of_target = (_ROW, _HEADER) if on == BY_HEADER else (on, on_target or on)
 
         def named(topic: str, expression: str, side: str) -> "DataFrame":
-            rows = spark.read.format(NAME).options(**{"bootstrap.servers": bootstrap, "subscribe": topic}).load()
+            options = {"bootstrap.servers": bootstrap, "subscribe": topic, "task.timeout.ms": str(_TIMEOUT_MS)}
+            rows = spark.read.format(NAME).options(**options).load()
             name = _checked(rows, expression).cast("string").alias("name")
             return rows.select(name, f.lit(int(side == "source")).alias("s"), f.lit(int(side == "target")).alias("t"))
 

@@ -1,15 +1,17 @@
 """The options of commands that work on Spark without being pipelines, and the session that they get."""
 
 import argparse
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from eosin.pipeline.errors import ConflictingSettings
+from eosin.pipeline.errors import ConflictingSettings, PipelineError
 
 _SETTINGS: Final = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
 _LOCAL: Final = {"spark.sql.shuffle.partitions": "4", "spark.driver.host": "127.0.0.1"}
 """On one machine: Spark's 200 shuffle partitions are for clusters."""
+_OURS: Final = re.compile(r"eosin\.(?:pipeline|client)\.errors\.\w+: ([^\n]*)")
 
 
 def add_spark(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +22,11 @@ def add_spark(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def open_session(name: str, options: Any) -> Iterator[Any]:
-    """A session as the options say, stopped at the end unless it was there before. Raises PipelineError."""
+    """A session as the options say, stopped at the end unless it was there before.
+
+    Raises PipelineError, also with the sentence of an error of ours that Spark brings back from a worker.
+    """
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     from eosin.pipeline.spark_session import session
@@ -31,6 +37,11 @@ def open_session(name: str, options: Any) -> Iterator[Any]:
     spark = session(f"eosin {name}", master=options.master, conf={**_SETTINGS, **local, **given})
     try:
         yield spark
+    except PySparkException as error:
+        raised = _OURS.search(str(error))
+        if raised is None:
+            raise
+        raise PipelineError(raised[1]) from error
     finally:
         if not was_there:
             spark.stop()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from broker_process import BrokerProcess
 
+from eosin.broker.__main__ import main
 from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.producer import Producer
@@ -154,6 +155,7 @@ def test_the_series_of_the_plots_add_up(spark: "SparkSession", report: AuditRepo
     assert max(series.lag["ghost-0"]) == 5
 
 
+@pytest.mark.spark_full
 def test_tables_are_read_back_from_parquet(spark: "SparkSession", report: AuditReport, tmp_path: Path) -> None:
     report.write(str(tmp_path / "tables"))
     assert spark.read.parquet(str(tmp_path / "tables" / "transactions")).count() == COMMITTED + ABORTED + 2
@@ -207,7 +209,9 @@ async def copy(bootstrap: str) -> None:
         await producer.abort()
 
 
-def test_a_missing_a_duplicate_and_an_unexpected_row_are_told_apart(spark: "SparkSession", broker: Any) -> None:
+def test_a_missing_a_duplicate_and_an_unexpected_row_are_told_apart(
+    spark: "SparkSession", broker: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     asyncio.run(copy(broker.address))
     for on in ("src", "cast(key as string)"):
         found = audit.verify(spark, source="source", target="target", on=on, bootstrap=broker.address)
@@ -220,3 +224,8 @@ def test_a_missing_a_duplicate_and_an_unexpected_row_are_told_apart(spark: "Spar
     assert same.counts.is_exact
     with pytest.raises(BadExpression, match="'no_such' is no expression over key, value"):
         audit.verify(spark, source="source", target="target", on="no_such", bootstrap=broker.address)
+    command = ["pipeline", "verify", "--on", "src", "--bootstrap-server", broker.address, "--input", "source"]
+    assert main([*command, "--output", "target"]) == 1
+    assert capsys.readouterr().out.endswith("Not exactly once: 1 missing, 1 duplicate, 1 unexpected.\n")
+    assert main([*command, "--output", "nowhere"]) == 1
+    assert capsys.readouterr().err == "eosin pipeline verify: topic nowhere does not exist\n"
