@@ -16,19 +16,30 @@ require_spark()
 
 from pyspark.sql import SparkSession  # noqa: E402
 
+from eosin.pipeline.audit.source import TxnSegments  # noqa: E402
 from eosin.pipeline.txnlog import TxnLog  # noqa: E402
 
+_STATE_CHECK: Final = "spark.sql.streaming.stateStore.commitValidation.enabled"
 REQUIRED: Final[Mapping[str, str]] = {
     # A second attempt of a task or stage would write with sequence numbers that are used already: the broker would
     # drop rows as duplicates although they may be others.
     "spark.speculation": "false",
     "spark.stage.maxConsecutiveAttempts": "1",
+    # A batch that is in the output already is skipped. Its state is in the checkpoint, since tasks write it before the
+    # transaction ends; but Spark (seen in 4.3) would fail the batch, each time, because no task wrote it anew.
+    _STATE_CHECK: "false",
 }
 """Settings that the sink needs. A task may be tried again by Spark: its second attempt ends the batch."""
 
 _WHY: Final[Mapping[str, str]] = {
     "spark.speculation": "copies of a task would write into the same transaction",
     "spark.stage.maxConsecutiveAttempts": "a stage that is tried again would write into the same transaction",
+    _STATE_CHECK: "a batch that is skipped would fail for state that it has stored before",
+}
+_DEFAULTS: Final[Mapping[str, str]] = {
+    "spark.speculation": "false",
+    "spark.stage.maxConsecutiveAttempts": "4 (the default)",
+    _STATE_CHECK: "true (the default)",
 }
 _WORKER_PYTHON: Final = "PYSPARK_PYTHON"
 
@@ -58,6 +69,7 @@ def session(name: str, master: str = "local[2]", conf: Mapping[str, str] | None 
         running = builder.getOrCreate()
     check_session(running)
     running.dataSource.register(TxnLog)
+    running.dataSource.register(TxnSegments)
     return running
 
 
@@ -66,8 +78,9 @@ def check_session(spark: SparkSession) -> None:
     context = spark.sparkContext
     settings = context.getConf()
     for key, value in REQUIRED.items():
-        # Spark's own default for stage attempts is 4, so it must be set; speculation is off unless it is set.
-        found = settings.get(key, "false" if key == "spark.speculation" else "4 (the default)")
+        found = settings.get(key, _DEFAULTS[key])
+        if key == _STATE_CHECK:
+            found = spark.conf.get(key, found)  # may be changed while a session runs
         if found != value:
             raise _conflict(key, str(found))
     if _WORKER_PYTHON not in os.environ:
