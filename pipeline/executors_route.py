@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from eosin.client.client import Client
 from eosin.client.producer import Producer, ProducerIdentity
 from eosin.pipeline.errors import BadRows, RowsLost
 from eosin.pipeline.partitioning import partitions_of
+from eosin.pipeline.patient_client import PatientClient
 from eosin.pipeline.row_writer import RowWriter
 from eosin.pipeline.rows import Rows
+from eosin.pipeline.task_timeouts import TaskTimeouts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -129,7 +130,8 @@ class _Task:
 
     async def _write(self, first: Any, others: Iterator[Any]) -> list[tuple[int, int, int, int]]:
         plan = self._plan
-        async with Client(plan.bootstrap, retry_timeout_ms=plan.task_timeout_ms) as client:
+        timeouts = TaskTimeouts(plan.task_timeout_ms)
+        async with PatientClient(plan.bootstrap, timeouts, (f"{plan.transactional_id} batch",)) as client:
             producer = Producer(client, plan.transactional_id, transaction_version=plan.transaction_version)
             await producer.act_as(plan.identity)
             producer.begin()
