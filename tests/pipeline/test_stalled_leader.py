@@ -1,5 +1,6 @@
 """A partition whose leader does not answer, as `txnlog` sees it (S4): planning without Spark, and a query with it."""
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +11,14 @@ from broker_process import wait_until
 from stalling_leader import TwoBrokers
 from topic_load import TopicLoad
 
-from eosin.client.errors import ClientError
+from eosin.client.consumer import Consumer
+from eosin.client.errors import ClientError, RequestTimedOut
+from eosin.client.producer import Producer
+from eosin.pipeline.batch_transactions import BatchTransactions
+from eosin.pipeline.patient_client import PatientClient
+from eosin.pipeline.task_timeouts import TaskTimeouts
 from eosin.protocol.names import TopicPartition
+from eosin.protocol.records import NewRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -124,6 +131,80 @@ def test_a_range_that_is_planned_is_waited_for_and_not_left_out(brokers: TwoBrok
     with pytest.raises(ClientError, match="did not answer"):
         read(**{"task.timeout.ms": "0"})
     brokers.relay.recover()
+
+
+# Writing
+
+
+async def test_a_batch_whose_output_is_stalled_waits_as_one_task_and_is_then_there_once(
+    brokers: TwoBrokers, caplog: pytest.LogCaptureFixture
+) -> None:
+    timeouts = TaskTimeouts(60_000)
+    async with PatientClient(brokers.address, timeouts, ("copier batch 0",), request_timeout_ms=300) as client:
+        transactions = BatchTransactions(client, "copier")
+        await transactions.start("query")
+        recovery = threading.Timer(1.0, brokers.relay.recover)
+
+        async def write(producer: Producer) -> int:
+            recovery.start()
+            for index in range(3):
+                await producer.send(TopicPartition("orders", index), [NewRecord(None, b"new")], timestamp=1)
+            return 3
+
+        brokers.relay.stall()
+        assert await transactions.run(0, "range", write)
+        recovery.join()
+        assert timeouts.skips["copier batch 0"] >= 1
+        assert timeouts.skipped == {}
+        assert any(said.startswith("copier batch 0 (") for said in caplog.messages)
+        consumer = Consumer(client)
+        await consumer.assign_from([TopicPartition("orders", index) for index in range(3)])
+        values = sorted(each.record.value or b"" for each in await consumer.read_to_end())
+        assert values == [b"a", b"b", b"c", b"new", b"new", b"new"]
+
+
+async def test_a_batch_whose_output_stays_stalled_fails_with_the_timeout_itself_and_leaves_nothing(
+    brokers: TwoBrokers,
+) -> None:
+    timeouts = TaskTimeouts(500)
+    async with PatientClient(brokers.address, timeouts, ("copier batch 0",), request_timeout_ms=200) as client:
+        transactions = BatchTransactions(client, "copier")
+        await transactions.start("query")
+
+        async def write(producer: Producer) -> int:
+            await producer.send(TopicPartition("orders", 0), [NewRecord(None, b"new")], timestamp=1)
+            brokers.relay.stall()
+            await producer.send(TopicPartition("orders", 2), [NewRecord(None, b"new")], timestamp=1)
+            return 2
+
+        with pytest.raises(ClientError, match="did not answer") as raised:
+            await transactions.run(0, "range", write)
+        failure = timeouts.failure
+        assert failure is not None
+        assert raised.value is failure
+        assert failure.__notes__[0].startswith("task copier batch 0 gave up after task.timeout.ms=500")
+    brokers.relay.recover()
+    values = await asyncio.to_thread(TopicLoad(brokers.address).values, "orders", 3)
+    assert values == [b"a", b"b", b"c"]
+
+
+async def test_the_retries_of_a_client_are_passed_on_to_it(brokers: TwoBrokers) -> None:
+    async def calls(retries: int | None) -> int:
+        attempts = 0
+
+        async def attempt() -> None:
+            nonlocal attempts
+            attempts += 1
+            raise RequestTimedOut("no answer")
+
+        async with PatientClient(brokers.address, TaskTimeouts(), retries=retries, request_timeout_ms=500) as client:
+            with pytest.raises(RequestTimedOut):
+                await client.retry(attempt)
+        return attempts
+
+    assert await calls(0) == 1
+    assert await calls(2) == 3
+    assert await calls(None) > 3
 
 
 # A query
