@@ -1,0 +1,40 @@
+"""The whole pipeline, source and sink by both routes, from topic to topic of Apache Kafka."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from apache_kafka import ApacheKafka
+from broker_process import wait_until
+from maven import NotHere
+from pipeline_copier import Copier, Killer
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.spark_full, pytest.mark.timeout(1800)]
+
+
+@pytest.fixture
+def kafka(tmp_path: Path) -> Iterator[ApacheKafka]:
+    """Apache Kafka in a process of its own."""
+    try:
+        kafka = ApacheKafka(tmp_path / "kafka")
+    except NotHere as missing:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(missing))
+    with kafka:
+        yield kafka
+
+
+@pytest.mark.parametrize("route", ["driver", "executors"])
+def test_a_pipeline_that_is_killed_after_a_commit_has_each_row_once(
+    kafka: ApacheKafka, tmp_path: Path, route: str
+) -> None:
+    copier = Copier(tmp_path, Killer(), kafka)
+    code, _ = copier.run(route, "--rows", "20", "--die-after-batch")
+    assert code == -signal.SIGKILL, copier.log
+    code, batches = copier.run(route, "--rows", "20")
+    assert code == 0, copier.log
+    assert [each["skipped"] for each in batches[:2]] == [True, False]
+    wait_until(copier.is_complete)
