@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
-from real_clients import franz_go, java, kafkajs, streams
+from real_clients import confluent, franz_go, java, kafkajs, streams, tools
+from scenario import Scenario
 from toolchains import skipped_without
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "clients.md"
 DOCUMENTED = "127.0.0.1:9092"
 
 
-def example(language: str) -> str:
-    """The page's example in that language."""
-    found = re.search(rf"```{language}\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert found is not None
-    assert DOCUMENTED in found[1]
-    return found[1]
+def example(language: str, which: int = 0) -> str:
+    """The page's example in that language, or a later one."""
+    found: str = re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), re.DOTALL)[which]
+    assert DOCUMENTED in found
+    return found
 
 
 def printed(command: Sequence[str], **environment: str) -> str:
@@ -39,6 +39,26 @@ def test_the_example_of_java_writes_and_reads_a_transaction(tmp_path: Path, rele
         source = tmp_path / "Orders.java"
         source.write_text(example("java").replace(DOCUMENTED, broker.address))
         assert printed([*run, str(source)]) == "one book\n"
+
+
+def test_the_example_of_kafka_streams_goes_from_topic_to_topic(tmp_path: Path) -> None:
+    with skipped_without():
+        run = java.command(f"{java.jars(streams.SOURCES, streams.NEWEST)}/*")
+    with BrokerProcess(tmp_path / "data") as broker:
+        scenario = Scenario(confluent.CLIENT, broker.address)
+        for topic in ("orders", "shouted"):
+            scenario.admin.create_topic(topic)
+        feed = scenario.producer()
+        feed.send("orders", b"one book", key=b"42")
+        feed.flush()
+        source = tmp_path / "Shout.java"
+        source.write_text(example("java", 1).replace(DOCUMENTED, broker.address))
+        with subprocess.Popen([*run, str(source)]) as process:
+            try:
+                assert [each.value for each in scenario.reader("shouted").read(1, timeout_s=60)] == [b"ONE BOOK"]
+            finally:
+                process.terminate()
+        scenario.close()
 
 
 def test_the_example_of_franz_go_writes_and_reads_a_transaction(tmp_path: Path) -> None:
@@ -61,6 +81,7 @@ def test_the_example_of_kafkajs_writes_and_reads_a_transaction(tmp_path: Path) -
 def test_the_page_names_the_releases_that_are_tested() -> None:
     page = PAGE.read_text()
     assert f"| {java.NEWEST}, {java.NEWEST_3}, {java.NEWEST_2_7}, {java.OLDEST_HELPED} |" in page
-    assert f"**Kafka Streams** ({streams.NEWEST} and {streams.NEWEST_3} in CI)" in page
+    assert f"### Kafka Streams\n\n{streams.NEWEST} and {streams.NEWEST_3} in CI." in page
+    assert f"`tests/applications` runs those of {tools.release()}." in page
     assert f"kgo {franz_go.version()}," in page
     assert f"| kafkajs | {kafkajs.version()} |" in page
