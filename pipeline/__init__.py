@@ -8,18 +8,20 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from eosin.pipeline.pipeline import Pipeline as Pipeline
     from eosin.pipeline.sink import TxnSink as TxnSink
     from eosin.pipeline.spark_session import session as session
     from eosin.pipeline.task_timeouts import TaskTimeouts as TaskTimeouts
 
 _HOMES: Final = {
+    "Pipeline": "eosin.pipeline.pipeline",
     "TaskTimeouts": "eosin.pipeline.task_timeouts",
     "TxnSink": "eosin.pipeline.sink",
     "session": "eosin.pipeline.spark_session",
 }
 """Public names, and the modules that they live in."""
 
-__all__ = ["TaskTimeouts", "TxnSink", "session"]
+__all__ = ["Pipeline", "TaskTimeouts", "TxnSink", "session"]
 
 
 def __getattr__(name: str) -> Any:

@@ -78,7 +78,7 @@ def check_session(spark: SparkSession) -> None:
     context = spark.sparkContext
     settings = context.getConf()
     for key, value in REQUIRED.items():
-        found = settings.get(key, _DEFAULTS[key])
+        found: str | None = settings.get(key, _DEFAULTS[key])
         if key == _STATE_CHECK:
             found = spark.conf.get(key, found)  # may be changed while a session runs
         if found != value:

@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from eosin.client.addresses import parse_bootstrap
 from eosin.client.errors import ClientError
@@ -18,7 +18,7 @@ from eosin.pipeline.errors import ConflictingSettings, PipelineError
 from eosin.pipeline.settings import PipelineSettings
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from eosin.pipeline.batch_progress import BatchProgress
 
@@ -76,67 +76,42 @@ def _run(
     conf: dict[str, str],
     settings: PipelineSettings,
 ) -> int:
-    from eosin.pipeline.sink import TxnSink
-    from eosin.pipeline.sources import jvm_packages, read_stream
+    from eosin.pipeline.pipeline import Pipeline
+    from eosin.pipeline.sources import jvm_packages
     from eosin.pipeline.spark_session import session
-    from eosin.pipeline.supervisor import Supervisor
 
-    name = options.name or options.function.replace(":", "-")
-    if options.source == "jvm":
+    if options.source == "jvm" and "spark.jars" not in conf:
         import pyspark
 
-        if "spark.jars" not in conf:
-            conf = {**jvm_packages(pyspark.__version__), **conf}
-    spark = session(name, options.master, conf)
-    spark.sparkContext.setLogLevel("ERROR")
-    sink = TxnSink(
+        conf = {**jvm_packages(pyspark.__version__), **conf}
+    name = options.name or options.function.replace(":", "-")
+    pipeline = Pipeline(
         name,
-        options.bootstrap_server,
-        options.output,
-        options.route,
-        transaction_timeout_ms=settings.transaction_timeout_ms,
-        task_timeout_ms=settings.task_timeout_ms,
-        retry_backoff_ms=settings.retry_backoff_ms,
-        request_timeout_ms=settings.request_timeout_ms,
-        max_poll_interval_ms=settings.max_poll_interval_ms,
+        transform,
+        bootstrap=options.bootstrap_server,
+        topics=options.input,
+        output=options.output,
+        checkpoint=options.checkpoint,
+        route=options.route,
+        source=options.source,
+        trigger=options.trigger,
+        mode=options.mode,
+        max_rows_per_trigger=options.max_rows,
+        settings=settings,
         adopt_checkpoint=options.adopt_checkpoint,
-        on_batch=lambda report: supervisor.reported(report),
+        max_failures=options.max_failures,
     )
-
-    def start() -> Any:
-        frame = read_stream(
-            spark,
-            bootstrap=options.bootstrap_server,
-            topics=options.input,
-            source=options.source,
-            max_rows_per_trigger=options.max_rows,
-            options=_source_options(settings) if options.source == "python" else None,
-        )
-        return sink.start(transform(frame), checkpoint=options.checkpoint, trigger=options.trigger, mode=options.mode)
 
     def tell(progress: "BatchProgress") -> None:
         print(progress.json() if options.json else progress.line(), flush=True)
 
-    supervisor = Supervisor(start, sink, tell, max_failures=options.max_failures)
+    spark = session(name, options.master, conf)
+    spark.sparkContext.setLogLevel("ERROR")
     try:
-        supervisor.run()
+        pipeline.run(spark, tell)
     finally:
-        supervisor.stop()
-        sink.close()
-        _end(spark)
+        spark.stop()
     return 0
-
-
-def _end(spark: "SparkSession") -> None:
-    spark.stop()
-
-
-def _source_options(settings: PipelineSettings) -> dict[str, str]:
-    return {
-        "task.timeout.ms": str(settings.task_timeout_ms),
-        "retry.backoff.ms": str(settings.retry_backoff_ms),
-        "request.timeout.ms": str(settings.request_timeout_ms),
-    }
 
 
 def _pairs(given: Sequence[str], option: str) -> dict[str, str]:
