@@ -13,9 +13,9 @@ from eosin.protocol.keys import ApiKey
 from eosin.storage.clock import Chance, Clock
 
 if TYPE_CHECKING:
-    from eosin.broker.cluster import Cluster
-    from eosin.broker.config import BrokerConfig
-    from eosin.broker.fetch_sessions import FetchSessions
+    from eosin.broker.configs.broker import BrokerConfig
+    from eosin.broker.fetching.sessions import FetchSessions
+    from eosin.broker.metadata.cluster import Cluster
     from eosin.broker.partitions import Partitions
     from eosin.coordinator.groups.service import GroupCoordinator
     from eosin.coordinator.service import TransactionCoordinator

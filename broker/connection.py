@@ -21,7 +21,7 @@ from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.exchange import Exchange, Interceptor
 from eosin.broker.handlers import api_versions
 from eosin.broker.logs import fields
-from eosin.broker.transaction_order import TransactionOrder
+from eosin.broker.transactions.order import TransactionOrder
 from eosin.protocol.codec import Buffer, decode_request, decode_request_header, encode_response
 from eosin.protocol.frames import FrameDecoder, FrameError
 from eosin.protocol.keys import ApiKey

@@ -11,11 +11,11 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.cluster import NO_LEADER, Cluster, Topic
-from eosin.broker.long_poll import LongPolls
-from eosin.broker.markers import LocalMarkers
-from eosin.broker.metadata_log import METADATA_PARTITION
-from eosin.broker.verification import TransactionVerification
+from eosin.broker.fetching.long_poll import LongPolls
+from eosin.broker.metadata.cluster import NO_LEADER, Cluster, Topic
+from eosin.broker.metadata.log import METADATA_PARTITION
+from eosin.broker.transactions.markers import LocalMarkers
+from eosin.broker.transactions.verification import TransactionVerification
 from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs, MarkerTarget, TransactionVerifier
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
@@ -25,7 +25,7 @@ from eosin.storage.clock import Clock
 if TYPE_CHECKING:
     from asyncio import Future
 
-    from eosin.broker.config import BrokerConfig
+    from eosin.broker.configs.broker import BrokerConfig
     from eosin.coordinator.groups.service import GroupCoordinator
     from eosin.storage.log_manager import LogManager
     from eosin.storage.partition_log import PartitionLog

@@ -17,19 +17,19 @@ from typing import Final
 
 from eosin.broker.api import Services
 from eosin.broker.background import Background, Work
-from eosin.broker.cluster import Topic
-from eosin.broker.config import BrokerConfig
+from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.configs.coordinators import cleaner_config, group_config, transaction_config
 from eosin.broker.connection import Connection, ConnectionHost
-from eosin.broker.coordinator_configs import cleaner_config, group_config, transaction_config
-from eosin.broker.embedded_cluster import EmbeddedCluster
 from eosin.broker.exchange import Interceptor
-from eosin.broker.fetch_sessions import FetchSessions
-from eosin.broker.hanging import ROUND_INTERVAL_MS, HangingTransactions
+from eosin.broker.fetching.sessions import FetchSessions
 from eosin.broker.listeners import Listener
 from eosin.broker.logs import fields
-from eosin.broker.metadata_log import UnreadableMetadata
+from eosin.broker.metadata.cluster import Topic
+from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
+from eosin.broker.metadata.log import UnreadableMetadata
 from eosin.broker.partitions import Partitions
 from eosin.broker.registry import BY_KEY
+from eosin.broker.transactions.hanging import ROUND_INTERVAL_MS, HangingTransactions
 from eosin.coordinator.groups.service import GroupCoordinator
 from eosin.coordinator.service import TransactionCoordinator
 from eosin.protocol.keys import ApiKey

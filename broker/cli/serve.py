@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 from eosin.broker import __main__ as program
 from eosin.broker.cli.arguments import Parser, fail
-from eosin.broker.config import DURABILITIES, BrokerConfig
-from eosin.broker.config_sources import LoadedConfig, load_config
+from eosin.broker.configs.broker import DURABILITIES, BrokerConfig
+from eosin.broker.configs.settings import SettingError
+from eosin.broker.configs.sources import LoadedConfig, load_config
 from eosin.broker.listeners import parse_listeners
 from eosin.broker.logs import fields, setup_logging
-from eosin.broker.settings import SettingError
 from eosin.broker.version import VERSION
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ v3 is the first flexible version. v4 knows TRANSACTION_ABORTABLE. Clients of KIP
 from asyncio import Task
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.timed_out import told
+from eosin.broker.transactions.timed_out import told
 from eosin.coordinator.eager import start_now
 from eosin.coordinator.errors import wire_error
 from eosin.coordinator.timeout_answers import Asked

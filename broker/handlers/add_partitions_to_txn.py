@@ -11,7 +11,7 @@ from asyncio import Task
 from collections.abc import Mapping, Sequence
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.timed_out import told
+from eosin.broker.transactions.timed_out import told
 from eosin.coordinator.eager import start_now
 from eosin.coordinator.errors import wire_error
 from eosin.coordinator.timeout_answers import Asked

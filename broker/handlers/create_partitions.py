@@ -8,7 +8,7 @@ import asyncio
 from collections import Counter
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.cluster import Outcome
+from eosin.broker.metadata.cluster import Outcome
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_partitions import (

@@ -9,9 +9,9 @@ import asyncio
 from collections import Counter
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.cluster import Outcome, Topic
-from eosin.broker.config_entries import topic_entries
-from eosin.broker.topics import MAX_PARTITIONS_PER_CHANGE
+from eosin.broker.configs.entries import topic_entries
+from eosin.broker.metadata.cluster import Outcome, Topic
+from eosin.broker.metadata.topics import MAX_PARTITIONS_PER_CHANGE
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_topics import (

@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.waits import after_all
+from eosin.broker.fetching.waits import after_all
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.cluster import Cluster, Outcome
+from eosin.broker.metadata.cluster import Cluster, Outcome
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ZERO_UUID

@@ -8,16 +8,16 @@ is secret, so nothing is marked sensitive.
 from collections.abc import Iterable
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.cluster import Outcome
-from eosin.broker.config_entries import (
+from eosin.broker.configs.entries import (
     ConfigEntry,
     ConfigSource,
     broker_entries,
     cluster_wide_entries,
     topic_entries,
 )
-from eosin.broker.config_resources import ResourceType, broker_of, unsupported
-from eosin.broker.topics import unknown_topic
+from eosin.broker.configs.resources import ResourceType, broker_of, unsupported
+from eosin.broker.metadata.cluster import Outcome
+from eosin.broker.metadata.topics import unknown_topic
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_configs import (

@@ -10,8 +10,8 @@ from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.authorized_operations import ON_A_TOPIC
-from eosin.broker.cluster import NO_LEADER, Cluster, Topic
-from eosin.broker.topics import unknown_topic
+from eosin.broker.metadata.cluster import NO_LEADER, Cluster, Topic
+from eosin.broker.metadata.topics import unknown_topic
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

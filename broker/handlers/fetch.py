@@ -7,17 +7,18 @@ compares the last fetched epoch (KIP-595). v13 names topics by id. v15 moves the
 the current leader beside NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH (KIP-951). v17 tells a replica's directory.
 
 An answer comes at once when there are `min_bytes`, or an error or parting logs to tell; else when that has become so,
-or after `max_wait_ms` (storage.md section 15; sessions: section 16). Reading is done by `broker/fetch_pass.py`. Records
-are what the log gave, uncopied. An answer without records holds empty records, never null: librdkafka breaks on null.
+or after `max_wait_ms` (storage.md section 15; sessions: section 16). Reading is done by
+`broker/fetching/fetch_pass.py`. Records are what the log gave, uncopied. An answer without records holds empty records,
+never null: librdkafka breaks on null.
 """
 
 from collections.abc import Awaitable
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.cluster import NO_LEADER
-from eosin.broker.fetch_pass import FetchLimits, FetchPass, Look
-from eosin.broker.fetch_sessions import FullFetch, IncrementalFetch
+from eosin.broker.fetching.fetch_pass import FetchLimits, FetchPass, Look
+from eosin.broker.fetching.sessions import FullFetch, IncrementalFetch
+from eosin.broker.metadata.cluster import NO_LEADER
 from eosin.coordinator.eager import start_now
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey

@@ -11,7 +11,7 @@ came in on. The answer may be out of date when it arrives: NOT_COORDINATOR is th
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.cluster import Endpoint
+from eosin.broker.metadata.cluster import Endpoint
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition

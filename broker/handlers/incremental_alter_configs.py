@@ -5,8 +5,8 @@ first flexible version.
 """
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.cluster import ConfigChange, Outcome
-from eosin.broker.config_requests import ResourceChange, alter
+from eosin.broker.configs.requests import ResourceChange, alter
+from eosin.broker.metadata.cluster import ConfigChange, Outcome
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.incremental_alter_configs import (

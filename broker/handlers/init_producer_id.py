@@ -25,7 +25,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
-    from eosin.broker.config import BrokerConfig
+    from eosin.broker.configs.broker import BrokerConfig
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.cluster import Cluster
-from eosin.broker.config_resources import ResourceType
+from eosin.broker.configs.resources import ResourceType
+from eosin.broker.metadata.cluster import Cluster
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.list_config_resources import (

@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Sequence
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.authorized_operations import NOT_ASKED, ON_A_TOPIC, ON_THE_CLUSTER
-from eosin.broker.cluster import NO_LEADER, Cluster, Topic
-from eosin.broker.topics import unknown_topic
+from eosin.broker.metadata.cluster import NO_LEADER, Cluster, Topic
+from eosin.broker.metadata.topics import unknown_topic
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ZERO_UUID, TopicPartition

@@ -9,8 +9,8 @@ ZooKeeper; v10 has topic ids.)
 from collections.abc import Iterator
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.group_topics import partition_count
-from eosin.broker.settings import LONG_MAX
+from eosin.broker.configs.settings import LONG_MAX
+from eosin.broker.metadata.group_topics import partition_count
 from eosin.coordinator.groups.offset_requests import Committer
 from eosin.coordinator.groups.offsets import NO_EXPIRY, OffsetToCommit
 from eosin.protocol.errors import ErrorCode

@@ -8,7 +8,7 @@ deleted with success; a partition that does not exist is 3.
 from collections.abc import Iterator
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.group_topics import partition_count
+from eosin.broker.metadata.group_topics import partition_count
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

@@ -9,7 +9,7 @@ its end; for the current epoch that is the log end; (-1, -1) when nothing is kno
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.fetch_pass import check_leader_epoch
+from eosin.broker.fetching.fetch_pass import check_leader_epoch
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

@@ -9,8 +9,8 @@ ApiVersions announces 0-13: librdkafka before 2.11.1 compresses only when it can
 (transactions.md 11.12). A request below 3 closes its connection.
 
 Checks come in Kafka's order (storage.md section 4): steps 1 to 6 in `broker/produced.py`, the transaction coordinator's
-word in `broker/verification.py`, the rest in the log. Batches are appended before the handler returns, so that
-pipelined requests reach the logs in the order in which they came; only a request that needs the coordinator's word
+word in `broker/transactions/verification.py`, the rest in the log. Batches are appended before the handler returns, so
+that pipelined requests reach the logs in the order in which they came; only a request that needs the coordinator's word
 first appends later, and its producer's next ones wait for it. What is waited for after that is durability: acks=1 and
 acks=-1 both answer when the high watermark has passed the batch (storage.md 19). acks=0 answers nothing; an error
 closes the connection.
@@ -21,10 +21,10 @@ from collections.abc import Awaitable
 from typing import Final
 
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
+from eosin.broker.fetching.waits import after_all
 from eosin.broker.produced import Produced, ProducedBatch, ProducedTopic, read_produced
-from eosin.broker.timed_out import told
-from eosin.broker.verification import VerificationRequest, translated
-from eosin.broker.waits import after_all
+from eosin.broker.transactions.timed_out import told
+from eosin.broker.transactions.verification import VerificationRequest, translated
 from eosin.coordinator.timeout_answers import Asked
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey

@@ -8,8 +8,8 @@ that does not exist is 3 for itself; the others are committed.
 from collections.abc import Iterator
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.group_topics import partition_count
-from eosin.broker.timed_out import told
+from eosin.broker.metadata.group_topics import partition_count
+from eosin.broker.transactions.timed_out import told
 from eosin.coordinator.groups.offset_requests import Committer, Producer
 from eosin.coordinator.groups.offsets import OffsetToCommit
 from eosin.coordinator.timeout_answers import Asked

@@ -2,9 +2,8 @@
 
 import pytest
 
-from eosin.broker.cluster import ConfigChange, ConfigOperation, Outcome
-from eosin.broker.config import BrokerConfig
-from eosin.broker.config_changes import (
+from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.configs.changes import (
     DYNAMIC_BROKER_SETTINGS,
     changed_configs,
     check_broker_configs,
@@ -13,6 +12,7 @@ from eosin.broker.config_changes import (
     tolerant_overrides,
     topic_defaults,
 )
+from eosin.broker.metadata.cluster import ConfigChange, ConfigOperation, Outcome
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.log_config import LogConfig
 

@@ -6,10 +6,10 @@ from typing import Any, cast
 import pytest
 from fake_logs import FakeLog, FakeLogManager
 
-from eosin.broker.cluster import NO_LEADER, ConfigChange, ConfigOperation, Endpoint, Outcome, Topic
-from eosin.broker.config import BrokerConfig
-from eosin.broker.embedded_cluster import EmbeddedCluster
-from eosin.broker.metadata_log import METADATA_PARTITION, UnreadableMetadata
+from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.metadata.cluster import NO_LEADER, ConfigChange, ConfigOperation, Endpoint, Outcome, Topic
+from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
+from eosin.broker.metadata.log import METADATA_PARTITION, UnreadableMetadata
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import METADATA_TOPIC, ZERO_UUID, TopicPartition
 from eosin.protocol.records import NewRecord, build_batch

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from eosin.broker.cluster import ConfigChange
-from eosin.broker.config import BrokerConfig
-from eosin.broker.embedded_cluster import EmbeddedCluster
-from eosin.broker.metadata_log import METADATA_PARTITION, UnreadableMetadata
+from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.metadata.cluster import ConfigChange
+from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
+from eosin.broker.metadata.log import METADATA_PARTITION, UnreadableMetadata
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records import NewRecord, build_batch

@@ -2,8 +2,8 @@
 
 import pytest
 
-from eosin.broker.cluster import USE_DEFAULT, Outcome, Topic
-from eosin.broker.topics import (
+from eosin.broker.metadata.cluster import USE_DEFAULT, Outcome, Topic
+from eosin.broker.metadata.topics import (
     MAX_PARTITIONS_PER_CHANGE,
     TopicSize,
     check_deletion,

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 import eosin.broker as broker_package
-from eosin.broker.config import BROKER_SETTINGS, BrokerConfig
-from eosin.broker.config_sources import load_config, parse_properties
-from eosin.broker.kafka_keys import UNUSED
+from eosin.broker.configs.broker import BROKER_SETTINGS, BrokerConfig
+from eosin.broker.configs.kafka_keys import UNUSED
+from eosin.broker.configs.settings import Kind, SettingError, value_text
+from eosin.broker.configs.sources import load_config, parse_properties
+from eosin.broker.configs.topics import TOPIC_CONFIGS, parse_topic_config, with_overrides
 from eosin.broker.listeners import Listener, parse_listener
-from eosin.broker.settings import Kind, SettingError, value_text
-from eosin.broker.topic_configs import TOPIC_CONFIGS, parse_topic_config, with_overrides
 from eosin.storage.log_config import LogConfig
 
 

@@ -2,7 +2,7 @@
 
 from manual_clock import ManualClock
 
-from eosin.broker.fetch_sessions import MIN_EVICTION_MS, FetchSession, FetchSessions, FullFetch, IncrementalFetch
+from eosin.broker.fetching.sessions import MIN_EVICTION_MS, FetchSession, FetchSessions, FullFetch, IncrementalFetch
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ZERO_UUID
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic

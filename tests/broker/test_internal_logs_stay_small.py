@@ -5,10 +5,10 @@ from compaction import AT_ONCE
 from logs import Logs
 from msgspec.structs import replace
 
-from eosin.broker.config import BrokerConfig
-from eosin.broker.internal_topics import consumer_offsets_configs
+from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.configs.topics import with_overrides
+from eosin.broker.metadata.internal_topics import consumer_offsets_configs
 from eosin.broker.server import Server
-from eosin.broker.topic_configs import with_overrides
 from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.state_replay import StateReplay
 from eosin.coordinator.transaction_log import encode_batch

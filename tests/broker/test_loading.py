@@ -9,9 +9,9 @@ from wire_group import commit_offset, fetch_offset
 from wire_producer import transactional
 
 from eosin.broker import server as server_module
-from eosin.broker.config import BrokerConfig
-from eosin.broker.hanging import HangingTransactions
+from eosin.broker.configs.broker import BrokerConfig
 from eosin.broker.server import Server
+from eosin.broker.transactions.hanging import HangingTransactions
 from eosin.coordinator.groups.loading import Loader
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition

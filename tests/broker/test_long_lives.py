@@ -11,7 +11,7 @@ from wire import EARLIEST, Wire, now_ms, unique, until
 from wire_group import commit_offset, fetch_offset
 from wire_producer import RawProducer, idempotent, transactional
 
-from eosin.broker.config import BrokerConfig
+from eosin.broker.configs.broker import BrokerConfig
 from eosin.broker.server import Server
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition

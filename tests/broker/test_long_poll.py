@@ -7,7 +7,7 @@ import pytest
 from data_fakes import FakeWatchedLog
 from manual_clock import ManualClock
 
-from eosin.broker.long_poll import LongPolls, Watch
+from eosin.broker.fetching.long_poll import LongPolls, Watch
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.appends import Isolation
 

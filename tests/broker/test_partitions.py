@@ -7,8 +7,8 @@ import pytest
 from data_broker import DataBroker, batch
 from manual_clock import ManualClock
 
-from eosin.broker.cluster import ConfigChange
-from eosin.broker.markers import LocalMarkers
+from eosin.broker.metadata.cluster import ConfigChange
+from eosin.broker.transactions.markers import LocalMarkers
 from eosin.coordinator.ports import MarkersForPartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.key_values import sound_batches

@@ -13,8 +13,8 @@ import pytest
 from fake_peer import turns
 from manual_clock import ManualClock
 
-from eosin.broker.config import BrokerConfig
-from eosin.broker.coordinator_configs import cleaner_config, group_config, transaction_config
+from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.configs.coordinators import cleaner_config, group_config, transaction_config
 from eosin.broker.server import IDLE_ROUNDS, Server, StartError
 from eosin.coordinator.config import TransactionConfig
 from eosin.coordinator.groups.config import GroupConfig

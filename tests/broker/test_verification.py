@@ -8,8 +8,8 @@ import pytest
 from data_fakes import FakeVerifiedLog, FakeVerifier
 from manual_clock import ManualClock
 
-from eosin.broker.config import BrokerConfig
-from eosin.broker.verification import TransactionVerification, VerificationRequest
+from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.transactions.verification import TransactionVerification, VerificationRequest
 from eosin.protocol.batch_header import BatchHeader, read_header
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from manual_clock import ManualClock
 
-from eosin.broker.waits import after_all
+from eosin.broker.fetching.waits import after_all
 
 
 def future() -> "asyncio.Future[int]":

@@ -8,8 +8,8 @@ from fake_logs import FakeLogManager
 from manual_clock import ManualClock
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.config import BrokerConfig
-from eosin.broker.embedded_cluster import EmbeddedCluster
+from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.protocol.codec import decode_request, decode_request_header, decode_response, encode_request, encode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.types import Message

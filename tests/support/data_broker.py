@@ -9,12 +9,12 @@ from typing import Any
 from manual_clock import ManualClock
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.cluster import Topic
-from eosin.broker.config import BrokerConfig
-from eosin.broker.coordinator_configs import group_config, transaction_config
-from eosin.broker.embedded_cluster import EmbeddedCluster
-from eosin.broker.fetch_sessions import FetchSessions
+from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.configs.coordinators import group_config, transaction_config
+from eosin.broker.fetching.sessions import FetchSessions
 from eosin.broker.handlers import fetch, produce
+from eosin.broker.metadata.cluster import Topic
+from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.partitions import Partitions
 from eosin.coordinator.groups.service import GroupCoordinator
 from eosin.coordinator.service import TransactionCoordinator

@@ -7,7 +7,7 @@ from typing import Any
 from group_fakes import Broker
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.cluster import Topic
+from eosin.broker.metadata.cluster import Topic
 from eosin.coordinator.groups.config import GroupConfig
 from eosin.protocol.codec import decode_request, decode_request_header, decode_response, encode_request, encode_response
 from eosin.protocol.errors import ErrorCode

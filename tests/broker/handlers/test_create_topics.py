@@ -3,7 +3,7 @@
 import pytest
 from admin_broker import AdminBroker, refused
 
-from eosin.broker.config import BrokerConfig
+from eosin.broker.configs.broker import BrokerConfig
 from eosin.broker.handlers.create_topics import API
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.create_topics import (

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from admin_broker import AdminBroker, refused
 
-from eosin.broker.cluster import ConfigChange
-from eosin.broker.config import BrokerConfig
+from eosin.broker.configs.broker import BrokerConfig
 from eosin.broker.handlers.describe_configs import API
+from eosin.broker.metadata.cluster import ConfigChange
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 

@@ -3,7 +3,7 @@
 import pytest
 from admin_broker import AdminBroker, refused
 
-from eosin.broker.config import BrokerConfig
+from eosin.broker.configs.broker import BrokerConfig
 from eosin.broker.handlers.metadata import API
 from eosin.protocol.codec import decode_request, decode_request_header
 from eosin.protocol.errors import ErrorCode

@@ -7,8 +7,8 @@ answer that is slow is an instance that is. An answer that is lost is one to a c
 from types import SimpleNamespace
 from typing import Any, Final
 
-from eosin.broker.timed_out import told
-from eosin.broker.verification import translated
+from eosin.broker.transactions.timed_out import told
+from eosin.broker.transactions.verification import translated
 from eosin.coordinator.effects import Reply
 from eosin.coordinator.groups.offset_requests import _translate
 from eosin.coordinator.timeout_answers import Asked, Profile, Standing, standing

@@ -1,6 +1,6 @@
 """Messages that arrive, and what partitions do with records and markers."""
 
-from eosin.broker.verification import FIRST_ADDING_VERSION
+from eosin.broker.transactions.verification import FIRST_ADDING_VERSION
 from eosin.coordinator.machine import unknown, verify
 from eosin.coordinator.markers import SETTLED
 from eosin.coordinator.requests import AddPartitions, EndTxn, InitProducerId

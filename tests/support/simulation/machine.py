@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 
-from eosin.broker.config import BrokerConfig
+from eosin.broker.configs.broker import BrokerConfig
 from eosin.broker.connection import Connection
 from eosin.broker.server import Server, StartError
 from eosin.storage.clock import SeededChance

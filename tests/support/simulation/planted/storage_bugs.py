@@ -98,7 +98,7 @@ def late_writes_accepted() -> Iterator[None]:
 
     with (
         patch.object(ProducerState, "_is_verified", careless),
-        patch("eosin.broker.verification.TransactionVerification._ask", no_question),
+        patch("eosin.broker.transactions.verification.TransactionVerification._ask", no_question),
     ):
         yield
 

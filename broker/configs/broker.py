@@ -2,7 +2,7 @@
 
 A key is its field's name with dots, and is Kafka's wherever Kafka has one; a key of our own starts with `eosin.`, but
 for those of `transaction.timeout.recovery`. Units are part of the names. Defaults are those of Kafka 4.1 except where
-the documentation says otherwise. A config is complete and checked before anything starts (`config_sources`
+the documentation says otherwise. A config is complete and checked before anything starts (`sources`
 reads files and flags), and never changes.
 """
 
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal, cast
 
+from eosin.broker.configs.settings import INT_MAX, LONG_MAX, Kind, Setting, setting, settings_of, value_text
+from eosin.broker.configs.topics import CODECS, defaults_from
 from eosin.broker.listeners import Listener, parse_listeners
-from eosin.broker.settings import INT_MAX, LONG_MAX, Kind, Setting, setting, settings_of, value_text
-from eosin.broker.topic_configs import CODECS, defaults_from
 from eosin.storage.log_config import DAY_MS, LogConfig
 
 Durability = Literal["fsync", "os", "memory"]
@@ -30,7 +30,7 @@ LIST: Final = Kind.LIST
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
-    """All settings, typed. `config_sources.load_config` builds one from texts; fields may also be given directly."""
+    """All settings, typed. `sources.load_config` builds one from texts; fields may also be given directly."""
 
     # Who and where
     node_id: int = setting(1, "This broker's id.", kind=INT, at_least=0)

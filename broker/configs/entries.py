@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from eosin.broker.cluster import Topic
-from eosin.broker.config import BROKER_SETTINGS, BrokerConfig
-from eosin.broker.config_changes import DYNAMIC_BROKER_SETTINGS
-from eosin.broker.settings import Kind, Setting, value_text
-from eosin.broker.topic_configs import TOPIC_CONFIGS
+from eosin.broker.configs.broker import BROKER_SETTINGS, BrokerConfig
+from eosin.broker.configs.changes import DYNAMIC_BROKER_SETTINGS
+from eosin.broker.configs.settings import Kind, Setting, value_text
+from eosin.broker.configs.topics import TOPIC_CONFIGS
+from eosin.broker.metadata.cluster import Topic
 
 if TYPE_CHECKING:
-    from eosin.broker.cluster import Cluster
+    from eosin.broker.metadata.cluster import Cluster
 
 
 class ConfigSource(IntEnum):

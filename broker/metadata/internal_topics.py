@@ -9,13 +9,13 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from eosin.broker.cluster import Topic
-from eosin.broker.config import BrokerConfig
-from eosin.broker.topic_configs import INTERNAL_SEGMENT_BYTES, TOPIC_CONFIGS
+from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.configs.topics import INTERNAL_SEGMENT_BYTES, TOPIC_CONFIGS
+from eosin.broker.metadata.cluster import Topic
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from eosin.storage.clock import Chance
 
-_LOG: Final = logging.getLogger("eosin.broker.cluster")
+_LOG: Final = logging.getLogger("eosin.broker.metadata.cluster")
 
 
 def missing(config: BrokerConfig, topics: Mapping[str, Topic], chance: Chance) -> Iterator[Topic]:

@@ -7,10 +7,10 @@ every other one is read once, at start.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from eosin.broker.cluster import ConfigChange, ConfigOperation, Outcome
-from eosin.broker.config import BROKER_SETTINGS, BrokerConfig
-from eosin.broker.settings import Kind, SettingError
-from eosin.broker.topic_configs import TOPIC_CONFIGS, defaults_from, with_overrides
+from eosin.broker.configs.broker import BROKER_SETTINGS, BrokerConfig
+from eosin.broker.configs.settings import Kind, SettingError
+from eosin.broker.configs.topics import TOPIC_CONFIGS, defaults_from, with_overrides
+from eosin.broker.metadata.cluster import ConfigChange, ConfigOperation, Outcome
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.log_config import LogConfig
 

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from eosin.broker.cluster import Cluster, Outcome
+from eosin.broker.metadata.cluster import Cluster, Outcome
 from eosin.protocol.errors import ErrorCode
 
 

@@ -7,8 +7,8 @@ broker saw.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from eosin.broker.cluster import Topic
-from eosin.broker.topics import collision_key
+from eosin.broker.metadata.cluster import Topic
+from eosin.broker.metadata.topics import collision_key
 from eosin.protocol.names import INTERNAL_TOPICS, Uuid
 from eosin.protocol.schemas.records.cluster_metadata import (
     BrokerConfigsKey,

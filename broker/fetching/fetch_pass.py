@@ -9,8 +9,8 @@ are; all later ones keep to them.
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.fetch_sessions import Wanted
-from eosin.broker.long_poll import Watch
+from eosin.broker.fetching.long_poll import Watch
+from eosin.broker.fetching.sessions import Wanted
 from eosin.protocol.batch_header import HEADER_BYTES
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition

@@ -19,7 +19,7 @@ from eosin.storage.appends import AppendResult, Refused, VerificationGuard
 from eosin.storage.clock import Clock
 
 if TYPE_CHECKING:
-    from eosin.broker.config import BrokerConfig
+    from eosin.broker.configs.broker import BrokerConfig
     from eosin.protocol.batch_header import BatchHeader
     from eosin.storage.partition_log import PartitionLog
 

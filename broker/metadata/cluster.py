@@ -1,7 +1,7 @@
 """What the cluster looks like: its brokers, its topics, who leads what, and how to change that.
 
 `Cluster` is the one interface to cluster metadata; nothing that uses it may assume that there is a single broker. The
-embedded implementation for one node is `eosin.broker.embedded_cluster`.
+embedded implementation for one node is `eosin.broker.metadata.embedded_cluster`.
 
 Always true: `topics` and everything derived from it show durable facts only. A change becomes visible in one step,
 after its record is as durable as configured, and listeners hear of it in that same step.

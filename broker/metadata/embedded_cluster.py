@@ -9,8 +9,20 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker import internal_topics, topics
-from eosin.broker.cluster import (
+from eosin.broker.configs.broker import BROKER_SETTINGS, BrokerConfig
+from eosin.broker.configs.changes import (
+    changed_configs,
+    check_broker_configs,
+    check_topic_configs,
+    is_list_config,
+    is_list_setting,
+    tolerant_overrides,
+    topic_defaults,
+    usable_broker_configs,
+)
+from eosin.broker.configs.settings import value_text
+from eosin.broker.metadata import internal_topics, topics
+from eosin.broker.metadata.cluster import (
     NO_CONFIGS,
     NO_LEADER,
     USE_DEFAULT,
@@ -23,21 +35,9 @@ from eosin.broker.cluster import (
     Topic,
     Voter,
 )
-from eosin.broker.config import BROKER_SETTINGS, BrokerConfig
-from eosin.broker.config_changes import (
-    changed_configs,
-    check_broker_configs,
-    check_topic_configs,
-    is_list_config,
-    is_list_setting,
-    tolerant_overrides,
-    topic_defaults,
-    usable_broker_configs,
-)
-from eosin.broker.metadata_image import ALL_BROKERS, MetadataImage, broker_configs_record, topic_record
-from eosin.broker.metadata_log import METADATA_LOG_CONFIG, METADATA_PARTITION, METADATA_TOPIC_ID, MetadataLog
-from eosin.broker.metadata_writer import MetadataWriter
-from eosin.broker.settings import value_text
+from eosin.broker.metadata.image import ALL_BROKERS, MetadataImage, broker_configs_record, topic_record
+from eosin.broker.metadata.log import METADATA_LOG_CONFIG, METADATA_PARTITION, METADATA_TOPIC_ID, MetadataLog
+from eosin.broker.metadata.writer import MetadataWriter
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
 from eosin.protocol.schemas.records.cluster_metadata import (
@@ -54,7 +54,7 @@ from eosin.storage.log_config import LogConfig
 if TYPE_CHECKING:
     from eosin.storage.log_manager import LogManager
 
-_LOG: Final = logging.getLogger("eosin.broker.cluster")
+_LOG: Final = logging.getLogger("eosin.broker.metadata.cluster")
 
 PRODUCER_IDS_PER_BLOCK: Final = 1000
 _START: Final = "the start"  # turns that no topic's changes can wait for: these are no topic names
@@ -64,7 +64,7 @@ _PRODUCER_IDS_MAX: Final = 2**63 - 1
 
 
 class EmbeddedCluster:
-    """Implements `eosin.broker.cluster.Cluster`, and `eosin.coordinator.ports.ProducerIds`."""
+    """Implements `eosin.broker.metadata.cluster.Cluster`, and `eosin.coordinator.ports.ProducerIds`."""
 
     def __init__(self, *, config: BrokerConfig, log_manager: "LogManager", clock: Clock, chance: Chance) -> None:
         self.node_id: int = config.node_id

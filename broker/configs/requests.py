@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from eosin.broker.cluster import Cluster, ConfigChange, Outcome
-from eosin.broker.config_resources import ResourceType, broker_of, unsupported
+from eosin.broker.configs.resources import ResourceType, broker_of, unsupported
+from eosin.broker.metadata.cluster import Cluster, ConfigChange, Outcome
 from eosin.protocol.errors import ErrorCode
 
 

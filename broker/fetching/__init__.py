@@ -1,0 +1,1 @@
+"""Fetch: one pass over partitions, sessions, and requests that wait for more."""
