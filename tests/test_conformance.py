@@ -1,10 +1,13 @@
-"""The conformance suite's own arithmetic: what is counted, what a page shows, and what it refuses to hide."""
+"""The conformance suite itself: what is counted, what a page shows and refuses to hide, and who can be asked."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from broker_process import BrokerProcess
+from conformance.__main__ import KEPT, PAGE, kept, main
 from conformance.page import Unexplained, page, table
 from conformance.results import Case, Results
 
@@ -27,6 +30,11 @@ def test_a_difference_stands_with_its_reason() -> None:
     assert "| a marker is written | yes (2) | no (1 of 2) | its epoch goes back |" in page(
         results("Eosin 1", passed=2), failed
     )
+
+
+def test_a_difference_is_told_by_parameter() -> None:
+    failed = results("Apache Kafka 4", passed=1, failed={"v3": "assert 48 == 0"}, differs="its epoch goes back")
+    assert "- a marker is written\n  - v3: `assert 48 == 0`\n" in page(results("Eosin 1", passed=2), failed)
 
 
 def test_a_failure_that_nobody_has_explained_is_no_page() -> None:
@@ -80,3 +88,43 @@ def test_a_run_counts_passes_failures_and_what_is_left_out(tmp_path: Path) -> No
     assert list(one.failed) == ["2"]
     assert differs.failed == {"": "assert 1 == 2"}
     assert left_out.left_out == {"": "no such tool"}
+
+
+def run(*options: str) -> "subprocess.CompletedProcess[str]":
+    """The program, as `make conformance` runs it."""
+    command = [sys.executable, "-m", "conformance", "--workers", "1", *options]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent / "support")}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=200)
+
+
+ONE_CASE = ("-k", "test_features_are_unknown_to_old_versions")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)  # the programs that the cases are written for are imported twice
+def test_one_case_is_asked_of_a_fresh_eosin_and_of_one_that_runs(tmp_path: Path) -> None:
+    """And the outcome is the same."""
+    fresh = run(*ONE_CASE, "--results", str(tmp_path), "--name", "fresh")
+    assert fresh.returncode == 0, fresh.stdout + fresh.stderr
+    with BrokerProcess(tmp_path / "data", durability="memory") as broker:
+        there = run(*ONE_CASE, "--results", str(tmp_path), "--name", "there", "--bootstrap", broker.address)
+    assert there.returncode == 0, there.stdout + there.stderr
+    assert Results.load(tmp_path / "fresh.json").cases == Results.load(tmp_path / "there.json").cases
+    assert Results.load(tmp_path / "there.json").cases
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:port"])
+def test_an_address_where_nobody_answers_is_one_sentence(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--bootstrap", address]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"conformance: no Kafka broker answers at {address}: ")
+    assert told.count("\n") == 1
+
+
+def test_the_page_is_what_the_program_makes_of_the_kept_results() -> None:
+    assert PAGE.read_text() == page(*kept()), "run make conformance-page"
+
+
+def test_what_is_kept_says_what_was_asked() -> None:
+    for path in KEPT.glob("*.json"):
+        assert len(Results.load(path).cases) > 300, f"{path} is of a part of the suite"

@@ -46,7 +46,10 @@ def page(ours: Results, theirs: Results) -> str:
         *_areas(ours, theirs, by_place),
         "\n## Where the answers differ\n",
         *_differences(ours, theirs, by_place),
-        "\n## Every case\n",
+        f"\n<details><summary>which of them, and how it ended with {theirs.broker}</summary>\n",
+        *_endings(theirs),
+        "\n</details>\n",
+        "## Every case\n",
         *_every_case(ours, theirs, by_place),
     ]
     return "\n".join(parts) + "\n"
@@ -83,6 +86,14 @@ def _differences(ours: Results, theirs: Results, by_place: Mapping[str, Case]) -
         other = by_place.get(case.asked)
         if case.failed or (other is not None and other.failed):
             yield f"| {case.name} | {_mark(case)} | {_mark(other)} | {reason(other or case)} |"
+
+
+def _endings(theirs: Results) -> Iterator[str]:
+    """Each parameter that failed: where a case has many, this says which client or version it was."""
+    for case in theirs.failed:
+        yield f"- {case.name}"
+        for parameter, how in case.failed.items():
+            yield f"  - {parameter}: `{how.replace('`', '')}`" if parameter else f"  - `{how.replace('`', '')}`"
 
 
 def _every_case(ours: Results, theirs: Results, by_place: Mapping[str, Case]) -> Iterator[str]:
