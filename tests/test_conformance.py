@@ -59,6 +59,15 @@ def test_the_table_names_the_parameter_that_failed_and_how() -> None:
     assert "[v3] assert 48 == 0" in lines
 
 
+def test_what_passes_when_it_is_asked_again_is_said_to_be_so() -> None:
+    first = results("a broker", passed=1, failed={"v3": "timed out", "v4": "assert 48 == 0"})
+    first.answered(results("a broker", passed=1, failed={"v4": "assert 48 == 0"}))
+    (case,) = first.cases
+    assert (case.passed, case.at_second, list(case.failed)) == (2, ["v3"], ["v4"])
+    assert case.failed_places == [f"{PLACE}[v4]"]
+    assert "AT SECOND a marker is written [v3]" in "\n".join(table(first))
+
+
 @pytest.mark.slow
 def test_a_run_counts_passes_failures_and_what_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "test_three.py").write_text(

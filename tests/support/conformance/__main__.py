@@ -13,7 +13,8 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--name", help="what the table calls the broker")
     parser.add_argument("--results", type=Path, default=ROOT / "conformance-results", help="folder for the JSON")
     parser.add_argument("-k", dest="expression", help="only the cases that match, as pytest's -k")
+    parser.add_argument("--failed", action="store_true", help="only what failed in the last run, whose results change")
     parser.add_argument("--workers", default="auto", help="processes that ask side by side (auto)")
     given = parser.parse_args(arguments)
     if given.page:
@@ -58,22 +60,38 @@ def _broker(given: argparse.Namespace) -> contextlib.AbstractContextManager[Aske
 
 
 def _ask(broker: Asked, name: str, given: argparse.Namespace) -> int:
-    results = given.results / f"{name.lower().replace(' ', '-').replace(':', '-')}.json"
+    kept_as = given.results / f"{name.lower().replace(' ', '-').replace(':', '-')}.json"
+    excused = (lambda case: bool(reason(case))) if broker.variables else (lambda case: False)  # a fresh Eosin never is
+    before = Results.load(kept_as) if given.failed and kept_as.exists() else None
+    if before:
+        cases = [place for case in before.failed if not excused(case) for place in case.failed_places]
+    else:
+        cases = [folder for folder in CASES if (ROOT / folder).is_dir()]
+    if cases:
+        with tempfile.TemporaryDirectory() as folder:
+            told = Path(folder) / "results.json"
+            _run_pytest(told, name, cases, given, broker.variables)
+            if not told.exists():
+                print("conformance: pytest ended before it had asked anything", file=sys.stderr)
+                return 2
+            found = Results.load(told)
+        if before:
+            before.answered(found)
+        (before or found).save(kept_as)
+    results = Results.load(kept_as)
+    print("\n".join([f"\n{name}", *table(results), f"\n{kept_as}"]))
+    return int(not results.cases or not all(map(excused, results.failed)))
+
+
+def _run_pytest(
+    results: Path, name: str, cases: Sequence[str], given: argparse.Namespace, variables: Mapping[str, str]
+) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=no", "-rN", "-p", "no:cacheprovider"]
     command += ["-p", "conformance.recorder", "--conformance-results", str(results), "--conformance-broker", name]
     command += ["-n", given.workers, "--dist", "worksteal"]
     command += ["-k", given.expression] if given.expression else []
-    command += [case for case in CASES if (ROOT / case).is_dir()]
-    environment = {key: value for key, value in os.environ.items() if key not in VARIABLES} | broker.variables
-    results.unlink(missing_ok=True)
-    subprocess.run(command, cwd=ROOT, env=environment, check=False)
-    if not results.exists():
-        print("conformance: pytest ended before it had asked anything", file=sys.stderr)
-        return 2
-    found = Results.load(results)
-    print("\n".join([f"\n{name}", *table(found), f"\n{results}"]))
-    known = [case for case in found.failed if broker.variables and reason(case)]  # a fresh Eosin has no excuse
-    return int(len(known) < len(found.failed) or not found.cases)
+    environment = {key: value for key, value in os.environ.items() if key not in VARIABLES}
+    subprocess.run([*command, *cases], cwd=ROOT, env={**environment, **variables}, check=False)
 
 
 def kept() -> tuple[Results, Results]:

@@ -24,6 +24,8 @@ was accepted once Apache Kafka had passed it, or once it was clear which defect 
     make conformance-kafka                 # Apache Kafka, one KRaft node from its published jars (needs java and mvn)
     make conformance-page                  # this page, from the results of both
 
+{seconds}
+
 Every run prints its table and writes JSON to `conformance-results/`; the results behind this page are in
 `docs/conformance/`. [semantics.md](semantics.md) explains the differences from the side of the protocol.
 """
@@ -41,7 +43,9 @@ def page(ours: Results, theirs: Results) -> str:
     by_place = {case.asked: case for case in theirs.cases}
     asked = sum(case.asked_for for case in ours.cases)
     parts = [
-        _INTRODUCTION.format(ours=ours.broker, theirs=theirs.broker, cases=len(ours.cases), asked=asked),
+        _INTRODUCTION.format(
+            ours=ours.broker, theirs=theirs.broker, cases=len(ours.cases), asked=asked, seconds=_seconds(ours, theirs)
+        ),
         "## By area\n",
         *_areas(ours, theirs, by_place),
         "\n## Where the answers differ\n",
@@ -65,9 +69,20 @@ def table(results: Results) -> Iterator[str]:
     for area, cases in _by_area(results.cases):
         passed, asked = sum(case.passed for case in cases), sum(case.asked_for for case in cases)
         yield f"{passed:5} of {asked:5}  {area}"
+    for case in results.cases:
+        yield from (f"\nAT SECOND {case.name} [{parameter}]" for parameter in case.at_second)
     for case in results.failed:
         yield f"\nFAILED {case.name}" + (f"\n       known: {reason(case)}" if reason(case) else "")
         yield from (f"       [{parameter}] {how}" for parameter, how in case.failed.items())
+
+
+def _seconds(*of: Results) -> str:
+    """How many had to be asked twice, which says something of the machine, of a case or of a broker."""
+    counts = [f"{sum(len(case.at_second) for case in each.cases)} of {each.broker}" for each in of]
+    return (
+        "What fails in a run may be asked once more by itself (`python -m conformance --failed`), since clients give "
+        f"up\non a machine that is too busy. Passed at the second time: {' and '.join(counts)}."
+    )
 
 
 def _areas(ours: Results, theirs: Results, by_place: Mapping[str, Case]) -> Iterator[str]:

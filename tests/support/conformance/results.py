@@ -34,10 +34,17 @@ class Case(msgspec.Struct, omit_defaults=True):
     """Parameters that failed, and the last line of how."""
     left_out: dict[str, str] = {}
     """Parameters that were not asked, and why."""
+    at_second: list[str] = []
+    """Parameters that failed at first, and passed when they were asked again by themselves."""
 
     @property
     def asked_for(self) -> int:
         return self.passed + len(self.failed)
+
+    @property
+    def failed_places(self) -> list[str]:
+        """What failed, as pytest names it."""
+        return [f"{self.asked}[{each}]" if each else self.asked for each in self.failed]
 
     @property
     def outcome(self) -> Outcome:
@@ -56,6 +63,18 @@ class Results(msgspec.Struct):
     @property
     def failed(self) -> list[Case]:
         return [case for case in self.cases if case.failed]
+
+    def answered(self, again: "Results") -> None:
+        """Take over what failed here and passed in a run of just that."""
+        by_place = {case.asked: case for case in again.cases}
+        for case in self.failed:
+            second = by_place.get(case.asked)
+            healed = [
+                each for each in case.failed if second is not None and each not in second.failed | second.left_out
+            ]
+            case.failed = {each: how for each, how in case.failed.items() if each not in healed}
+            case.passed += len(healed)
+            case.at_second += healed
 
     def save(self, path: Path) -> None:
         """Write it, indented, so that a change of an answer is a readable difference."""
