@@ -47,6 +47,11 @@ class Child:
         assert self._process.stdout is not None
         yield from self._process.stdout
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.poll() is None
+
     def wait(self) -> int:
         """Its exit code, when it has ended."""
         return self._process.wait()

@@ -22,6 +22,7 @@ from eosin.client.client import Client
 from eosin.client.consumer import ConsumedRecord, Consumer, Isolation
 from eosin.client.errors import BrokerError, ClientError
 from eosin.client.producer import Producer
+from eosin.client.transactions import TransactionAdmin
 from eosin.pipeline.child import Child, ChildFailed, end_on_sigterm
 from eosin.pipeline.cli.arguments import Parser, fail
 from eosin.pipeline.clock import SystemClock
@@ -36,6 +37,12 @@ EXAMPLES: Final = {"orders": "totals", "wordcount": "counts"}
 PARTITIONS: Final = 3
 _TRANSACTION_RECORDS: Final = 50
 _MAX_CRASHES: Final = 50
+_COMMITTED: Final = "when a batch was committed, and Spark had not noted it"
+_OPEN: Final = "while rows were written"
+_BETWEEN: Final = "between two batches"
+_MOMENTS: Final = (_COMMITTED, _OPEN, _BETWEEN)
+"""Of crashes, in turn."""
+_MOMENT_MS: Final = 60_000
 _SMALL: Final = (
     "spark.sql.shuffle.partitions=2",
     "spark.ui.enabled=false",
@@ -157,10 +164,10 @@ class Example:
                 self._batch(progress)
                 new += not progress["already_committed"]
                 if crash_after and new >= crash_after:
-                    # Another moment of the next batch each time, so that many kinds of crashes are met.
-                    self.clock.wait_ms(self.crashes * 83 % 400)
+                    moment = _MOMENTS[self.crashes % len(_MOMENTS)]
+                    asyncio.run(self._wait_for(moment, child))
                     if child.kill():
-                        self._say(f"crash {self.crashes + 1}: killed with all its processes")
+                        self._say(f"crash {self.crashes + 1}: killed with all its processes {moment}")
                         return True
                     break
             code = child.wait()
@@ -169,6 +176,23 @@ class Example:
             return False
         finally:
             child.stop()
+
+    async def _wait_for(self, moment: str, child: Child) -> None:
+        """Wait for a moment of the next batch, as the transaction coordinator sees it."""
+        if moment == _BETWEEN:
+            return
+        deadline_ms = self.clock.monotonic_ms() + _MOMENT_MS
+        async with Client(self.bootstrap) as client:
+            admin = TransactionAdmin(client)
+            epoch = (await admin.describe(self.options.example)).producer_epoch
+            while child.is_running and self.clock.monotonic_ms() < deadline_ms:
+                found = await admin.describe(self.options.example)
+                if found.is_open and moment == _OPEN:
+                    return
+                # Every commit is followed by a new epoch (KIP-890); by the next batch's, where brokers are older.
+                if not found.is_open and found.producer_epoch != epoch and moment == _COMMITTED:
+                    return
+                await self.clock.sleep_ms(1)
 
     def _batch(self, progress: dict[str, Any]) -> None:
         self.batches.add(progress["batch"])
