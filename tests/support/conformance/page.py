@@ -121,8 +121,13 @@ def _every_case(ours: Results, theirs: Results, by_place: Mapping[str, Case]) ->
 
 
 def _by_area(cases: Iterable[Case]) -> Iterator[tuple[str, list[Case]]]:
-    for area, of_it in groupby(sorted(cases, key=lambda case: (case.area, case.asked)), key=lambda case: case.area):
+    for area, of_it in groupby(sorted(cases, key=lambda case: (_title(case), case.asked)), key=_title):
         yield area, list(of_it)
+
+
+def _title(case: Case) -> str:
+    """The short form of its area, without what follows a colon or stands in brackets."""
+    return case.area.partition(":")[0].partition(" (")[0]
 
 
 def _total(cases: Iterable[Case]) -> str:
