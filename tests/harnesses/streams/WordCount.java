@@ -28,7 +28,8 @@ public final class WordCount {
         config.setProperty(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, arguments[1]);
         config.setProperty(StreamsConfig.STATE_DIR_CONFIG, arguments[4]);
         config.setProperty(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, "exactly_once_v2");
-        config.setProperty(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, "200");
+        config.setProperty(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, "1000");
+        config.setProperty("producer.linger.ms", "0"); // most of a transaction is written when it is killed
         config.setProperty("statestore.cache.max.bytes", "0"); // each count is heard of
         config.setProperty("producer.transaction.timeout.ms", "5000");
         config.setProperty("session.timeout.ms", "6000"); // who was killed is missed soon
