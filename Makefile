@@ -1,5 +1,5 @@
 # Everything a newcomer needs: `make run` starts a broker, `make test` proves the checkout.
-# Variables: PYTHON (the interpreter for .venv), ARGS (for run and bench), FRAMES, SEED and FIRST_CHUNK (for fuzz),
+# Variables: PYTHON (the interpreter for .venv), ARGS (for run, bench and conformance), FRAMES, SEED and FIRST_CHUNK (for fuzz),
 # ROUNDS and SEED (for crash).
 
 PYTHON ?= python3
@@ -85,13 +85,15 @@ simulate: setup  ## RUNS seeds of a simulated broker under faults (SEED=7 RUNS=1
 model: setup  ## everything that two producers, crashes and delays can do to the transaction coordinator (ARGS="--list")
 	@PYTHONPATH=tests/support $(BIN)/python -m model $(ARGS)
 
-# The broker that is asked: BOOTSTRAP=host:port, else a fresh Eosin. CASES is an expression as pytest's -k.
+# The broker that is asked: BOOTSTRAP=host:port, else a fresh Eosin. CASES is an expression as pytest's -k; ARGS=--failed
+# asks only what failed in the last run.
 conformance: bytecode  ## ask any broker all that clients rely on (BOOTSTRAP=host:port), as a table and JSON
 	@PYTHONPATH=tests/support $(BIN)/python -m conformance $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) \
-		$(if $(CASES),-k "$(CASES)") --workers $(WORKERS)
+		$(if $(CASES),-k "$(CASES)") --workers $(WORKERS) $(ARGS)
 
 conformance-kafka: bytecode  ## the same of Apache Kafka, from its published jars
-	@PYTHONPATH=tests/support $(BIN)/python -m conformance --apache-kafka $(if $(CASES),-k "$(CASES)") --workers $(WORKERS)
+	@PYTHONPATH=tests/support $(BIN)/python -m conformance --apache-kafka \
+		$(if $(CASES),-k "$(CASES)") --workers $(WORKERS) $(ARGS)
 
 conformance-page: setup  ## write docs/conformance.md from the results in docs/conformance
 	@PYTHONPATH=tests/support $(BIN)/python -m conformance --page

@@ -31,7 +31,8 @@ parameters (versions, client libraries, commit or abort). A case is a sentence a
 was accepted once Apache Kafka had passed it, or once it was clear which defect or choice makes Apache Kafka fail.
 
     make conformance BOOTSTRAP=host:port   # any broker; without BOOTSTRAP a fresh Eosin
-    make conformance-kafka                 # Apache Kafka, one KRaft node from its published jars (needs java and mvn)
+    make conformance-kafka                 # Apache Kafka, a KRaft node from its published jars (needs java and mvn),
+                                           # and a small one at transaction.version=1 for what timeouts come to there
     make conformance-page                  # this page, from the results of both
 
 {seconds}
@@ -90,7 +91,7 @@ def _seconds(*of: Results) -> str:
     """What had to be asked twice, which says something of the machine, of a case or of a broker."""
     told = [line for each in of for line in _at_second(each)]
     return (
-        "What fails in a run may be asked once more by itself (`python -m conformance --failed`), since clients give\n"
+        "What fails in a run may be asked once more by itself (`ARGS=--failed`), since clients give\n"
         f"up on a machine that is too busy. Passed at the second time: {len(told)}.\n\n" + "\n".join(told)
     ).rstrip()
 
