@@ -71,7 +71,7 @@ def fill(folder: Path, size: int) -> None:
             left -= written
 
 
-def _cpu_of_children() -> float:
+def cpu_of_children() -> float:
     """CPU seconds of every process below this one: the JVM and its Python workers, ended ones included."""
     stats = {}
     for entry in Path("/proc").iterdir():
@@ -139,12 +139,12 @@ def run(quick: bool = False) -> list[Row]:
             with _spark(cores) as spark:
                 _audit(spark, home / str(sizes[0]))  # warm
                 for mebibytes in sizes if cores == 2 else sizes[-1:]:
-                    cpu, began = _cpu_of_children(), time.perf_counter()
+                    cpu, began = cpu_of_children(), time.perf_counter()
                     transactions = _audit(spark, home / str(mebibytes))
                     took[cores] = time.perf_counter() - began
                     what = f"{mebibytes:,} MiB, {transactions:,} transactions, {cores} cores"
                     rows.append(Row(GROUP, f"audit of {what}", took[cores], "s"))
-                    rows.append(Row(GROUP, f"CPU of it, {what}", _cpu_of_children() - cpu, "s"))
+                    rows.append(Row(GROUP, f"CPU of it, {what}", cpu_of_children() - cpu, "s"))
         name = f"speed of 2 cores over 1, {sizes[-1]:,} MiB"
         rows.append(Row(GROUP, name, took[1] / took[2], "x", higher_is_better=True))
     finally:
