@@ -148,7 +148,8 @@ def run(quick: bool = False) -> list[Row]:
     settings = {
         "spark.sql.shuffle.partitions": str(PARTITIONS),
         "spark.ui.enabled": "false",
-        "spark.log.level": "ERROR",
+        "spark.log.level": "OFF",  # it tells at length of each query that is stopped in a batch
+        "spark.driver.extraJavaOptions": "-Xss16m",  # and looks through what Python says of it, in a deep recursion
     }
     ways = [*_PLAIN.values(), *_ONCE.values()]
     try:
