@@ -93,7 +93,8 @@ class Producer:
         self._in_transaction = False
         self._touched: set[TopicPartition | str] = set()
         """What the open transaction holds: partitions, and groups by id."""
-        self._shared = False
+        self._others_write = False
+        """Whether others put something into the open transaction: whom it is shared with, or who left it open."""
         self._failure: ClientError | None = None
         self._turns: dict[TopicPartition, asyncio.Lock] = {}
 
@@ -148,7 +149,7 @@ class Producer:
     def share(self) -> ProducerIdentity:
         """The identity for others to `act_as` in the open transaction. It is then ended at the coordinator even if this
         producer adds nothing to it, and after an abort nothing more is taken from them."""
-        self._shared = True
+        self._others_write = True
         return self.identity
 
     async def _agree(self) -> None:
@@ -287,14 +288,19 @@ class Producer:
         """End the transaction, discarding it."""
         await self._end(commit=False)
 
+    @property
+    def _may_hold_something(self) -> bool:
+        """Whether the coordinator may know of the open transaction, as far as this producer can tell."""
+        return bool(self._touched) or self._others_write
+
     async def _end(self, *, commit: bool) -> None:
         if not self._in_transaction:
             raise ProducerStateError("no transaction is open")
-        failed, shared = self._failure is not None, self._shared
-        if self._touched or failed or shared:
+        failed, others_write = self._failure is not None, self._others_write
+        if self._may_hold_something or failed:
             await self._guarded(lambda: self._end_at_coordinator(commit=commit))
         self._leave_transaction()
-        if (failed or (shared and not commit)) and self._transaction_version < TV2:
+        if (failed or (others_write and not commit)) and self._transaction_version < TV2:
             # Which sequences the broker has seen is not known any more: a new epoch begins with 0 again.
             await self.init(keep=True)
 
@@ -382,5 +388,5 @@ class Producer:
     def _leave_transaction(self) -> None:
         self._in_transaction = False
         self._touched.clear()
-        self._shared = False
+        self._others_write = False
         self._failure = None

@@ -39,6 +39,7 @@ MAX_TIMEOUT_SETTING: Final = "transaction.max.timeout.ms"
 FIRST_COORDINATOR_EPOCH: Final = 0
 """For a producer that no coordinator has written a marker for in the partition."""
 NO_TIMEOUT_MS: Final = 2**31 - 1
+"""The timeout of transactions that an external coordinator decides (KIP-939)."""
 _SHORTEST_TIMEOUT_MS: Final = 1
 
 _ONGOING: Final = "Ongoing"

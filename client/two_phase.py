@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, Self
 from eosin.client.client import Client, CoordinatorType
 from eosin.client.errors import ProducerStateError, UnsupportedVersion, check
 from eosin.client.producer import TV2, Producer, ProducerIdentity
+from eosin.client.transactions import NO_TIMEOUT_MS
 from eosin.protocol.compression import Compression
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -21,7 +22,6 @@ from eosin.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 _TWO_PHASE_INIT: Final = 6
-_NO_TIMEOUT_MS: Final = 2**31 - 1
 
 
 class PreparedState(NamedTuple):
@@ -60,7 +60,7 @@ class TwoPhaseProducer(Producer):
             client,
             transactional_id,
             transaction_version=TV2,
-            transaction_timeout_ms=_NO_TIMEOUT_MS,
+            transaction_timeout_ms=NO_TIMEOUT_MS,
             compression=compression,
         )
         self.prepared: PreparedState | None = None
@@ -73,7 +73,7 @@ class TwoPhaseProducer(Producer):
         found = PreparedState(answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch)
         if found.is_transaction:
             self.begin()
-            self._touched.add("")  # something is in it, so its end must be told
+            self._others_write = True
         self.prepared = found
         return found
 
@@ -92,7 +92,7 @@ class TwoPhaseProducer(Producer):
         self._transaction_version = TV2
         request = InitProducerIdRequest(
             transactional_id=transactional_id,
-            transaction_timeout_ms=_NO_TIMEOUT_MS,
+            transaction_timeout_ms=NO_TIMEOUT_MS,
             enable_2pc=True,
             keep_prepared_txn=keeps,
         )
@@ -125,7 +125,7 @@ class TwoPhaseProducer(Producer):
         if any(turn.locked() for turn in self._turns.values()):
             raise ProducerStateError("records are still on their way: wait for each send before preparing")
         if self.prepared is None:
-            self.prepared = PreparedState(*self.identity) if self._touched else PreparedState()
+            self.prepared = PreparedState(*self.identity) if self._may_hold_something else PreparedState()
         return self.prepared
 
     async def complete(self, stored: PreparedState | str) -> bool:

@@ -151,6 +151,17 @@ async def test_a_transaction_without_anything_in_it_has_no_state_that_another_co
         at.producer.begin()
 
 
+async def test_a_shared_transaction_has_a_state_though_only_others_wrote_to_it() -> None:
+    async with Setting() as at:
+        await at.producer.init()
+        at.producer.begin()
+        at.producer.share()
+        state = await at.producer.prepare()
+        assert str(state) == "1000:5", "without one it would be aborted when it is recovered"
+        assert await at.producer.complete(state)
+        assert at.ends() == [(5, True)]
+
+
 async def test_a_commit_that_failed_is_tried_again_and_never_becomes_an_abort() -> None:
     async with Setting() as at:
         await at.producer.init()
