@@ -9,8 +9,6 @@ Owns the pipeline's transactional id for as long as nobody else takes it. Always
 - once a commit was asked for, the same request is all that is ever sent until there is an answer: never an abort.
 """
 
-import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -28,19 +26,13 @@ from eosin.pipeline.errors import (
     TransactionTimedOut,
     UnknownOutcome,
 )
+from eosin.pipeline.giving_up import STALE, abort_as_courtesy
 from eosin.pipeline.progress_marker import ProgressMarker, ensure_topic, progress_topic, read_marker
+from eosin.pipeline.task_timeouts import TASK_TIMEOUT_MS
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 
-TASK_TIMEOUT_MS: Final = 300_000
-"""`task.timeout.ms` (KIP-572): how long requests that are not answered are repeated."""
-
-ABORT_TIMEOUT_S: Final = 10.0
-"""An abort is a courtesy to readers, who would wait for the timeout of the transaction: no reason to wait for long."""
-
-_STALE: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
-"""What a producer hears whose epoch is not the present one."""
-_OVER: Final = _STALE | {
+_OVER: Final = STALE | {
     ErrorCode.INVALID_TXN_STATE,
     ErrorCode.TRANSACTION_ABORTABLE,
     ErrorCode.UNKNOWN_PRODUCER_ID,
@@ -211,13 +203,8 @@ class BatchTransactions:
         self._asked_to_commit = False
 
     async def abort(self) -> None:
-        """End the transaction, discarding it, unless it may be committed already. Raises nothing that is the broker's:
-        what cannot be aborted now is aborted by the next start, or by the transaction's timeout."""
-        if self._asked_to_commit or not self.producer.in_transaction:
-            return
-        with contextlib.suppress(ClientError, TimeoutError):
-            async with asyncio.timeout(ABORT_TIMEOUT_S):
-                await self.producer.abort()
+        """End the transaction, discarding it, unless it may be committed already."""
+        await abort_as_courtesy(self.producer, asked_to_commit=self._asked_to_commit)
 
     def explained(self, error: ClientError) -> Exception:
         """What a client's error means for the pipeline; the error itself where it has no other meaning."""
@@ -229,6 +216,6 @@ class BatchTransactions:
                 f"the batch of pipeline {self.pipeline!r} took {took_ms} ms, and its transaction was aborted after"
                 f" transaction.timeout.ms={self._transaction_timeout_ms}; nothing of it was kept"
             )
-        if error.code in _STALE:
+        if error.code in STALE:
             return PipelineFenced(f"pipeline {self.pipeline!r} was taken over by another driver ({error})")
         return error

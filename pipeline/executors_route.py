@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from eosin.client.producer import Producer, ProducerIdentity
 from eosin.pipeline.errors import BadRows, RowsLost
-from eosin.pipeline.partitioning import partitions_of
+from eosin.pipeline.partitioning import places_of
 from eosin.pipeline.patient_client import PatientClient
 from eosin.pipeline.row_writer import RowWriter
 from eosin.pipeline.rows import Rows
@@ -47,7 +47,7 @@ def write_from_executors(frame: "DataFrame", plan: TaskPlan) -> int:
         raise BadRows("route executors writes to one topic: drop column topic, or use route driver")
     given = Observation()
     counted = frame.observe(given, f.count(f.lit(1)).alias("rows"))
-    placed = counted.mapInArrow(_Place(plan.partitions), _placed_schema(frame))
+    placed = counted.mapInArrow(_Place(plan.topic, plan.partitions), _placed_schema(frame))
     owned = placed.repartitionById(plan.partitions, f.col("partition"))
     written = owned.mapInArrow(_Task(plan), _WRITTEN).collect()
     _check_attempts(frame, {row["stage"] for row in written})
@@ -78,7 +78,8 @@ def _check_attempts(frame: "DataFrame", stages: set[int]) -> None:
 class _Place:
     """Gives each row its partition, before the shuffle that brings it to its owner."""
 
-    def __init__(self, partitions: int) -> None:
+    def __init__(self, topic: str, partitions: int) -> None:
+        self._topic = topic
         self._partitions = partitions
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
@@ -86,14 +87,7 @@ class _Place:
 
         for batch in batches:
             rows = Rows.from_arrow(batch)
-            chosen = partitions_of(rows.keys, rows.values, self._partitions)
-            if rows.partitions is not None:
-                chosen = [
-                    by_hash if wish is None else wish for wish, by_hash in zip(rows.partitions, chosen, strict=True)
-                ]
-            for each in chosen:
-                if not 0 <= each < self._partitions:
-                    raise BadRows(f"a row is for partition {each}, and the topic has {self._partitions}")
+            chosen = places_of(rows.keys, rows.values, rows.partitions, self._topic, self._partitions)
             names = [name for name in batch.schema.names if name != "partition"]
             columns = [batch.column(name) for name in names]
             yield pyarrow.RecordBatch.from_arrays(

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping
 
 from eosin.client.client import Client
 from eosin.client.consumer import EARLIEST, LATEST, Consumer
-from eosin.pipeline.errors import MissingTopic
 from eosin.pipeline.source_options import SourceOptions
-from eosin.protocol.errors import ErrorCode
+from eosin.pipeline.topic_partitions import topic_partitions
 from eosin.protocol.names import TopicPartition
 
 
@@ -25,14 +24,7 @@ class LogOffsets:
 
     async def partitions(self) -> list[TopicPartition]:
         """Every partition there is now. Raises MissingTopic."""
-        topics = self._options.topics
-        metadata = await self._client.retry(lambda: self._client.fetch_metadata(topics))
-        found = []
-        for name in topics:
-            if metadata.topics[name].error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise MissingTopic(f"topic {name} does not exist")
-            found += [TopicPartition(name, index) for index in sorted(metadata.topic(name).partitions)]
-        return found
+        return await topic_partitions(self._client, self._options.topics)
 
     async def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Where each partition begins."""

@@ -8,6 +8,8 @@ would not be the same twice.
 from collections.abc import Sequence
 from typing import Any, Final
 
+from eosin.pipeline.errors import BadRows
+
 _SEED: Final = 0x9747B28C
 _M: Final = 0x5BD1E995
 _R: Final = 24
@@ -36,6 +38,25 @@ def partitions_of(keys: Sequence[bytes | None], values: Sequence[bytes | None], 
         for index, number in zip(indexes, ((numbers & _POSITIVE) % partitions).tolist(), strict=True):
             found[index] = number
     return found
+
+
+def places_of(
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
+    wishes: Sequence[int | None] | None,
+    topic: str,
+    partitions: int,
+) -> list[int]:
+    """The partition of each row: the one it asks for, if any, else the one of its hash. Raises BadRows for a partition
+    that `topic`, which has so many, does not have."""
+    if wishes is None:
+        return partitions_of(keys, values, partitions)
+    hashed: Sequence[int] = partitions_of(keys, values, partitions) if None in wishes else (0,) * len(wishes)
+    chosen = [by_hash if wish is None else wish for wish, by_hash in zip(wishes, hashed, strict=True)]
+    for each in chosen:
+        if not 0 <= each < partitions:
+            raise BadRows(f"a row is for partition {each} of topic {topic}, which has {partitions}")
+    return chosen
 
 
 def murmur2(data: bytes) -> int:

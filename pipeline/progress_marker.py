@@ -16,6 +16,7 @@ from eosin.client.errors import BrokerError
 from eosin.client.metadata import TopicInfo
 from eosin.pipeline.clock import Clock, SystemClock
 from eosin.pipeline.errors import BadProgressTopic
+from eosin.pipeline.task_timeouts import TASK_TIMEOUT_MS
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records import NewRecord
@@ -27,7 +28,6 @@ TOPIC_SETTINGS: Final = {
     "min.cleanable.dirty.ratio": "0.1",
     "segment.bytes": "1048576",
 }
-READ_TIMEOUT_MS: Final = 300_000
 _POLL_MS: Final = 200
 
 
@@ -103,7 +103,7 @@ async def read_marker(
     pipeline: str,
     topic: str,
     *,
-    timeout_ms: int = READ_TIMEOUT_MS,
+    timeout_ms: int = TASK_TIMEOUT_MS,
     clock: Clock | None = None,
 ) -> ProgressMarker | None:
     """The committed marker of a pipeline, None if it has none. Raises BadProgressTopic, ClientError, TimeoutError.

@@ -5,13 +5,14 @@ bounded, because taking more waits; and after `finish` every row that was taken 
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from eosin.client.client import Client
 from eosin.client.producer import Producer
 from eosin.pipeline.errors import BadRows
-from eosin.pipeline.partitioning import partitions_of
+from eosin.pipeline.partitioning import places_of
 from eosin.pipeline.rows import Rows
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records import NewRecord
@@ -90,7 +91,7 @@ class RowWriter:
         if topics is None:
             if self._topic is None:
                 raise BadRows("a row has no topic, and the sink was given none")
-            return await self._in_topic(self._topic, rows, range(len(rows)))
+            return await self._in_topic(self._topic, rows.keys, rows.values, rows.partitions)
         by_topic: dict[str, list[int]] = {}
         for index, topic in enumerate(topics):
             name = self._topic if topic is None else topic
@@ -99,28 +100,22 @@ class RowWriter:
             by_topic.setdefault(name, []).append(index)
         targets: list[TopicPartition] = [TopicPartition("", 0)] * len(rows)
         for name, indexes in by_topic.items():
-            for index, target in zip(indexes, await self._in_topic(name, rows, indexes), strict=True):
+            wishes = None if rows.partitions is None else [rows.partitions[each] for each in indexes]
+            keys, values = [rows.keys[each] for each in indexes], [rows.values[each] for each in indexes]
+            for index, target in zip(indexes, await self._in_topic(name, keys, values, wishes), strict=True):
                 targets[index] = target
         return targets
 
-    async def _in_topic(self, topic: str, rows: Rows, indexes: range | list[int]) -> list[TopicPartition]:
+    async def _in_topic(
+        self,
+        topic: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        wishes: Sequence[int | None] | None,
+    ) -> list[TopicPartition]:
         count = await self.partition_count(topic)
         names = [TopicPartition(topic, index) for index in range(count)]
-        given = None if rows.partitions is None else [rows.partitions[index] for index in indexes]
-        if given is None or None in given:
-            hashed = partitions_of(
-                [rows.keys[each] for each in indexes], [rows.values[each] for each in indexes], count
-            )
-            chosen = [
-                by_hash if wish is None else wish
-                for wish, by_hash in zip(given or [None] * len(hashed), hashed, strict=True)
-            ]
-        else:
-            chosen = [wish for wish in given if wish is not None]
-        for each in chosen:
-            if not 0 <= each < count:
-                raise BadRows(f"a row is for partition {each} of topic {topic}, which has {count}")
-        return [names[each] for each in chosen]
+        return [names[each] for each in places_of(keys, values, wishes, topic, count)]
 
     async def partition_count(self, topic: str) -> int:
         """How many partitions a topic has; the answer of the first time."""

@@ -11,8 +11,6 @@ The application id is the transactional id and the group whose offsets are commi
 second instance fences the first.
 """
 
-import asyncio
-import contextlib
 import functools
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,10 +19,11 @@ from typing import Any, Final
 from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.consumer import EARLIEST, ConsumedRecord, Consumer
-from eosin.client.errors import BrokerError, ClientError
+from eosin.client.errors import BrokerError
 from eosin.client.producer import Producer
 from eosin.pipeline.clock import Clock, SystemClock
-from eosin.pipeline.errors import DataLoss, MissingTopic, PipelineFenced
+from eosin.pipeline.errors import DataLoss, PipelineFenced
+from eosin.pipeline.giving_up import STALE, abort_as_courtesy
 from eosin.pipeline.group_offsets import committed_offsets
 from eosin.pipeline.patient_client import PatientClient
 from eosin.pipeline.rounds import PATIENCE_MS, Rounds
@@ -33,12 +32,11 @@ from eosin.pipeline.rows import Rows
 from eosin.pipeline.settings import PipelineSettings
 from eosin.pipeline.task_timeouts import TaskTimeouts
 from eosin.pipeline.topic_creation import create_topics
+from eosin.pipeline.topic_partitions import topic_partitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 
-ABORT_TIMEOUT_S: Final = 10.0
 _IDLE_MS: Final = 20
-_FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +131,14 @@ class Runner:
                     await self._clock.sleep_ms(_IDLE_MS)
             await self._commit(writing, producer)
         except BrokerError as error:
-            if error.code in _FENCED:
+            if error.code in STALE:
                 raise PipelineFenced(
                     f"{self._application_id!r} was taken over by another instance ({error})"
                 ) from error
             raise
         finally:
             await rounds.close()
-            await self._abort(producer)
+            await abort_as_courtesy(producer, asked_to_commit=self._committing)
             await reading.close()
             await writing.close()
 
@@ -151,7 +149,7 @@ class Runner:
         writing.tasks = (self._application_id,)
         await self._create_outputs()
         await producer.init()
-        partitions = await self._partitions(writing)
+        partitions = await topic_partitions(writing, self._inputs)
         known = await committed_offsets(writing, self._application_id, partitions)
         earliest = Consumer(writing)
         for partition in partitions:
@@ -180,15 +178,6 @@ class Runner:
             )
         finally:
             await client.close()
-
-    async def _partitions(self, client: Client) -> list[TopicPartition]:
-        metadata = await client.retry(lambda: client.fetch_metadata(self._inputs))
-        found = []
-        for name in self._inputs:
-            if metadata.topics[name].error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise MissingTopic(f"topic {name} does not exist")
-            found += [TopicPartition(name, index) for index in sorted(metadata.topic(name).partitions)]
-        return found
 
     def _client(self, retries: str) -> PatientClient:
         return PatientClient(
@@ -271,10 +260,3 @@ class Runner:
         self._records_in = self._records_out = 0
         if self._on_commit is not None:
             self._on_commit(report)
-
-    async def _abort(self, producer: Producer) -> None:
-        """A courtesy to readers, unless the transaction may be committed already."""
-        if producer.in_transaction and not self._committing:
-            with contextlib.suppress(ClientError, TimeoutError):
-                async with asyncio.timeout(ABORT_TIMEOUT_S):
-                    await producer.abort()

@@ -17,7 +17,7 @@ from eosin.pipeline.batch_query import BatchQuery, present_query, range_hash
 from eosin.pipeline.batch_transactions import BatchTransactions
 from eosin.pipeline.clock import Clock, SystemClock
 from eosin.pipeline.driver_route import DRIVER_MAX_ROWS, DriverRoute
-from eosin.pipeline.errors import ConflictingSettings, MissingTopic, require_spark
+from eosin.pipeline.errors import ConflictingSettings, require_spark
 from eosin.pipeline.executors_route import TaskPlan, write_from_executors
 from eosin.pipeline.loop_thread import LoopThread
 from eosin.pipeline.patient_client import PatientClient
@@ -27,7 +27,7 @@ from eosin.pipeline.rows import check_columns
 from eosin.pipeline.settings import MAX_POLL_INTERVAL_MS
 from eosin.pipeline.task_timeouts import RETRY_BACKOFF_MS, TASK_TIMEOUT_MS, TaskTimeouts
 from eosin.pipeline.topic_creation import create_topics
-from eosin.protocol.errors import ErrorCode
+from eosin.pipeline.topic_partitions import topic_partitions
 
 require_spark()
 
@@ -226,7 +226,7 @@ class TxnSink:
         )
         client.tasks = (self.pipeline,)
         if self._topic is not None:
-            await self._require_topic(self._topic)
+            await topic_partitions(client, [self._topic])  # it must be there before anything is taken over
         transactions = BatchTransactions(client, self.pipeline, clock=self._clock, **self._options)
         client.tasks = ()  # creating topics has a limit of its own
         topics = {transactions.topic: lambda: create_topic(client, transactions.topic)}
@@ -234,13 +234,6 @@ class TxnSink:
         client.tasks = (self.pipeline,)
         await transactions.start(query_id)
         return transactions
-
-    async def _require_topic(self, topic: str) -> None:
-        assert self._client is not None
-        client = self._client
-        found = await client.retry(lambda: client.fetch_metadata([topic]))
-        if found.topics[topic].error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise MissingTopic(f"topic {topic} does not exist")
 
     def _forget(self) -> None:
         client, self._client, self._transactions, self._query = self._client, None, None, None

@@ -12,6 +12,7 @@ from eosin.client.addresses import parse_bootstrap
 from eosin.client.connection import REQUEST_TIMEOUT_MS
 from eosin.client.consumer import Isolation
 from eosin.pipeline.errors import ConflictingSettings
+from eosin.pipeline.settings import number
 from eosin.pipeline.task_timeouts import RETRY_BACKOFF_MS, TASK_TIMEOUT_MS
 from eosin.protocol.names import TopicPartition
 
@@ -78,12 +79,12 @@ class SourceOptions:
             isolation=_one_of(_ISOLATION, given, "isolation.level", "read_committed"),
             starting=_offsets(given, "startingoffsets", EARLIEST),
             ending=_offsets(given, "endingoffsets", LATEST),
-            max_rows_per_trigger=None if rows is None else _number(rows, "maxRowsPerTrigger", least=1),
+            max_rows_per_trigger=None if rows is None else number("maxRowsPerTrigger", rows, least=1),
             fail_on_data_loss=_one_of(_BOOL, given, "failondataloss", "true"),
-            task_timeout_ms=_number(given.get("task.timeout.ms", str(TASK_TIMEOUT_MS)), "task.timeout.ms", least=0),
-            retry_backoff_ms=_number(given.get("retry.backoff.ms", str(RETRY_BACKOFF_MS)), "retry.backoff.ms", least=0),
-            request_timeout_ms=_number(
-                given.get("request.timeout.ms", str(REQUEST_TIMEOUT_MS)), "request.timeout.ms", least=1
+            task_timeout_ms=number("task.timeout.ms", given.get("task.timeout.ms", str(TASK_TIMEOUT_MS)), least=0),
+            retry_backoff_ms=number("retry.backoff.ms", given.get("retry.backoff.ms", str(RETRY_BACKOFF_MS)), least=0),
+            request_timeout_ms=number(
+                "request.timeout.ms", given.get("request.timeout.ms", str(REQUEST_TIMEOUT_MS)), least=1
             ),
         )
 
@@ -119,13 +120,3 @@ def _one_of(values: Mapping[str, T], given: Mapping[str, str], name: str, defaul
     if text not in values:
         raise ConflictingSettings(f"{_KNOWN[name]} is {text!r}, and can be {' or '.join(values)}")
     return values[text]
-
-
-def _number(text: str, name: str, *, least: int) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = least - 1
-    if number < least:
-        raise ConflictingSettings(f"{name} is {text!r}, and must be a number from {least} on")
-    return number
