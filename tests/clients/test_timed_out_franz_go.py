@@ -2,15 +2,15 @@
 transaction protocols. It offers offsets in transactions only through a session that reads and writes.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import pytest
-from late import ACTS, RESTARTED, TIMEOUT_MS, UNREPLACED, VERSION, Late, restarting, wait_out, warmed_up
+from late import ACTS, RESTARTED, TIMEOUT_MS, UNREPLACED, VERSION, Late, refusal, restarting, wait_out, warmed_up
 from real_clients import franz_go
-from real_clients.base import ClientRefused, Producer
+from real_clients.base import Producer
 from real_clients.harness import HarnessRefused
 from scenario import Scenario
 from toolchains import skipped_without
@@ -142,7 +142,7 @@ def test_with_a_second_instance_meanwhile_franz_go_is_fenced_for_good(replaced: 
     late, successor = replaced.late[act], replaced.successors[act]
     told = [refusal(lambda: ACTS[act](late))]
     for _ in range(2):
-        told += [refusal(late.producer.abort), refusal(lambda: another_transaction(late))]
+        told += [refusal(late.producer.abort), refusal(late.another_transaction)]
         assert told[-1] is not None, "it must not work again"
     assert "fenced" in told
     assert late.next_transactions(successor) == 0
@@ -170,18 +170,3 @@ def ended(session: franz_go.Session) -> bool:
         if refused.error.kind != "abortable":
             raise
         return False
-
-
-def another_transaction(late: Late) -> None:
-    late.producer.begin()
-    late.producer.send(late.topic, b"too late")
-    late.producer.commit()
-
-
-def refusal(call: Callable[[], object]) -> str | None:
-    """The kind of error, if any."""
-    try:
-        call()
-    except ClientRefused as refused:
-        return refused.kind
-    return None

@@ -12,9 +12,9 @@ from typing import Final
 
 import late
 import pytest
-from late import RESTARTED, UNREPLACED, VERSION, Late, restarting, wait_out, warmed_up
+from late import RESTARTED, UNREPLACED, VERSION, Late, refusal, restarting, wait_out, warmed_up
 from real_clients import java
-from real_clients.base import ClientRefused, Producer
+from real_clients.base import Producer
 from real_clients.harness import HarnessRefused
 from real_clients.remote import RemoteClient
 from scenario import Scenario
@@ -162,7 +162,7 @@ def test_java_below_2_5_is_told_to_be_rebuilt(unreplaced: Situation, act: str) -
 def test_java_below_2_5_may_abort_and_is_told_to_be_rebuilt_after_that(unreplaced: Situation) -> None:
     late = unreplaced.late[NOT_HELPED, "abort"]
     late.abort()
-    assert refusal(lambda: another_transaction(late)) == "fenced"
+    assert refusal(late.another_transaction) == "fenced"
     late.is_rebuilt()
 
 
@@ -177,21 +177,6 @@ def test_with_a_second_instance_meanwhile_java_is_fenced_for_good(
         assert told == "other"
         told = refusal(late.producer.abort)
     assert told == "fenced"
-    assert refusal(lambda: another_transaction(late)) == "fenced"
+    assert refusal(late.another_transaction) == "fenced"
     assert late.next_transactions(replaced.successors[release, act]) == 0
     assert late.committed() == [b"next"]
-
-
-def another_transaction(late: Late) -> None:
-    late.producer.begin()
-    late.producer.send(late.topic, b"too late")
-    late.producer.commit()
-
-
-def refusal(call: Callable[[], object]) -> str | None:
-    """The kind of error, if any."""
-    try:
-        call()
-    except ClientRefused as refused:
-        return refused.kind
-    return None

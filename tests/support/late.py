@@ -63,6 +63,12 @@ class Late:
     def abort(self) -> None:
         self.producer.abort()
 
+    def another_transaction(self) -> None:
+        """The late producer's, in which it may hear that it was replaced."""
+        self.producer.begin()
+        self.producer.send(self.topic, b"too late")
+        self.producer.commit()
+
     def next_transactions(self, producer: Producer) -> int:
         """Transactions until one is committed, as an application writes it; how many were lost on the way."""
         for lost in range(3):
@@ -88,6 +94,15 @@ class Late:
         """A new producer under the same transactional id works at once."""
         assert self.next_transactions(self.successor()) == 0
         assert self.committed() == [b"next"]
+
+
+def refusal(call: Callable[[], object]) -> str | None:
+    """The kind of error that a client's call raises, if any."""
+    try:
+        call()
+    except ClientRefused as refused:
+        return refused.kind
+    return None
 
 
 ACTS: Final[Mapping[str, Callable[[Late], None]]] = {

@@ -11,6 +11,8 @@ from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
 import msgspec
+from simulation.planted.coordinator_bugs import epoch_not_raised
+from simulation.planted.storage_bugs import duplicate_accepted
 
 from eosin.coordinator import introduction, machine, markers
 from eosin.coordinator.effects import Persist, Reply, WriteMarkers
@@ -20,7 +22,6 @@ from eosin.coordinator.txn import Pending, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.storage import producer_state
 from eosin.storage.appends import Marker, Refused
-from eosin.storage.producer_entry import KeptBatch
 from eosin.storage.producer_state import ProducerState
 from model import coordinating, delivering
 from model.bounds import Bounds
@@ -48,20 +49,6 @@ def _deciding(change: Callable[[Any, Decision], Decision]) -> Iterator[None]:
         return change(request, decide(txn, request, now_ms))
 
     with patch.object(coordinating, "decide", careless):
-        yield
-
-
-@contextmanager
-def epoch_not_raised() -> Iterator[None]:
-    """A new instance gets the epoch that the old one has."""
-    next_epoch = introduction._next_epoch
-
-    def careless(txn: Txn, *rest: Any) -> Any:
-        if txn.producer_epoch > 0:
-            txn = msgspec.structs.replace(txn, producer_epoch=txn.producer_epoch - 1)
-        return next_epoch(txn, *rest)
-
-    with patch.object(introduction, "_next_epoch", careless):
         yield
 
 
@@ -113,19 +100,6 @@ def partition_answered_early() -> AbstractContextManager[None]:
 def late_marker_accepted() -> Iterator[None]:
     """A second copy of a marker ends the next transaction (KAFKA-19446)."""
     with patch.object(producer_state, "STRICT_VERSION", 99):
-        yield
-
-
-@contextmanager
-def duplicate_accepted() -> Iterator[None]:
-    """A batch that is there already is appended again."""
-    check_data = ProducerState.check_data
-
-    def careless(self: ProducerState, header: Any, **how: Any) -> Any:
-        verdict = check_data(self, header, **how)
-        return None if isinstance(verdict, KeptBatch) else verdict
-
-    with patch.object(ProducerState, "check_data", careless):
         yield
 
 
