@@ -176,12 +176,14 @@ class PartitionLog(SegmentedLog):
             return verdict
         return repeated(verdict, is_log_append_time=header.is_log_append_time, log_start_offset=self.log_start_offset)
 
-    def refill_producers(self) -> None:
-        """Complete what a snapshot leaves out of the producers' last batches, while the log still has them."""
+    def refill_producers(self) -> bool:
+        """Complete what a snapshot leaves out of the producers' last batches, while the log still has them; whether it
+        left any out."""
         try:
-            refill(self)
+            return refill(self)
         except (OSError, CorruptRecords) as error:
             LOG.warning("%s-%d: cannot read back old batches: %s", self.topic, self.partition, error)
+            return False
 
     def append_marker(self, marker: Marker, *, now_ms: int) -> AppendResult:
         """Write a transaction marker, now (transactions.md 5.2 and 5.3, storage.md 5.4)."""

@@ -64,7 +64,7 @@ class ProducerEntry:
         self.first_sequence = NO_SEQUENCE
         """From here to the last sequence every record of this epoch is known to be in the log."""
         self.needs_refill = False
-        """Whether the log may hold more of the last batches: after a start, a snapshot tells only the last one."""
+        """Whether the log may hold more of the last batches: a snapshot of Apache Kafka's tells only the last one."""
 
     @property
     def last_sequence(self) -> int:
@@ -119,15 +119,18 @@ class ProducerEntry:
             del batches[0]
         self.last_timestamp = timestamp
 
-    def refill(self, earlier: Sequence[KeptBatch], first_sequence: int) -> None:
+    def refill(self, earlier: Sequence[KeptBatch], first_sequence: int) -> bool:
         """Take what was read back from the log: batches that follow each other, oldest first, the last ones of a run
-        that began with `first_sequence`. They count if they end right before the oldest batch known."""
+        that began with `first_sequence`. They count if they end right before the oldest batch known; whether they do
+        and more is known now."""
         self.needs_refill = False
         if not earlier or next_sequence(earlier[-1].last_sequence) != self.batches[0].first_sequence:
-            return
+            return False
+        known = len(self.batches)
         self.batches = [*earlier, *self.batches][-KEPT_BATCHES:]
         if _distance(first_sequence, self.last_sequence) > _distance(self.first_sequence, self.last_sequence):
             self.first_sequence = first_sequence
+        return len(self.batches) > known
 
 
 def first_sequence_of(last_sequence: int, offset_delta: int) -> int:

@@ -1,7 +1,7 @@
 """Reading back, after a start, the batches of each producer that a snapshot leaves out (storage.md section 9).
 
-A snapshot tells only a producer's last batch; a retry of one of the four before it would look like a gap. They are read
-from the log's end when the first such retry comes, once per log.
+A snapshot of Apache Kafka's tells only a producer's last batch; a retry of one of the four before it would look like a
+gap. They are read from the log's end when the first such retry comes, once per log.
 """
 
 from collections import deque
@@ -47,11 +47,12 @@ class _Run:
         )
 
 
-def refill(log: "PartitionLog") -> None:
-    """Complete the last batches of every producer whose entry comes from a snapshot. Raises OSError, CorruptRecords."""
+def refill(log: "PartitionLog") -> bool:
+    """Complete the last batches of every producer of which a snapshot may have left some out; whether there were any.
+    Raises OSError, CorruptRecords."""
     runs = {entry.producer_id: _Run(entry) for entry in log.producer_state if entry.needs_refill}
     if not runs:
-        return
+        return False
     index, remaining = len(log.segments), REFILL_BYTES
     while index > 0 and remaining > 0:
         index -= 1
@@ -64,5 +65,5 @@ def refill(log: "PartitionLog") -> None:
             run = runs.get(header.producer_id)
             if run is not None and header.base_sequence >= 0:
                 run.take(header)
-    for run in runs.values():
-        run.entry.refill(run.last, run.first_sequence)
+    found = [run.entry.refill(run.last, run.first_sequence) for run in runs.values()]
+    return any(found)

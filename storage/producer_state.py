@@ -130,13 +130,14 @@ class ProducerState:
 
     def may_be_forgotten_duplicate(self, header: BatchHeader) -> bool:
         """Whether the log must be asked before a batch is refused: it repeats sequences that were written before a
-        start, of which only the last batch is known."""
+        start, of which fewer batches are known than there may have been."""
         entry = self._entries.get(header.producer_id)
         return (
             entry is not None
             and entry.needs_refill
             and entry.producer_epoch == header.producer_epoch
             and entry.is_behind(header.base_sequence, header.last_sequence)
+            and not entry.holds(header.base_sequence, header.last_sequence)
         )
 
     def data_appended(self, header: BatchHeader, base_offset: int, *, max_timestamp: int, now_ms: int) -> None:

@@ -53,12 +53,14 @@ def delete_old_segments(log: "PartitionLog", now_ms: int) -> list[str]:
     count = _expired_prefix(log, now_ms)
     if not count:
         return []
+    if log.refill_producers():
+        log.mark_dirty()  # what is known again only now must be in a snapshot first
+        return []
     if count == len(log.segments):
         log.roll(now_ms)  # the active segment goes too: an empty one takes its place
     survivor = log.segments[count]
     if not _has_snapshot_from(log, survivor.base_offset):
         return []
-    log.refill_producers()
     if survivor.base_offset > log.log_start_offset:
         move_log_start(log, survivor.base_offset)
     dropped = log.segments.drop_first(count)

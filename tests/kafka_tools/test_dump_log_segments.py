@@ -98,6 +98,9 @@ def test_the_directories_hold_all_kinds_of_things(directories: Any) -> None:
     table = [row for path, rows in found.items() if "table-0" in path for row in rows if row["type"] == "batch"]
     offsets = sum(row["last_offset"] - row["base_offset"] + 1 for row in table)
     assert offsets < max(row["last_offset"] for row in table), "nothing was compacted"
+    snapshots = [path.read_bytes() for path in files_of(*directories) if path.suffix == ".snapshot"]
+    longest = max(len(data) - 10 - 46 * int.from_bytes(data[6:10]) for data in snapshots)
+    assert longest > 0, "no snapshot has earlier batches behind what Apache Kafka's tool reads"
 
 
 def test_apache_kafka_finds_nothing_wrong(read_by_both: tuple[list[Path], Dumped, Any]) -> None:

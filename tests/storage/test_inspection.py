@@ -356,7 +356,7 @@ def test_an_index_without_its_segment_is_told(disk: FakeDisk) -> None:
     ("spoil", "reason"),
     [
         (lambda content: content[:20] + b"\xff" + content[21:], "wrong checksum"),
-        (lambda content: content[:-1], "147 bytes for 3 producers"),
+        (lambda content: content[:-1], "583 bytes for 3 producers"),
         (lambda content: b"\x00\x07" + content[2:], "version 7"),
         (lambda content: b"", "0 bytes are too few"),
     ],

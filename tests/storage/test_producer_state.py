@@ -193,6 +193,40 @@ def test_a_snapshot_tells_what_it_was_told(entries: list[ProducerEntry], with_ba
         assert after.needs_refill == with_batches
 
 
+def test_a_snapshot_tells_all_last_batches_behind_what_apache_kafka_reads() -> None:
+    entry = entry_with((0, 2), (3, 3), (4, 9), (10, 10), (11, 12), (13, 20), (21, 21))
+    few = entry_with((MAX_SEQUENCE - 1, MAX_SEQUENCE), (0, 4))
+    one = entry_with((7, 8))
+    for number, each in enumerate((entry, few, one)):
+        each.producer_id = number
+    data = encode_snapshot([entry, few, one])
+    last = [struct.unpack_from(">q2xi", data, 10 + 46 * number) for number in range(3)]
+    assert last == [(0, 21), (1, 4), (2, 8)], "the entries stand where they always stand"
+    assert struct.unpack_from(">I", data, 2) == (crc32c.crc32c(data[6:]),), "the checksum covers what is behind them"
+    decoded = decode_snapshot(data)
+    for before, after in zip((entry, few, one), decoded, strict=True):
+        assert (after.batches, after.first_sequence) == (before.batches, before.first_sequence)
+    assert [each.needs_refill for each in decoded] == [False, True, True]
+    assert decoded[0].holds(3, 9)
+
+
+@pytest.mark.parametrize("spoil", ["cut", "more", "stranger", "out of place"])
+def test_a_snapshot_is_refused_whose_earlier_batches_make_no_sense(spoil: str) -> None:
+    entries = entry_with((0, 2), (3, 3))
+    body = bytearray(encode_snapshot([entries])[6:])
+    match spoil:
+        case "cut":
+            del body[-1]
+        case "more":
+            body[53] = 2
+        case "stranger":
+            body[61] ^= 8
+        case "out of place":
+            body[77] ^= 16
+    with pytest.raises(CorruptSnapshot):
+        decode_snapshot(struct.pack(">hI", 1, crc32c.crc32c(bytes(body))) + body)
+
+
 def test_a_coordinators_batches_survive_without_sequences() -> None:
     entry = ProducerEntry(7, producer_epoch=2)
     entry.keep(-1, -1, 44, 0, 1234)

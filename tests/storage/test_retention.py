@@ -6,11 +6,15 @@ import pytest
 from batches import NOW_MS, data, marker
 from fake_disk import Fault
 from logs import Logs, appended, read_now
+from manual_flusher import ManualFlusher
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records import NO_TIMESTAMP, read_header
+from eosin.storage.appends import Appended, Refused
+from eosin.storage.flusher import Durability
 from eosin.storage.log_config import LogConfig
 from eosin.storage.partition_log import PartitionLog
+from eosin.storage.producer_snapshot import decode_snapshot, encode_snapshot
 
 HOME = "/data/orders-0"
 FOREVER = {"retention_ms": -1, "retention_bytes": -1}
@@ -55,6 +59,56 @@ async def test_what_is_not_decided_stays_however_old_it_is_and_whatever_is_behin
     appended(log.append_marker(marker(7, 0, commit=True), now_ms=NOW_MS))
     logs.manager.apply_retention(NOW_MS + 3 * 10**9)
     assert log.log_start_offset > 4
+
+
+@pytest.mark.parametrize("durability", [Durability.OS, Durability.FSYNC])
+@pytest.mark.parametrize("saved", ["by retention", "by a checkpoint", "and stopped cleanly"])
+async def test_retries_are_recognised_after_a_stop_though_retention_took_what_they_repeat(
+    saved: str, durability: Durability
+) -> None:
+    logs = Logs(config=config(retention_ms=5000), durability=durability)
+    log = await logs.open()
+    for seq in range(8):
+        appended(logs.append(log, data(pid=9, epoch=0, seq=seq)))
+    appended(logs.append(log, data(pid=10, epoch=0, seq=0)))
+    if isinstance(logs.flusher, ManualFlusher):
+        logs.flusher.flush()
+    logs.manager.apply_retention(NOW_MS + 100_000)
+    assert (log.log_start_offset, log.size_bytes) == (9, 0)
+    if saved == "by a checkpoint":
+        await logs.manager.checkpoint(force=True)
+    if saved == "and stopped cleanly":
+        log = await logs.reopen()
+    else:
+        log = await logs.start_again(logs.fake.killed() if durability is Durability.OS else logs.fake.power_loss())
+    for seq in range(3, 8):
+        repeated = logs.append(log, data(pid=9, epoch=0, seq=seq))
+        assert repeated == Appended(seq, seq, -1, log.log_start_offset, duplicate=True)
+    old = logs.append(log, data(pid=9, epoch=0, seq=1))
+    assert isinstance(old, Refused)
+    assert old.error is ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    assert appended(logs.append(log, data(pid=9, epoch=0, seq=8))).base_offset == 9
+
+
+async def test_batches_that_only_the_log_tells_of_stay_until_a_snapshot_does() -> None:
+    logs = Logs(config=config(retention_ms=5000))
+    log = await filled(logs, 0)
+    for seq in range(8):
+        appended(logs.append(log, data(pid=9, epoch=0, seq=seq)))
+    await logs.manager.close()
+    path = f"{HOME}/{8:020d}.snapshot"
+    (entry,) = decode_snapshot(logs.fake.read_whole(path))
+    entry.batches = entry.batches[-1:]  # as Apache Kafka saves it
+    logs.fake.write_atomic(path, encode_snapshot([entry]))
+    log = await logs.start_again()
+    logs.manager.apply_retention(NOW_MS + 100_000)
+    assert log.log_start_offset == 0
+    await logs.manager.checkpoint(force=True)
+    logs.manager.apply_retention(NOW_MS + 100_000)
+    assert log.log_start_offset == 8
+    log = await logs.start_again(logs.fake.killed())
+    for seq in range(3, 8):
+        assert logs.append(log, data(pid=9, epoch=0, seq=seq)) == Appended(seq, seq, -1, 8, duplicate=True)
 
 
 async def test_the_active_segment_rolls_and_goes_when_it_is_old() -> None:
