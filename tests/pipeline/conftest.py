@@ -62,8 +62,8 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 @pytest.fixture
-def copier(tmp_path: Path) -> Iterator[Copier]:
-    """A pipeline whose input is there and which has not run yet."""
+def java() -> None:
+    """For tests that start Spark in processes of their own."""
     from eosin.pipeline.errors import MissingDependency
 
     try:
@@ -74,6 +74,11 @@ def copier(tmp_path: Path) -> Iterator[Copier]:
         if os.environ.get("CI") == "true":
             raise
         pytest.skip(str(missing))
+
+
+@pytest.fixture
+def copier(tmp_path: Path, java: None) -> Iterator[Copier]:
+    """A pipeline whose input is there and which has not run yet."""
     killer = Killer()
     with ThreadedBroker(killer) as broker:
         yield Copier(tmp_path, killer, broker)

@@ -78,10 +78,10 @@ class ApacheKafka:
         self._properties = folder / "server.properties"
         self._transaction_version = transaction_version
         self._jvm_options = (*jvm, f"-Xmx{heap_mb}m", "-Dlog4j2.level=WARN")
-        self.port, controller_port = _free_ports(2)
+        self.port, self.controller_port = _free_ports(2)
         ports = {
-            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller_port}",
+            "controller.quorum.voters": f"1@127.0.0.1:{self.controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
             "log.dirs": str(folder / "data"),
         }
@@ -117,6 +117,10 @@ class ApacheKafka:
             self.kill()
             raise
         return self
+
+    def belong(self, node_id: int, voters: str) -> None:
+        """Be one of several nodes (`controller.quorum.voters`), before the first start."""
+        self._settings |= {"node.id": str(node_id), "controller.quorum.voters": voters}
 
     def launch(self) -> None:
         """Start, and do not wait for more than the storage to be formatted."""

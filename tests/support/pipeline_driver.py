@@ -6,15 +6,19 @@ Prints one JSON object per batch on stdout. Exits with 0 when everything was cop
 """
 
 import argparse
+import asyncio
 import json
 import os
 import signal
 import sys
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
 
 from eosin.pipeline import TxnSink, session
+from eosin.pipeline.batch_transactions import BatchTransactions
 from eosin.pipeline.sink import BatchReport
 from eosin.pipeline.sources import read_stream
 
@@ -46,6 +50,8 @@ def main() -> int:
         if options.die_after_batch and not report.skipped:
             os.killpg(0, signal.SIGKILL)  # the batch is committed, and Spark has not noted it
 
+    if options.hold:
+        hold_the_first_commit(options.hold)
     sink = TxnSink(PIPELINE, options.bootstrap, OUTPUT, options.route, on_batch=told)
     query = sink.start(rows(spark, options), checkpoint=f"{options.folder}/checkpoint", trigger="available-now")
     try:
@@ -56,6 +62,25 @@ def main() -> int:
     finally:
         spark.stop()  # executors of a cluster would outlive this process
     return 0
+
+
+def hold_the_first_commit(file: str) -> None:
+    """Before the first EndTxn, when rows and marker are written, create a file and wait until somebody removes it."""
+    commit, held = BatchTransactions.commit, []
+
+    async def commit_when_let(transactions: BatchTransactions) -> None:
+        if not held:
+            held.append(True)
+            await asyncio.to_thread(wait_until_removed, Path(file))
+        await commit(transactions)
+
+    BatchTransactions.commit = commit_when_let  # type: ignore[method-assign]
+
+
+def wait_until_removed(file: Path) -> None:
+    file.touch()
+    while file.exists():
+        time.sleep(0.02)
 
 
 def rows(spark: "SparkSession", options: argparse.Namespace) -> "DataFrame":
@@ -93,6 +118,7 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--source", default="python")
     options.add_argument("--jars", default="", metavar="JAR,JAR")
     options.add_argument("--die-after-batch", action="store_true")
+    options.add_argument("--hold", metavar="FILE")
     options.add_argument("--poison", metavar="VALUE@FILE")
     return options.parse_args()
 

@@ -1,0 +1,151 @@
+"""Row 9 of the crash table: the coordinator fails over in the middle of a batch, with three nodes of Apache Kafka."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pipeline_driver
+import pytest
+from apache_kafka_cluster import ApacheKafkaCluster
+from broker_process import wait_until
+from pipeline_copier import Copier, Killer, stop
+from pipeline_job import PARTITIONS, Job, rows
+from toolchains import skipped_without
+
+from eosin.client.client import Client, CoordinatorType
+from eosin.client.consumer import LATEST, Consumer, Isolation
+from eosin.client.errors import ConnectionFailed
+from eosin.client.producer import TV1, TV2
+from eosin.client.transactions import TransactionAdmin
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import TopicPartition
+
+# Half of it needs no Spark; three JVMs for more than a minute are too much for every run all the same.
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.spark_full, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafkaCluster]:
+    """Three nodes, each with a replica of everything."""
+    with skipped_without():
+        nodes = ApacheKafkaCluster(tmp_path_factory.mktemp("kafka"))
+    with nodes:
+        yield nodes
+
+
+class Failover:
+    """Kills the node that coordinates a pipeline when its driver asks something for the n-th time in a batch."""
+
+    def __init__(self, cluster: ApacheKafkaCluster, job: Job) -> None:
+        self.killed: list[int] = []
+        self.refusals: list[str] = []
+        """What the driver was told meanwhile, by name."""
+        self._cluster = cluster
+        self._job = job
+        self._when: tuple[ApiKey, int, bool] | None = None
+
+    def at(self, key: ApiKey, number: int, *, answered: bool) -> None:
+        """Kill before the request with that number is sent; or once it was answered, which nobody hears."""
+        self._when = key, number, answered
+
+    async def coordinator(self) -> int:
+        async with Client(self._job.address) as other:
+            return await other.retry(lambda: other.coordinator(CoordinatorType.TRANSACTION, self._job.name))
+
+    def attach(self, client: Client) -> None:
+        ask, retry = client.request, client.retry
+
+        async def request(key: ApiKey, *arguments: Any, **how: Any) -> Any:
+            if self._when is None or key != self._when[0]:
+                return await ask(key, *arguments, **how)
+            _, number, answered = self._when
+            self._when = None if number == 1 else (key, number - 1, answered)
+            if self._when is not None:
+                return await ask(key, *arguments, **how)
+            if answered:
+                await ask(key, *arguments, **how)
+            self.killed.append(await self.coordinator())
+            self._cluster.nodes[self.killed[-1]].kill()
+            if answered:
+                raise ConnectionFailed("lost with the node")
+            return await ask(key, *arguments, **how)
+
+        async def noticed(attempt: Callable[[], Awaitable[Any]], **how: Any) -> Any:
+            async def noting() -> Any:
+                try:
+                    return await attempt()
+                except Exception as error:
+                    self.refusals.append(str(error))
+                    raise
+
+            return await retry(noting, **how)
+
+        client.request, client.retry = request, noticed  # type: ignore[method-assign]
+
+
+async def settled(job: Job) -> list[bytes | None]:
+    """What is visible when the last transaction has ended everywhere: Kafka answers EndTxn before that."""
+    async with Client(job.address) as client:
+        seen, everything = Consumer(client), Consumer(client, isolation=Isolation.READ_UNCOMMITTED)
+        for index in range(PARTITIONS):
+            partition = TopicPartition(job.name, index)
+            end = (await everything.list_offset(partition, LATEST)).offset
+            while (await seen.list_offset(partition, LATEST)).offset < end:
+                pass
+    return await job.visible()
+
+
+MOMENTS = {
+    "while rows are written": (ApiKey.PRODUCE, 2, False),
+    "rows and marker written": (ApiKey.END_TXN, 1, False),
+    "committed, the answer lost": (ApiKey.END_TXN, 1, True),
+}
+
+
+@pytest.mark.parametrize("version", [TV1, TV2], ids=["TV1", "TV2"])
+async def test_a_driver_goes_on_with_its_batch_when_the_node_of_its_coordinator_is_lost(
+    cluster: ApacheKafkaCluster, version: int
+) -> None:
+    job = await Job(cluster.address, version).create()
+    failover = Failover(cluster, job)
+    async with job.client(retry_timeout_ms=60_000) as client:
+        failover.attach(client)
+        transactions = job.driver(client)
+        await transactions.start("q")
+        for batch, (key, number, answered) in enumerate(MOMENTS.values()):
+            epoch = transactions.producer.identity
+            failover.at(key, number, answered=answered)
+            assert await job.batch(transactions, batch), "it was not there before"
+            assert len(failover.killed) == batch + 1
+            assert transactions.producer.identity.producer_id == epoch.producer_id
+            await asyncio.to_thread(cluster.restart, failover.killed[-1])
+        assert not await job.batch(transactions, len(MOMENTS) - 1), "it is there"
+    assert job.attempts == len(MOMENTS), "no batch was computed twice"
+    assert await settled(job) == rows(*range(len(MOMENTS)))
+    async with Client(job.address) as client:
+        assert not (await TransactionAdmin(client).describe(job.name)).is_open
+    assert failover.refusals, "nobody was asked again"
+
+
+def test_a_query_goes_on_with_its_batch_when_the_node_of_its_coordinator_is_lost(
+    cluster: ApacheKafkaCluster, tmp_path: Path, java: None
+) -> None:
+    copier = Copier(tmp_path, Killer(), cluster)
+    held = tmp_path / "held"
+    driver = copier.launch("executors", "--rows", "200", "--hold", str(held))
+    try:
+        wait_until(lambda: held.exists() or driver.poll() is not None, timeout_s=90)
+        assert driver.poll() is None, copier.log
+        lost = cluster.coordinator(pipeline_driver.PIPELINE)
+        cluster.nodes[lost].kill()
+        held.unlink()
+        said, _ = driver.communicate(timeout=120)
+        assert driver.returncode == 0, said + copier.log
+        batches = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+        assert not any(each["skipped"] for each in batches)
+        wait_until(copier.is_complete, timeout_s=30)
+    finally:
+        stop(driver)
+    cluster.restart(lost)
