@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from eosin.pipeline.task_timeouts import duration
+from eosin.pipeline.task_timeouts import metrics, skipped_part
 
 if TYPE_CHECKING:
     from eosin.pipeline.sink import BatchReport
@@ -33,12 +33,17 @@ class BatchProgress:
     """It was in the output before; nothing was written."""
     skipped_tasks: Mapping[str, int] = field(default_factory=dict)
     """Input partitions that were left out because they had timed out, with the ms they had left."""
+    task_skips: Mapping[str, int] = field(default_factory=dict)
+    """How often each input partition was left out since the query started."""
+    retries: int = 0
+    """How often a call for writing the batch timed out and was made again."""
 
     @classmethod
     def of(cls, report: "BatchReport", progress: Mapping[str, Any] | None) -> Self:
         """From the sink's report and the JSON of Spark's progress, if that has come."""
         sources = [] if progress is None else progress.get("sources", [])
         skipped: dict[str, int] = {}
+        skips: dict[str, int] = {}
         lags = []
         for source in sources:
             latest = dict(_flat(source.get("latestOffset")))
@@ -46,6 +51,7 @@ class BatchProgress:
             skipped |= {
                 name.removeprefix(REMAINING): left for name, left in latest.items() if name.startswith(REMAINING)
             }
+            skips |= {name.removeprefix(SKIPS): times for name, times in latest.items() if name.startswith(SKIPS)}
             lags += [max(0, latest[name] - offset) for name, offset in end.items() if name in latest]
         return cls(
             batch=report.batch,
@@ -56,6 +62,8 @@ class BatchProgress:
             lag=sum(lags) if lags else None,
             already_committed=report.skipped,
             skipped_tasks=skipped,
+            task_skips=skips,
+            retries=report.retries,
         )
 
     def line(self) -> str:
@@ -68,18 +76,24 @@ class BatchProgress:
             f"batch {self.batch_ms}ms",
             f"lag {_or_dash(self.lag)}",
         ]
+        if self.retries:
+            parts.append(f"retries {self.retries}")
         if self.skipped_tasks:
-            named = ", ".join(f"{task} ({duration(left)} left)" for task, left in sorted(self.skipped_tasks.items()))
-            parts.append(f"skipped [{named}]")
+            parts.append(skipped_part(self.skipped_tasks))
         if self.already_committed:
             parts.append("(committed before)")
         return " ".join(parts)
 
     def json(self) -> str:
         """For programs: one JSON object in a line."""
-        names = ("batch", "rows_in", "rows_out", "txn_ms", "batch_ms", "lag", "already_committed")
+        names = ("batch", "rows_in", "rows_out", "txn_ms", "batch_ms", "lag", "already_committed", "retries")
         fields = {name: getattr(self, name) for name in names}
-        return json.dumps(fields | {"skipped_tasks": dict(self.skipped_tasks)})
+        tasks = {"skipped_tasks": dict(self.skipped_tasks), "task_skips": dict(self.task_skips)}
+        return json.dumps(fields | tasks)
+
+    def metrics(self) -> dict[str, int]:
+        """The gauges and counters of the input partitions, as Prometheus spells them."""
+        return metrics(self.skipped_tasks, self.task_skips)
 
 
 def _or_dash(number: int | None) -> str:

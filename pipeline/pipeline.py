@@ -60,19 +60,33 @@ class Pipeline:
         self._settings = settings
         self._adopt = adopt_checkpoint
         self._max_failures = max_failures
+        self._last: BatchProgress | None = None
+        self._writing: TxnSink | None = None
 
     def run(self, spark: "SparkSession", tell: Callable[[BatchProgress], None] = lambda progress: None) -> None:
         """Run in a session of `eosin.pipeline.session` until the query ends; `tell` hears of every batch.
 
         Raises a PipelineError for what a restart would not mend.
         """
-        sink = self._sink(lambda report: supervisor.reported(report))
-        supervisor = Supervisor(lambda: self._start(spark, sink), sink, tell, max_failures=self._max_failures)
+
+        def told(progress: BatchProgress) -> None:
+            self._last = progress
+            tell(progress)
+
+        sink = self._writing = self._sink(lambda report: supervisor.reported(report))
+        supervisor = Supervisor(lambda: self._start(spark, sink), sink, told, max_failures=self._max_failures)
         try:
             supervisor.run()
         finally:
             supervisor.stop()
             sink.close()
+
+    def metrics(self) -> dict[str, int]:
+        """The gauges and counters of its tasks (KIP-572), as Prometheus spells them: of input partitions as of the
+        last batch, of the batch that is being written as of now."""
+        return (self._last.metrics() if self._last else {}) | (
+            self._writing.timeouts.metrics() if self._writing else {}
+        )
 
     def _sink(self, on_batch: Callable[..., None]) -> TxnSink:
         settings = self._settings

@@ -12,19 +12,20 @@ second instance fences the first.
 """
 
 import functools
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from eosin.client.admin import Admin
 from eosin.client.client import Client
-from eosin.client.consumer import EARLIEST, ConsumedRecord, Consumer
+from eosin.client.consumer import ConsumedRecord
 from eosin.client.errors import BrokerError
 from eosin.client.producer import Producer
 from eosin.pipeline.clock import Clock, SystemClock
-from eosin.pipeline.errors import DataLoss, PipelineFenced
+from eosin.pipeline.commit_report import CommitReport
+from eosin.pipeline.errors import PipelineFenced
 from eosin.pipeline.giving_up import STALE, abort_as_courtesy
-from eosin.pipeline.group_offsets import committed_offsets
+from eosin.pipeline.input_partitions import Answer, InputPartitions
 from eosin.pipeline.patient_client import PatientClient
 from eosin.pipeline.rounds import PATIENCE_MS, Rounds
 from eosin.pipeline.row_writer import RowWriter
@@ -32,8 +33,6 @@ from eosin.pipeline.rows import Rows
 from eosin.pipeline.settings import PipelineSettings
 from eosin.pipeline.task_timeouts import TaskTimeouts
 from eosin.pipeline.topic_creation import create_topics
-from eosin.pipeline.topic_partitions import topic_partitions
-from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 
 _IDLE_MS: Final = 20
@@ -52,17 +51,6 @@ class Output:
 
 Transform = Callable[[ConsumedRecord], Iterable[Output]]
 """What becomes of one input record. Called again for the same record after a failure."""
-
-
-@dataclass(frozen=True, slots=True)
-class CommitReport:
-    """What one committed transaction held."""
-
-    records_in: int
-    records_out: int
-    positions: Mapping[TopicPartition, int]
-    skipped: Mapping[str, int]
-    """Tasks that had timed out, with the ms they had left."""
 
 
 class Runner:
@@ -95,10 +83,11 @@ class Runner:
         self._transform = transform
         self._on_commit = on_commit
         self._patience_ms = patience_ms
-        self._consumers: dict[str, tuple[TopicPartition, Consumer]] = {}
-        self._positions: dict[TopicPartition, int] = {}
+        self.partitions: list[str] = []
+        """The input partitions that are read, by name: those that were added to a topic while it runs, too."""
         self._moved: dict[TopicPartition, int] = {}
         self._records_in = self._records_out = 0
+        self._totals = {"records_in_total": 0, "records_out_total": 0, "commits_total": 0}
         self._begun_ms = 0
         self._committing = False
         self._stopping = False
@@ -106,6 +95,11 @@ class Runner:
     def stop(self) -> None:
         """Let `run` commit what is done, and return."""
         self._stopping = True
+
+    def metrics(self) -> dict[str, int]:
+        """The gauges and counters of this run by name and label, as Prometheus spells them."""
+        counted = {**self._totals, "input_partitions": len(self.partitions)}
+        return counted | self.timeouts.metrics()
 
     async def run(self) -> None:
         """Work. Raises PipelineFenced when another instance took over, MissingTopic, DataLoss, what `transform` raises,
@@ -116,15 +110,22 @@ class Runner:
             request_timeout_ms=self.settings.request_timeout_ms,
             retry_timeout_ms=self.settings.request_timeout_ms,
         )
-        rounds: Rounds[tuple[list[ConsumedRecord], int]] = Rounds(
-            self.timeouts, patience_ms=self._patience_ms, clock=self._clock
+        rounds: Rounds[Answer] = Rounds(self.timeouts, patience_ms=self._patience_ms, clock=self._clock)
+        inputs = InputPartitions(
+            reading,
+            self._application_id,
+            self._inputs,
+            max_age_ms=self.settings.metadata_max_age_ms,
+            clock=self._clock,
         )
         producer = Producer(writing, self._application_id, transaction_timeout_ms=self.settings.transaction_timeout_ms)
         try:
-            await self._start(writing, reading, producer)
+            await self._start(writing, producer, inputs)
             while not self._stopping:
-                answers = await rounds.ask(self._questions())
-                await self._work(writing, producer, answers)
+                answers = await rounds.ask(inputs.questions())
+                await self._work(writing, producer, inputs.moved(answers))
+                if inputs.look_for_new():
+                    self.partitions = inputs.tasks
                 if self._is_due():
                     await self._commit(writing, producer)
                 elif not any(records for records, _ in answers.values()):
@@ -138,28 +139,20 @@ class Runner:
             raise
         finally:
             await rounds.close()
+            await inputs.close()
             await abort_as_courtesy(producer, asked_to_commit=self._committing)
             await reading.close()
             await writing.close()
 
     # --- the start
 
-    async def _start(self, writing: PatientClient, reading: Client, producer: Producer) -> None:
+    async def _start(self, writing: PatientClient, producer: Producer, inputs: InputPartitions) -> None:
         """Topics, then the id, then positions, in this order."""
         writing.tasks = (self._application_id,)
         await self._create_outputs()
         await producer.init()
-        partitions = await topic_partitions(writing, self._inputs)
-        known = await committed_offsets(writing, self._application_id, partitions)
-        earliest = Consumer(writing)
-        for partition in partitions:
-            start = known.get(partition)
-            if start is None:
-                start = (await earliest.list_offset(partition, EARLIEST)).offset
-            consumer = Consumer(reading)
-            consumer.assign({partition: start})
-            self._positions[partition] = start
-            self._consumers[str(partition)] = partition, consumer
+        await inputs.start(writing)
+        self.partitions = inputs.tasks
 
     async def _create_outputs(self) -> None:
         if not self._outputs:
@@ -190,34 +183,13 @@ class Runner:
 
     # --- the rounds
 
-    def _questions(self) -> dict[str, Callable[[], Coroutine[Any, Any, tuple[list[ConsumedRecord], int]]]]:
-        return {
-            task: functools.partial(self._fetch, partition, consumer)
-            for task, (partition, consumer) in self._consumers.items()
-        }
-
-    @staticmethod
-    async def _fetch(partition: TopicPartition, consumer: Consumer) -> tuple[list[ConsumedRecord], int]:
-        # The broker is not to wait for records: its answers are in order, so other partitions would wait as well.
-        try:
-            return await consumer.poll(0), consumer.position(partition)
-        except BrokerError as error:
-            if error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                raise DataLoss(f"{partition} has no offset {consumer.position(partition)} any more") from error
-            raise
-
-    async def _work(
-        self, writing: PatientClient, producer: Producer, answers: Mapping[str, tuple[list[ConsumedRecord], int]]
-    ) -> None:
+    async def _work(self, writing: PatientClient, producer: Producer, moved: Mapping[TopicPartition, Answer]) -> None:
         outputs: list[Output] = []
-        for task, (records, position) in answers.items():
-            partition = self._consumers[task][0]
-            if position == self._positions[partition]:
-                continue
+        for partition, (records, position) in moved.items():
             for record in records:
                 outputs += self._transform(record)
             self._records_in += len(records)
-            self._positions[partition] = self._moved[partition] = position
+            self._moved[partition] = position
         if not self._moved:
             return
         if not producer.in_transaction:
@@ -255,7 +227,18 @@ class Runner:
         self._committing = True
         await producer.commit()
         self._committing = False
-        report = CommitReport(self._records_in, self._records_out, dict(self._moved), self.timeouts.skipped)
+        self._totals["commits_total"] += 1
+        self._totals["records_in_total"] += self._records_in
+        self._totals["records_out_total"] += self._records_out
+        report = CommitReport(
+            commit=self._totals["commits_total"],
+            records_in=self._records_in,
+            records_out=self._records_out,
+            transaction_ms=self._clock.monotonic_ms() - self._begun_ms,
+            positions=dict(self._moved),
+            skipped=self.timeouts.skipped,
+            skips=dict(self.timeouts.skips),
+        )
         self._moved.clear()
         self._records_in = self._records_out = 0
         if self._on_commit is not None:

@@ -16,6 +16,7 @@ from eosin.pipeline.task_timeouts import RETRY_BACKOFF_MS, TASK_TIMEOUT_MS
 
 MAX_POLL_INTERVAL_MS: Final = 300_000
 COMMIT_INTERVAL_MS: Final = 100
+METADATA_MAX_AGE_MS: Final = 300_000
 _LIMITS: Final[Mapping[str, tuple[str, int]]] = {
     # name: (field, least)
     "task.timeout.ms": ("task_timeout_ms", 0),
@@ -24,6 +25,7 @@ _LIMITS: Final[Mapping[str, tuple[str, int]]] = {
     "transaction.timeout.ms": ("transaction_timeout_ms", 1),
     "request.timeout.ms": ("request_timeout_ms", 1),
     "commit.interval.ms": ("commit_interval_ms", 0),
+    "metadata.max.age.ms": ("metadata_max_age_ms", 0),
 }
 _RETRIES: Final = "retries"
 _HANDED_ON: Final = ("producer.retries", "admin.retries")
@@ -41,6 +43,8 @@ class PipelineSettings:
     transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
     request_timeout_ms: int = REQUEST_TIMEOUT_MS
     commit_interval_ms: int = COMMIT_INTERVAL_MS
+    metadata_max_age_ms: int = METADATA_MAX_AGE_MS
+    """How long a runner may not know of partitions that were added to its input."""
     client_retries: Mapping[str, int] = field(default_factory=dict)
     """`producer.retries` and `admin.retries`, as far as they were given: attempts of one call of that client."""
 

@@ -54,6 +54,8 @@ class BatchReport:
     transaction_ms: int
     """From the first row written to the commit's answer; 0 for a skipped batch."""
     total_ms: int
+    retries: int = 0
+    """How often a call for writing it timed out and was made again (KIP-572)."""
 
 
 class TxnSink:
@@ -159,7 +161,8 @@ class TxnSink:
                 raise
             self.failure = None
             total_ms = self._clock.monotonic_ms() - begun_ms
-            self.last_report = BatchReport(batch, skipped, rows, transaction_ms, total_ms)
+            retries = self.timeouts.retries(self._task(batch))
+            self.last_report = BatchReport(batch, skipped, rows, transaction_ms, total_ms, retries)
         if self._on_batch is not None:
             self._on_batch(self.last_report)
 
@@ -172,7 +175,7 @@ class TxnSink:
             return True, transactions.marker.rows, 0
         begun_ms = self._clock.monotonic_ms()
         assert self._client is not None
-        self._client.tasks = (f"{self.pipeline} batch {batch}",)
+        self._client.tasks = (self._task(batch),)
         self._loop.run(transactions.begin())
         try:
             rows = self._write_rows(frame, transactions)
@@ -185,6 +188,9 @@ class TxnSink:
             raise
         self._loop.run(transactions.commit())
         return False, rows, self._clock.monotonic_ms() - begun_ms
+
+    def _task(self, batch: int) -> str:
+        return f"{self.pipeline} batch {batch}"
 
     def _write_rows(self, frame: DataFrame, transactions: BatchTransactions) -> int:
         assert self._client is not None

@@ -12,7 +12,7 @@ Nothing here waits, or knows of Spark.
 
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from eosin.client.errors import ClientError
@@ -91,6 +91,10 @@ class TaskTimeouts:
         self._final.add(task)
         return over
 
+    def retries(self, task: str) -> int:
+        """How often a call for the task has timed out so far, and was or will be made again."""
+        return self.skips[task]
+
     def _named(self, tasks: Iterable[str]) -> str:
         named = []
         for task in tasks:
@@ -134,8 +138,13 @@ class TaskTimeouts:
 
     def metrics(self) -> dict[str, int]:
         """The gauges and counters by name and label, as Prometheus spells them."""
-        gauges = {f'task_timeout_remaining_ms{{task="{task}"}}': left for task, left in self.skipped.items()}
-        return gauges | {f'task_skips_total{{task="{task}"}}': count for task, count in sorted(self.skips.items())}
+        return metrics(self.skipped, self.skips)
+
+
+def metrics(remaining_ms: Mapping[str, int], skips: Mapping[str, int]) -> dict[str, int]:
+    """What tasks that timed out have left, and how often each did, by name and label as Prometheus spells them."""
+    gauges = {f'task_timeout_remaining_ms{{task="{task}"}}': left for task, left in sorted(remaining_ms.items())}
+    return gauges | {f'task_skips_total{{task="{task}"}}': count for task, count in sorted(skips.items())}
 
 
 def duration(duration_ms: int) -> str:
@@ -144,3 +153,9 @@ def duration(duration_ms: int) -> str:
         return f"{duration_ms}ms"
     minutes, seconds = divmod(duration_ms // 1000, 60)
     return f"{minutes}m{seconds:02}s" if minutes else f"{seconds}s"
+
+
+def skipped_part(skipped: Mapping[str, int]) -> str:
+    """Tasks that are left out, and the ms they have left, as a part of a progress line; empty when there are none."""
+    named = ", ".join(f"{task} ({duration(left)} left)" for task, left in sorted(skipped.items()))
+    return f"skipped [{named}]" if named else ""

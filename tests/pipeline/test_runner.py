@@ -1,6 +1,7 @@
 """The asyncio runner: exactly once through failures and kill -9, and around a leader that does not answer."""
 
 import asyncio
+import json
 import signal
 import subprocess
 import sys
@@ -152,7 +153,7 @@ async def test_a_second_instance_fences_the_first(job: Job) -> None:
     sleeping = asyncio.create_task(first.run())
     await until(lambda: job.records_in() == 1)
     running = asyncio.create_task(second.run())
-    await until(lambda: second._consumers)
+    await until(lambda: second.partitions)
     await job.feed("b", partition=1)
     with pytest.raises(PipelineFenced, match="was taken over by another instance"):
         async with asyncio.timeout(30):
@@ -194,6 +195,65 @@ async def test_a_commit_without_an_answer_is_repeated_and_never_turned_into_an_a
     assert await job.written() == ["A"]
 
 
+async def test_partitions_that_are_added_to_the_input_are_read_without_a_restart(job: Job) -> None:
+    runner = job.runner(**{"metadata.max.age.ms": "50"})
+    running = asyncio.create_task(runner.run())
+    await job.feed("a", "b", "c")
+    await until(lambda: job.records_in() == 3)
+    async with Client(job.address) as client:
+        await Admin(client).create_partitions(job.input, 5)
+    await job.feed("d", partition=4)
+    await until(lambda: job.records_in() == 4)
+    assert runner.partitions == [f"{job.input}-{index}" for index in range(5)]
+    runner.stop()
+    await running
+    # What was read of it is committed with the rest: a new runner does not begin it anew.
+    await job.feed("e", partition=4)
+    await job.run_until(job.runner(), lambda: job.records_in() == 5)
+    assert await job.written() == ["A", "B", "C", "D", "E"]
+
+
+async def test_a_look_for_new_partitions_that_fails_is_told_and_costs_nothing_else(
+    job: Job, caplog: pytest.LogCaptureFixture
+) -> None:
+    runner = job.runner(**{"metadata.max.age.ms": "50"})
+    running = asyncio.create_task(runner.run())
+    await until(lambda: runner.partitions)
+    with pytest.MonkeyPatch.context() as patch:
+
+        async def unanswered(*_: object) -> None:
+            raise ConnectionFailed("nobody there")
+
+        patch.setattr("eosin.pipeline.input_partitions.topic_partitions", unanswered)
+        await job.feed("a", "b", "c")
+        await until(lambda: job.records_in() == 3)
+        await until(lambda: f"looking for new partitions of {job.input} failed: nobody there" in caplog.messages)
+    async with Client(job.address) as client:
+        await Admin(client).create_partitions(job.input, 4)
+    await until(lambda: len(runner.partitions) == 4)
+    assert not runner.timeouts.skipped
+    runner.stop()
+    await running
+
+
+async def test_a_transaction_is_told_in_a_line_and_as_json_and_counted_in_the_metrics(job: Job) -> None:
+    await job.feed("a", "b", "c", "d")
+    runner = job.runner(**{"commit.interval.ms": "200"})
+    await job.run_until(runner, lambda: True)
+    report = job.reports[0]
+    assert report.line() == f"commit 1 records-in 4 records-out 4 txn {report.transaction_ms}ms"
+    told = json.loads(report.json())
+    assert (told["commit"], told["records_in"], told["records_out"]) == (1, 4, 4)
+    assert told["positions"] == {f"{job.input}-0": 2, f"{job.input}-1": 1, f"{job.input}-2": 1}
+    assert (told["skipped_tasks"], told["task_skips"]) == ({}, {})
+    assert runner.metrics() == {
+        "records_in_total": 4,
+        "records_out_total": 4,
+        "commits_total": 1,
+        "input_partitions": 3,
+    }
+
+
 # A leader that does not answer --------------------------------------------------------------------------------------
 
 
@@ -219,9 +279,15 @@ async def test_partitions_go_on_while_the_leader_of_one_is_stalled_and_it_catche
             await job.feed(f"x{number}", partition=number % 2)
         await until(lambda: job.records_in() == 8)
         assert "in-stalled-2" in job.reports[-1].skipped
+        assert " skipped [in-stalled-2 (" in job.reports[-1].line()
+        assert json.loads(job.reports[-1].json())["task_skips"]["in-stalled-2"] >= 1
+        metrics = runner.metrics()
+        assert 0 < metrics['task_timeout_remaining_ms{task="in-stalled-2"}'] <= 60_000
+        assert metrics['task_skips_total{task="in-stalled-2"}'] >= 1
         brokers.relay.recover()
         await job.feed("late", partition=2)
         await until(lambda: job.records_in() == 9 and not runner.timeouts.skipped)
+        assert 'task_timeout_remaining_ms{task="in-stalled-2"}' not in runner.metrics()
         runner.stop()
         await running
     assert await job.written() == ["A", "B", "C", "LATE", "X0", "X1", "X2", "X3", "X4"]
@@ -234,7 +300,7 @@ async def test_a_leader_that_stays_stalled_ends_the_run_with_its_own_timeout(bro
     await job.run_until(job.runner(), lambda: job.records_in() == 3)
     runner = job.runner(**{"task.timeout.ms": "500"})
     running = asyncio.create_task(runner.run())
-    await until(lambda: runner._consumers)
+    await until(lambda: runner.partitions)
     brokers.relay.stall()
     with pytest.raises((RequestTimedOut, ConnectionFailed), match="did not answer") as raised:
         async with asyncio.timeout(60):

@@ -177,9 +177,24 @@ def test_a_batch_is_told_in_one_line() -> None:
 
 
 def test_a_batch_is_told_as_json() -> None:
-    told = json.loads(progress(BatchProgress.json, latestOffset={"task_timeout_remaining_ms:t-0": 5}))
+    latest = {"task_timeout_remaining_ms:t-0": 5, "task_skips_total:t-0": 2, "task_skips_total:t-1": 7}
+    told = json.loads(progress(BatchProgress.json, latestOffset=latest))
     assert told["skipped_tasks"] == {"t-0": 5}
+    assert told["task_skips"] == {"t-0": 2, "t-1": 7}
+    assert told["retries"] == 0
     assert (told["batch"], told["rows_in"], told["rows_out"], told["lag"]) == (42, 7, 812, None)
+
+
+def test_what_timed_out_is_told_as_metrics_and_retries_of_the_writing_in_the_line() -> None:
+    latest = {"task_timeout_remaining_ms:t-0": 5, "task_skips_total:t-0": 2, "t:0": 9}
+    spark = json.loads(Progress(42, latestOffset=latest).json)
+    told = BatchProgress.of(BatchReport(42, False, 812, 143, 400, retries=3), spark)
+    assert told.metrics() == {
+        'task_timeout_remaining_ms{task="t-0"}': 5,
+        'task_skips_total{task="t-0"}': 2,
+    }
+    assert " retries 3 skipped [t-0 (5ms left)]" in told.line()
+    assert json.loads(told.json())["retries"] == 3
 
 
 def test_the_offsets_of_sparks_own_source_are_understood() -> None:
