@@ -85,10 +85,13 @@ simulate: setup  ## RUNS seeds of a simulated broker under faults (SEED=7 RUNS=1
 model: setup  ## everything that two producers, crashes and delays can do to the transaction coordinator (ARGS="--list")
 	@PYTHONPATH=tests/support $(BIN)/python -m model $(ARGS)
 
-# The broker that is asked: BOOTSTRAP=host:port, else a fresh Eosin. CASES is an expression as pytest's -k; ARGS=--failed
-# asks only what failed in the last run.
+# The broker that is asked: BOOTSTRAP=host:port, else a fresh Eosin; RESTART='command' restarts it, BOOTSTRAP_FIRST and
+# RESTART_FIRST are one of its kind at transaction.version=1. CASES is an expression as pytest's -k; ARGS=--failed asks
+# only what failed in the last run.
 conformance: bytecode  ## ask any broker all that clients rely on (BOOTSTRAP=host:port), as a table and JSON
 	@PYTHONPATH=tests/support $(BIN)/python -m conformance $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) \
+		$(if $(RESTART),--restart "$$RESTART") $(if $(BOOTSTRAP_FIRST),--first $(BOOTSTRAP_FIRST)) \
+		$(if $(RESTART_FIRST),--restart-first "$$RESTART_FIRST") \
 		$(if $(CASES),-k "$(CASES)") --workers $(WORKERS) $(ARGS)
 
 conformance-kafka: bytecode  ## the same of Apache Kafka, from its published jars

@@ -1,17 +1,33 @@
 """What holds for every test."""
 
-import os
+from collections.abc import Iterator
+from pathlib import Path
 
 # pytest's hypothesis plugin imports it when the run is over. By then client libraries have left garbage behind, and
 # collecting that in the middle of an import fails in CPython 3.11.7 (its issue 106905). So it is imported first.
 import hypothesis as hypothesis
 import pytest
+from asked_broker import NO_RESTART, Restartable, can_restart, is_another, restartable_broker
 
 
+@pytest.fixture
+def restartable(tmp_path: Path) -> Iterator[Restartable]:
+    """A broker that the test may restart."""
+    with restartable_broker(tmp_path / "restartable") as broker:
+        yield broker
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses by the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What ours does otherwise on purpose (`wire.better_than_kafka`) is asked of another broker, but may fail there."""
-    if "EOSIN_TEST_BOOTSTRAP" not in os.environ:
+    """What ours does otherwise on purpose (`wire.better_than_kafka`) is asked of another broker, but may fail there. It
+    is not restarted unless somebody said how."""
+    for item in items:
+        if "restartable" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.restarts)
+    if not is_another():
         return
     for item in items:
+        if item.get_closest_marker("restarts") and not can_restart():
+            item.add_marker(pytest.mark.skip(reason=NO_RESTART))
         if differs := item.get_closest_marker("differs"):
             item.add_marker(pytest.mark.xfail(reason=differs.args[0], run=differs.kwargs["asked"]))

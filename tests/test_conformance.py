@@ -9,6 +9,7 @@ import pytest
 from broker_process import BrokerProcess
 from conformance.__main__ import KEPT, PAGE, kept, main
 from conformance.page import Unexplained, page, table
+from conformance.restarts import listening
 from conformance.results import Case, Results
 
 PLACE = "tests/wire/test_x.py::test_a_marker_is_written"
@@ -66,6 +67,60 @@ def test_what_passes_when_it_is_asked_again_is_said_to_be_so() -> None:
     assert (case.passed, case.at_second, list(case.failed)) == (2, ["v3"], ["v4"])
     assert case.failed_places == [f"{PLACE}[v4]"]
     assert "AT SECOND a marker is written [v3]" in "\n".join(table(first))
+
+
+def test_what_was_not_asked_stands_with_its_reason() -> None:
+    told = "\n".join(table(results("a broker", passed=2, left_out={"v3": "no such client", "v4": "no such client"})))
+    assert "NOT ASKED 2: no such client\n       2 of: a marker is written" in told
+    text = page(results("Eosin 1", passed=1), results("Apache Kafka 4", passed=1, left_out={"v3": "no such client"}))
+    assert "| Apache Kafka 4 | a marker is written | 1 | no such client |" in text
+
+
+def test_two_turns_of_a_run_are_one_result() -> None:
+    first = results("a broker", passed=1, left_out={"v4": "no such client"})
+    first.add(Results("a broker", [*results("", passed=2, failed={"v3": "why"}).cases, Case("A", "b", "a.py::b")]))
+    other, case = first.cases
+    assert (case.passed, list(case.failed), list(case.left_out)) == (3, ["v3"], ["v4"])
+    assert other.name == "b"
+
+
+class Nodes:
+    """Two broker processes that only note what is done to them."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def stop(self) -> None:
+        self.done.append("stop")
+
+    def kill(self) -> None:
+        self.done.append("kill")
+
+    def start(self) -> None:
+        self.done.append("start")
+        assert self.done.count("start") < 3, "it did not get ready"
+
+
+def test_another_process_has_a_broker_restarted_by_a_command(tmp_path: Path) -> None:
+    node, untouched = Nodes(), Nodes()
+    environment = {"PYTHONPATH": str(Path(__file__).parent / "support")}
+    with listening(tmp_path / "restarts", {"one": node, "other": untouched}) as commands:
+        ended = [
+            subprocess.run(
+                commands["one"],
+                shell=True,
+                env=environment | more,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+            for more in ({}, {"EOSIN_RESTART_HOW": "kill"}, {})
+        ]
+    assert node.done == ["stop", "start", "kill", "start", "stop", "start"]
+    assert [each.returncode for each in ended] == [0, 0, 1]
+    assert "it did not get ready" in ended[2].stderr
+    assert untouched.done == []
 
 
 @pytest.mark.slow
@@ -137,3 +192,19 @@ def test_the_page_is_what_the_program_makes_of_the_kept_results() -> None:
 def test_what_is_kept_says_what_was_asked() -> None:
     for path in KEPT.glob("*.json"):
         assert len(Results.load(path).cases) > 300, f"{path} is of a part of the suite"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_broker_that_runs_is_restarted_if_somebody_says_how(tmp_path: Path) -> None:
+    """Else it is told what was not asked for want of that."""
+    case = ("-k", "test_a_last_batch_is_known_after_a_restart", "--results", str(tmp_path), "--name", "there")
+    with BrokerProcess(tmp_path / "data") as broker, listening(tmp_path / "restarts", {"it": broker}) as commands:
+        there = run(*case, "--bootstrap", broker.address)
+        assert "NOT ASKED 2: needs a broker that the suite may restart (RESTART='command')" in there.stdout
+        assert there.returncode == 0, there.stdout + there.stderr
+        before = broker.pid
+        there = run(*case, "--bootstrap", broker.address, "--restart", commands["it"])
+        assert broker.pid != before
+    assert there.returncode == 0, there.stdout + there.stderr
+    assert [case.passed for case in Results.load(tmp_path / "there.json").cases] == [2]

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from asked_broker import ANOTHER
 from broker_process import BrokerProcess
-from late import ANOTHER
 from real_clients import confluent
 from real_clients.tools import KafkaScripts
 from scenario import Scenario

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from asked_broker import ANOTHER
 from broker_process import BrokerProcess
 from real_clients.base import Client
 from real_clients.everyone import CLIENTS
@@ -23,7 +24,7 @@ FIRST_BUILD_S: Final = 400
 @pytest.fixture(scope="session")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of the broker under test."""
-    if given := os.environ.get("EOSIN_TEST_BOOTSTRAP"):
+    if given := os.environ.get(ANOTHER):
         yield given
         return
     with BrokerProcess(tmp_path_factory.mktemp("broker")) as broker:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 import pytest
+from asked_broker import restartable_broker
 from broker_process import wait_until
-from late import ACTS, ALONE, UNREPLACED, Late, prepared, restarting, wait_out
+from late import ACTS, ALONE, UNREPLACED, Late, prepared, wait_out
 from real_clients import aio, confluent, java, kafka_python
 from real_clients.base import Client, ClientRefused
 from real_clients.everyone import CLIENTS
@@ -33,8 +34,8 @@ def address(
     if request.param == ALONE:
         yield bootstrap, lambda: None
         return
-    with restarting(bootstrap, tmp_path_factory.mktemp("restarted")) as broker:
-        yield broker
+    with restartable_broker(tmp_path_factory.mktemp("restarted")) as broker:
+        yield broker.address, broker.restart
 
 
 def late_of(client: Client, address: tuple[str, Callable[[], None]]) -> Iterator[dict[str, Late]]:

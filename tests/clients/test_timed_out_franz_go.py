@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from late import ACTS, RESTARTED, TIMEOUT_MS, UNREPLACED, VERSION, Late, refusal, restarting, wait_out, warmed_up
+from asked_broker import VERSION, restartable_broker
+from late import ACTS, RESTARTED, TIMEOUT_MS, UNREPLACED, Late, refusal, wait_out, warmed_up
 from real_clients import franz_go
 from real_clients.base import Producer
 from real_clients.harness import HarnessRefused
@@ -82,16 +83,16 @@ def version(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def happened(bootstrap: str, version: str, meanwhile: str, data_dir: Path) -> Iterator[Situation]:
+def happened(version: str, meanwhile: str, data_dir: Path) -> Iterator[Situation]:
     with skipped_without():
         franz_go.CLIENT.start()
-    with restarting(bootstrap, data_dir, {VERSION: version}) as (address, restart):
-        scenario = Scenario(franz_go.CLIENT, address)
+    with restartable_broker(data_dir, {VERSION: version}) as broker:
+        scenario = Scenario(franz_go.CLIENT, broker.address)
         warmed_up(scenario)
         late, session = {act: Late(scenario) for act in ITS_ACTS}, LateSession(scenario)
         wait_out([*late.values(), session])
         if meanwhile == RESTARTED:
-            restart()
+            broker.restart()
         successors = {act: each.successor() for act, each in late.items()} if meanwhile == REPLACED else {}
         yield Situation(version, scenario, late, session, successors)
         scenario.close()
@@ -101,12 +102,12 @@ def happened(bootstrap: str, version: str, meanwhile: str, data_dir: Path) -> It
 def unreplaced(
     bootstrap: str, version: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Situation]:
-    yield from happened(bootstrap, version, request.param, tmp_path_factory.mktemp("unreplaced"))
+    yield from happened(version, request.param, tmp_path_factory.mktemp("unreplaced"))
 
 
 @pytest.fixture(scope="module")
 def replaced(bootstrap: str, version: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Situation]:
-    yield from happened(bootstrap, version, REPLACED, tmp_path_factory.mktemp("replaced"))
+    yield from happened(version, REPLACED, tmp_path_factory.mktemp("replaced"))
 
 
 LOST: Final = {(FIRST, "abort"): 1}

@@ -5,7 +5,8 @@ first producer epoch for life (transactions.md 11.9, 12.4). It hears that it is 
 from collections.abc import Callable, Iterator
 
 import pytest
-from late import ACTS, RESTARTED, UNREPLACED, Late, prepared, restarting, wait_out
+from asked_broker import restartable_broker
+from late import ACTS, RESTARTED, UNREPLACED, Late, prepared, wait_out
 from real_clients import kafkajs
 from real_clients.base import ClientRefused
 from toolchains import skipped_without
@@ -14,15 +15,15 @@ from wire import better_than_kafka
 
 @pytest.fixture(scope="module", params=UNREPLACED)
 def late(
-    bootstrap: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, bootstrap: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Late]]:
     with skipped_without():
         kafkajs.CLIENT.start()
-    with restarting(bootstrap, tmp_path_factory.mktemp("broker")) as (address, restart):
-        scenario, made = prepared(kafkajs.CLIENT, address)
+    with restartable_broker(tmp_path_factory.mktemp("broker")) as broker:
+        scenario, made = prepared(kafkajs.CLIENT, broker.address)
         wait_out(made.values())
         if request.param == RESTARTED:
-            restart()
+            broker.restart()
         yield made
         scenario.close()
 

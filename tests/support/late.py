@@ -1,19 +1,17 @@
 """Producers whose transactions run out of time together, and what their applications do too late.
 
-Of another broker (`EOSIN_TEST_BOOTSTRAP`) the same is asked, but nobody restarts it, and it is waited for: Apache Kafka
-looks at deadlines at intervals. `EOSIN_TEST_BOOTSTRAP_FIRST_PROTOCOL` is one of its kind at `transaction.version=1`.
+Of another broker (`asked_broker.py`) the same is asked, and it is waited for: Apache Kafka looks at deadlines at
+intervals.
 """
 
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol
 
 import pytest
-from broker_process import BrokerProcess
+from asked_broker import ANOTHER
 from real_clients.base import Client, ClientRefused, Producer
 from scenario import Scenario
 from wire import until
@@ -21,8 +19,6 @@ from wire import until
 from eosin.client.client import Client as OwnClient
 from eosin.client.transactions import TransactionAdmin
 
-ANOTHER: Final = "EOSIN_TEST_BOOTSTRAP"
-ANOTHER_AT_FIRST: Final = "EOSIN_TEST_BOOTSTRAP_FIRST_PROTOCOL"
 TIMEOUT_MS: Final = 3000 if ANOTHER in os.environ else 1000
 """The shortest that librdkafka accepts; another broker may need longer for the record before it."""
 
@@ -113,19 +109,12 @@ ACTS: Final[Mapping[str, Callable[[Late], None]]] = {
     "abort": Late.abort,
 }
 
-VERSION: Final = "eosin.transaction.version"
-"""The setting by which a broker of ours offers no more than the first protocol."""
 _ENDED: Final = {"CompleteAbort", "Empty", "Dead"}
 _LONGEST_WAIT_S: Final = 30.0
 
 ALONE: Final = "alone"
 RESTARTED: Final = "after a restart of the broker"
-UNREPLACED: Final = (
-    ALONE,
-    pytest.param(
-        RESTARTED, marks=pytest.mark.skipif(ANOTHER in os.environ, reason="a broker that is shared is not restarted")
-    ),
-)
+UNREPLACED: Final = (ALONE, pytest.param(RESTARTED, marks=pytest.mark.restarts))
 """Parameters of a fixture: what happens between the timeout and the return."""
 
 
@@ -166,28 +155,3 @@ async def _until_ended(bootstrap: str, transactional_id: str) -> None:
             return (await TransactionAdmin(client).describe(transactional_id)).state in _ENDED
 
         await until(ended, timeout_s=_LONGEST_WAIT_S)
-
-
-@contextmanager
-def restarting(
-    bootstrap: str, data_dir: Path, settings: dict[str, str] | None = None
-) -> Iterator[tuple[str, Callable[[], None]]]:
-    """The address of a broker with these settings, and what restarts it. Another broker at `bootstrap` is it itself."""
-    if ANOTHER in os.environ:
-        yield _another(bootstrap, settings or {}), lambda: pytest.skip("a broker that is shared is not restarted")
-        return
-    with BrokerProcess(data_dir, settings=settings) as broker:
-
-        def restart() -> None:
-            broker.stop()
-            broker.start()
-
-        yield broker.address, restart
-
-
-def _another(bootstrap: str, settings: Mapping[str, str]) -> str:
-    """The other broker that offers what such settings mean."""
-    if settings.get(VERSION) != "1":
-        return bootstrap
-    at_first = os.environ.get(ANOTHER_AT_FIRST)
-    return at_first or pytest.skip(f"{ANOTHER_AT_FIRST} names no broker with transaction.version=1")

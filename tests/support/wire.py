@@ -7,7 +7,6 @@ completing the transaction before.
 
 import asyncio
 import contextlib
-import os
 import struct
 import time
 import uuid
@@ -15,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import pytest
+from asked_broker import is_another
 
 from eosin.client.addresses import Address
 from eosin.client.connection import Connection
@@ -46,8 +46,7 @@ from eosin.protocol.schemas.write_txn_markers import (
 )
 from eosin.protocol.types import Message
 
-BOOTSTRAP_VARIABLE: Final = "EOSIN_TEST_BOOTSTRAP"
-OTHER_BROKER: Final = BOOTSTRAP_VARIABLE in os.environ
+OTHER_BROKER: Final = is_another()
 """Whether the broker under test is not ours: what we do better on purpose is not asked of it."""
 MAX_SEQUENCE: Final = 2**31 - 1
 READ_UNCOMMITTED: Final = 0

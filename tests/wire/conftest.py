@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from asked_broker import ANOTHER
 from broker_process import BrokerProcess
-from wire import BOOTSTRAP_VARIABLE, Connect, Wire, settled, unique
+from wire import Connect, Wire, settled, unique
 
 from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
 
@@ -15,7 +16,7 @@ from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
 @pytest.fixture(scope="session")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of the broker under test."""
-    if given := os.environ.get(BOOTSTRAP_VARIABLE):
+    if given := os.environ.get(ANOTHER):
         yield given
         return
     settings = {"group.initial.rebalance.delay.ms": "0"}

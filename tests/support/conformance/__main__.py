@@ -1,7 +1,7 @@
 """`python -m conformance`: asks one broker everything, prints the table, and keeps the outcomes as JSON.
 
     make conformance                        a fresh Eosin
-    make conformance BOOTSTRAP=host:port    the broker there
+    make conformance BOOTSTRAP=host:port    the broker there; RESTART='command' restarts it with its files
     make conformance-kafka                  Apache Kafka from its published jars
     make conformance-page                   docs/conformance.md from the results of both
 
@@ -18,9 +18,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from asked_broker import VARIABLES
 from toolchains import NotHere
 
-from conformance.brokers import VARIABLES, Asked, NobodyThere, apache_kafka, at, fresh_eosin
+from conformance.brokers import Asked, NobodyThere, apache_kafka, at, fresh_eosin
 from conformance.page import Unexplained, page, reason, table
 from conformance.results import Results
 
@@ -37,12 +38,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     which.add_argument("--bootstrap", metavar="HOST:PORT", help="a running broker to ask; without it a fresh Eosin")
     which.add_argument("--apache-kafka", action="store_true", help="start Apache Kafka from its published jars")
     which.add_argument("--page", action="store_true", help="write docs/conformance.md from the kept results")
+    parser.add_argument(
+        "--restart", metavar="COMMAND", help="restarts the broker at --bootstrap, and returns when it runs"
+    )
+    parser.add_argument("--first", metavar="HOST:PORT", help="one of its kind that is at transaction.version=1")
+    parser.add_argument("--restart-first", metavar="COMMAND", help="restarts that one")
     parser.add_argument("--name", help="what the table calls the broker")
     parser.add_argument("--results", type=Path, default=ROOT / "conformance-results", help="folder for the JSON")
     parser.add_argument("-k", dest="expression", help="only the cases that match, as pytest's -k")
     parser.add_argument("--failed", action="store_true", help="only what failed in the last run, whose results change")
     parser.add_argument("--workers", default="auto", help="processes that ask side by side (auto)")
     given = parser.parse_args(arguments)
+    if not given.bootstrap and (given.restart or given.first or given.restart_first):
+        parser.error("--restart and --first say more about the broker of --bootstrap")
     if given.page:
         return _write_page()
     try:
@@ -56,25 +64,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _broker(given: argparse.Namespace) -> contextlib.AbstractContextManager[Asked]:
     if given.apache_kafka:
         return apache_kafka()
-    return contextlib.nullcontext(at(given.bootstrap) if given.bootstrap else fresh_eosin())
+    if not given.bootstrap:
+        return contextlib.nullcontext(fresh_eosin())
+    more = {"restart": given.restart, "first": given.first, "restart_first": given.restart_first}
+    return contextlib.nullcontext(at(given.bootstrap, **more))
 
 
 def _ask(broker: Asked, name: str, given: argparse.Namespace) -> int:
     kept_as = given.results / f"{name.lower().replace(' ', '-').replace(':', '-')}.json"
-    excused = (lambda case: bool(reason(case))) if broker.variables else (lambda case: False)  # a fresh Eosin never is
+    excused = (lambda case: bool(reason(case))) if broker.is_shared else (lambda case: False)  # a fresh Eosin never is
     before = Results.load(kept_as) if given.failed and kept_as.exists() else None
     if before:
         cases = [place for case in before.failed if not excused(case) for place in case.failed_places]
     else:
         cases = [folder for folder in CASES if (ROOT / folder).is_dir()]
     if cases:
+        found = Results(name, [])
         with tempfile.TemporaryDirectory() as folder:
-            told = Path(folder) / "results.json"
-            _run_pytest(told, name, cases, given, broker.variables)
-            if not told.exists():
-                print("conformance: pytest ended before it had asked anything", file=sys.stderr)
-                return 2
-            found = Results.load(told)
+            for number, (chosen, workers) in enumerate(_turns(broker, given.workers)):
+                told = Path(folder) / f"{number}.json"
+                _run_pytest(told, name, cases, [*chosen, "-n", workers], given, broker.variables)
+                if not told.exists():
+                    print("conformance: pytest ended before it had asked anything", file=sys.stderr)
+                    return 2
+                found.add(Results.load(told))
         if before:
             before.answered(found)
         (before or found).save(kept_as)
@@ -83,12 +96,24 @@ def _ask(broker: Asked, name: str, given: argparse.Namespace) -> int:
     return int(not results.cases or not all(map(excused, results.failed)))
 
 
+def _turns(broker: Asked, workers: str) -> list[tuple[list[str], str]]:
+    """What is asked one after the other, and by how many: who restarts a broker that others ask has to be alone."""
+    if broker.is_shared and broker.can_be_restarted:
+        return [(["-m", "not restarts"], workers), (["-m", "restarts"], "1")]
+    return [([], workers)]
+
+
 def _run_pytest(
-    results: Path, name: str, cases: Sequence[str], given: argparse.Namespace, variables: Mapping[str, str]
+    results: Path,
+    name: str,
+    cases: Sequence[str],
+    how: Sequence[str],
+    given: argparse.Namespace,
+    variables: Mapping[str, str],
 ) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=no", "-rN", "-p", "no:cacheprovider"]
     command += ["-p", "conformance.recorder", "--conformance-results", str(results), "--conformance-broker", name]
-    command += ["-n", given.workers, "--dist", "worksteal"]
+    command += [*how, "--dist", "worksteal"]
     command += ["-k", given.expression] if given.expression else []
     environment = {key: value for key, value in os.environ.items() if key not in VARIABLES}
     subprocess.run([*command, *cases], cwd=ROOT, env={**environment, **variables}, check=False)

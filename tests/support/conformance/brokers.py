@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from apache_kafka import ApacheKafka
-from late import ANOTHER, ANOTHER_AT_FIRST
+from asked_broker import ANOTHER, ANOTHER_AT_FIRST, RESTART, RESTART_AT_FIRST
 
+from conformance.restarts import listening
 from eosin.broker.version import VERSION
 from eosin.client.client import Client
 from eosin.client.errors import ClientError
@@ -23,8 +24,6 @@ KAFKA_SETTINGS: Final = {
     "offsets.topic.num.partitions": "50",  # its default, unlike that of tests that want a quick start
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",  # 10 s would only make the run longer
 }
-VARIABLES: Final = (ANOTHER, ANOTHER_AT_FIRST)
-"""What tells test processes about a broker that they do not start themselves."""
 _HEAP_MB: Final = 768
 _SMALL_HEAP_MB: Final = 256
 _TRIED_FOR_S: Final = 15
@@ -41,20 +40,34 @@ class Asked:
     name: str
     variables: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether all test processes ask the same one, so that it must not be restarted while others ask."""
+        return bool(self.variables)
+
+    @property
+    def can_be_restarted(self) -> bool:
+        return not self.is_shared or RESTART in self.variables
+
 
 def fresh_eosin() -> Asked:
     """One for each test process."""
     return Asked(f"Eosin {VERSION}")
 
 
-def at(bootstrap: str) -> Asked:
-    """The broker at an address. Raises NobodyThere."""
-    try:
-        asyncio.run(_answers(bootstrap))
-    except (ClientError, OSError, TimeoutError, ValueError) as problem:
-        told = " ".join(str(problem).split()) or f"nothing within {_TRIED_FOR_S} s"
-        raise NobodyThere(f"no Kafka broker answers at {bootstrap}: {told}") from None
-    return Asked(bootstrap, {ANOTHER: bootstrap})
+def at(
+    bootstrap: str, *, restart: str | None = None, first: str | None = None, restart_first: str | None = None
+) -> Asked:
+    """The broker at an address; `restart` is a command that restarts it. `first` is one of its kind that is at
+    transaction.version=1. Raises NobodyThere."""
+    for address in filter(None, (bootstrap, first)):
+        try:
+            asyncio.run(_answers(address))
+        except (ClientError, OSError, TimeoutError, ValueError) as problem:
+            told = " ".join(str(problem).split()) or f"nothing within {_TRIED_FOR_S} s"
+            raise NobodyThere(f"no Kafka broker answers at {address}: {told}") from None
+    given = {ANOTHER: bootstrap, ANOTHER_AT_FIRST: first, RESTART: restart, RESTART_AT_FIRST: restart_first}
+    return Asked(bootstrap, {name: value for name, value in given.items() if value})
 
 
 async def _answers(bootstrap: str) -> None:
@@ -64,13 +77,12 @@ async def _answers(bootstrap: str) -> None:
 
 @contextlib.contextmanager
 def apache_kafka() -> Iterator[Asked]:
-    """Both nodes, stopped at the end. Raises NotHere."""
-    with tempfile.TemporaryDirectory() as folder:
-        newest = ApacheKafka(Path(folder) / "second", settings=KAFKA_SETTINGS, heap_mb=_HEAP_MB)
-        with (
-            newest,
-            ApacheKafka(
-                Path(folder) / "first", settings=KAFKA_SETTINGS, transaction_version=1, heap_mb=_SMALL_HEAP_MB
-            ) as first,
-        ):
-            yield Asked(f"Apache Kafka {newest.version}", {ANOTHER: newest.address, ANOTHER_AT_FIRST: first.address})
+    """Both nodes, which test processes may restart; stopped at the end. Raises NotHere."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        newest = ApacheKafka(folder / "second", settings=KAFKA_SETTINGS, heap_mb=_HEAP_MB)
+        first = ApacheKafka(folder / "first", settings=KAFKA_SETTINGS, transaction_version=1, heap_mb=_SMALL_HEAP_MB)
+        nodes = {RESTART: newest, RESTART_AT_FIRST: first}
+        with newest, first, listening(folder / "restarts", nodes) as commands:
+            addresses = {ANOTHER: newest.address, ANOTHER_AT_FIRST: first.address}
+            yield Asked(f"Apache Kafka {newest.version}", {**addresses, **commands})

@@ -35,6 +35,13 @@ was accepted once Apache Kafka had passed it, or once it was clear which defect 
                                            # and a small one at transaction.version=1 for what timeouts come to there
     make conformance-page                  # this page, from the results of both
 
+A broker of yours is restarted if you say how, and what depends on `transaction.version=1` is asked of a second one:
+
+    make conformance BOOTSTRAP=host:port RESTART='systemctl restart kafka' BOOTSTRAP_FIRST=host:port RESTART_FIRST='...'
+
+A command keeps the broker's files and returns when it runs; the environment tells it in `EOSIN_RESTART_HOW` whether a
+clean stop (`stop`) or an end without notice (`kill`) is meant. Without one, these cases are told as not asked.
+
 {seconds}
 
 Every run prints its table and writes JSON to `conformance-results/`; the results behind this page are in
@@ -64,6 +71,7 @@ def page(ours: Results, theirs: Results) -> str:
         f"\n<details><summary>which of them, and how it ended with {theirs.broker}</summary>\n",
         *_endings(theirs),
         "\n</details>\n",
+        *_not_asked(ours, theirs),
         "## Every case\n",
         *_every_case(ours, theirs, by_place),
     ]
@@ -85,6 +93,9 @@ def table(results: Results) -> Iterator[str]:
     for case in results.failed:
         yield f"\nFAILED {case.name}" + (f"\n       known: {reason(case)}" if reason(case) else "")
         yield from (f"       [{parameter}] {how}" for parameter, how in case.failed.items())
+    for why, left_out in _by_reason(results).items():
+        yield f"\nNOT ASKED {sum(left_out.values())}: {why}"
+        yield from (f"       {count} of: {name}" for name, count in left_out.items())
 
 
 def _seconds(*of: Results) -> str:
@@ -128,6 +139,26 @@ def _endings(theirs: Results) -> Iterator[str]:
         yield f"- {case.name}"
         for parameter, how in case.failed.items():
             yield f"  - {parameter}: `{how.replace('`', '')}`" if parameter else f"  - `{how.replace('`', '')}`"
+
+
+def _not_asked(*of: Results) -> Iterator[str]:
+    yield "## What was not asked\n"
+    yield "| broker | case | parameters | why |"
+    yield "|---|---|---|---|"
+    for results in of:
+        for why, left_out in _by_reason(results).items():
+            yield from (f"| {results.broker} | {name} | {count} | {why} |" for name, count in left_out.items())
+    yield ""
+
+
+def _by_reason(results: Results) -> dict[str, dict[str, int]]:
+    """Why something was not asked: the cases, and how many of their parameters."""
+    found: dict[str, dict[str, int]] = {}
+    for case in results.cases:
+        for why in case.left_out.values():
+            counts = found.setdefault(why.removeprefix("not asked: ").removeprefix("[NOTRUN] "), {})
+            counts[case.name] = counts.get(case.name, 0) + 1
+    return found
 
 
 def _every_case(ours: Results, theirs: Results, by_place: Mapping[str, Case]) -> Iterator[str]:

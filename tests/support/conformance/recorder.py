@@ -11,8 +11,8 @@ import pytest
 
 from conformance.results import Case, Results
 
-ASKED: Final = "bootstrap"
-"""The fixture that is the address of the broker: tests without it start brokers of their own, or none."""
+ASKED: Final = {"bootstrap", "restartable"}
+"""The fixtures that are the broker under test: tests without them start brokers of their own, or none."""
 _ABOUT = "conformance"
 _LONGEST_REASON = 160
 
@@ -30,8 +30,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put the words of a case into what travels with its report. What does not ask `bootstrap` is no case."""
-    cases = [item for item in items if ASKED in getattr(item, "fixturenames", ())]
-    config.hook.pytest_deselected(items=[item for item in items if ASKED not in getattr(item, "fixturenames", ())])
+    cases = [item for item in items if _asks(item)]
+    config.hook.pytest_deselected(items=[item for item in items if not _asks(item)])
     items[:] = cases
     for item in items:
         module = getattr(item, "module", None)
@@ -39,6 +39,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         mark = item.get_closest_marker("differs")
         differs = str(mark.args[0]) if mark else ""
         item.user_properties.append((_ABOUT, (_first_sentence(words), differs)))
+
+
+def _asks(item: pytest.Item) -> bool:
+    return bool(ASKED & set(getattr(item, "fixturenames", ())) or item.get_closest_marker("restarts"))
 
 
 def _first_sentence(text: str) -> str:

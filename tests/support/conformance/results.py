@@ -64,6 +64,19 @@ class Results(msgspec.Struct):
     def failed(self) -> list[Case]:
         return [case for case in self.cases if case.failed]
 
+    def add(self, other: "Results") -> None:
+        """Take over what was asked in another turn of the same run: other cases, or other parameters of the same."""
+        by_place = {case.asked: case for case in self.cases}
+        for case in other.cases:
+            here = by_place.get(case.asked)
+            if here is None:
+                self.cases.append(case)
+                continue
+            here.passed += case.passed
+            here.failed = dict(sorted((here.failed | case.failed).items()))
+            here.left_out = dict(sorted((here.left_out | case.left_out).items()))
+        self.cases.sort(key=lambda case: case.asked)
+
     def answered(self, again: "Results") -> None:
         """Take over what failed here and passed in a run of just that."""
         by_place = {case.asked: case for case in again.cases}

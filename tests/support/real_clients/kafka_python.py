@@ -49,7 +49,8 @@ class KafkaPythonConsumer:
         deadline = time.monotonic() + timeout_s
         found: list[Received] = []
         while len(found) < count and (left := deadline - time.monotonic()) > 0:
-            batches = _call(self.raw.poll, timeout_ms=int(min(left, 0.2) * 1000), max_records=count - len(found))
+            # Not in short turns: a poll of 3.0 that ends while new metadata make it join again leaves it deaf.
+            batches = _call(self.raw.poll, timeout_ms=int(left * 1000) + 1, max_records=count - len(found))
             for records in batches.values():
                 found += [Received(each.topic, each.partition, each.offset, each.key, each.value) for each in records]
         return found
