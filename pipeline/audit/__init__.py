@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from eosin.pipeline.audit.report import AuditReport
-    from eosin.pipeline.audit.verification import Verification
+    from eosin.pipeline.audit.verification import Compare, Verification
 
 MAX_TRANSACTION_TIMEOUT_MS = 900_000
 """`transaction.max.timeout.ms` of a broker, unless it was changed."""
@@ -38,14 +38,22 @@ def transactions(
 
 
 def verify(
-    spark: "SparkSession", *, source: str, target: str, on: str, bootstrap: str, on_target: str | None = None
+    spark: "SparkSession",
+    *,
+    source: str,
+    target: str,
+    bootstrap: str,
+    on: str | None = None,
+    on_target: str | None = None,
+    by: "Compare | None" = None,
 ) -> "Verification":
     """Compare what is committed in two topics, row by row: what is missing in `target`, there twice, or from nowhere.
 
-    `on` is a Spark expression over the columns of `txnlog` that names a row, or `src`: the header of that name in
-    `target`, as `topic:partition:offset` of the row in `source`. `on_target` is the expression for `target` where it is
-    another one.
+    `on` is a Spark expression over the columns of `txnlog` that names a row, or `src`, the default: the header of that
+    name in `target`, as `topic:partition:offset` of the row in `source`. `on_target` is the expression for `target`
+    where it is another one. Where rows of `target` stand for many, `by` makes of the frames of both a frame of names
+    with the columns name, source, target: how often each is in either.
     """
     from eosin.pipeline.audit.verification import Verification
 
-    return Verification.of(spark, source=source, target=target, on=on, bootstrap=bootstrap, on_target=on_target)
+    return Verification.of(spark, source=source, target=target, bootstrap=bootstrap, on=on, on_target=on_target, by=by)

@@ -4,6 +4,7 @@ Always true: only what is committed counts, on both sides. Rows are compared as 
 several rows of the source share must be there as often in the target.
 """
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
@@ -17,6 +18,11 @@ _ROW: Final = "concat_ws(':', topic, partition, offset)"
 _HEADER: Final = f"cast(try_element_at(filter(headers, each -> each.key = '{BY_HEADER}'), 1).value as string)"
 _TIMEOUT_MS: Final = 30_000
 """Somebody waits for the answer: brokers that do not answer for so long are an error."""
+
+
+Compare = Callable[["DataFrame", "DataFrame"], "DataFrame"]
+"""From the rows of source and target, with the columns of `txnlog`, to the names of what is compared: columns name,
+source, target, the last two saying how often it is in each."""
 
 
 class Counts(NamedTuple):
@@ -51,27 +57,24 @@ class Verification:
         *,
         source: str,
         target: str,
-        on: str,
         bootstrap: str,
+        on: str | None = None,
         on_target: str | None = None,
+        by: Compare | None = None,
     ) -> Self:
         """Plan the comparison; see `audit.verify`. Raises BadExpression for one that Spark does not understand."""
         require_spark()
-        from pyspark.sql import functions as f
-
         from eosin.pipeline.txnlog import NAME, TxnLog
 
         spark.dataSource.register(TxnLog)
-        of_source, of_target = (_ROW, _HEADER) if on == BY_HEADER else (on, on_target or on)
 
-        def named(topic: str, expression: str, side: str) -> "DataFrame":
+        def rows(topic: str) -> "DataFrame":
             options = {"bootstrap.servers": bootstrap, "subscribe": topic, "task.timeout.ms": str(_TIMEOUT_MS)}
-            rows = spark.read.format(NAME).options(**options).load()
-            name = _checked(rows, expression).cast("string").alias("name")
-            return rows.select(name, f.lit(int(side == "source")).alias("s"), f.lit(int(side == "target")).alias("t"))
+            return spark.read.format(NAME).options(**options).load()
 
-        both = named(source, of_source, "source").unionAll(named(target, of_target, "target"))
-        return cls(both.groupBy("name").agg(f.sum("s").alias("source"), f.sum("t").alias("target")))
+        if by is None:
+            by = _row_by_row(on or BY_HEADER, on_target)
+        return cls(by(rows(source), rows(target)))
 
     @cached_property
     def differences(self) -> "DataFrame":
@@ -103,6 +106,22 @@ class Verification:
     def close(self) -> None:
         """Forget what was computed."""
         self._names.unpersist()
+
+
+def _row_by_row(on: str, on_target: str | None) -> Compare:
+    of_source, of_target = (_ROW, _HEADER) if on == BY_HEADER else (on, on_target or on)
+
+    def compare(source: "DataFrame", target: "DataFrame") -> "DataFrame":
+        from pyspark.sql import functions as f
+
+        def named(rows: "DataFrame", expression: str, side: str) -> "DataFrame":
+            name = _checked(rows, expression).cast("string").alias("name")
+            return rows.select(name, f.lit(int(side == "source")).alias("s"), f.lit(int(side == "target")).alias("t"))
+
+        both = named(source, of_source, "source").unionAll(named(target, of_target, "target"))
+        return both.groupBy("name").agg(f.sum("s").alias("source"), f.sum("t").alias("target"))
+
+    return compare
 
 
 def _checked(rows: "DataFrame", expression: str) -> "Column":

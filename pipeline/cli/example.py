@@ -1,8 +1,8 @@
 """`eosin pipeline example wordcount|orders`: a pipeline from beginning to end, killed on the way, and checked.
 
 Starts a broker unless it is given one, writes the input, runs `eosin pipeline run` in a process of its own and, with
---crash-every N, kills that with all its children after every N batches; at the end the output is compared with what
-plain Python makes of the input.
+--crash-every N, kills that with all its children after every N batches; at the end `eosin pipeline verify` compares
+output and input, and its word is the last.
 """
 
 import asyncio
@@ -109,35 +109,45 @@ class Example:
         inputs = asyncio.run(self._read(self.input, Isolation.READ_COMMITTED))
         outputs = asyncio.run(self._read(self.output, Isolation.READ_COMMITTED))
         everything = asyncio.run(self._read(self.output, Isolation.READ_UNCOMMITTED))
-        complaints = self.example.complaints(inputs, outputs)
-        verdict = {
+        verdict: dict[str, Any] = {
             "inputs": len(inputs),
             "outputs": len(outputs),
             "batches": len(self.batches),
             "crashes": self.crashes,
             "replayed_and_skipped": self.replayed,
             "aborted_outputs": len(everything) - len(outputs),
-            "complaints": complaints,
         }
-        if self.options.json:
-            print(json.dumps(verdict), flush=True)
-        else:
-            self._tell(verdict)
-        return 1 if complaints or not inputs else 0
-
-    def _tell(self, verdict: dict[str, Any]) -> None:
-        for each in verdict["complaints"]:
-            print(f"WRONG {each}")
-        print(
+        self._say(
             f"{verdict['crashes']} crashes, {verdict['batches']} batches, {verdict['replayed_and_skipped']} of them"
             f" replayed and skipped, {verdict['aborted_outputs']} rows of crashed batches aborted"
         )
-        wrong = len(verdict["complaints"])
-        print(
-            f"{wrong} complaints about {verdict['outputs']} rows of output"
-            if wrong
-            else f"each of {verdict['inputs']} inputs is reflected exactly once in {verdict['outputs']} rows of output"
+        self._say(
+            f"{verdict['inputs']} rows of input, {verdict['outputs']} rows of output; whether each is reflected once:"
         )
+        code = self._verify(verdict)
+        if self.options.json:
+            print(json.dumps(verdict), flush=True)
+        return code or int(not inputs)
+
+    def _verify(self, verdict: dict[str, Any]) -> int:
+        """Let `eosin pipeline verify` judge; its exit code."""
+        command = ["pipeline", "verify", "--input", self.input, "--output", self.output]
+        command += ["--by", f"eosin.pipeline.examples.{self.options.example}:reflected"]
+        command += ["--bootstrap-server", self.bootstrap]
+        self._say(f"  eosin {' '.join(command)}")
+        child = Child([*command, *self._spark(), *(["--json"] if self.options.json else [])])
+        try:
+            for line in child.lines():
+                if self.options.json:
+                    verdict["verify"] = json.loads(line)
+                self._say(f"  {line.rstrip()}")
+            return child.wait()
+        finally:
+            child.stop()
+
+    def _spark(self) -> list[str]:
+        settings = (*_SMALL, f"spark.sql.warehouse.dir={self.folder / 'warehouse'}")
+        return ["--master", self.options.master, *(part for each in settings for part in ("--conf", each))]
 
     def _say(self, line: str) -> None:
         if not self.options.json:
@@ -152,10 +162,8 @@ class Example:
         command += ["--bootstrap-server", self.bootstrap, "--checkpoint", str(self.folder / "checkpoint")]
         command += ["--input", self.input, "--output", self.output, "--name", name, "--mode", self.example.MODE]
         command += ["--trigger", "available-now", "--max-rows", str(self.options.max_rows)]
-        command += ["--route", self.options.route, "--master", self.options.master]
-        for setting in (*_SMALL, f"spark.sql.warehouse.dir={self.folder / 'warehouse'}"):
-            command += ["--conf", setting]
-        child = Child(command)
+        command += ["--route", self.options.route]
+        child = Child([*command, *self._spark()])
         crash_after = self.options.crash_every if self.crashes < _MAX_CRASHES else 0
         try:
             new = 0

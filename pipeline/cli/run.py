@@ -4,9 +4,7 @@ FUNC takes the input as a streaming frame, with the columns of `txnlog`, and ans
 """
 
 import argparse
-import importlib
 import logging
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -15,6 +13,7 @@ from eosin.client.addresses import parse_bootstrap
 from eosin.client.errors import ClientError
 from eosin.pipeline.cli.arguments import Parser, fail
 from eosin.pipeline.errors import ConflictingSettings, PipelineError
+from eosin.pipeline.functions import load
 from eosin.pipeline.settings import PipelineSettings
 
 if TYPE_CHECKING:
@@ -45,29 +44,6 @@ def main(arguments: Sequence[str]) -> int:
         return fail("run", str(error), code=2 if isinstance(error, ConflictingSettings) else 1)
     except KeyboardInterrupt:
         return _INTERRUPTED
-
-
-def load(name: str) -> "Callable[[DataFrame], DataFrame]":
-    """The function that MODULE:FUNC names; modules are also looked for in the current folder. Raises
-    ConflictingSettings with a sentence."""
-    module_name, colon, function_name = name.partition(":")
-    if not (colon and module_name and function_name):
-        raise ConflictingSettings(f"{name!r} names no function: write MODULE:FUNC, for example orders:totals")
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    # Tasks run in other processes, and find what they were sent by the same name.
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
-            raise ConflictingSettings(f"there is no module {module_name!r}, neither installed nor in {here}") from error
-        raise ConflictingSettings(f"module {module_name!r} needs {error.name!r}, which is not installed") from error
-    function = getattr(module, function_name, None)
-    if not callable(function):
-        raise ConflictingSettings(f"module {module_name!r} has no function {function_name!r}")
-    return function  # type: ignore[no-any-return]
 
 
 def _run(

@@ -5,11 +5,15 @@ Exit code 1 when rows are missing, there twice or from nowhere; 2 for what the c
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from eosin.pipeline.cli.arguments import Parser, fail
 from eosin.pipeline.cli.spark_arguments import add_spark, open_session
-from eosin.pipeline.errors import BadExpression, require_spark
+from eosin.pipeline.errors import BadExpression, ConflictingSettings, require_spark
+from eosin.pipeline.functions import load
+
+if TYPE_CHECKING:
+    from eosin.pipeline.audit.verification import Compare
 
 _NAME: Final = "verify"
 _SHOWN: Final = 20
@@ -23,12 +27,17 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--input", required=True, metavar="TOPIC", help="where rows come from; several with commas")
     parser.add_argument("--output", required=True, metavar="TOPIC", help="where each must be once")
-    parser.add_argument(
+    naming = parser.add_mutually_exclusive_group(required=True)
+    naming.add_argument(
         "--on",
-        required=True,
         metavar="EXPR",
         help="what names a row: a Spark expression over key, value, topic, partition, offset, timestamp, headers;"
         " or src, the output's header topic:partition:offset of the input row",
+    )
+    naming.add_argument(
+        "--by",
+        metavar="MODULE:FUNC",
+        help="for rows that stand for many: what makes of the frames of both a frame of name, source, target",
     )
     parser.add_argument("--on-output", metavar="EXPR", help="the expression for the output, where it is another one")
     parser.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT")
@@ -36,14 +45,18 @@ def main(arguments: Sequence[str]) -> int:
     add_spark(parser)
     options = parser.parse_args(arguments)
     require_spark()
+    try:
+        compare = load(options.by) if options.by is not None else None
+    except ConflictingSettings as error:
+        return fail(_NAME, str(error))
     with open_session(_NAME, options) as spark:
         try:
-            return _verify(spark, options)
+            return _verify(spark, options, compare)
         except BadExpression as error:
             return fail(_NAME, str(error))
 
 
-def _verify(spark: Any, options: Any) -> int:
+def _verify(spark: Any, options: Any, compare: "Compare | None") -> int:
     from eosin.pipeline import audit
 
     found = audit.verify(
@@ -52,6 +65,7 @@ def _verify(spark: Any, options: Any) -> int:
         target=options.output,
         on=options.on,
         on_target=options.on_output,
+        by=compare,
         bootstrap=options.bootstrap_server,
     )
     counts = found.counts
@@ -59,11 +73,12 @@ def _verify(spark: Any, options: Any) -> int:
     if options.json:
         print(json.dumps({**counts._asdict(), "exact": counts.is_exact, "differences": rows}))
         return 0 if counts.is_exact else 1
-    print(f"{counts.source:,} rows in {options.input}, {counts.target:,} in {options.output}")
+    what = "rows" if compare is None else "names"
+    print(f"{counts.source:,} {what} in {options.input}, {counts.target:,} in {options.output}")
     for row in rows:
         print(f"  {row['kind']}: {row['name']!r}, {row['source']} in the input, {row['target']} in the output")
     if counts.is_exact:
-        print("Every row is there exactly once.")
+        print(f"Every {what.removesuffix('s')} is there exactly once.")
         return 0
     wrong = f"{counts.missing:,} missing, {counts.duplicate:,} duplicate, {counts.unexpected:,} unexpected"
     print(f"Not exactly once: {wrong}.")

@@ -1,4 +1,4 @@
 """Pipelines to read and to run: `eosin pipeline example wordcount | orders`.
 
-Each module holds a pipeline, input for it, and what its output must be, computed in plain Python.
+Each module holds a pipeline, input for it, and how `eosin pipeline verify --by` compares its output with its input.
 """

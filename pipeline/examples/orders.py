@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from eosin.client.consumer import ConsumedRecord
 from eosin.protocol.records import NewRecord
 
 if TYPE_CHECKING:
@@ -38,27 +37,35 @@ def records(count: int) -> Iterator[NewRecord]:
         yield NewRecord(user.encode(), json.dumps(order).encode())
 
 
-def complaints(inputs: list[ConsumedRecord], outputs: list[ConsumedRecord]) -> list[str]:
-    """What is wrong with the output, in sentences; nothing when each order is reflected exactly once."""
-    sums: dict[str, list[int]] = {}
-    for each in inputs:
-        order = json.loads(each.record.value or b"")
-        history = sums.setdefault(order["user"], [0])
-        history.append(history[-1] + order["amount"])
-    found = []
-    seen: dict[str, int] = {}
-    for each in outputs:
-        row = json.loads(each.record.value or b"")
-        user, orders, total = row["user"], row["orders"], row["total"]
-        history = sums.get(user, [0])
-        if orders <= seen.get(user, 0):
-            found.append(f"{user}: {orders} orders are told again, after {seen[user]}")
-        elif orders >= len(history):
-            found.append(f"{user}: {orders} orders are told, and there are {len(history) - 1}")
-        elif total != history[orders]:
-            found.append(f"{user}: the first {orders} orders add up to {history[orders]}, and {total} is told")
-        seen[user] = max(orders, seen.get(user, 0))
-    for user, history in sums.items():
-        if seen.get(user, 0) < len(history) - 1:
-            found.append(f"{user}: {len(history) - 1 - seen.get(user, 0)} of {len(history) - 1} orders are missing")
-    return found
+def reflected(orders: "DataFrame", rows: "DataFrame") -> "DataFrame":
+    """For `eosin pipeline verify`: each order by its user and number, and how often the output reflects it.
+
+    A row that says N orders reflects those since the row before it; if that said N already, the N-th once more. A row
+    whose total is not that of the first N reflects none of them, and stands for itself.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    one_by_one = Window.partitionBy("user").orderBy("offset")
+    order = f.from_json(f.col("value").cast("string"), "user string, amount long")
+    given = orders.select(order.alias("order"), "offset").select("order.*", "offset")
+    given = given.select(
+        "user", f.row_number().over(one_by_one).alias("orders"), f.sum("amount").over(one_by_one).alias("total")
+    )
+    row = f.from_json(f.col("value").cast("string"), "user string, orders long, total long")
+    told = rows.select(row.alias("row"), "offset").select("row.*", "offset")
+    said_before = f.max("orders").over(one_by_one.rowsBetween(Window.unboundedPreceding, -1))
+    told = told.withColumn("first", f.least(f.coalesce(said_before, f.lit(0)) + 1, "orders"))
+    right = told.join(given, ["user", "orders", "total"], "left_semi")
+    wrong = told.join(given, ["user", "orders", "total"], "left_anti")
+
+    each = right.select("user", f.explode(f.sequence("first", "orders")).alias("orders"))
+    names = [
+        given.select(f.concat_ws(" ", "user", "orders").alias("name"), f.lit(1).alias("s"), f.lit(0).alias("t")),
+        each.select(f.concat_ws(" ", "user", "orders").alias("name"), f.lit(0).alias("s"), f.lit(1).alias("t")),
+        wrong.select(
+            f.format_string("%s: %d orders add up to %d", "user", "orders", "total").alias("name"), f.lit(0), f.lit(1)
+        ),
+    ]
+    both = names[0].unionAll(names[1]).unionAll(names[2])
+    return both.groupBy("name").agg(f.sum("s").alias("source"), f.sum("t").alias("target"))

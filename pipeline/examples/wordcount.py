@@ -5,11 +5,9 @@ mode `update` a row comes for each count that a batch has changed, so the counts
 must be the number of times that the word is really there.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from eosin.client.consumer import ConsumedRecord
 from eosin.protocol.records import NewRecord
 
 if TYPE_CHECKING:
@@ -41,21 +39,24 @@ def records(count: int) -> Iterator[NewRecord]:
         yield NewRecord(str(number).encode(), " ".join(words).encode(), at_ms)
 
 
-def complaints(inputs: list[ConsumedRecord], outputs: list[ConsumedRecord]) -> list[str]:
-    """What is wrong with the output, in sentences; nothing when each word is counted exactly once."""
-    expected: Counter[str] = Counter()
-    for each in inputs:
-        minute = each.record.timestamp // _MINUTE_MS * 60
-        for word in (each.record.value or b"").decode().split(" "):
-            expected[f"{minute} {word}"] += 1
-    found = []
-    seen: dict[str, int] = {}
-    for each in outputs:
-        key, told = (each.record.key or b"").decode(), int(each.record.value or b"0")
-        if told <= seen.get(key, 0):
-            found.append(f"{key}: {told} is told after {seen[key]}")
-        seen[key] = max(told, seen.get(key, 0))
-    for key in sorted(expected.keys() | seen.keys()):
-        if seen.get(key, 0) != expected[key]:
-            found.append(f"{key}: counted {seen.get(key, 0)} times, and it is there {expected[key]} times")
-    return found
+def reflected(lines: "DataFrame", rows: "DataFrame") -> "DataFrame":
+    """For `eosin pipeline verify`: each word of a minute, how often it is there, and how often the output counts it.
+
+    A row that says N counts those since the row before it; if that said N or more already, one of them once more.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    words = f.explode(f.split(f.col("value").cast("string"), " ")).alias("word")
+    minute = (f.unix_timestamp("timestamp") / 60).cast("long") * 60
+    given = lines.select(minute.alias("minute"), words)
+    given = given.select(f.concat_ws(" ", "minute", "word").alias("name"), f.lit(1).alias("s"), f.lit(0).alias("t"))
+
+    so_far = Window.partitionBy("name").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
+    told = rows.select(
+        f.col("key").cast("string").alias("name"), f.col("value").cast("string").cast("long").alias("count"), "offset"
+    )
+    told = told.withColumn("before", f.coalesce(f.max("count").over(so_far), f.lit(0)))
+    new = f.when(f.col("count") > f.col("before"), f.col("count") - f.col("before")).otherwise(1)
+    both = given.unionAll(told.select("name", f.lit(0), new))
+    return both.groupBy("name").agg(f.sum("s").alias("source"), f.sum("t").alias("target"))

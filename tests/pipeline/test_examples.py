@@ -6,8 +6,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,6 +18,11 @@ from eosin.pipeline.errors import MissingDependency, require_spark
 from eosin.pipeline.examples import orders, wordcount
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records import Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from eosin.pipeline.audit.verification import Counts
 
 HERE = TopicPartition("t", 0)
 
@@ -57,31 +64,74 @@ def word_counts(given: list[ConsumedRecord]) -> list[ConsumedRecord]:
 Change = Callable[[list[ConsumedRecord]], list[ConsumedRecord]]
 
 
+def judged(
+    spark: "SparkSession", example: ModuleType, given: list[ConsumedRecord], outputs: list[ConsumedRecord]
+) -> "Counts":
+    """What `eosin pipeline verify --by` would count."""
+    from eosin.pipeline.audit.verification import Verification
+
+    def frame(records: list[ConsumedRecord]) -> "DataFrame":
+        schema = "key binary, value binary, offset bigint, timestamp timestamp"
+        rows = [
+            (
+                each.record.key,
+                each.record.value,
+                each.record.offset,
+                datetime.fromtimestamp(each.record.timestamp / 1000, UTC),
+            )
+            for each in records
+        ]
+        return spark.createDataFrame(rows, schema)
+
+    offsets = [record(at, each.record.key, each.record.value) for at, each in enumerate(outputs)]
+    found = Verification(example.reflected(frame(given), frame(offsets)))
+    try:
+        return found.counts
+    finally:
+        found.close()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("example", "right"), [(orders, order_totals), (wordcount, word_counts)])
-def test_a_right_output_is_not_complained_about(example: ModuleType, right: Change) -> None:
+def test_a_right_output_reflects_each_input_once(spark: "SparkSession", example: ModuleType, right: Change) -> None:
     given = inputs(example)
-    assert example.complaints(given, right(given)) == []
+    counts = judged(spark, example, given, right(given))
+    assert counts.is_exact
+    assert counts.source == len(right(given))
 
 
+LAST_TWICE = lambda rows: [*rows, rows[-1]]  # noqa: E731
+AGAIN_LATER = lambda rows: [*rows[:10], rows[5], *rows[10:]]  # noqa: E731
+COUNTED_TWICE = lambda rows: [*rows[:5], rows[3], *rows[5:]]  # noqa: E731
+LEFT_OUT = lambda rows: [*rows[:5], *rows[6:]]  # noqa: E731
+END_MISSING = lambda rows: rows[:-3]  # noqa: E731
+NOTHING = lambda rows: []  # noqa: E731
+
+
+@pytest.mark.slow
+@pytest.mark.spark_full
 @pytest.mark.parametrize(("example", "right"), [(orders, order_totals), (wordcount, word_counts)])
 @pytest.mark.parametrize(
-    ("wrong", "change_input"),
+    ("wrong", "change_input", "kinds"),
     [
-        (lambda rows: [*rows, rows[-1]], False),
-        (lambda rows: [*rows[:10], rows[5], *rows[10:]], False),
-        (lambda rows: [*rows[:5], rows[3], *rows[5:]], True),
-        (lambda rows: [*rows[:5], *rows[6:]], True),
-        (lambda rows: rows[:-3], True),
-        (lambda rows: [], False),
+        (LAST_TWICE, False, {"duplicate"}),
+        (AGAIN_LATER, False, {"duplicate"}),
+        (COUNTED_TWICE, True, {"duplicate", "unexpected"}),
+        (LEFT_OUT, True, {"missing", "unexpected"}),
+        (END_MISSING, True, {"missing"}),
+        (NOTHING, False, {"missing"}),
     ],
     ids=["last row twice", "a row again later", "input counted twice", "input left out", "end missing", "nothing"],
 )
 def test_an_input_that_is_lost_or_counted_twice_is_noticed(
-    example: ModuleType, right: Change, wrong: Change, change_input: bool
+    spark: "SparkSession", example: ModuleType, right: Change, wrong: Change, change_input: bool, kinds: set[str]
 ) -> None:
     given = inputs(example)
     outputs = right(wrong(given)) if change_input else wrong(right(given))
-    assert example.complaints(given, outputs)
+    counts = judged(spark, example, given, outputs)
+    found = {kind for kind in ("missing", "duplicate", "unexpected") if getattr(counts, kind)}
+    assert found
+    assert found <= kinds | ({"missing", "unexpected"} if change_input else set())
 
 
 @pytest.mark.parametrize(("example", "function"), [(orders, "totals"), (wordcount, "counts")])
@@ -106,13 +156,20 @@ def run_example(*arguments: str) -> tuple[int, dict[str, object], str]:
     return done.returncode, verdict, done.stderr[-3000:]
 
 
+def judgement(verdict: dict[str, object]) -> dict[str, object]:
+    """What `eosin pipeline verify --json` said, as the example passed it on."""
+    found = verdict["verify"]
+    assert isinstance(found, dict)
+    return found
+
+
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_orders_are_reflected_exactly_once_though_the_pipeline_is_killed() -> None:
     code, verdict, said = run_example("orders", "--crash-every", "2", "--records", "200", "--max-rows", "90")
-    assert (code, verdict.get("complaints")) == (0, []), said
-    assert verdict["inputs"] == 200
+    assert (code, judgement(verdict)["exact"]) == (0, True), said
+    assert verdict["inputs"] == judgement(verdict)["source"] == judgement(verdict)["target"] == 200
     assert isinstance(verdict["crashes"], int)
     assert verdict["crashes"] >= 1
 
@@ -123,6 +180,6 @@ def test_orders_are_reflected_exactly_once_though_the_pipeline_is_killed() -> No
 @pytest.mark.timeout(600)
 def test_words_are_counted_exactly_once_though_the_pipeline_is_killed() -> None:
     code, verdict, said = run_example("wordcount", "--crash-every", "2", "--records", "120", "--route", "executors")
-    assert (code, verdict.get("complaints")) == (0, []), said
+    assert (code, judgement(verdict)["exact"]) == (0, True), said
     assert isinstance(verdict["crashes"], int)
     assert verdict["crashes"] >= 1
