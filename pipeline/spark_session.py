@@ -17,6 +17,7 @@ require_spark()
 from pyspark.sql import SparkSession  # noqa: E402
 
 from eosin.pipeline.audit.source import TxnSegments  # noqa: E402
+from eosin.pipeline.connect import is_connect  # noqa: E402
 from eosin.pipeline.txnlog import TxnLog  # noqa: E402
 
 _STATE_CHECK: Final = "spark.sql.streaming.stateStore.commitValidation.enabled"
@@ -75,6 +76,11 @@ def session(name: str, master: str = "local[2]", conf: Mapping[str, str] | None 
 
 def check_session(spark: SparkSession) -> None:
     """Raise ConflictingSettings unless a session, made by whomever, keeps what the sink relies on."""
+    if is_connect(spark):
+        raise ConflictingSettings(
+            "this session is Spark Connect's, and the sink needs a classic one: a server would run it in a process of"
+            " its own, without the context that says which batch, checkpoint and stage attempts it is about"
+        )
     context = spark.sparkContext
     settings = context.getConf()
     for key, value in REQUIRED.items():

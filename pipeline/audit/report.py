@@ -22,6 +22,7 @@ from eosin.pipeline.audit.source import NAME, TxnSegments
 from eosin.pipeline.audit.summary import summarize
 from eosin.pipeline.audit.tables import MERGED, TRANSACTIONS, fact_rows, rows_of_kind
 from eosin.pipeline.clock import SystemClock
+from eosin.pipeline.connect import parallelism
 from eosin.pipeline.errors import require_spark
 from eosin.protocol.names import TRANSACTION_STATE_TOPIC
 
@@ -84,7 +85,7 @@ class AuditReport:
     @cached_property
     def transactions(self) -> DataFrame:
         """A row for each transaction that has data."""
-        groups = _GROUPS_PER_CORE * self.facts.sparkSession.sparkContext.defaultParallelism
+        groups = _GROUPS_PER_CORE * parallelism(self.facts.sparkSession)
         runs = self.runs.where("batches > 0").groupBy(f.pmod("producer_id", f.lit(groups)).alias("group"))
         joined = runs.applyInArrow(_joining(), TRANSACTIONS)
         return _with_times(joined, begin_time="begin_ms", end_time="end_ms").persist()

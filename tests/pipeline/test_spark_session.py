@@ -54,6 +54,14 @@ def test_a_session_of_somebody_else_without_the_settings_is_refused(spark: "Spar
         settings.set("spark.stage.maxConsecutiveAttempts", "1")
 
 
+def test_a_session_of_spark_connect_is_refused_in_a_sentence() -> None:
+    from eosin.pipeline.spark_session import check_session
+
+    remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    with pytest.raises(ConflictingSettings, match="this session is Spark Connect's, and the sink needs a classic one"):
+        check_session(remote)
+
+
 def test_a_machine_without_java_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     from eosin.pipeline.spark_session import require_java
 
