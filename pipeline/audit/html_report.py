@@ -74,7 +74,8 @@ def _duration(milliseconds: int | None) -> str:
 def _table(title: str, rows: Sequence[Row], count: int) -> str:
     if not rows:
         return f"<h2>{escape(title)}</h2><p>None.</p>"
-    names = [name for name in rows[0] if not (name.endswith("_ms") and f"{name[:-3]}_time" in rows[0])]
+    told = [name for name in rows[0] if any(row[name] is not None for row in rows)]
+    names = [name for name in told if not (name.endswith("_ms") and f"{name[:-3]}_time" in rows[0])]
     head = "".join(f"<th>{escape(name.removesuffix('_ms').replace('_', ' '))}</th>" for name in names)
     body = "".join("<tr>" + "".join(f"<td>{_cell(name, row[name])}</td>" for name in names) + "</tr>" for row in rows)
     more = f"<p>{count - len(rows):,} more are in the tables.</p>" if count > len(rows) == MAX_ROWS else ""

@@ -15,9 +15,11 @@ from eosin.pipeline.errors import MissingDependency
 
 COLOURS: Final[Mapping[str, str]] = {COMMITTED: "#2a78b8", ABORTED: "#e08214", OPEN: "#b2182b"}
 _LINES: Final = ("#2a78b8", "#e08214", "#1b9e77", "#7b3294", "#b2182b", "#555555")
-_SIZE: Final = (9.0, 4.0)
-_DPI: Final = 120
+_SIZE: Final = (6.2, 3.7)
+_DPI: Final = 160
+"""So that text stays readable where two plots stand side by side on a page."""
 _GREY: Final = "#555555"
+_NAME_LENGTH: Final = 28
 
 
 def require_matplotlib() -> None:
@@ -72,11 +74,23 @@ def _draw_durations(axes: Any, series: Series) -> None:
                  edgecolor="white", linewidth=0.5, label=f"{outcome} ({sum(heights):,})")  # fmt: skip
         below = {bound: below[bound] + height for bound, height in zip(bounds, heights, strict=True)}
     axes.set_xscale("log")
-    axes.set_xlim(bounds[0] / 1.5, bounds[-1] * growth * 1.5)
-    axes.xaxis.set_major_formatter(lambda value, _: duration(value))
-    axes.xaxis.set_minor_formatter("")
+    least, most = bounds[0] / 1.5, bounds[-1] * growth * 1.5
+    axes.set_xlim(least, most)
+    ticks = [each for each in _ROUND_MS if least <= each <= most]
+    axes.set_xticks(ticks, [duration(each) for each in ticks])
+    axes.set_xticks([], minor=True)
+    # Few long transactions are what one looks for, and too few to be seen beside the others.
+    axes.annotate(
+        f"longest: {duration(series.longest_ms) or '0 ms'}",
+        xy=(min(max(series.longest_ms, least), most), 0),
+        xytext=(0, 24),
+        textcoords="offset points",
+        ha="right",
+        fontsize="small",
+        arrowprops={"arrowstyle": "->", "color": _GREY},
+    )
     _whole_numbers(axes)
-    _legend_beside(axes)
+    _legend_below(axes)
 
 
 def _draw_outcomes(axes: Any, series: Series) -> None:
@@ -91,19 +105,19 @@ def _draw_outcomes(axes: Any, series: Series) -> None:
         counts = series.outcomes[outcome]
         if not sum(counts):
             continue
-        label = f"{outcome} ({sum(counts):,})" + (",\nwhere it began" if outcome == OPEN else "")
+        label = f"{outcome} ({sum(counts):,})" + (", where it began" if outcome == OPEN else "")
         axes.bar(
             starts, counts, series.width_ms / _DAY_MS, bottom=below, align="edge", color=COLOURS[outcome], label=label
         )
         below = [before + count for before, count in zip(below, counts, strict=True)]
     _time_axis(axes, series)
     _whole_numbers(axes)
-    _legend_beside(axes)
+    _legend_below(axes)
 
 
 def _draw_open(axes: Any, series: Series) -> None:
-    axes.set_title("Open transactions, over time", loc="left", weight="bold")
-    axes.set_ylabel(f"open at some moment of {duration(series.width_ms) or 'an interval'}")
+    axes.set_title("Transactions open at once, over time", loc="left", weight="bold")
+    axes.set_ylabel(f"on average in {duration(series.width_ms) or 'an interval'}")
     if series.is_empty:
         _nothing(axes, "There are no transactions in these logs.")
         return
@@ -112,12 +126,11 @@ def _draw_open(axes: Any, series: Series) -> None:
     axes.step(_days(series), steps, where="post", color=COLOURS[COMMITTED], linewidth=1.2)
     axes.set_ylim(bottom=0)
     _time_axis(axes, series)
-    _whole_numbers(axes)
 
 
 def _draw_lag(axes: Any, series: Series) -> None:
-    axes.set_title("What read_committed readers had to wait for, per partition", loc="left", weight="bold")
-    axes.set_ylabel("offsets behind the end of the log")
+    axes.set_title("What read_committed readers waited for", loc="left", weight="bold")
+    axes.set_ylabel("offsets behind the end")
     if not series.lag:
         _nothing(axes, "No open transaction has held the last stable offset back.")
         return
@@ -128,14 +141,14 @@ def _draw_lag(axes: Any, series: Series) -> None:
             where="post",
             color=colour,
             linewidth=1.2,
-            label=f"{name}\n(at most {max(lag):,.0f})",
+            label=f"{_short(name)} ({max(lag):,.0f})",
         )
     axes.set_ylim(bottom=0)
     _time_axis(axes, series)
     _whole_numbers(axes)
-    _legend_beside(
-        axes, f"largest {len(series.lag)} of {len(series.lag) + series.left_out}" if series.left_out else None
-    )
+    shown, all_of_them = len(series.lag), len(series.lag) + series.left_out
+    which = f", the worst {shown} of {all_of_them}" if series.left_out else ""
+    _legend_below(axes, f"partitions{which} (at most)", columns=2)
 
 
 PLOTS: Final[Mapping[str, Callable[[Any, Series], None]]] = {
@@ -147,6 +160,10 @@ PLOTS: Final[Mapping[str, Callable[[Any, Series], None]]] = {
 """Names of files, and what draws them, in the order of the report."""
 
 _DAY_MS: Final = 86_400_000
+_ROUND_MS: Final = (
+    *(1, 10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000, 36_000_000, 86_400_000, 864_000_000, 8_640_000_000),
+)
+"""Durations that people count by."""
 _UNITS: Final = ((86_400_000.0, "d"), (3_600_000.0, "h"), (60_000.0, "min"), (1000.0, "s"), (1.0, "ms"))
 
 
@@ -179,8 +196,15 @@ def moment(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _legend_beside(axes: Any, title: str | None = None) -> None:
-    axes.legend(frameon=False, title=title, alignment="left", fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
+def _legend_below(axes: Any, title: str | None = None, columns: int = 3) -> None:
+    axes.get_figure().legend(
+        frameon=False, title=title, alignment="left", fontsize="small", ncols=columns, loc="outside lower left"
+    )
+
+
+def _short(name: str) -> str:
+    """A name that may be as long as a topic's may be, with its partition in any case."""
+    return name if len(name) <= _NAME_LENGTH else f"{name[: _NAME_LENGTH // 2]}…{name[-_NAME_LENGTH // 2 :]}"
 
 
 def _whole_numbers(axes: Any) -> None:

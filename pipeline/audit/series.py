@@ -5,7 +5,6 @@ without transactions has no span.
 """
 
 from collections.abc import Mapping
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from eosin.pipeline.audit.joining import ABORTED, COMMITTED, OPEN
@@ -31,12 +30,14 @@ class Series(NamedTuple):
     """By outcome: lower bound in ms of a logarithmic class, and how many transactions lasted so long."""
     outcomes: dict[str, list[int]]
     """By outcome: how many transactions ended so, or for open ones began, in each interval."""
-    open: list[int]
-    """Transactions that were open at some moment of each interval."""
+    open: list[float]
+    """How many transactions were open at once in each interval, on average."""
     lag: dict[str, list[float]]
     """By partition: the most offsets that the last stable offset was behind in each interval."""
     left_out: int
     """Partitions with a lag that are not shown."""
+    longest_ms: float = 0
+    """The longest transaction that has ended."""
 
     @property
     def width_ms(self) -> float:
@@ -60,9 +61,10 @@ def series_of(report: "AuditReport", summary: Mapping[str, Any]) -> Series:
         return Series(0, 0, {}, {each: [] for each in OUTCOMES}, [], {}, 0)
     begin = int(summary["first_ms"])
     end = max(int(summary["last_ms"]), begin + BINS)  # so that no interval is shorter than a ms
-    outcomes, still_open = _over_time(report.transactions, begin, end)
+    outcomes, at_once = _outcomes(report.transactions, begin, end), _at_once(report.transactions, begin, end)
     lag, left_out = _lag(report.lso_blocked, begin, end)
-    return Series(begin, end, _durations(report.transactions), outcomes, still_open, lag, left_out)
+    longest_ms = float(summary["duration_max_ms"] or 0)
+    return Series(begin, end, _durations(report.transactions), outcomes, at_once, lag, left_out, longest_ms)
 
 
 def _bin(column: Any, begin: int, end: int) -> Any:
@@ -82,20 +84,34 @@ def _durations(transactions: "DataFrame") -> dict[str, dict[float, int]]:
     return found
 
 
-def _over_time(transactions: "DataFrame", begin: int, end: int) -> tuple[dict[str, list[int]], list[int]]:
-    """How many ended, and how many were open, in each interval."""
+def _outcomes(transactions: "DataFrame", begin: int, end: int) -> dict[str, list[int]]:
+    """How many ended in each interval; of those that have not, how many began."""
     from pyspark.sql import functions as f
 
-    first, last = _bin(f.col("begin_ms"), begin, end).alias("first"), _bin(f.col("end_ms"), begin, end).alias("last")
     outcomes = {each: [0] * BINS for each in OUTCOMES}
-    change = [0] * (BINS + 1)
-    ended = f.col("end_ms").isNotNull().alias("ended")
-    for row in transactions.groupBy("outcome", first, last, ended).count().collect():
-        until = row["last"] if row["ended"] else BINS - 1
-        outcomes[row["outcome"]][until if row["ended"] else row["first"]] += row["count"]
-        change[row["first"]] += row["count"]
-        change[max(until, row["first"]) + 1] -= row["count"]
-    return outcomes, list(accumulate(change))[:BINS]
+    when = _bin(f.coalesce("end_ms", "begin_ms"), begin, end).alias("bin")
+    for row in transactions.groupBy("outcome", when).count().collect():
+        outcomes[row["outcome"]][row["bin"]] += row["count"]
+    return outcomes
+
+
+def _at_once(transactions: "DataFrame", begin: int, end: int) -> list[float]:
+    """How many were open at once in each interval: the time that all of them were, as a share of it."""
+    from pyspark.sql import functions as f
+
+    width_ms = (end - begin) / BINS
+    until = f.greatest(f.coalesce("end_ms", f.lit(end)), f.col("begin_ms"))
+    each = transactions.select(
+        f.col("begin_ms").alias("since"),
+        until.alias("until"),
+        f.explode(f.sequence(_bin(f.col("begin_ms"), begin, end), _bin(until, begin, end))).alias("bin"),
+    )
+    bin_begin = f.lit(begin) + f.col("bin") * f.lit(width_ms)
+    shared = f.least(f.col("until"), bin_begin + f.lit(width_ms)) - f.greatest(f.col("since"), bin_begin)
+    found = [0.0] * BINS
+    for row in each.groupBy("bin").agg(f.sum(f.greatest(f.lit(0.0), shared)).alias("ms")).collect():
+        found[row["bin"]] = float(row["ms"]) / width_ms
+    return found
 
 
 def _lag(blocked: "DataFrame", begin: int, end: int) -> tuple[dict[str, list[float]], int]:

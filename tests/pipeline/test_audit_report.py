@@ -74,6 +74,35 @@ def test_what_comes_from_a_log_is_escaped() -> None:
     assert "<td>2026-01-02 00:00:00</td><td>1.5 min</td>" in html
 
 
+def test_a_column_that_nobody_has_filled_is_left_out() -> None:
+    rows = [
+        {"topic": "t", "transactional_id": None, "state": None},
+        {"topic": "u", "transactional_id": None, "state": 1},
+    ]
+    html = page(findings(hanging=2)._replace(hanging=rows), {}, paths=["/logs"], as_of_ms=0)
+    assert "<th>topic</th><th>state</th></tr>" in html
+
+
+def test_the_longest_transaction_is_named_and_times_are_counted_as_people_count_them() -> None:
+    from matplotlib.figure import Figure
+
+    axes = Figure().add_subplot()
+    PLOTS["durations"](axes, SOME._replace(durations={"committed": {10.0: 900, 600_000.0: 1}}, longest_ms=660_000.0))
+    assert [each.get_text() for each in axes.texts] == ["longest: 11 min"]
+    assert [each.get_text() for each in axes.get_xticklabels()] == ["10 ms", "100 ms", "1 s", "10 s", "1 min", "10 min"]
+
+
+def test_long_names_keep_their_ends_in_the_legend() -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    PLOTS["lso_lag"](
+        figure.add_subplot(), SOME._replace(lag={f"{'x' * 60}-11": [7.0] * BINS, "orders-0": [1.0] * BINS})
+    )
+    (legend,) = figure.legends
+    assert [each.get_text() for each in legend.get_texts()] == [f"{'x' * 14}…{'x' * 11}-11 (7)", "orders-0 (1)"]
+
+
 def test_the_verdict_counts_what_needs_attention() -> None:
     assert findings().is_clean
     assert findings(torn_tails=3).is_clean
