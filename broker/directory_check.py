@@ -20,6 +20,7 @@ from eosin.protocol.names import (
     TopicPartition,
 )
 from eosin.storage.checkpoints import PARTITION_METADATA, RECOVERY_POINT, MalformedCheckpoint, decode_partition_metadata
+from eosin.storage.clean_offsets import gaps_below
 from eosin.storage.disk import Disk
 from eosin.storage.inspection.directory import Directory, look_at
 from eosin.storage.inspection.partition_check import CheckOrder, PartitionCheck
@@ -118,10 +119,13 @@ class DirectoryCheck:
                 same_boot=directory.same_boot,
                 recovery_point=directory.recovery_points.get(partition, 0),
                 log_start_offset=directory.log_starts.get(partition, 0),
-                knows_log_start=directory.has_log_starts,
+                knows_log_start=partition in directory.log_starts,
                 high_watermark=directory.high_watermarks.get(partition, 0),
                 may_be_compacted=self._topics.may_be_compacted(partition.topic),
                 was_compacted=directory.clean_offsets.get(partition, 0) > 0,
+                gaps_below=gaps_below(
+                    directory.clean_offsets.get(partition, 0), directory.own_clean_offsets.get(partition, 0)
+                ),
                 has_sequences=partition.topic not in _DECODED,
             ),
             self._findings.hear,

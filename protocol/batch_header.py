@@ -192,6 +192,23 @@ def checksum(buffer: BytesLike, position: int, size: int) -> int:
     return crc32c.crc32c(memoryview(buffer)[position + CHECKED_FROM : position + size])
 
 
+def empty_batch(*, base_offset: int, last_offset: int, partition_leader_epoch: int) -> bytearray:
+    """A batch of nobody's and without records, which stands for offsets whose records are gone (storage.md 14.6)."""
+    return assemble(
+        b"",
+        base_offset=base_offset,
+        partition_leader_epoch=partition_leader_epoch,
+        attributes=0,
+        last_offset_delta=last_offset - base_offset,
+        base_timestamp=NO_TIMESTAMP,
+        max_timestamp=NO_TIMESTAMP,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=NO_PRODUCER_EPOCH,
+        base_sequence=NO_SEQUENCE,
+        records_count=0,
+    )
+
+
 def stamp(*, base_offset: int, size: int, partition_leader_epoch: int) -> bytes:
     """The first 16 bytes of an appended batch of `size` bytes, to be written before the batch's own `[16:]`: the way to
     assign offsets without touching, or copying, what a client sent."""

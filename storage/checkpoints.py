@@ -13,6 +13,8 @@ RECOVERY_POINT: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARK: Final = "replication-offset-checkpoint"
 CLEANER_OFFSET: Final = "cleaner-offset-checkpoint"
+OWN_CLEANER_OFFSET: Final = ".eosin_cleaner_offset"
+"""Up to which offset it was Eosin that compacted a log, and left no gap between segments."""
 PARTITION_METADATA: Final = "partition.metadata"
 
 _VERSION: Final = "0"

@@ -1,8 +1,9 @@
 """Is all of it there? What was saved cannot be missing after any stop, so what is missing is damage (storage.md 12).
 
 A partition's segments follow each other without a gap: also those that compaction wrote, since the last batch of each
-stays, be it as a header. They begin at or below the log start that the checkpoint tells, or what retention has deleted
-since lies before them, waiting under other names; and they end at or behind the recovery point. Always true: nothing is
+stays, be it as a header. Only Apache Kafka's cleaner leaves gaps, and a checkpoint tells how far it went. The segments
+begin at or below the log start that the checkpoint tells, or what retention has deleted since lies before them, waiting
+under other names; and they end at or behind the recovery point. Always true: nothing is
 changed, and of a segment only the last stretch is read.
 """
 
@@ -46,11 +47,12 @@ def check_beginning(directory: str, bases: list[int], *, log_start: int, saved_e
         )
 
 
-def check_end(segment: Segment, following: int) -> None:
-    """Raises CorruptRecords when a segment does not end, with a whole batch, where the one `following` it begins."""
+def check_end(segment: Segment, following: int, *, gaps_below: int = 0) -> None:
+    """Raises CorruptRecords when a segment does not end, with a whole batch, where the one `following` it begins, or
+    before that, where all of it lies below `gaps_below`."""
     size, end = _end(segment.file.read, segment.file.size, segment.offset_index.last_value, segment.base_offset)
     path = segment.path + LOG_SUFFIX
-    if end < following:
+    if end < following and following > gaps_below:
         raise CorruptRecords(f"{path} ends at offset {end}: {missing(end, following)}")
     if end > following:
         raise CorruptRecords(f"{path} ends at offset {end}, but the next segment begins at {following}")

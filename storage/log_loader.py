@@ -45,13 +45,15 @@ class LoadOrder:
     config: LogConfig
     leader_epoch: int
     log_start_offset: int | None
-    """From the checkpoint, 0 if it does not say; None when there is no checkpoint."""
+    """From the checkpoint; None when it does not say, as of a log that Eosin has not saved yet."""
     recovery_point: int
     """From the checkpoint, 0 if it does not say: everything below was saved, and has to be there."""
     is_clean: bool = False
     """Whether the last stop was clean: everything was saved, and is trusted."""
     same_boot: bool = False
     """Whether the machine has not stopped since: what was written is there, synced or not."""
+    gaps_below: int = 0
+    """Below this offset gaps between segments are the work of Apache Kafka's cleaner."""
 
 
 def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog:
@@ -166,9 +168,10 @@ def _verify(log: PartitionLog, order: LoadOrder, names: frozenset[str], now_ms: 
         is_trusted = order.is_clean or end <= recovery_point
         if start != segment.base_offset and is_trusted and not is_active:
             if end > log.log_start_offset:
-                check_end(segment, end)
+                check_end(segment, end, gaps_below=order.gaps_below)
                 segment.release()
             continue
+        may_end_early = not is_active and end <= order.gaps_below
         later = any(log.segments[following].size for following in range(index + 1, len(log.segments)))
         recovered = recover_segment(
             log,
@@ -178,11 +181,12 @@ def _verify(log: PartitionLog, order: LoadOrder, names: frozenset[str], now_ms: 
             saved_end=end if is_trusted else recovery_point,
             same_boot=order.same_boot,
             has_later=later,
+            may_end_early=may_end_early,
         )
         scanned_from = min(scanned_from, recovered.scanned_from)
         if recovered.scanned_from < segment.end_offset and log.context.flusher.defers:
             segment.file.sync()
-        is_short = segment.end_offset < end
+        is_short = segment.end_offset < end and not may_end_early
         if is_short and later and order.same_boot:
             raise CorruptRecords(
                 f"{segment.path}{LOG_SUFFIX} ends at offset {segment.end_offset}, but the next segment begins at {end}:"

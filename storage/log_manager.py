@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
 from eosin.protocol.records import CorruptRecords
-from eosin.storage.checkpoint_file import CheckpointFile
-from eosin.storage.checkpoints import CLEANER_OFFSET, MalformedCheckpoint
+from eosin.storage.checkpoints import MalformedCheckpoint
+from eosin.storage.clean_offsets import CleanOffsets
 from eosin.storage.clock import Chance, Clock
 from eosin.storage.compaction.cleaner import Cleaner, CleanerConfig
 from eosin.storage.completeness import missing
@@ -26,7 +26,7 @@ from eosin.storage.log_checkpoint import Checkpoint
 from eosin.storage.log_config import DAY_MS, LogConfig
 from eosin.storage.log_context import LogContext
 from eosin.storage.log_loader import LoadOrder, load_log
-from eosin.storage.offset_checkpoints import OffsetCheckpoints, Told, read_offsets
+from eosin.storage.offset_checkpoints import OffsetCheckpoints, Told
 from eosin.storage.partition_log import PartitionLog
 from eosin.storage.retention import delete_old_segments
 from eosin.storage.segment import DELETED_SUFFIX
@@ -94,7 +94,7 @@ class LogManager:
         self._intervals = (retention_check_interval_ms, producer_id_expiration_check_interval_ms)
         self._directory = DataDirectory(disk, data_dir)
         self._checkpoints = OffsetCheckpoints(disk, data_dir, self.logs)
-        self._clean_offsets = CheckpointFile(disk, f"{data_dir}/{CLEANER_OFFSET}", durable=False)
+        self._clean_offsets = CleanOffsets(disk, data_dir, self.logs)
         self._doomed = DoomedFiles(disk)
         self._dirty: dict[PartitionLog, None] = {}
         self._saving: dict[PartitionLog, tuple[Checkpoint, asyncio.Task[None]]] = {}
@@ -103,7 +103,7 @@ class LogManager:
             cleaner or CleanerConfig(),
             logs=self.logs,
             clock=clock,
-            checkpoint=self._clean_offsets,
+            save=self._clean_offsets.save,
             quiet=self._quiet,
         )
         self._context = LogContext(disk, self.flusher, chance, self, verification_enabled)
@@ -117,6 +117,7 @@ class LogManager:
     def _open(self) -> None:
         contents = self._directory.open(node_id=self._node_id, cluster_id=self._wanted_cluster_id, chance=self._chance)
         self._checkpoints.read()
+        self._clean_offsets.read()
         now_ms = self._clock.now_ms()
         if not contents.is_clean and contents.partitions:
             _LOG.info("the last stop was not clean: recovering %d partitions", len(contents.partitions))
@@ -131,9 +132,10 @@ class LogManager:
                 recovery_point=told.recovery_point,
                 is_clean=contents.is_clean,
                 same_boot=contents.same_boot,
+                gaps_below=self._clean_offsets.gaps_below(partition),
             )
             self.logs[partition] = self._load(order, now_ms)
-        self._read_clean_offsets()
+        self._clean_offsets.tell_logs()
         self._checkpoints.note_vanished()
         for path in contents.deleted:
             self._doomed.add_tree(path, due_ms=now_ms)
@@ -159,11 +161,6 @@ class LogManager:
         log.recovery_point = log.saved_recovery_point = told.recovery_point
         log.fail(error)
         return log
-
-    def _read_clean_offsets(self) -> None:
-        for partition, offset in (read_offsets(self._clean_offsets) or {}).items():
-            if partition in self.logs:
-                self.logs[partition].clean_offset = offset
 
     async def close(self, *, clean: bool = True) -> None:
         """Save everything and let go of the directory; with `clean=False` only let go. Nothing may be appended any

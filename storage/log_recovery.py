@@ -41,11 +41,12 @@ def recover_segment(
     saved_end: int = 0,
     same_boot: bool = False,
     has_later: bool = False,
+    may_end_early: bool = False,
 ) -> Recovered:
     """Verify `segment` from `from_offset` on (None: from its last index row, and forgetting nothing) and rebuild its
     indexes from there. `saved_end`: everything below was saved. `same_boot`: the machine has not stopped since it was
-    written. `has_later`: segments with records follow. Raises OSError, CorruptRecords when it is damaged and that is no
-    torn tail."""
+    written. `has_later`: segments with records follow. `may_end_early`: a gap follows that is not ours. Raises OSError,
+    CorruptRecords when it is damaged and that is no torn tail."""
     length = segment.file.size
     scanned_from = _TO_THE_END if from_offset is None else from_offset
     start = segment.rewind(from_offset)
@@ -70,7 +71,7 @@ def recover_segment(
         if segment.aborted_index is not None:
             segment.aborted_index.drop_from(segment.end_offset)
         scanned_from = min(scanned_from, segment.end_offset)
-    elif segment.end_offset < saved_end:
+    elif segment.end_offset < saved_end and not may_end_early:
         path = segment.path + LOG_SUFFIX
         raise CorruptRecords(f"{path} ends at offset {segment.end_offset}: {missing(segment.end_offset, saved_end)}")
     return Recovered(length - good, scanned_from)

@@ -29,7 +29,7 @@ class Told(NamedTuple):
     """What the files tell of one log."""
 
     log_start_offset: int | None
-    """None when there is no such file."""
+    """None when it does not say: Eosin tells every log's, Apache Kafka only what the first segment's name does not."""
     recovery_point: int
 
 
@@ -44,19 +44,17 @@ class OffsetCheckpoints:
         self._log_starts = CheckpointFile(disk, f"{data_dir}/{LOG_START_OFFSET}", durable=True)
         self._high_watermarks = CheckpointFile(disk, f"{data_dir}/{HIGH_WATERMARK}", durable=False)
         self._told_recovery_points: dict[TopicPartition, int] = {}
-        self._told_log_starts: dict[TopicPartition, int] | None = None
+        self._told_log_starts: dict[TopicPartition, int] = {}
         self._vanished: dict[TopicPartition, Told] = {}
 
     def read(self) -> None:
         """Read the files. Blocks. Raises OSError."""
-        self._told_recovery_points = read_offsets(self._recovery_points) or {}
+        self._told_recovery_points = read_offsets(self._recovery_points)
         self._told_log_starts = read_offsets(self._log_starts)
 
     def told(self, partition: TopicPartition) -> Told:
         """What the files told of a log."""
-        log_starts = self._told_log_starts
-        log_start = None if log_starts is None else log_starts.get(partition, 0)
-        return Told(log_start, self._told_recovery_points.get(partition, 0))
+        return Told(self._told_log_starts.get(partition), self._told_recovery_points.get(partition, 0))
 
     def note_vanished(self) -> None:
         """Every log that has a directory is there now; the others that something was told of are missed."""
@@ -106,17 +104,22 @@ class OffsetCheckpoints:
         return encode_offsets(missed | offline | {partition: log.recovery_point for partition, log in self._written()})
 
     def _encode_log_starts(self) -> bytes:
-        # Also those that are where a segment begins: the removal of the segments before it may not be durable yet.
+        # Also those that are where a segment begins, 0 included: the removal of the segments before it may not be
+        # durable yet, and of a log of which nothing is told here the first segment is taken for the beginning.
         missed = {partition: told.log_start_offset or 0 for partition, told in self._vanished.items()}
-        logs = {partition: log.log_start_offset for partition, log in self._logs.items()}
-        return encode_offsets({partition: offset for partition, offset in (missed | logs).items() if offset})
+        logs = {partition: log.log_start_offset for partition, log in self._logs.items() if self._is_known(log)}
+        return encode_offsets(missed | logs)
+
+    def _is_known(self, log: PartitionLog) -> bool:
+        """Whether more is known of a log than that it could not be loaded."""
+        return log.failure is None or len(log.segments) > 0 or log.topic_partition in self._told_log_starts
 
 
-def read_offsets(file: CheckpointFile) -> dict[TopicPartition, int] | None:
-    """The offsets in a checkpoint file; None when there is none that can be read. Blocks. Raises OSError."""
+def read_offsets(file: CheckpointFile) -> dict[TopicPartition, int]:
+    """The offsets in a checkpoint file; none when it is not there or cannot be read. Blocks. Raises OSError."""
     try:
         content = file.read()
-        return None if content is None else decode_offsets(content)
+        return {} if content is None else decode_offsets(content)
     except MalformedCheckpoint as error:
         _LOG.warning("a checkpoint file is ignored: %s", error)
-        return None
+        return {}

@@ -45,6 +45,7 @@ class SegmentedLog:
         "context",
         "directory",
         "epochs",
+        "gaps_below",
         "is_swapping",
         "last_checkpoint_ms",
         "leader_epoch",
@@ -95,6 +96,8 @@ class SegmentedLog:
         """Whether files of the log are changing their names: a compaction puts its result in place."""
         self.clean_offset = 0
         """Everything below has been compacted at least once."""
+        self.gaps_below = 0
+        """Below this offset there may be gaps between segments, left by Apache Kafka's cleaner; 0 if there are none."""
         self.waiting_markers: dict[int, int] = {}
         """Bytes of markers that the last compaction kept for a while, by when they may go (ms)."""
         self.unsaved_bytes = 0

@@ -16,10 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records import CorruptRecords
-from eosin.storage.checkpoint_file import CheckpointFile
-from eosin.storage.checkpoints import encode_offsets
 from eosin.storage.clock import Clock
-from eosin.storage.compaction.choice import Cleanable, cleanable, dirtiest, first_dirty_offset, is_internal, should_roll
+from eosin.storage.compaction.choice import Cleanable, cleanable, dirtiest, is_internal, should_roll
 from eosin.storage.compaction.job import CleanJob
 from eosin.storage.compaction.pace import Abandoned, Pace
 from eosin.storage.log_config import LONG_MAX
@@ -52,14 +50,14 @@ class Cleaner:
         *,
         logs: "Mapping[TopicPartition, PartitionLog]",
         clock: Clock,
-        checkpoint: CheckpointFile,
+        save: Callable[[], Awaitable[None]],
         quiet: "Callable[[PartitionLog], Awaitable[None]]",
     ) -> None:
-        """`checkpoint` remembers how far each log is clean. `quiet` waits until no checkpoint works on a log."""
+        """`save` remembers how far each log is clean. `quiet` waits until no checkpoint works on a log."""
         self._config = config
         self._logs = logs
         self._clock = clock
-        self._checkpoint = checkpoint
+        self._save_offsets = save
         self._quiet = quiet
         self._pace = Pace(clock, bytes_per_second=config.io_max_bytes_per_second)
         self._next_look_ms = 0
@@ -140,6 +138,7 @@ class Cleaner:
         before = log.size_bytes
         try:
             log.clean_offset = await job.run()
+            log.gaps_below = 0
         except Abandoned:
             self._left_alone[log] = self._clock.now_ms() + self._config.backoff_ms
         except OSError as error:
@@ -155,8 +154,7 @@ class Cleaner:
         self._left_alone[log] = self._clock.now_ms() + self._config.backoff_ms
 
     async def _save(self) -> None:
-        clean = {partition: first_dirty_offset(log) for partition, log in self._logs.items() if log.clean_offset}
         try:
-            await self._checkpoint.save(encode_offsets(clean))
+            await self._save_offsets()
         except OSError as error:
             _LOG.warning("how far logs are compacted could not be saved, which only repeats work: %s", error)

@@ -3,7 +3,8 @@ segments by group (storage.md 14.2 and 14.3).
 
 Always true: offsets, and the order of what stays, do not change; batches are never merged; a group is in place on disk
 before the next one begins, oldest first, so that a value goes before the tombstone that took it away. The last batch of
-each new segment stays, be it as a header, so that segments follow each other without a gap.
+each new segment stays, be it as a header, so that segments follow each other without a gap; the gaps that Apache
+Kafka's cleaner has left are closed with empty batches.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -61,6 +62,7 @@ class CleanJob:
         try:
             for segment in group:
                 await self._copy(segment, output, batches, rules, is_last=segment is group[-1])
+            output.reach(group[-1].end_offset, self._log.epochs.epoch_at(group[-1].end_offset - 1))
             await output.finish()
             if len(group) == 1 and output.is_unchanged:
                 output.discard()

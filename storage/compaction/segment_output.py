@@ -9,7 +9,8 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from eosin.protocol.records import BatchHeader
+from eosin.protocol.batch_header import empty_batch
+from eosin.protocol.records import BatchHeader, read_header
 from eosin.storage.aborted_index import AbortedRow
 from eosin.storage.compaction.pace import Pace
 from eosin.storage.disk import Buffer, Disk
@@ -71,6 +72,16 @@ class SegmentOutput:
         )
         self._buffers.append(batch)
         self._buffered += len(batch)
+
+    def reach(self, end_offset: int, partition_leader_epoch: int) -> None:
+        """Close the gap, if there is one, up to where the next segment begins."""
+        start = self.segment.end_offset
+        if start < end_offset:
+            batch = empty_batch(
+                base_offset=start, last_offset=end_offset - 1, partition_leader_epoch=partition_leader_epoch
+            )
+            self.add(read_header(batch), batch)
+            self.is_unchanged = False
 
     def index_aborted(self, rows: Sequence[AbortedRow]) -> None:
         """Take these rows into the transaction index."""

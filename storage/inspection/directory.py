@@ -11,6 +11,7 @@ from eosin.storage.checkpoints import (
     CLEANER_OFFSET,
     HIGH_WATERMARK,
     LOG_START_OFFSET,
+    OWN_CLEANER_OFFSET,
     RECOVERY_POINT,
     MalformedCheckpoint,
     decode_offsets,
@@ -60,10 +61,10 @@ class Directory:
     """What is wrong with the directory itself and its checkpoints."""
     recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
     log_starts: dict[TopicPartition, int] = field(default_factory=dict)
-    has_log_starts: bool = False
-    """Whether there is a checkpoint of them at all."""
     high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
     clean_offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    own_clean_offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    """Those that are Eosin's work."""
 
     @property
     def value(self) -> DirectoryFound:
@@ -101,9 +102,9 @@ def look_at(disk: Disk, path: str) -> Directory:
             directory.problems.append(Problem(name, reason="it is no partition, so a broker refuses to start"))
     directory.recovery_points = _offsets(disk, directory, RECOVERY_POINT)
     directory.log_starts = _offsets(disk, directory, LOG_START_OFFSET)
-    directory.has_log_starts = LOG_START_OFFSET in names
     directory.high_watermarks = _offsets(disk, directory, HIGH_WATERMARK)
     directory.clean_offsets = _offsets(disk, directory, CLEANER_OFFSET)
+    directory.own_clean_offsets = _offsets(disk, directory, OWN_CLEANER_OFFSET)
     return directory
 
 

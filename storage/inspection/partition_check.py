@@ -38,12 +38,14 @@ class CheckOrder:
     recovery_point: int = 0
     log_start_offset: int = 0
     knows_log_start: bool = False
-    """Whether there is a checkpoint that tells the log start."""
+    """Whether a checkpoint tells the log start."""
     high_watermark: int = 0
     may_be_compacted: bool = False
     """Whether the topic's policy lets a cleaner take batches out."""
     was_compacted: bool = False
     """Whether a cleaner says that it has been there."""
+    gaps_below: int = 0
+    """Below this offset gaps between segments are the work of Apache Kafka's cleaner."""
     has_sequences: bool = True
     """Whether clients write here. Coordinators number nothing."""
 
@@ -249,10 +251,12 @@ class PartitionCheck:
     def _note_gap(self, path: str, offset: int, *, between_segments: bool = False) -> None:
         if offset <= self._end:
             return
-        if not between_segments and (self._order.may_be_compacted or self._order.was_compacted):
+        order = self._order
+        may_be_gap = offset <= order.gaps_below if between_segments else order.may_be_compacted or order.was_compacted
+        if may_be_gap:
             self._is_compacted = True  # a stop may have come before the cleaner said so
         else:
-            is_lost_write = self._is_unsaved(self._end) and not self._order.same_boot
+            is_lost_write = self._is_unsaved(self._end) and not order.same_boot
             severity = WARNING if is_lost_write else ERROR
             self._tell(Problem(path, reason=missing(self._end, offset), offset=offset, severity=severity))
         self._end = offset

@@ -301,7 +301,7 @@ async def test_a_partition_that_cannot_be_loaded_is_offline_and_the_others_are_n
     assert "offline" in caplog.text
     assert logs.manager.logs[TopicPartition("payments", 0)].failure is None
     await logs.manager.checkpoint(force=True)
-    assert logs.fake.read_whole(f"{DATA_DIR}/log-start-offset-checkpoint") == b"0\n1\norders 0 1\n"
+    assert logs.fake.read_whole(f"{DATA_DIR}/log-start-offset-checkpoint") == b"0\n2\norders 0 1\npayments 0 0\n"
     await logs.manager.close()
     assert ".kafka_cleanshutdown" not in logs.fake.list(DATA_DIR)
 
