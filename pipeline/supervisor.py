@@ -55,15 +55,17 @@ def cause_of(text: str, failure: BaseException | None = None) -> BaseException |
     notes = "\n".join(getattr(failure, "__notes__", ()))
     cause = failure.__cause__ if failure is not None else None
     notes += "\n".join(getattr(cause, "__notes__", ()))
-    for said in (notes, text):
+    by_spark = "" if failure is None else str(failure)
+    for said in (notes, text, by_spark):
         if GAVE_UP in said:
             line = next(line.strip() for line in said.splitlines() if GAVE_UP in line)
             return TaskTimeoutExceeded(f"{line}: {failure}" if failure is not None else line)
-    if failure is not None:
+    if isinstance(failure, errors.PipelineError):
         return failure
-    named = _OURS.search(text)
+    # What a task raises while the sink computes its rows comes to the sink as an error of Spark's.
+    named = _OURS.search(f"{text}\n{by_spark}")
     kind = getattr(errors, named[1], None) if named else None
-    return kind(named[2]) if named and isinstance(kind, type) else None
+    return kind(named[2]) if named and isinstance(kind, type) else failure
 
 
 def is_hopeless(cause: BaseException | None) -> bool:
@@ -128,6 +130,7 @@ class Supervisor:
         from pyspark.errors import StreamingQueryException
 
         self._reports.clear()
+        self._sink.failure = None  # of an earlier run
         query = self.query = self._start()
         try:
             while not query.awaitTermination(_LOOK_S):  # type: ignore[arg-type]  # fractions are taken, too

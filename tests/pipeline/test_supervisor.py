@@ -69,7 +69,9 @@ class Play:
         self.text: str | None = None
 
     def start(self) -> "Play":
-        batches, self.text, self.sink.failure = self.runs.pop(0)
+        batches, self.text, failure = self.runs.pop(0)
+        if failure is not None:  # the real one forgets none by itself
+            self.sink.failure = failure
         self.recentProgress = [Progress(batch) for batch in batches]
         for batch in batches:
             self.supervisor.reported(BatchReport(batch, False, 1, 1, 1))
@@ -137,12 +139,29 @@ def test_what_a_restart_may_mend_does_not_end_it(failure: Exception | None) -> N
     assert play.supervisor.restarts == 1
 
 
+def test_why_an_earlier_run_failed_is_not_taken_for_why_this_one_did() -> None:
+    gone = "eosin.pipeline.errors.DataLoss: orders-1: records from offset 3 on are gone"
+    play = Play(([], "whatever Spark says", errors.RowsLost("ran twice")), ([], gone, None))
+    with pytest.raises(errors.DataLoss, match="records from offset 3 on are gone"):
+        play.supervisor.run()
+    assert play.supervisor.restarts == 1
+
+
 def test_a_failure_of_the_source_is_known_by_the_text_alone() -> None:
     text = "Traceback...\neosin.pipeline.errors.DataLoss: orders-1: records from offset 3 on are gone\n  at Foo"
     cause = cause_of(text)
     assert isinstance(cause, errors.DataLoss)
     assert str(cause) == "orders-1: records from offset 3 on are gone"
     assert cause_of("java.lang.OutOfMemoryError") is None
+
+
+def test_a_failure_of_the_source_is_known_when_it_comes_by_way_of_the_sink() -> None:
+    by_spark = RuntimeError("An exception was thrown...\n  eosin.pipeline.errors.DataLoss: orders-1: gone\n  at Foo")
+    cause = cause_of("[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred", by_spark)
+    assert isinstance(cause, errors.DataLoss)
+    assert str(cause) == "orders-1: gone"
+    lost = RuntimeError("lost a worker")
+    assert cause_of("[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred", lost) is lost
 
 
 def test_a_task_whose_time_is_up_ends_it_whoever_noticed() -> None:
