@@ -4,11 +4,10 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import copier
 import pytest
-from broker_process import BrokerProcess
+from asked_broker import KILLED, Restartable
 from real_clients import confluent, java
 from scenario import Scenario
 from toolchains import skipped_without
@@ -29,56 +28,53 @@ def _fill(scenario: Scenario, topic: str, records: int, partitions: int) -> int:
 
 
 @pytest.mark.timeout(280)
-def test_copiers_move_each_record_exactly_once_over_a_clean_restart(data_dir: Path) -> None:
-    _copied_exactly_once(data_dir, PYTHON, 50_000, {})
+def test_copiers_move_each_record_exactly_once_over_a_clean_restart(restartable: Restartable) -> None:
+    _copied_exactly_once(restartable, PYTHON, 50_000, {})
 
 
 @pytest.mark.timeout(280)
-def test_java_copiers_move_each_record_exactly_once_over_a_clean_restart_and_a_kill(data_dir: Path) -> None:
+def test_java_copiers_move_each_record_exactly_once_over_a_clean_restart_and_a_kill(restartable: Restartable) -> None:
     with skipped_without():
         for client in (java.CLIENT, java.CLIENT_3):
             client.start()
-    _copied_exactly_once(data_dir, JAVA, 24_000, SLOW_START, kill=True)
+    _copied_exactly_once(restartable, JAVA, 24_000, SLOW_START, kill=True)
 
 
 def _copied_exactly_once(
-    data_dir: Path, copiers: tuple[str, ...], records: int, settings: dict[str, str], *, kill: bool = False
+    broker: Restartable, copiers: tuple[str, ...], records: int, settings: dict[str, str], *, kill: bool = False
 ) -> None:
-    with BrokerProcess(data_dir) as broker:
-        scenario = Scenario(confluent.CLIENT, broker.address)
-        source, target = scenario.topic(len(copiers)), scenario.topic(len(copiers))
-        each = _fill(scenario, source, records, len(copiers))
-        running = [
-            subprocess.Popen(
-                [sys.executable, copier.__file__, name, broker.address, source, target, str(index), str(each), "7"],
-                stderr=subprocess.PIPE,
-                text=True,
-                env={**os.environ, **settings},
-            )
-            for index, name in enumerate(copiers)
-        ]
-        try:
-            _wait_for_output(scenario, target, len(copiers), records // 4)
-            assert broker.stop() == 0
-            broker.start()
-            if kill:
-                _wait_for_output(scenario, target, len(copiers), records // 2)
-                broker.kill()
-                broker.start()
-            for process in running:
-                _, errors = process.communicate(timeout=200)
-                assert process.returncode == 0, errors
-        finally:
-            for process in running:
-                process.kill()
-                process.wait(10)
-        reader = scenario.reader(target, len(copiers))
-        read = reader.read(records, timeout_s=60)
-        assert reader.read(1, timeout_s=1) == []
-        for partition in range(len(copiers)):
-            copied = [int(record.value or b"") for record in read if record.partition == partition]
-            assert copied == list(range(partition, records, len(copiers)))
-        scenario.close()
+    scenario = Scenario(confluent.CLIENT, broker.address)
+    source, target = scenario.topic(len(copiers)), scenario.topic(len(copiers))
+    each = _fill(scenario, source, records, len(copiers))
+    running = [
+        subprocess.Popen(
+            [sys.executable, copier.__file__, name, broker.address, source, target, str(index), str(each), "7"],
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **settings},
+        )
+        for index, name in enumerate(copiers)
+    ]
+    try:
+        _wait_for_output(scenario, target, len(copiers), records // 4)
+        broker.restart()
+        if kill:
+            _wait_for_output(scenario, target, len(copiers), records // 2)
+            broker.restart(KILLED)
+        for process in running:
+            _, errors = process.communicate(timeout=200)
+            assert process.returncode == 0, errors
+    finally:
+        for process in running:
+            process.kill()
+            process.wait(10)
+    reader = scenario.reader(target, len(copiers))
+    read = reader.read(records, timeout_s=60)
+    assert reader.read(1, timeout_s=1) == []
+    for partition in range(len(copiers)):
+        copied = [int(record.value or b"") for record in read if record.partition == partition]
+        assert copied == list(range(partition, records, len(copiers)))
+    scenario.close()
 
 
 def _wait_for_output(scenario: Scenario, topic: str, partitions: int, offsets: int, timeout_s: float = 60) -> None:

@@ -121,11 +121,13 @@ def has_first_protocol() -> bool:
 
 
 @contextmanager
-def restartable_broker(data_dir: Path, settings: Mapping[str, str] | None = None) -> Iterator[Restartable]:
+def restartable_broker(
+    data_dir: Path, settings: Mapping[str, str] | None = None, *, durability: str = "os"
+) -> Iterator[Restartable]:
     """A fresh Eosin with these settings; or the other broker that offers what they mean, which `VERSION` may choose."""
     asked = dict(settings or {})
     if not is_another():
-        with BrokerProcess(data_dir, settings=asked) as process:
+        with BrokerProcess(data_dir, settings=asked, durability=durability) as process:
             yield _OfOurs(process)
     elif asked.get(VERSION) != "1":
         yield _Another(os.environ[ANOTHER], os.environ.get(RESTART))

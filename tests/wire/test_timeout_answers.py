@@ -2,12 +2,13 @@
 12.3, over the wire. The same after a restart; with a second instance started meanwhile it is fenced for good."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from asked_broker import KILLED, Restartable
 from broker_process import BrokerProcess
 from wire import OTHER_BROKER, Connect, Wire, better_than_kafka, settled, unique
 from wire_producer import RawProducer
@@ -179,15 +180,8 @@ async def test_a_second_instance_that_begins_before_the_timeout_fences_too(wire:
 # With a broker of their own -------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    """One that the test may restart."""
-    with BrokerProcess(tmp_path / "data", durability="os") as process:
-        yield process
-
-
 @asynccontextmanager
-async def connection(broker: BrokerProcess, client: Client) -> AsyncIterator[Wire]:
+async def connection(broker: Restartable | BrokerProcess, client: Client) -> AsyncIterator[Wire]:
     wire = await Wire.open(broker.address)
     try:
         yield await introduced(wire, client)
@@ -202,7 +196,9 @@ async def ready_group(wire: Wire) -> str:
     return name
 
 
-async def test_a_restart_between_the_timeout_and_the_return_changes_nothing(broker: BrokerProcess) -> None:
+@better_than_kafka("a producer that timed out can go on")
+async def test_a_restart_between_the_timeout_and_the_return_changes_nothing(restartable: Restartable) -> None:
+    broker = restartable
     timed_out = []
     for client in CLIENTS:
         async with connection(broker, client) as wire:
@@ -212,8 +208,7 @@ async def test_a_restart_between_the_timeout_and_the_return_changes_nothing(brok
         elsewhere = await wire.partition()
         replaced = await late(wire, CLIENTS[0], elsewhere)
         assert (await wire.init(replaced.transactional_id)).error_code == ErrorCode.NONE
-    await asyncio.to_thread(broker.kill)
-    await asyncio.to_thread(broker.start)
+    await asyncio.to_thread(broker.restart, KILLED)
     for client, producer, partition in timed_out:
         async with connection(broker, client) as wire:
             producer.wire = wire
@@ -225,15 +220,16 @@ async def test_a_restart_between_the_timeout_and_the_return_changes_nothing(brok
         await is_fenced(replaced, elsewhere, await ready_group(wire))
 
 
+@better_than_kafka("a producer that timed out can go on")
 async def test_a_transaction_that_times_out_while_the_broker_is_down_is_recovered_from_too(
-    broker: BrokerProcess,
+    restartable: Restartable,
 ) -> None:
+    broker = restartable
     client = CLIENTS[0]
     async with connection(broker, client) as wire:
         partition = await wire.partition()
         producer = await begun(wire, client, partition, timeout_ms=400)
-    await asyncio.to_thread(broker.kill)
-    await asyncio.to_thread(broker.start)
+    await asyncio.to_thread(broker.restart, KILLED)
     async with connection(broker, client) as wire:
         producer.wire = wire
         await wire.until_stable(partition, 2)
