@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,6 +30,13 @@ def printed(command: Sequence[str], **environment: str) -> str:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+@pytest.mark.parametrize("which", range(3), ids=["confluent-kafka", "kafka-python", "aiokafka"])
+def test_each_example_of_python_writes_and_reads_a_transaction(tmp_path: Path, which: int) -> None:
+    with BrokerProcess(tmp_path / "data") as broker:
+        program = example("python", which).replace(DOCUMENTED, broker.address)
+        assert printed([sys.executable, "-c", program]) == "b'one book'\n"
 
 
 @pytest.mark.parametrize("release", [java.NEWEST, java.NEWEST_2_7])
