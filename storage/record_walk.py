@@ -216,6 +216,7 @@ class _Run:
     def timestamp_deltas(self, rows: int) -> tuple[int, int]:
         """The lowest and highest timestamp delta (ms) of the first `rows` records."""
         columns = [self._column(column, rows) for column in self._timestamps]
+        encoded: set[tuple[int, ...]]
         if len(columns) == 1:
             encoded = {(byte,) for byte in set(columns[0])}
         else:

@@ -70,9 +70,9 @@ def validate_client_batch(batch: BytesLike, config: LogConfig, now_ms: int) -> V
         return _checked_records(batch, header, config, now_ms)
     except TooLarge as error:
         return Refused(ErrorCode.MESSAGE_TOO_LARGE, str(error))
-    except CorruptRecords as error:
+    except CorruptRecords as corrupt:
         # Not CORRUPT_MESSAGE: clients would send the same bytes again until they give up (step 13).
-        return Refused(ErrorCode.INVALID_RECORD, f"the records cannot be decompressed: {error}")
+        return Refused(ErrorCode.INVALID_RECORD, f"the records cannot be decompressed: {corrupt}")
 
 
 def validate_coordinator_batch(batch: BytesLike, config: LogConfig) -> ValidBatch | Refused:
