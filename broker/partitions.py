@@ -193,6 +193,9 @@ class _CoordinatorLog:
     def append(self, batch: bytes, *, now_ms: int, awaited: bool = True) -> AppendResult:
         return self.log.append(batch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR, awaited=awaited)
 
+    def append_records(self, records: bytes, *, count: int, now_ms: int, awaited: bool = True) -> AppendResult:
+        return self.log.append_records(records, count=count, now_ms=now_ms, awaited=awaited)
+
     def append_marker(self, marker: Marker, *, now_ms: int) -> AppendResult:
         return self.log.append_marker(marker, now_ms=now_ms)
 

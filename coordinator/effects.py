@@ -15,9 +15,13 @@ class Persist(msgspec.Struct, frozen=True, gc=False):
     """Write the record of `txn` (a tombstone when its phase is DEAD); ends in `Appended` or `AppendFailed`."""
 
     txn: Txn
-    durable: bool = True
-    """Whether `Appended` waits until the record is as durable as configured. Complete* does not: a reload writes the
-    markers again."""
+
+
+class PersistLater(msgspec.Struct, frozen=True, gc=False):
+    """Write the record of `txn` when there is time for it, unless a newer one of the id is in the log before. Nobody
+    waits for it, nobody is told how it ends, and it is tried until it succeeds."""
+
+    txn: Txn
 
 
 class Reply(msgspec.Struct, frozen=True, gc=False):
@@ -50,5 +54,5 @@ class Forget(msgspec.Struct, frozen=True, gc=False):
     """Drop the id from memory: it has expired, or nothing of it was ever stored."""
 
 
-Effect = Persist | Reply | WriteMarkers | AllocateProducerId | RetryLater | Forget
+Effect = Persist | PersistLater | Reply | WriteMarkers | AllocateProducerId | RetryLater | Forget
 Effects = tuple[Effect, ...]

@@ -12,7 +12,7 @@ import msgspec
 from eosin.coordinator.effects import AllocateProducerId, Reply, WriteMarkers
 from eosin.coordinator.keeping import raised
 from eosin.coordinator.requests import EndTxn, MarkersWritten
-from eosin.coordinator.transitions import Decision, move, refuse
+from eosin.coordinator.transitions import Decision, move, refuse, settle
 from eosin.coordinator.txn import (
     LAST_CLIENT_EPOCH,
     NO_EPOCH,
@@ -136,7 +136,8 @@ def _prepared(request: EndTxn) -> Phase:
 
 
 def complete(txn: Txn, event: MarkersWritten, now_ms: int) -> Decision:
-    """All markers are written. An event about an earlier transaction is late, and means nothing."""
+    """All markers are written: the transaction is over, whatever becomes of the record that says so, since a start that
+    finds the decision writes the markers again. An event about an earlier transaction is late, and means nothing."""
     if not txn.is_preparing or txn.pending is not None or txn.pair != (event.producer_id, event.producer_epoch):
         return txn, ()
     pair = txn.next_pair
@@ -153,4 +154,4 @@ def complete(txn: Txn, event: MarkersWritten, now_ms: int) -> Decision:
         partitions=NO_PARTITIONS,
         updated_ms=now_ms,
     )
-    return move(txn, after, durable=False)
+    return settle(txn, after)

@@ -2,8 +2,9 @@
 
 from asyncio import Future, get_running_loop
 from collections import deque
+from collections.abc import Generator
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from eosin.coordinator.effects import Reply
 from eosin.coordinator.ports import CoordinatorLog
@@ -19,6 +20,7 @@ class Ask:
     """One request of a client, from when it came until it is answered.
 
     It is answered once; later answers are dropped, so a limit on its waiting need not know what else may still come.
+    Often `reply` is there at once; who finds None there awaits it.
     """
 
     __slots__ = ("_answered", "patient", "reply", "request", "timer", "transactional_id", "waits")
@@ -56,11 +58,11 @@ class Ask:
         if self.waits:
             self.answer(CONCURRENT)
 
-    async def answered(self) -> Reply:
+    def __await__(self) -> Generator[Any, None, Reply]:
         """Wait for the answer. Who stops waiting undoes nothing."""
         if self.reply is None:
             self._answered = get_running_loop().create_future()
-            await self._answered
+            yield from self._answered
         assert self.reply is not None
         return self.reply
 
@@ -80,13 +82,15 @@ class OwnedPartition:
 class Entry:
     """One transactional id in memory."""
 
-    __slots__ = ("ask", "held", "partition", "txn", "waiting")
+    __slots__ = ("ask", "held", "owes", "partition", "txn", "waiting")
 
     def __init__(self, txn: Txn, partition: OwnedPartition) -> None:
         self.txn = txn
         self.partition = partition
         self.ask: Ask | None = None
         """Whose record is under way."""
+        self.owes = False
+        """Whether the log lacks the record of `txn` (`OwedRecords`)."""
         self.held: tuple[Ask, Reply] | None = None
         """Who is answered as soon as the markers are written."""
         self.waiting: deque[Ask] | None = None

@@ -20,10 +20,20 @@ import msgspec
 
 from eosin.coordinator.backoff import backoff_ms
 from eosin.coordinator.config import TransactionConfig
-from eosin.coordinator.effects import AllocateProducerId, Effect, Forget, Persist, Reply, RetryLater, WriteMarkers
+from eosin.coordinator.effects import (
+    AllocateProducerId,
+    Effect,
+    Forget,
+    Persist,
+    PersistLater,
+    Reply,
+    RetryLater,
+    WriteMarkers,
+)
 from eosin.coordinator.entries import CONCURRENT, Ask, Entry, OwnedPartition
 from eosin.coordinator.machine import decide
 from eosin.coordinator.markers import MarkerJob, MarkerSender, marker_of
+from eosin.coordinator.owed import OwedRecords
 from eosin.coordinator.ports import MarkerTargets
 from eosin.coordinator.producer_ids import ProducerIdBlocks
 from eosin.coordinator.requests import (
@@ -37,7 +47,7 @@ from eosin.coordinator.requests import (
     Request,
     RetryDue,
 )
-from eosin.coordinator.transaction_log import encode_batch
+from eosin.coordinator.transaction_log import encode_records
 from eosin.coordinator.txn import Phase, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.appends import Refused
@@ -89,10 +99,14 @@ class Interpreter:
         self._config = config
         self._chance = chance
         self.markers = MarkerSender(targets, self, clock=clock, config=config, chance=chance)
+        self.owed = OwedRecords(clock, transaction_version=config.transaction_version)
+        self._transaction_version = config.transaction_version
         self._holds_answers = config.end_txn_marker_wait_ms > 0
         self._failures: dict[str, int] = {}
         """Ids whose record is being rolled forward, and how often that failed."""
         self._running = False
+        self._now_ms = 0
+        """When the present call of `run` began: what follows at once happens at the same moment."""
         self._woken: deque[Entry] = deque()
 
     def run(self, entry: Entry, request: Request, ask: Ask | None = None) -> None:
@@ -105,6 +119,7 @@ class Interpreter:
             self._decide(entry, request, ask)
             return
         self._running = True
+        self._now_ms = self._clock.now_ms()
         try:
             self._decide(entry, request, ask)
             while self._woken:
@@ -114,19 +129,19 @@ class Interpreter:
 
     def expire(self, partition: OwnedPartition, entries: Sequence[Entry]) -> None:
         """Write the tombstones of whichever of `entries` have expired, in one batch."""
-        now_ms = self._clock.now_ms()
+        self._now_ms = self._clock.now_ms()
         expired, dead = [], []
         for entry in entries:
-            entry.txn, effects = decide(entry.txn, Expire(self._config.transactional_id_expiration_ms), now_ms)
+            entry.txn, effects = decide(entry.txn, Expire(self._config.transactional_id_expiration_ms), self._now_ms)
             for effect in effects:
                 assert isinstance(effect, Persist)
                 expired.append(entry)
                 dead.append(effect.txn)
         if expired:
-            self._write(partition, expired, dead, durable=True)
+            self._write(partition, expired, dead)
 
     def _decide(self, entry: Entry, request: Request, ask: Ask | None) -> None:
-        entry.txn, effects = decide(entry.txn, request, self._clock.now_ms())
+        entry.txn, effects = decide(entry.txn, request, self._now_ms)
         for effect in effects:
             self._carry_out(entry, effect, request, ask)
         if (entry.waiting or entry.held) and entry.txn.is_settled:
@@ -139,7 +154,9 @@ class Interpreter:
                     self._reply(entry, effect, ask)
             case Persist():
                 entry.ask = ask
-                self._write(entry.partition, (entry,), (effect.txn,), durable=effect.durable)
+                self._write(entry.partition, (entry,), (effect.txn,))
+            case PersistLater():
+                self.owed.owe(entry)
             case WriteMarkers():
                 # Whoever ends a transaction and does not wait for its markers has the answer before they are written.
                 is_answered = ask is not None and isinstance(ask.request, EndTxn) and not self._holds_answers
@@ -202,17 +219,17 @@ class Interpreter:
 
     # Records --------------------------------------------------------------------------------------------------------
 
-    def _write(
-        self, partition: OwnedPartition, entries: Sequence[Entry], txns: Sequence[Txn], *, durable: bool
-    ) -> None:
-        now_ms = self._clock.now_ms()
-        batch = encode_batch(txns, now_ms=now_ms, transaction_version=self._config.transaction_version)
-        outcome = partition.log.append(batch, now_ms=now_ms, awaited=durable)
+    def _write(self, partition: OwnedPartition, entries: Sequence[Entry], txns: Sequence[Txn]) -> None:
+        records = encode_records(txns, transaction_version=self._transaction_version)
+        outcome = partition.log.append_records(records, count=len(txns), now_ms=self._now_ms)
         if isinstance(outcome, Refused):
             self._written(entries, AppendFailed(outcome.error))
             return
+        for entry in entries:
+            if entry.owes:
+                self.owed.paid(entry)
         end_offset = outcome.last_offset + 1
-        if not durable or partition.log.high_watermark >= end_offset:
+        if partition.log.high_watermark >= end_offset:
             self._written(entries, _APPENDED)
         else:
             partition.log.durable(end_offset).add_done_callback(partial(self._durable, partition, entries))

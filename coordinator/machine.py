@@ -7,10 +7,13 @@ must be done. Pure: no clock, no I/O, no exceptions for refusals.
 
 A change has two steps. The first returns the same state with `pending` set and a `Persist`; the second, `Appended`,
 makes the pending record the state and returns what was to follow. In between every other request is told to come back,
-so there is never more than one record of an id under way. When an append fails for certain, nothing has happened; only
-Complete* is tried for ever, since the markers are written. When nobody can tell whether it failed, the record is rolled
-forward: the client is told to come back and the same record is written again until that succeeds, so that memory never
-knows less than the log may hold (transactions.md 1.5).
+so there is never more than one record of an id under way. When an append fails for certain, nothing has happened. When
+nobody can tell whether it failed, the record is rolled forward: the client is told to come back and the same record is
+written again until that succeeds, so that memory never knows less than the log may hold (transactions.md 1.5).
+
+Complete* takes one step: it follows from Prepare* in the log and the markers in the partitions, so it is the state at
+once, and its record is written later or not at all. The next record of the id, which is only written after the
+markers, says the same and more.
 
 The rules of InitProducerId and of timeouts are in `introduction`, those of EndTxn and of markers in `ending`, those of
 a transaction that outlives its producer in `keeping`.
@@ -80,7 +83,7 @@ def decide(txn: Txn, request: Request, now_ms: int) -> Decision:
         case AppendFailed():
             return _append_failed(txn, request)
         case RetryDue():
-            return txn, (() if txn.pending is None else (_persist_again(txn.pending),))
+            return txn, (() if txn.pending is None else (Persist(txn.pending.after),))
         case _:
             assert_never(request)
 
@@ -146,8 +149,6 @@ def _appended(txn: Txn) -> Decision:
 
 def _append_failed(txn: Txn, event: AppendFailed) -> Decision:
     assert txn.pending is not None, "an append nobody waits for"
-    if _is_complete(txn.pending.after):
-        return txn, (RetryLater(),)
     told = Reply(APPEND_ERRORS.get(event.error, event.error))
     if event.error in UNCERTAIN or txn.pending.in_doubt:
         return _roll_forward(txn, told)
@@ -160,14 +161,6 @@ def _roll_forward(txn: Txn, told: Reply) -> Decision:
     assert txn.pending is not None
     then: tuple[Effect, ...] = tuple(effect for effect in txn.pending.then if not isinstance(effect, Reply))
     return msgspec.structs.replace(txn, pending=Pending(txn.pending.after, then, in_doubt=True)), (told, RetryLater())
-
-
-def _persist_again(pending: Pending) -> Persist:
-    return Persist(pending.after, durable=not _is_complete(pending.after))
-
-
-def _is_complete(txn: Txn) -> bool:
-    return txn.phase is Phase.COMPLETE_COMMIT or txn.phase is Phase.COMPLETE_ABORT
 
 
 def _expire(txn: Txn, request: Expire, now_ms: int) -> Decision:

@@ -33,6 +33,9 @@ class CoordinatorLog(Protocol):
         """Check and write one batch, now, without waiting. Its base offset is assigned by the log. `awaited` is False
         for a batch that nobody waits for to be durable: it may then take the log's time."""
 
+    def append_records(self, records: bytes, *, count: int, now_ms: int, awaited: bool = True) -> AppendResult:
+        """The same for `count` encoded records of nobody's, which the log makes a batch of."""
+
     def append_marker(self, marker: Marker, *, now_ms: int) -> AppendResult:
         """Write a transaction marker, now, without waiting."""
 

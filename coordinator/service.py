@@ -42,9 +42,6 @@ from eosin.storage.clock import Chance, Clock
 
 _LOG: Final = logging.getLogger(__name__)
 
-InitResult = Reply
-EndResult = Reply
-
 DEADLINE_RETRY_MS: Final = 50
 """Before a transaction that is out of time is looked at again, when it could not be aborted at once."""
 EXPIRED_IDS_PER_TURN: Final = 200
@@ -125,6 +122,7 @@ class TransactionCoordinator:
         self._deadlines.stop()
         self._producer_ids.stop()
         self._loading.clear()
+        self._interpreter.owed.stop()
         for index in list(self._owned):
             self.resign(index)
         await self._interpreter.markers.stop()
@@ -140,6 +138,7 @@ class TransactionCoordinator:
         if partition is None:
             return
         self._interpreter.markers.drop(index)
+        self._interpreter.owed.drop(partition)
         for entry in [entry for entry in self._entries.values() if entry.partition is partition]:
             del self._entries[entry.txn.transactional_id]
             if entry.held is not None:
@@ -181,7 +180,7 @@ class TransactionCoordinator:
         can_return: bool = True,
         two_phase: bool = False,
         keeps: bool = False,
-    ) -> InitResult:
+    ) -> Reply:
         """Give a producer its id and epoch (transactions.md 3.1); a new instance has no pair yet, which is -1 and -1.
         `two_phase`: its transactions never time out; `keeps`: one that is open stays so (KIP-939)."""
         pair = ProducerPair(producer_id, producer_epoch)
@@ -189,7 +188,7 @@ class TransactionCoordinator:
         if isinstance(request, ErrorCode):
             return Reply(request)
         if transactional_id is not None:
-            return await self._ask(transactional_id, request)
+            return await self._asked(transactional_id, request)
         fresh = self._producer_ids.take()
         return Reply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) if fresh is None else Reply(ErrorCode.NONE, fresh, 0)
 
@@ -199,9 +198,15 @@ class TransactionCoordinator:
         """Add partitions to the producer's transaction, starting one if none is open; NONE once that is durable
         (transactions.md 4.1)."""
         request = AddPartitions(producer_id, producer_epoch, frozenset(partitions))
-        return (await self._ask(transactional_id, request)).error
+        return (await self._asked(transactional_id, request)).error
 
-    async def end(
+    def ask_to_add(
+        self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
+    ) -> Ask:
+        """`add_partitions` for whoever can do without a coroutine when the answer is there at once."""
+        return self._asked(transactional_id, AddPartitions(producer_id, producer_epoch, frozenset(partitions)))
+
+    def end(
         self,
         transactional_id: str,
         *,
@@ -209,11 +214,10 @@ class TransactionCoordinator:
         producer_epoch: int,
         commit: bool,
         client_transaction_version: int,
-    ) -> EndResult:
+    ) -> Ask:
         """Commit or abort (transactions.md 4.5): NONE once the outcome is durable and, if that takes only a moment, the
         transaction complete. Clients of version 2 are told the pair to go on with."""
-        request = EndTxn(producer_id, producer_epoch, commit, client_transaction_version)
-        return await self._ask(transactional_id, request)
+        return self._asked(transactional_id, EndTxn(producer_id, producer_epoch, commit, client_transaction_version))
 
     def verify(
         self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
@@ -279,10 +283,10 @@ class TransactionCoordinator:
             return ErrorCode.NOT_COORDINATOR
         return ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
-    async def _ask(self, transactional_id: str, request: Request) -> Reply:
+    def _asked(self, transactional_id: str, request: Request) -> Ask:
         ask = Ask(transactional_id, request)
         self._route(ask)
-        return ask.reply or await ask.answered()
+        return ask
 
     def _route(self, ask: Ask) -> None:
         entry = self._entries.get(ask.transactional_id)

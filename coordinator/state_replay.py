@@ -8,6 +8,7 @@ believed is still noticed: state, and an epoch that goes back. Always true: the 
 import struct
 from typing import Final
 
+from eosin.coordinator.state_value import START
 from eosin.coordinator.transaction_log import CorruptTransactionLog, decoded_txn
 from eosin.coordinator.txn import Phase, Txn
 from eosin.protocol.batch_header import CONTROL, read_header
@@ -17,8 +18,6 @@ from eosin.protocol.records import CorruptRecords
 from eosin.protocol.schemas.records.transaction_state import KINDS
 from eosin.protocol.types import DecodeError
 
-_START: Final = struct.Struct(">hqhib")
-"""How a value begins at every version: version, producer id, epoch, timeout, state."""
 _STORED_STATES: Final = frozenset(phase.value for phase in Phase if phase is not Phase.DEAD)
 
 
@@ -74,14 +73,14 @@ def _check(found: KeyValue, before: KeyValue | None, transactional_id: str | Non
     """Refuse what cannot be true, as far as the start of the value tells it."""
     assert found.value is not None
     try:
-        _, producer_id, epoch, _, state = _START.unpack_from(found.value)
+        _, producer_id, epoch, _, state = START.unpack_from(found.value)
     except struct.error as error:
         raise CorruptTransactionLog(f"the record at offset {found.offset} is too short") from error
     if state not in _STORED_STATES:
         raise CorruptTransactionLog(f"{transactional_id!r} is in state {state}")
     if before is None or before.value is None:
         return
-    _, id_before, epoch_before, _, _ = _START.unpack_from(before.value)
+    _, id_before, epoch_before, _, _ = START.unpack_from(before.value)
     if id_before == producer_id and epoch < epoch_before:
         raise CorruptTransactionLog(
             f"the record at offset {found.offset} takes {transactional_id!r} from epoch {epoch_before}"

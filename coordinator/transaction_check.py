@@ -16,8 +16,6 @@ from eosin.storage.inspection.partition_check import TransactionFacts
 from eosin.storage.inspection.producer_replay import OpenTransaction, marker_key
 from eosin.storage.inspection.values import ERROR, WARNING
 
-_COMPLETE = frozenset({Phase.COMPLETE_COMMIT, Phase.COMPLETE_ABORT})
-
 
 class Verdict(NamedTuple):
     """Something that does not fit."""
@@ -69,17 +67,16 @@ class TransactionCheck:
             epochs = f"from epoch {before.producer_epoch} of producer {txn.producer_id} back to {txn.producer_epoch}"
             yield Verdict(ERROR, f"{id_!r} goes {epochs}", change.offset)
         self.txns[id_] = txn
+        prepared = self._prepared.pop(id_, None)
+        if prepared is not None and (not txn.is_preparing or txn.pair != prepared.pair):
+            self._completed(prepared)  # no record follows a decision before all its markers are written
         if txn.is_preparing:
             self._prepared[id_] = txn
             is_commit = txn.phase is Phase.PREPARE_COMMIT
             self._outcomes[marker_key(txn.producer_id, txn.producer_epoch, commit=is_commit)] = None
-        elif txn.phase in _COMPLETE:
-            self._completed(self._prepared.pop(id_, None))
 
-    def _completed(self, prepared: Txn | None) -> None:
+    def _completed(self, prepared: Txn) -> None:
         """A transaction is over: each of its partitions must have the marker."""
-        if prepared is None:  # the record of its decision was compacted away
-            return
         is_commit = prepared.phase is Phase.PREPARE_COMMIT
         key = marker_key(prepared.producer_id, prepared.producer_epoch, commit=is_commit)
         for partition in sorted(prepared.partitions):

@@ -1,18 +1,19 @@
 """Records of `__transaction_state` and back (transactions.md 1.4 and 8).
 
-Owns the meaning of the bytes; their layout is declared in `eosin.protocol.schemas.records.transaction_state`. Always
-true: what is written is read back as the same `Txn` (at value version 1; version 0, of transaction version 0, has no
-room for the last epoch and for the previous and next pairs); and what cannot be understood is not half believed:
-`CorruptTransactionLog` says that the partition must not be served.
+Owns the meaning of the bytes, together with `state_value`; their layout is declared in
+`eosin.protocol.schemas.records.transaction_state`. Always true: what is written is read back as the same `Txn` (at
+value version 1; version 0, of transaction version 0, has no room for the last epoch and for the previous and next
+pairs); and what cannot be understood is not half believed: `CorruptTransactionLog` says that the partition must not be
+served.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from eosin.coordinator.state_value import encode_txn
 from eosin.coordinator.txn import (
     FENCING_EPOCH,
-    NO_EPOCH,
     NO_PARTITIONS,
     NO_PRODUCER_ID,
     Phase,
@@ -20,12 +21,12 @@ from eosin.coordinator.txn import (
     Txn,
 )
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.record_codec import decode_key, decode_value, encode_key, encode_value
+from eosin.protocol.plain_batch import plain_batch
+from eosin.protocol.record_codec import decode_key, decode_value, encode_key
+from eosin.protocol.record_fields import encode_record
 from eosin.protocol.records import (
     CorruptRecords,
-    NewRecord,
     Record,
-    build_batch,
     iter_records,
     read_header,
     verify_crc,
@@ -45,52 +46,30 @@ class CorruptTransactionLog(Exception):
     """The log says something that cannot be true, or that cannot be understood."""
 
 
-def encode_batch(txns: Sequence[Txn], *, now_ms: int, transaction_version: int) -> bytes:
-    """One batch with a record per `Txn`, a tombstone for each that is DEAD. `transaction_version` is the server's."""
-    value_version = min(transaction_version, 1)
+def encode_records(txns: Sequence[Txn], *, transaction_version: int) -> bytes:
+    """The records of a batch, a tombstone for each `Txn` that is DEAD. `transaction_version` is the server's."""
+    value_version = 1 if transaction_version else 0
     records = [
-        NewRecord(
-            _encoded_key(txn.transactional_id),
-            None if txn.phase is Phase.DEAD else encode_value(_value(txn), value_version),
+        encode_record(
+            offset_delta=index,
+            timestamp_delta=0,
+            key=_encoded_key(txn.transactional_id),
+            value=None if txn.phase is Phase.DEAD else encode_txn(txn, value_version),
         )
-        for txn in txns
+        for index, txn in enumerate(txns)
     ]
-    return bytes(build_batch(records, timestamp=now_ms))
+    return records[0] if len(records) == 1 else b"".join(records)
+
+
+def encode_batch(txns: Sequence[Txn], *, now_ms: int, transaction_version: int) -> bytes:
+    """The batch that the log makes of such records, at offset 0."""
+    records = encode_records(txns, transaction_version=transaction_version)
+    return bytes(plain_batch(records, count=len(txns), timestamp=now_ms))
 
 
 @lru_cache(maxsize=1024)
 def _encoded_key(transactional_id: str) -> bytes:
     return encode_key(TransactionLogKey(transactional_id))
-
-
-def _value(txn: Txn) -> TransactionLogValue:
-    timed_out = txn.timed_out or ProducerPair(NO_PRODUCER_ID, NO_EPOCH)
-    return TransactionLogValue(
-        producer_id=txn.producer_id,
-        previous_producer_id=txn.previous_producer_id,
-        next_producer_id=txn.next_producer_id,
-        producer_epoch=txn.producer_epoch,
-        transaction_timeout_ms=txn.timeout_ms,
-        transaction_status=txn.phase,
-        transaction_partitions=None if txn.phase is Phase.EMPTY else _by_topic(txn.partitions),
-        transaction_last_update_timestamp_ms=txn.updated_ms,
-        transaction_start_timestamp_ms=txn.start_ms,
-        client_transaction_version=txn.client_version,
-        next_producer_epoch=txn.next_epoch,
-        last_producer_epoch=txn.last_epoch,
-        timed_out_producer_id=timed_out.producer_id,
-        timed_out_producer_epoch=timed_out.producer_epoch,
-        cannot_return=not txn.can_return,
-        next_transaction_timeout_ms=txn.next_timeout_ms,
-    )
-
-
-@lru_cache(maxsize=256)  # the same for two records of a transaction, and for most transactions of an id
-def _by_topic(partitions: frozenset[TopicPartition]) -> tuple[PartitionsSchema, ...]:
-    topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        topics.setdefault(topic, []).append(partition)
-    return tuple(PartitionsSchema(topic, tuple(ids)) for topic, ids in topics.items())
 
 
 def replay(batch: bytes | memoryview, txns: dict[str, Txn]) -> None:

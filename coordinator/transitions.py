@@ -1,11 +1,11 @@
-"""The two ways a decision ends, refused or moved on, and what every move must respect (transactions.md 1.3). Pure."""
+"""How a decision ends, refused, moved on or settled, and what every move must respect (transactions.md 1.3). Pure."""
 
 from functools import cache
 
 import msgspec
 
-from eosin.coordinator.effects import Effect, Effects, Persist, Reply
-from eosin.coordinator.txn import FENCING_EPOCH, NO_TIMESTAMP, PREDECESSORS, Pending, Phase, Txn
+from eosin.coordinator.effects import Effect, Effects, Persist, PersistLater, Reply
+from eosin.coordinator.txn import FENCING_EPOCH, NO_EPOCH, NO_TIMESTAMP, PREDECESSORS, Pending, Phase, Txn
 from eosin.protocol.errors import ErrorCode
 
 Decision = tuple[Txn, Effects]
@@ -16,12 +16,19 @@ def refuse(txn: Txn, error: ErrorCode) -> Decision:
     return txn, _reply(error)
 
 
-def move(txn: Txn, after: Txn, *then: Effect, durable: bool = True) -> Decision:
+def move(txn: Txn, after: Txn, *then: Effect) -> Decision:
     """Write `after`; once that has succeeded it is what `txn` is, and `then` is done. Until then `txn` is pending."""
     assert txn.pending is None, "two records of one id under way"
     assert after.pending is None
     check_transition(txn, after)
-    return msgspec.structs.replace(txn, pending=Pending(after, then)), (Persist(after, durable),)
+    return msgspec.structs.replace(txn, pending=Pending(after, then)), (Persist(after),)
+
+
+def settle(txn: Txn, after: Txn) -> Decision:
+    """`after` is the state from now on: what is in the log already leads there, so that its record is in no hurry."""
+    assert txn.pending is None, "two records of one id under way"
+    check_transition(txn, after)
+    return after, (PersistLater(after),)
 
 
 def check_transition(before: Txn, after: Txn) -> None:
@@ -31,8 +38,9 @@ def check_transition(before: Txn, after: Txn) -> None:
     if phase is Phase.DEAD:
         return
     rotated = after.producer_id != before.producer_id
+    was_kept, is_kept = before.next_epoch != NO_EPOCH, after.next_epoch != NO_EPOCH  # quicker than the properties
     assert after.producer_id >= 0
-    if before.is_kept and before.is_preparing:
+    if was_kept and before.is_preparing:
         assert after.pair == before.next_pair
     elif rotated:
         assert after.producer_epoch == 0
@@ -42,28 +50,25 @@ def check_transition(before: Txn, after: Txn) -> None:
     if phase is Phase.EMPTY:
         assert not after.partitions
         assert after.start_ms == NO_TIMESTAMP
-    else:
-        assert after.timeout_ms == before.timeout_ms or _may_change_timeout(before, after)
-        assert after.is_kept or not (before.is_kept and after.is_preparing)
-        assert after.start_ms != NO_TIMESTAMP
-        _check_transaction(before, after, rotated)
-
-
-def _check_transaction(before: Txn, after: Txn, rotated: bool) -> None:
-    if after.phase is Phase.ONGOING:
-        assert after.pair == before.pair
+        return
+    assert after.timeout_ms == before.timeout_ms or _may_change_timeout(before, after)
+    assert after.start_ms != NO_TIMESTAMP
+    if phase is Phase.ONGOING:
+        assert not rotated
+        assert after.producer_epoch == before.producer_epoch
         assert before.partitions <= after.partitions
-        if after.is_kept:
+        if is_kept:
             assert before.phase is Phase.ONGOING
             assert after.partitions == before.partitions
             assert after.client_pair != before.client_pair
     elif after.is_preparing:
         assert not rotated
         assert after.partitions == before.partitions
+        assert is_kept or not was_kept
     else:
         assert not after.partitions
-        assert not after.is_kept
-        assert rotated or before.is_kept or after.producer_epoch == before.producer_epoch
+        assert not is_kept
+        assert rotated or was_kept or after.producer_epoch == before.producer_epoch
 
 
 def _may_change_timeout(before: Txn, after: Txn) -> bool:

@@ -1,7 +1,7 @@
 """What an append or a read of a partition log answers: values, shared by everyone who writes to a log."""
 
 from enum import Enum, IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -78,6 +78,17 @@ class ReadResult(msgspec.Struct, frozen=True, gc=False):
     log_start_offset: int
     aborted: tuple[AbortedTransaction, ...] | None
     """None for read_uncommitted."""
+
+
+class ActiveProducer(NamedTuple):
+    """A producer as DescribeProducers tells it."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    transaction_start_offset: int
 
 
 NO_RECORDS: Final = b""

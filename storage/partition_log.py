@@ -10,10 +10,11 @@ Always true:
 """
 
 from collections.abc import Awaitable, Callable, Iterator
-from typing import NamedTuple
 
+from eosin.protocol.batch_header import LOG_APPEND_TIME
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, Uuid
+from eosin.protocol.plain_batch import plain_batch
 from eosin.protocol.records import (
     STAMP_BYTES,
     BatchHeader,
@@ -25,6 +26,7 @@ from eosin.protocol.records import (
 from eosin.storage import log_reader, retention, timestamp_search
 from eosin.storage.aborted_index import AbortedRow
 from eosin.storage.appends import (
+    ActiveProducer,
     Appended,
     AppendOrigin,
     AppendResult,
@@ -44,17 +46,6 @@ from eosin.storage.segment import Segment
 from eosin.storage.segmented_log import LOG, PASSING_ERRORS, SegmentedLog
 from eosin.storage.timestamp_search import FoundOffset
 from eosin.storage.waiters import Waiter, Waiters
-
-
-class ActiveProducer(NamedTuple):
-    """A producer as DescribeProducers tells it."""
-
-    producer_id: int
-    producer_epoch: int
-    last_sequence: int
-    last_timestamp: int
-    coordinator_epoch: int
-    transaction_start_offset: int
 
 
 class PartitionLog(SegmentedLog):
@@ -131,11 +122,9 @@ class PartitionLog(SegmentedLog):
             header = read_header(batch)
         size = header.size
         assert size == len(batch), "one whole batch"
-        if size > self._segment_limit_bytes:
-            return Refused(ErrorCode.RECORD_LIST_TOO_LARGE, f"a batch of {size} bytes does not fit a segment")
         from_client = origin is AppendOrigin.CLIENT
-        if not from_client and size > self._config.max_message_bytes:
-            return Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes")
+        if size > self._segment_limit_bytes or (not from_client and size > self._config.max_message_bytes):
+            return self._too_large(size)
         has_producer = header.producer_id >= 0
         if has_producer:
             verdict = self._check_producer(header, from_client, guard)
@@ -159,18 +148,39 @@ class PartitionLog(SegmentedLog):
         return Appended(
             base_offset,
             base_offset + header.last_offset_delta,
-            header.max_timestamp if header.is_log_append_time else -1,
+            header.max_timestamp if header.attributes & LOG_APPEND_TIME else -1,
             self.log_start_offset,
         )
+
+    def append_records(self, records: bytes, *, count: int, now_ms: int, awaited: bool = True) -> AppendResult:
+        """Write `count` encoded records of a coordinator as one batch of no producer's, now. It is made here, so there
+        is nothing to check but its size. `awaited` as in `append`."""
+        if self._unusable is not None:
+            return self._unusable
+        offset, epoch = self.log_end_offset, self.leader_epoch
+        batch = plain_batch(records, count=count, timestamp=now_ms, base_offset=offset, partition_leader_epoch=epoch)
+        size = len(batch)
+        if size > self._segment_limit_bytes or size > self._config.max_message_bytes:
+            return self._too_large(size)
+        try:
+            self.write((batch,), size=size, last_offset=offset + count - 1, max_timestamp=now_ms, now_ms=now_ms)
+        except OSError as error:
+            return self._write_failed(error)
+        self.context.flusher.appended(self, size, awaited=awaited)
+        return Appended(offset, offset + count - 1, -1, self.log_start_offset)
+
+    def _too_large(self, size: int) -> Refused:
+        if size > self._segment_limit_bytes:
+            return Refused(ErrorCode.RECORD_LIST_TOO_LARGE, f"a batch of {size} bytes does not fit a segment")
+        return Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes")
 
     def _check_producer(
         self, header: BatchHeader, from_client: bool, guard: VerificationGuard | None
     ) -> AppendResult | None:
-        verification_enabled = self.context.verification_enabled
         if from_client and self.producer_state.may_be_forgotten_duplicate(header):
             self.refill_producers()
         verdict = self.producer_state.check_data(
-            header, from_client=from_client, guard=guard, verification_enabled=verification_enabled
+            header, from_client=from_client, guard=guard, verification_enabled=self.context.verification_enabled
         )
         if verdict is None or isinstance(verdict, Refused):
             return verdict

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.transactions.timed_out import told
 from eosin.coordinator.eager import start_now
+from eosin.coordinator.entries import Ask
 from eosin.coordinator.errors import wire_error
 from eosin.coordinator.timeout_answers import Asked
 from eosin.protocol.errors import ErrorCode
@@ -29,12 +30,6 @@ from eosin.protocol.schemas.add_partitions_to_txn import (
 def handle(
     request: AddPartitionsToTxnRequest, context: RequestContext, services: Services
 ) -> AddPartitionsToTxnResponse | Task[AddPartitionsToTxnResponse]:
-    return start_now(_handle(request, context, services))
-
-
-async def _handle(
-    request: AddPartitionsToTxnRequest, context: RequestContext, services: Services
-) -> AddPartitionsToTxnResponse:
     partitions = [
         TopicPartition(topic.name, index) for topic in request.v3_and_below_topics for index in topic.partitions
     ]
@@ -43,12 +38,27 @@ async def _handle(
         return _answer(request, ErrorCode.OPERATION_NOT_ATTEMPTED, at_fault)
     if not partitions:
         return _answer(request, ErrorCode.NONE)
-    error = await services.transactions.add_partitions(
+    asked = services.transactions.ask_to_add(
         request.v3_and_below_transactional_id,
         producer_id=request.v3_and_below_producer_id,
         producer_epoch=request.v3_and_below_producer_epoch,
         partitions=partitions,
     )
+    if asked.reply is None:
+        return start_now(_told_later(request, context, services, asked))
+    return _told(request, context, services, asked.reply.error)
+
+
+async def _told_later(
+    request: AddPartitionsToTxnRequest, context: RequestContext, services: Services, asked: Ask
+) -> AddPartitionsToTxnResponse:
+    return _told(request, context, services, (await asked).error)
+
+
+def _told(
+    request: AddPartitionsToTxnRequest, context: RequestContext, services: Services, error: ErrorCode
+) -> AddPartitionsToTxnResponse:
+    """The coordinator's answer, as this client hears it."""
     if error is not ErrorCode.NONE:
         error = told(
             Asked.ADD_PARTITIONS,
@@ -78,19 +88,15 @@ def _answer(
     error: ErrorCode,
     at_fault: Mapping[TopicPartition, ErrorCode] | None = None,
 ) -> AddPartitionsToTxnResponse:
-    others = at_fault or {}
-    return AddPartitionsToTxnResponse(
-        results_by_topic_v3_and_below=tuple(
-            AddPartitionsToTxnTopicResult(
-                topic.name,
-                tuple(
-                    AddPartitionsToTxnPartitionResult(index, others.get(TopicPartition(topic.name, index), error))
-                    for index in topic.partitions
-                ),
-            )
-            for topic in request.v3_and_below_topics
-        )
-    )
+    results = []
+    for topic in request.v3_and_below_topics:
+        if at_fault:
+            errors = [at_fault.get(TopicPartition(topic.name, index), error) for index in topic.partitions]
+        else:
+            errors = [error] * len(topic.partitions)
+        partitions = map(AddPartitionsToTxnPartitionResult, topic.partitions, errors)
+        results.append(AddPartitionsToTxnTopicResult(topic.name, tuple(partitions)))
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=tuple(results))
 
 
 def refuse(request: AddPartitionsToTxnRequest, context: RequestContext, error: ErrorCode) -> AddPartitionsToTxnResponse:

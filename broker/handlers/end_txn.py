@@ -13,6 +13,8 @@ from typing import Final
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.transactions.timed_out import told
 from eosin.coordinator.eager import start_now
+from eosin.coordinator.effects import Reply
+from eosin.coordinator.entries import Ask
 from eosin.coordinator.errors import wire_error
 from eosin.coordinator.timeout_answers import Asked
 from eosin.protocol.errors import ErrorCode
@@ -26,17 +28,25 @@ FIRST_VERSION_2: Final = 5
 def handle(
     request: EndTxnRequest, context: RequestContext, services: Services
 ) -> EndTxnResponse | Task[EndTxnResponse]:
-    return start_now(_handle(request, context, services))
-
-
-async def _handle(request: EndTxnRequest, context: RequestContext, services: Services) -> EndTxnResponse:
-    result = await services.transactions.end(
+    asked = services.transactions.end(
         request.transactional_id,
         producer_id=request.producer_id,
         producer_epoch=request.producer_epoch,
         commit=request.committed,
         client_transaction_version=2 if context.api_version >= FIRST_VERSION_2 else 0,
     )
+    if asked.reply is None:
+        return start_now(_answer_later(request, context, services, asked))
+    return _answer(request, context, services, asked.reply)
+
+
+async def _answer_later(
+    request: EndTxnRequest, context: RequestContext, services: Services, asked: Ask
+) -> EndTxnResponse:
+    return _answer(request, context, services, await asked)
+
+
+def _answer(request: EndTxnRequest, context: RequestContext, services: Services, result: Reply) -> EndTxnResponse:
     error = result.error
     if error is not ErrorCode.NONE and request.committed:
         error = told(

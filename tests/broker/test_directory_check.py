@@ -481,6 +481,22 @@ async def test_a_commit_that_the_coordinator_never_heard_of_is_a_warning() -> No
     assert only(disk, WARNING).endswith("marker COMMIT of producer 9/0, of which the coordinator knows nothing")
 
 
+@pytest.mark.parametrize("phase", [Phase.ONGOING, Phase.EMPTY, Phase.PREPARE_ABORT])
+async def test_whatever_follows_a_decision_says_that_its_markers_are_written(phase: Phase) -> None:
+    made = await Stopped().begin()
+    made.state(made.txn(Phase.ONGOING, OTHER))
+    made.write(OTHER, 7)
+    made.end(OTHER, 7, commit=True)
+    made.state(made.txn(Phase.PREPARE_COMMIT, OTHER, ORDERS))
+    made.write(ORDERS, 8)
+    made.end(ORDERS, 8, commit=False)
+    made.state(made.txn(Phase.PREPARE_ABORT, ORDERS, pid=8, name="other"))
+    made.state(made.txn(phase, epoch=1))
+    assert only(await made.stop()) == (
+        "orders-0: it has 0 of 1 markers COMMIT of producer 7/0 of complete transactions"
+    )
+
+
 async def test_a_marker_that_is_missing_from_the_second_of_two_transactions_is_an_error() -> None:
     """Both have the same epoch, as with the older protocol."""
     made = await complete(marked=True)

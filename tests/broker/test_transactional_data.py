@@ -93,7 +93,7 @@ class Producer:
         return await self.deliver(self.records(*values, partition=partition), partition=partition)
 
     async def end(self, *, commit: bool) -> None:
-        ending = asyncio.create_task(
+        ending = asyncio.ensure_future(
             self.broker.transactions.end(
                 self.transactional_id,
                 producer_id=self.producer_id,

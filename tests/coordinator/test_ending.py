@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from eosin.coordinator.effects import AllocateProducerId, Effects, Persist, Reply, WriteMarkers
+from eosin.coordinator.effects import AllocateProducerId, Effects, Persist, PersistLater, Reply, WriteMarkers
 from eosin.coordinator.machine import decide
 from eosin.coordinator.requests import Appended, EndTxn, MarkersWritten
 from eosin.coordinator.txn import Phase, Txn
@@ -144,7 +144,7 @@ def test_the_end_at_the_last_epoch_tells_the_next_producer_id() -> None:
     preparing, effects = prepared(txn, msgspec.structs.replace(request, fresh_producer_id=9))
     assert preparing.pair == (7, 32767)
     assert effects[-1] == Reply(NONE, 9, 0, after_markers=True)
-    complete, _ = decide(decide(preparing, MarkersWritten(7, 32767), NOW)[0], Appended(), NOW)
+    complete, _ = decide(preparing, MarkersWritten(7, 32767), NOW)
     assert (complete.pair, complete.previous_producer_id, complete.last_epoch) == ((9, 0), 7, 32766)
     assert complete.next_producer_id == -1
     assert answer(complete, request) == (NONE, 9, 0)
@@ -167,10 +167,9 @@ def test_a_record_under_way_makes_the_end_wait(client_version: int) -> None:
     [(Phase.PREPARE_COMMIT, Phase.COMPLETE_COMMIT), (Phase.PREPARE_ABORT, Phase.COMPLETE_ABORT)],
 )
 def test_when_all_markers_are_written_the_transaction_is_complete(preparing: Phase, complete: Phase) -> None:
-    pending, effects = decide(in_phase(preparing), MarkersWritten(7, 5), NOW)
-    assert pending.pending is not None
-    after = pending.pending.after
-    assert effects == (Persist(after, durable=False),)
+    after, effects = decide(in_phase(preparing), MarkersWritten(7, 5), NOW)
+    assert after.pending is None, "nothing needs to be waited for"
+    assert effects == (PersistLater(after),)
     assert (after.phase, after.pair, after.last_epoch) == (complete, (7, 5), 4)
     assert (after.partitions, after.start_ms, after.updated_ms) == (frozenset(), 1, NOW)
 

@@ -13,7 +13,6 @@ from eosin.coordinator.requests import (
     Expire,
     InitProducerId,
     Loaded,
-    MarkersWritten,
     RetryDue,
 )
 from eosin.coordinator.txn import Phase, ProducerPair, Txn
@@ -122,14 +121,6 @@ def test_a_later_failure_does_not_settle_a_doubt() -> None:
     again, effects = decide(doubtful, AppendFailed(ErrorCode.NOT_ENOUGH_REPLICAS), NOW)
     assert again == doubtful, "the first record may be in the log: no other may be written after it"
     assert effects == (Reply(ErrorCode.COORDINATOR_NOT_AVAILABLE), RetryLater())
-
-
-@pytest.mark.parametrize("error", [*CERTAIN, *sorted(UNCERTAIN), ErrorCode.UNKNOWN_SERVER_ERROR])
-def test_what_completes_a_transaction_is_tried_for_ever(error: ErrorCode) -> None:
-    pending, _ = decide(PREPARING, MarkersWritten(7, 5), NOW)
-    assert pending.pending is not None
-    assert decide(pending, AppendFailed(error), NOW) == (pending, (RetryLater(),))
-    assert decide(pending, RetryDue(), NOW)[1] == (Persist(pending.pending.after, durable=False),)
 
 
 def test_an_id_of_which_nothing_was_stored_is_forgotten() -> None:

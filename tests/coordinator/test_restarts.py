@@ -10,20 +10,25 @@ from collections.abc import Awaitable, Callable
 import pytest
 from coordinator_fakes import ORDERS_0, ORDERS_1, PAYMENTS_0, FakeBroker, Killed, Producer
 
+from eosin.coordinator.owed import OWED_MS
 from eosin.coordinator.txn import Phase
 from eosin.protocol.errors import ErrorCode
 
 PARTITIONS = (ORDERS_0, ORDERS_1, PAYMENTS_0)
-RECORDS = 11
-"""How many records an undisturbed run of the script writes."""
+RECORDS = 8
+"""How many records an undisturbed run of the script writes when the next transaction always begins soon."""
+COMPLETIONS = 2
+"""How many more it writes when none does."""
 MARKERS = 9
 
 
 class Script:
     """A producer commits, a transaction is aborted, a new instance takes over in the middle of a third."""
 
-    def __init__(self, client_version: int) -> None:
+    def __init__(self, client_version: int, *, slow: bool = False) -> None:
+        """`slow`: between two transactions there is time to write that the first is complete."""
         self.broker = FakeBroker()
+        self.slow = slow
         self.client_version = client_version
         self.restarts = 0
 
@@ -44,6 +49,12 @@ class Script:
             assert producer.produce(partition, value) is ErrorCode.NONE
         if end is not None:
             await self.until_answered(end)
+        if end is not None and self.slow:
+            try:
+                self.broker.clock.advance(OWED_MS)
+            except Killed:
+                self.restarts += 1
+                await self.restart()
 
     async def until_answered(self, request: Callable[[], Awaitable[ErrorCode]], *accepted: ErrorCode) -> ErrorCode:
         for _ in range(10):
@@ -76,18 +87,21 @@ class Script:
 
 
 @pytest.mark.parametrize("client_version", [0, 2])
-async def test_the_script_runs_undisturbed(client_version: int) -> None:
-    script = Script(client_version)
+@pytest.mark.parametrize("slow", [False, True], ids=["at once", "slowly"])
+async def test_the_script_runs_undisturbed(client_version: int, slow: bool) -> None:
+    script = Script(client_version, slow=slow)
     await script.run()
     script.check()
-    assert (script.broker.log.appends, script.broker.partitions.written) == (RECORDS, MARKERS)
+    records = RECORDS + COMPLETIONS if slow else RECORDS
+    assert (script.broker.log.appends, script.broker.partitions.written) == (records, MARKERS)
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["record kept", "record lost"])
 @pytest.mark.parametrize("client_version", [0, 2])
-async def test_the_process_may_end_at_any_record(client_version: int, kept: bool) -> None:
-    for at in range(1, RECORDS + 1):
-        script = Script(client_version)
+@pytest.mark.parametrize("slow", [False, True], ids=["at once", "slowly"])
+async def test_the_process_may_end_at_any_record(client_version: int, kept: bool, slow: bool) -> None:
+    for at in range(1, RECORDS + slow * COMPLETIONS + 1):
+        script = Script(client_version, slow=slow)
         script.broker.log.kill_at, script.broker.log.kill_keeps = at, kept
         await script.run()
         script.check()

@@ -11,6 +11,7 @@ from coordinator_fakes import ORDERS_0, ORDERS_1, PAYMENTS_0, FakeBroker, Produc
 from eosin.coordinator.config import TransactionConfig
 from eosin.coordinator.eager import start_now
 from eosin.coordinator.listing import TransactionDescription, TransactionListing
+from eosin.coordinator.owed import OWED_MS, RETRY_MS
 from eosin.coordinator.txn import Phase
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -25,8 +26,10 @@ async def started(config: TransactionConfig | None = None, *, partition_count: i
     return broker
 
 
-async def in_transaction(broker: FakeBroker, *partitions: TopicPartition, client_version: int = 0) -> Producer:
-    producer = Producer(broker, client_version=client_version)
+async def in_transaction(
+    broker: FakeBroker, *partitions: TopicPartition, client_version: int = 0, transactional_id: str = "tx"
+) -> Producer:
+    producer = Producer(broker, transactional_id, client_version=client_version)
     assert await producer.init() is NONE
     assert await producer.add(*(partitions or (ORDERS_0,))) is NONE
     return producer
@@ -37,6 +40,12 @@ def begun(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
     running = start_now(coroutine)
     assert isinstance(running, asyncio.Task), f"answered at once: {running}"
     return running
+
+
+def described(broker: FakeBroker) -> str:
+    description = broker.transactions.describe("tx")
+    assert isinstance(description, TransactionDescription)
+    return description.state
 
 
 async def turns(count: int = 5) -> None:
@@ -52,7 +61,7 @@ async def test_a_transaction_commits_on_all_its_partitions(client_version: int) 
     assert await producer.transaction("v", ORDERS_0, ORDERS_1, PAYMENTS_0) == [NONE] * 5
     for partition in (ORDERS_0, ORDERS_1, PAYMENTS_0):
         assert broker.partitions[partition].committed == ["v"]
-    assert broker.log.phases("tx") == [Phase.EMPTY, Phase.ONGOING, Phase.PREPARE_COMMIT, Phase.COMPLETE_COMMIT]
+    assert broker.phases("tx") == [Phase.EMPTY, Phase.ONGOING, Phase.PREPARE_COMMIT, Phase.COMPLETE_COMMIT]
 
 
 async def test_an_aborted_transaction_leaves_nothing_behind() -> None:
@@ -70,7 +79,7 @@ async def test_where_everything_is_durable_at_once_no_request_waits_for_anything
     for request in (producer.init, producer.add, producer.commit, producer.abort):
         arguments = (ORDERS_0,) if request == producer.add else ()
         assert start_now(request(*arguments)) is NONE, "no task, no turn of the loop"
-    assert broker.clock.pending == timers + 1, "no timer but the deadline of the transaction"
+    assert broker.clock.pending == timers + 2, "no timer but the deadline of the transaction, and one for what is owed"
 
 
 async def test_markers_carry_the_coordinator_epoch_and_the_version_of_the_client() -> None:
@@ -202,6 +211,64 @@ async def test_markers_wait_until_the_decision_is_durable() -> None:
     assert broker.partitions.calls == 1
 
 
+async def test_that_a_transaction_is_complete_need_not_be_written_when_the_next_one_begins() -> None:
+    broker = await started()
+    producer = await in_transaction(broker)
+    assert await producer.commit() is NONE
+    assert described(broker) == "CompleteCommit"
+    assert await producer.add(ORDERS_0) is NONE
+    assert broker.phases("tx")[-3:] == [Phase.ONGOING, Phase.PREPARE_COMMIT, Phase.ONGOING]
+
+
+async def test_that_transactions_are_complete_is_written_soon_and_in_one_batch() -> None:
+    broker = await started()
+    for n in range(3):
+        producer = await in_transaction(broker, transactional_id=f"tx-{n}")
+        assert await producer.commit() is NONE
+    appends = broker.log.appends
+    broker.clock.advance(OWED_MS - 1)
+    assert broker.log.appends == appends
+    broker.clock.advance(1)
+    assert broker.log.appends == appends + 1
+    assert {txn.phase for txn in broker.log.contents().values()} == {Phase.COMPLETE_COMMIT}
+    broker.clock.advance(10 * OWED_MS)
+    assert broker.log.appends == appends + 1, "once"
+
+
+async def test_that_a_transaction_is_complete_is_written_before_a_stop() -> None:
+    broker = await started()
+    producer = await in_transaction(broker)
+    assert await producer.commit() is NONE
+    await broker.transactions.stop()
+    assert broker.log.phases("tx")[-1] is Phase.COMPLETE_COMMIT
+
+
+async def test_that_a_transaction_is_complete_is_not_written_behind_a_record_in_doubt() -> None:
+    broker = await started()
+    producer = await in_transaction(broker)
+    assert await producer.commit() is NONE
+    broker.log.refuses_all = ErrorCode.REQUEST_TIMED_OUT
+    assert await producer.add(ORDERS_0) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    broker.log.refuses_all = None
+    broker.log.uncertain = [ErrorCode.REQUEST_TIMED_OUT] * 100
+    await broker.clock.run(2 * RETRY_MS)
+    phases = broker.log.phases("tx")
+    first = phases.index(Phase.PREPARE_COMMIT)
+    assert set(phases[first + 1 :]) == {Phase.ONGOING}
+
+
+async def test_after_a_lost_completion_the_next_transaction_stands_for_it() -> None:
+    broker = await started()
+    producer = await in_transaction(broker)
+    assert producer.produce(ORDERS_0, "v") is NONE
+    assert await producer.commit() is NONE
+    assert await producer.add(ORDERS_1) is NONE
+    markers = len(broker.partitions[ORDERS_0].markers)
+    await broker.restart()
+    assert len(broker.partitions[ORDERS_0].markers) == markers, "nothing is repeated"
+    assert await producer.commit() is NONE
+
+
 async def test_completion_need_not_be_durable() -> None:
     broker = await started()
     producer = await in_transaction(broker)
@@ -209,7 +276,8 @@ async def test_completion_need_not_be_durable() -> None:
     committing = begun(producer.commit())
     broker.log.release()
     assert await committing is NONE
-    assert broker.log.phases("tx")[-1] is Phase.COMPLETE_COMMIT
+    assert described(broker) == "CompleteCommit"
+    assert broker.phases("tx")[-1] is Phase.COMPLETE_COMMIT
     assert broker.log.high_watermark == broker.log.log_end_offset - 1
 
 
@@ -323,7 +391,7 @@ async def test_requests_that_wait_go_on_in_the_order_in_which_they_came() -> Non
     second = begun(producer.commit())
     broker.partitions.finish()
     assert [await first, await adding, await second] == [NONE] * 3
-    assert [phase for phase in broker.log.phases("tx") if phase is Phase.COMPLETE_COMMIT] == [Phase.COMPLETE_COMMIT] * 2
+    assert broker.phases("tx")[-5:] == [*[Phase.ONGOING, Phase.PREPARE_COMMIT] * 2, Phase.COMPLETE_COMMIT]
 
 
 async def test_a_long_queue_is_no_deep_recursion() -> None:
@@ -363,7 +431,7 @@ async def test_an_end_that_does_not_wait_for_its_markers_is_answered_before_they
     assert broker.partitions.calls == 0
     broker.clock.advance(0)
     assert broker.partitions.calls == 1
-    assert broker.log.phases("tx")[-1] is Phase.COMPLETE_COMMIT
+    assert broker.phases("tx")[-1] is Phase.COMPLETE_COMMIT
 
 
 async def test_a_transaction_that_overtakes_the_markers_of_the_one_before_waits_for_them() -> None:
@@ -433,7 +501,7 @@ async def test_a_timeout_that_cannot_be_written_is_tried_again() -> None:
     assert broker.log.phases("tx")[-1] is Phase.ONGOING
     broker.log.refuses_all = None
     broker.clock.advance(100)
-    assert broker.log.phases("tx")[-1] is Phase.COMPLETE_ABORT
+    assert broker.phases("tx")[-1] is Phase.COMPLETE_ABORT
 
 
 async def test_a_timeout_while_a_record_is_under_way_comes_right_after_it() -> None:
@@ -446,7 +514,7 @@ async def test_a_timeout_while_a_record_is_under_way_comes_right_after_it() -> N
     broker.log.release()
     assert await adding is NONE
     broker.clock.advance(100)
-    assert broker.log.phases("tx")[-1] is Phase.COMPLETE_ABORT
+    assert broker.phases("tx")[-1] is Phase.COMPLETE_ABORT
 
 
 async def test_deadlines_hold_over_a_restart() -> None:
@@ -455,7 +523,7 @@ async def test_deadlines_hold_over_a_restart() -> None:
     broker.clock.advance(30_000)
     await broker.restart()
     broker.clock.advance(30_100)
-    assert broker.log.phases("tx")[-1] is Phase.COMPLETE_ABORT
+    assert broker.phases("tx")[-1] is Phase.COMPLETE_ABORT
 
 
 async def test_unused_ids_are_forgotten_with_a_tombstone_and_used_ones_are_not() -> None:
@@ -504,10 +572,11 @@ async def test_a_completion_that_fails_is_written_again_until_it_succeeds() -> N
     committing = begun(producer.commit())
     broker.log.refusals = [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR]
     broker.partitions.finish()
-    await turns()
-    broker.clock.advance(200)
     assert await committing is NONE
-    assert broker.log.phases("tx")[-1] is Phase.COMPLETE_COMMIT
+    broker.clock.advance(OWED_MS + RETRY_MS)
+    assert broker.log.phases("tx")[-1] is Phase.PREPARE_COMMIT
+    broker.clock.advance(RETRY_MS)
+    assert broker.phases("tx")[-1] is Phase.COMPLETE_COMMIT
 
 
 async def test_a_log_that_has_failed_is_not_served_any_more(caplog: pytest.LogCaptureFixture) -> None:
@@ -609,4 +678,4 @@ async def test_a_marker_that_stays_fenced_fills_no_log(caplog: pytest.LogCapture
     assert await committing is NONE
     lines = [record.getMessage() for record in caplog.records if "fenced, though" in record.getMessage()]
     assert [line.rpartition("attempt ")[2] for line in lines] == ["1)", "2)", "4)", "8)", "16)", "32)", "64)"]
-    assert broker.log.phases("tx")[-1] is Phase.COMPLETE_COMMIT
+    assert broker.phases("tx")[-1] is Phase.COMPLETE_COMMIT

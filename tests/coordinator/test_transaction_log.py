@@ -2,14 +2,17 @@
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from eosin.coordinator.state_value import encode_txn
 from eosin.coordinator.transaction_log import CorruptTransactionLog, encode_batch, replay
 from eosin.coordinator.txn import Phase, ProducerPair, Txn
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.record_codec import decode_value, encode_key, encode_value
 from eosin.protocol.records import NewRecord, build_batch, build_control_batch, iter_records
 from eosin.protocol.schemas.records.consumer_offsets import GroupMetadataKey
-from eosin.protocol.schemas.records.transaction_state import TransactionLogKey, TransactionLogValue
+from eosin.protocol.schemas.records.transaction_state import PartitionsSchema, TransactionLogKey, TransactionLogValue
 
 PARTITIONS = frozenset({TopicPartition("orders", 10), TopicPartition("orders", 9), TopicPartition("a", 0)})
 FULL = Txn(
@@ -29,6 +32,27 @@ FULL = Txn(
     can_return=False,
     next_epoch=0,
     next_timeout_ms=2**31 - 1,
+)
+IDS = st.integers(-1, 2**63 - 1)
+EPOCHS = st.integers(-1, 32767)
+TXNS = st.builds(
+    Txn,
+    st.just("tx"),
+    producer_id=IDS,
+    previous_producer_id=IDS,
+    next_producer_id=IDS,
+    producer_epoch=EPOCHS,
+    last_epoch=EPOCHS,
+    timeout_ms=st.integers(0, 2**31 - 1),
+    phase=st.sampled_from([phase for phase in Phase if phase is not Phase.DEAD]),
+    partitions=st.frozensets(st.builds(TopicPartition, st.sampled_from(["a", "orders"]), st.integers(0, 300))),
+    start_ms=IDS,
+    updated_ms=IDS,
+    client_version=st.integers(0, 2),
+    timed_out=st.none() | st.builds(ProducerPair, IDS, EPOCHS),
+    can_return=st.booleans(),
+    next_epoch=EPOCHS,
+    next_timeout_ms=st.integers(0, 2**31 - 1),
 )
 EMPTY = Txn("tx", producer_id=7, producer_epoch=5, timeout_ms=1, updated_ms=2)
 
@@ -172,3 +196,34 @@ def test_garbage_is_corruption() -> None:
 
 def test_the_key_of_another_internal_topic_is_not_taken_for_ours() -> None:
     assert read(raw(b"\x00\x00", encode_key(GroupMetadataKey("g")))) == {}
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@given(txn=st.data())
+def test_a_value_put_together_from_parts_is_that_of_the_codec(txn: st.DataObject, version: int) -> None:
+    made = txn.draw(TXNS)
+    topics: dict[str, list[int]] = {}
+    for topic, index in sorted(made.partitions):
+        topics.setdefault(topic, []).append(index)
+    timed_out = made.timed_out or ProducerPair(-1, -1)
+    whole = TransactionLogValue(
+        producer_id=made.producer_id,
+        previous_producer_id=made.previous_producer_id,
+        next_producer_id=made.next_producer_id,
+        producer_epoch=made.producer_epoch,
+        transaction_timeout_ms=made.timeout_ms,
+        transaction_status=made.phase,
+        transaction_partitions=None
+        if made.phase is Phase.EMPTY
+        else tuple(PartitionsSchema(topic, tuple(ids)) for topic, ids in topics.items()),
+        transaction_last_update_timestamp_ms=made.updated_ms,
+        transaction_start_timestamp_ms=made.start_ms,
+        client_transaction_version=made.client_version,
+        next_producer_epoch=made.next_epoch,
+        last_producer_epoch=made.last_epoch,
+        timed_out_producer_id=timed_out.producer_id,
+        timed_out_producer_epoch=timed_out.producer_epoch,
+        cannot_return=not made.can_return,
+        next_transaction_timeout_ms=made.next_timeout_ms,
+    )
+    assert encode_txn(made, version) == encode_value(whole, version)

@@ -5,17 +5,20 @@ Everything outlives a coordinator, as a disk does, so that a test can stop one a
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from manual_clock import ManualClock
 
 from eosin.coordinator.config import TransactionConfig
+from eosin.coordinator.owed import OWED_MS
 from eosin.coordinator.ports import MarkersForPartitions
 from eosin.coordinator.service import TransactionCoordinator
 from eosin.coordinator.transaction_log import replay
 from eosin.coordinator.txn import Phase, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
+from eosin.protocol.plain_batch import plain_batch
 from eosin.protocol.records import read_header
 from eosin.storage.appends import Appended, AppendResult, Marker, Refused
 from eosin.storage.clock import SeededChance
@@ -66,6 +69,9 @@ class StateLog:
         if not self.held and not self.uncertain:
             self.high_watermark = self.log_end_offset
         return Appended(base, self.log_end_offset - 1)
+
+    def append_records(self, records: bytes, *, count: int, now_ms: int, awaited: bool = True) -> AppendResult:
+        return self.append(bytes(plain_batch(records, count=count, timestamp=now_ms)), now_ms=now_ms, awaited=awaited)
 
     def append_marker(self, marker: Marker, *, now_ms: int) -> AppendResult:
         raise NotImplementedError
@@ -132,6 +138,18 @@ class StateLogs:
         log = self.logs[0]
         assert isinstance(log, StateLog)
         return log
+
+    @contextmanager
+    def out_of_reach(self) -> Iterator[None]:
+        """A process that has ended writes nothing more."""
+        refused = [(log, log.refuses_all) for log in self.logs if isinstance(log, StateLog)]
+        for log, _ in refused:
+            log.refuses_all = ErrorCode.KAFKA_STORAGE_ERROR
+        try:
+            yield
+        finally:
+            for log, before in refused:
+                log.refuses_all = before
 
     def raise_epoch(self) -> None:
         """As a new start does."""
@@ -275,6 +293,11 @@ class FakeBroker:
         """The one partition of `__transaction_state`."""
         return self.logs.only
 
+    def phases(self, transactional_id: str) -> list[Phase]:
+        """The states of an id in the log, in order, once nothing is owed any more."""
+        self.clock.advance(OWED_MS)
+        return self.log.phases(transactional_id)
+
     async def start(self) -> TransactionCoordinator:
         """Load, and be ready."""
         await self.transactions.load()
@@ -283,7 +306,8 @@ class FakeBroker:
 
     async def restart(self) -> TransactionCoordinator:
         """Start anew with what was stored, as after kill -9."""
-        await self.transactions.stop()
+        with self.logs.out_of_reach():
+            await self.transactions.stop()
         self.logs.raise_epoch()
         self.transactions = self._coordinator()
         return await self.start()

@@ -40,6 +40,9 @@ class FakeOffsetsLog:
             return Refused(ErrorCode.INVALID_PRODUCER_EPOCH)
         return self._append(bytearray(batch))
 
+    def append_records(self, records: bytes, *, count: int, now_ms: int, awaited: bool = True) -> AppendResult:
+        raise NotImplementedError
+
     def append_marker(self, marker: Marker, *, now_ms: int) -> AppendResult:
         self._epochs[marker.producer_id] = max(marker.producer_epoch, self._epochs.get(marker.producer_id, -1))
         return self._append(

@@ -23,7 +23,16 @@ from collections.abc import Callable
 
 import msgspec
 
-from eosin.coordinator.effects import AllocateProducerId, Effect, Forget, Persist, Reply, RetryLater, WriteMarkers
+from eosin.coordinator.effects import (
+    AllocateProducerId,
+    Effect,
+    Forget,
+    Persist,
+    PersistLater,
+    Reply,
+    RetryLater,
+    WriteMarkers,
+)
 from eosin.coordinator.machine import decide, verify
 from eosin.coordinator.requests import (
     AddPartitions,
@@ -162,10 +171,10 @@ class TranscriptPlayer:
     def _carry_out(self, name: str, effect: Effect, request: Request) -> None:
         match effect:
             case Persist():
-                self._lines.append(
-                    f"persist {name} {_state(effect.txn)}{'' if effect.durable else ' (no need to wait)'}"
-                )
+                self._lines.append(f"persist {name} {_state(effect.txn)}")
                 self._persist(name)
+            case PersistLater():
+                self._lines.append(f"persist later {name} {_state(effect.txn)}")
             case Reply():
                 self._lines.append(f"reply {effect.error.name}{_told(effect)}")
             case WriteMarkers():

@@ -9,7 +9,16 @@ from typing import Final
 
 import msgspec
 
-from eosin.coordinator.effects import AllocateProducerId, Effect, Forget, Persist, Reply, RetryLater, WriteMarkers
+from eosin.coordinator.effects import (
+    AllocateProducerId,
+    Effect,
+    Forget,
+    Persist,
+    PersistLater,
+    Reply,
+    RetryLater,
+    WriteMarkers,
+)
 from eosin.coordinator.machine import decide, unknown
 from eosin.coordinator.markers import marker_of
 from eosin.coordinator.requests import (
@@ -129,6 +138,8 @@ def _carry_out(step: Step, effect: Effect, request: Request, message: Message | 
                 _reply(step, effect, asked)
         case Persist():
             _persist(step, effect, request, message)
+        case PersistLater():
+            _persist_later(step, effect.txn)
         case WriteMarkers():
             _write_markers(step, effect.txn)
         case AllocateProducerId():
@@ -163,15 +174,15 @@ def _persist(step: Step, effect: Persist, request: Request, message: Message | N
     tail = coordinator.tail if coordinator.tail[-1:] == (record,) else (*coordinator.tail, record)
     step.coordinator = coordinator._replace(pending_tag=tag, writing=WRITING, tail=tail)
     step.note(f"it writes {told(txn)}")
-    if not effect.durable and not step.budget.failures:
-        step.coordinator = step.coordinator._replace(writing=IDLE)
-        _appended(step)  # nobody waits until it is durable
 
 
-def complete_is_written(step: Step) -> None:
-    """The record under way, which nobody waits for to be durable, is written."""
-    step.coordinator = step.coordinator._replace(writing=IDLE)
-    _appended(step)
+def _persist_later(step: Step, txn: Txn) -> None:
+    """A record that nobody waits for. Whether it is written at some time, superseded before, or lost in a crash, shows
+    in what the log ends with: so it may be lost from here on until a later one is durable."""
+    coordinator = step.coordinator
+    record = StateRecord(txn, NO_TAG)
+    step.coordinator = coordinator._replace(tag=NO_TAG, tail=(*coordinator.tail, record))
+    step.note(f"it is to write {told(txn)}")
 
 
 def _appended(step: Step) -> None:

@@ -1,9 +1,8 @@
 """Where everything begins, and the steps from one state to the next."""
 
-from eosin.coordinator.txn import Phase, Txn
+from eosin.coordinator.txn import Txn
 from eosin.protocol.errors import ErrorCode
 from model.coordinating import (
-    complete_is_written,
     deadline,
     expire,
     record_failed,
@@ -63,7 +62,7 @@ def take(step: Step, action: Action) -> None:
     name, first, second = action
     match name:
         case "durable":
-            _durable(step)
+            record_is_durable(step)
         case "retry":
             retry(step)
         case "flush":
@@ -94,16 +93,6 @@ def take(step: Step, action: Action) -> None:
             _crash(step, first, second)
         case _:
             _instance(step, name, first, second)
-
-
-def _durable(step: Step) -> None:
-    txn = step.coordinator.txn
-    assert txn is not None
-    assert txn.pending is not None
-    if txn.pending.after.phase in (Phase.COMPLETE_COMMIT, Phase.COMPLETE_ABORT):
-        complete_is_written(step)
-    else:
-        record_is_durable(step)
 
 
 def _crash(step: Step, kept: int, partitions: int) -> None:

@@ -43,14 +43,14 @@ def pending_offsets_visible() -> Iterator[None]:
 @contextmanager
 def epoch_not_persisted() -> Iterator[None]:
     """A new instance's epoch is in memory only."""
-    value_of = transaction_log._value
+    encode_txn = transaction_log.encode_txn
 
-    def careless(txn: Txn) -> Any:
+    def careless(txn: Txn, version: int) -> bytes:
         if txn.phase is Phase.EMPTY and txn.producer_epoch > 0:
             txn = msgspec.structs.replace(txn, producer_epoch=txn.producer_epoch - 1)
-        return value_of(txn)
+        return encode_txn(txn, version)
 
-    with patch.object(transaction_log, "_value", careless):
+    with patch.object(transaction_log, "encode_txn", careless):
         yield
 
 
@@ -88,8 +88,9 @@ def decision_not_durable() -> Iterator[None]:
     """A commit is answered, and its markers are written, before the decision is on disk."""
     write = Interpreter._write
 
-    def careless(self: Interpreter, *what: Any, durable: bool) -> None:
-        write(self, *what, durable=False)
+    def careless(self: Interpreter, partition: Any, entries: Any, txns: Any) -> None:
+        with patch.object(type(partition.log), "high_watermark", property(lambda log: log.log_end_offset)):
+            write(self, partition, entries, txns)
 
     with patch.object(Interpreter, "_write", careless):
         yield
