@@ -8,6 +8,7 @@ horizon changes in their timestamp deltas.
 from collections.abc import Sequence
 
 from eosin.protocol.records import (
+    CONTROL,
     BatchHeader,
     Compression,
     read_control_record,
@@ -47,6 +48,9 @@ class BatchFilter:
     async def kept(self, header: BatchHeader, batch: memoryview, *, must_stay: bool) -> Buffer | None:
         """What takes the place of `batch`, None for nothing. `must_stay`: at least its header. Batches must come in the
         order of the log. Raises CorruptRecords, Abandoned."""
+        is_nobodys = header.producer_id < 0 and not header.attributes & CONTROL
+        if is_nobodys and not must_stay and self._keys.has_none_of(header.base_offset, header.last_offset):
+            return None  # superseded: what the rules would say, without asking them one by one
         if not self._keys.spans(header.base_offset, header.last_offset):
             checked(header, batch)  # else pass 1 has done so
         verdict = self._verdict(header, batch)

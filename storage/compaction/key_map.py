@@ -7,6 +7,9 @@ met; about what lies behind that, it says nothing.
 
 from typing import Final
 
+from eosin.protocol.records import HEADER_BYTES, BatchHeader, CorruptRecords
+from eosin.storage.compaction.record_spans import KEY, OFFSET, read_spans
+
 ENTRY_BYTES: Final = 150
 """What an entry costs beside its key: a slot, two object headers, the number."""
 FEW_KEYS: Final = 50_000
@@ -43,6 +46,16 @@ class KeyMap:
         if key not in self.latest:
             self._key_bytes += len(key)
         self.latest[key] = offset
+
+    def put_only(self, header: BatchHeader, batch: memoryview) -> None:
+        """The only record of an uncompressed batch, if it has a key. Raises CorruptRecords."""
+        payload = bytes(batch[HEADER_BYTES:])
+        spans, end = read_spans(payload, 0, 1)
+        if not spans or end != len(payload):
+            raise CorruptRecords(f"the batch at offset {header.base_offset} does not hold what it claims")
+        key = spans[0][KEY]
+        if key is not None:
+            self.put(key, header.base_offset + spans[0][OFFSET])
 
     def finish(self) -> None:
         """Nothing more will be put in."""

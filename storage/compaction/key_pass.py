@@ -46,21 +46,23 @@ class KeyPass:
 
     async def _map_segment(self, segment: Segment) -> bool:
         """Take in one segment; False when the map is full."""
-        first_dirty = self._plan.first_dirty
+        first_dirty, keys, pace = self._plan.first_dirty, self._keys, self._pace
         position = segment.offset_index.position_before(first_dirty - segment.base_offset)
         with SegmentInput(self._disk, segment, self._pace, position=position) as source:
             while chunk := await source.next():
                 for header, batch in chunk:
                     if header.base_offset < first_dirty:
                         continue
-                    if self._keys.is_full:
+                    if keys.is_full:
                         return False
                     checked(header, batch)
-                    if self._has_keys(header):
+                    if header.producer_id < 0 and header.records_count == 1 and not header.attributes:
+                        keys.put_only(header, batch)  # nearly all that there is in a coordinator's log
+                    elif self._has_keys(header):
                         await self._map(header, batch)
-                    self._keys.end_offset = header.next_offset
-                    if self._pace.spent(BATCH_WORK):
-                        await self._pace.rest()
+                    keys.end_offset = header.base_offset + header.last_offset_delta + 1
+                    if pace.spent(BATCH_WORK):
+                        await pace.rest()
         return True
 
     def _has_keys(self, header: BatchHeader) -> bool:
