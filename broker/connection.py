@@ -210,7 +210,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._decoder.release()
         elif self._may_begin():
             self._schedule_begin()
-        self._steer_reading()
+        if frames or not self._reading:
+            self._steer_reading()
 
     def _may_begin(self) -> bool:
         host = self._host
@@ -250,7 +251,10 @@ class Connection(asyncio.BufferedProtocol):
             exchange = self._decode(frame)
             if exchange is None:
                 return
-            waiting = self._handle(exchange)
+            if self._order.unanswered:
+                waiting = self._handle_in_turn(exchange)
+            else:
+                waiting = exchange.handle(host.services, host.interceptor)
         except DecodeError as error:
             self._refuse_peer(f"a malformed request: {error}")
             return
@@ -259,19 +263,16 @@ class Connection(asyncio.BufferedProtocol):
             return
         if exchange.api.key is ApiKey.API_VERSIONS:
             self._keep_software(exchange.context)
-        if waiting is None:
-            self._answer(exchange)
+        if waiting is None and not self._exchanges:
+            self._queue(exchange)
+        elif waiting is None:
+            self._append(exchange)
         else:
-            self._wait(exchange, waiting)
+            self._wait(exchange, self._order.added(exchange.api.key, exchange.request, waiting))
 
-    def _handle(self, exchange: Exchange) -> Awaitable[Any] | None:
-        host, order = self._host, self._order
-        if order:
-            begin = partial(exchange.handle, host.services, host.interceptor)
-            waiting = order.in_turn(exchange.api.key, exchange.request, begin)
-        else:
-            waiting = exchange.handle(host.services, host.interceptor)
-        return None if waiting is None else order.added(exchange.api.key, exchange.request, waiting)
+    def _handle_in_turn(self, exchange: Exchange) -> Awaitable[Any] | None:
+        begin = partial(exchange.handle, self._host.services, self._host.interceptor)
+        return self._order.in_turn(exchange.api.key, exchange.request, begin)
 
     def _decode(self, frame: memoryview) -> Exchange | None:
         """The exchange that a frame begins; None when it cannot be begun and that is dealt with."""
@@ -289,7 +290,7 @@ class Connection(asyncio.BufferedProtocol):
             return None
         exchange = Exchange(api, self._context(api, 0, header.client_id), header.correlation_id, None)
         exchange.answer = encode_response(api.key, 0, header.correlation_id, api_versions.unsupported_version())
-        self._answer(exchange)
+        (self._append if self._exchanges else self._queue)(exchange)
         return None
 
     def _context(self, api: Api, version: int, client_id: str | None) -> RequestContext:
@@ -334,12 +335,6 @@ class Connection(asyncio.BufferedProtocol):
         elif self._flush_later is None:
             # More may be answered in this turn of the loop: one write for all of them.
             self._flush_later = self._loop.call_soon(self._flush)
-
-    def _answer(self, exchange: Exchange) -> None:
-        if self._exchanges:
-            self._append(exchange)
-        else:
-            self._queue(exchange)
 
     def _append(self, exchange: Exchange) -> None:
         """Keep a place in the order of answers."""

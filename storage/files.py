@@ -37,7 +37,7 @@ _NO_WAIT_UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 _PROBABLY_CACHED_BYTES: Final = 16 * 1024 * 1024
 """Where the system cannot say whether a read would block: how much of a file's end is taken to be in the cache."""
 
-_writev = getattr(os, "writev", None)
+_writev: Callable[[int, Sequence[Buffer]], int] | None = getattr(os, "writev", None)
 _preadv = getattr(os, "preadv", None)
 _pread = getattr(os, "pread", None)
 _NO_WAIT: Final[int] = getattr(os, "RWF_NOWAIT", 0)
@@ -60,9 +60,9 @@ class SystemFile:
     def append(self, buffers: Sequence[Buffer]) -> None:
         total = sum(map(len, buffers))
         try:
-            written = _write_some(self._descriptor, buffers)
+            written = (_writev or _write_joined)(self._descriptor, buffers)
             while written < total:  # a short write: the rest meets the reason for it
-                written += _write_some(self._descriptor, _after(buffers, written))
+                written += (_writev or _write_joined)(self._descriptor, _after(buffers, written))
         except OSError as error:
             self._take_back(error)
             raise
@@ -124,11 +124,8 @@ class SystemFile:
             self._descriptor = -1
 
 
-def _write_some(descriptor: int, buffers: Sequence[Buffer]) -> int:
+def _write_joined(descriptor: int, buffers: Sequence[Buffer]) -> int:
     """Write at the end (the descriptor is in append mode); how many bytes were taken."""
-    if _writev is not None:
-        count: int = _writev(descriptor, buffers)
-        return count
     return os.write(descriptor, b"".join(buffers))
 
 

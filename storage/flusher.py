@@ -82,6 +82,9 @@ class Flushable(Protocol):
     def end_flush(self, end_offset: int, error: OSError | None) -> None:
         """Everything below `end_offset` is durable, or `error` says why it may not be."""
 
+    def advance(self, end_offset: int) -> None:
+        """The log, which was just appended to, is durable up to `end_offset`."""
+
 
 class Flusher(Protocol):
     """Decides when logs are synced."""
@@ -110,7 +113,7 @@ class ImmediateFlusher:
 
     def appended(self, log: Flushable, size: int, *, awaited: bool = True) -> None:
         """Report it durable at once."""
-        log.end_flush(log.log_end_offset, None)
+        log.advance(log.log_end_offset)
 
     async def close(self) -> None:
         """Nothing runs."""

@@ -24,6 +24,8 @@ SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, *INDEX_SUFFIXES)
 
 NO_TIMESTAMP: Final = -1
 _UNKNOWN: Final = -2
+_OFFSET_ROW_BYTES: Final = OffsetIndex.ROW.size
+_TIME_ROW_BYTES: Final = TimeIndex.ROW.size
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 
 
@@ -192,7 +194,11 @@ class Segment:
         index_interval_bytes: int,
     ) -> None:
         """Write one batch of `size` bytes at the end. Raises OSError with nothing changed, or TornWrite."""
-        self.file.append(buffers)
+        file = self._file
+        if file is None:
+            file = self.file
+        self.was_used = True
+        file.append(buffers)
         self.note(
             self.size,
             size=size,
@@ -210,7 +216,9 @@ class Segment:
             self.max_timestamp_offset = last_offset
         if position == 0:
             self._first_timestamp = max_timestamp
-        offset_index = self.offset_index
+        offset_index = self._offset_index
+        if offset_index is None:
+            offset_index = self.offset_index
         if position - offset_index.last_value > index_interval_bytes:
             offset_index.add(last_offset - self.base_offset, position)
             self.time_index.add_if_later(self._max_timestamp, self.max_timestamp_offset - self.base_offset)
@@ -223,16 +231,21 @@ class Segment:
 
     def is_full(self, incoming_bytes: int, *, last_offset: int, limit_bytes: int, max_index_bytes: int) -> bool:
         """Whether a batch does not fit any more: in the file, an index, or 31 bits of relative offset."""
+        offset_index, time_index = self._offset_index, self._time_index
+        if offset_index is None or time_index is None:
+            offset_index, time_index = self.offset_index, self.time_index
         return (
             self.size + incoming_bytes > limit_bytes
             or last_offset - self.base_offset > MAX_RELATIVE_OFFSET
-            or self.offset_index.count * OffsetIndex.ROW.size > max_index_bytes - OffsetIndex.ROW.size
-            or self.time_index.count * TimeIndex.ROW.size > max_index_bytes - 2 * TimeIndex.ROW.size
+            or (offset_index.count + 1) * _OFFSET_ROW_BYTES > max_index_bytes
+            or (time_index.count + 2) * _TIME_ROW_BYTES > max_index_bytes
         )
 
     def is_old(self, max_timestamp: int, *, now_ms: int, roll_after_ms: int) -> bool:
         """Whether a batch with this timestamp belongs into another segment: it ages by record time (section 7)."""
-        first = self.first_timestamp
+        first = self._first_timestamp
+        if first == _UNKNOWN:
+            first = self.first_timestamp
         elapsed = max_timestamp - first if first >= 0 else now_ms - self.created_ms
         return elapsed > roll_after_ms - self.roll_jitter_ms
 

@@ -11,10 +11,13 @@ import msgspec
 
 from eosin.protocol.batch_header import (
     COMPRESSION_MASK,
+    CONTROL,
+    DELETE_HORIZON,
     HEADER_BYTES,
     LOG_APPEND_TIME,
     MAGIC,
     NO_TIMESTAMP,
+    TRANSACTIONAL,
     BatchHeader,
     peek_magic,
     read_header,
@@ -59,9 +62,12 @@ class ValidBatch(msgspec.Struct, frozen=True, gc=False):
     """The append time for a topic that stamps its records, else -1."""
 
 
-def validate_client_batch(batch: BytesLike, config: LogConfig, now_ms: int) -> ValidBatch | Refused:
-    """Check what a Produce request wants to append to one partition: exactly one batch, in Kafka's order of checks."""
-    header = _whole_batch(batch, config, from_client=True)
+def validate_client_batch(
+    batch: BytesLike, config: LogConfig, now_ms: int, header: BatchHeader | None = None
+) -> ValidBatch | Refused:
+    """Check what a Produce request wants to append to one partition: exactly one batch, in Kafka's order of checks.
+    `header` is that of a batch of magic 2 when the caller has read it already."""
+    header = _whole_batch(batch, config, from_client=True, header=header)
     if isinstance(header, Refused):
         return header
     if fault := _shape_fault(header):
@@ -81,18 +87,21 @@ def validate_coordinator_batch(batch: BytesLike, config: LogConfig) -> ValidBatc
     return header if isinstance(header, Refused) else ValidBatch(header, batch, header.max_timestamp)
 
 
-def _whole_batch(batch: BytesLike, config: LogConfig, *, from_client: bool) -> BatchHeader | Refused:
+def _whole_batch(
+    batch: BytesLike, config: LogConfig, *, from_client: bool, header: BatchHeader | None = None
+) -> BatchHeader | Refused:
     """Steps 3 and 7, and 15 as far as it can be told: one whole batch, of a size that fits, with the right checksum."""
     size = len(batch)
     if not size:
         return Refused(ErrorCode.INVALID_RECORD, "no batch was sent for the partition")
-    magic = peek_magic(batch)
-    if magic not in (MAGIC, -1):
-        return Refused(ErrorCode.INVALID_RECORD, f"record format {magic} is not supported, only 2 is")
-    try:
-        header = read_header(batch)
-    except CorruptRecords as error:
-        return Refused(ErrorCode.CORRUPT_MESSAGE, str(error))
+    if header is None:
+        magic = peek_magic(batch)
+        if magic not in (MAGIC, -1):
+            return Refused(ErrorCode.INVALID_RECORD, f"record format {magic} is not supported, only 2 is")
+        try:
+            header = read_header(batch)
+        except CorruptRecords as error:
+            return Refused(ErrorCode.CORRUPT_MESSAGE, str(error))
     if size > header.size + HEADER_BYTES:
         return Refused(ErrorCode.INVALID_RECORD, "more than one batch was sent for the partition")
     if from_client and header.base_offset != 0:
@@ -110,21 +119,21 @@ def _whole_batch(batch: BytesLike, config: LogConfig, *, from_client: bool) -> B
 
 def _shape_fault(header: BatchHeader) -> str | None:
     """What the header says that no producer's batch may (step 8), beyond Kafka also where it would do harm."""
-    count = header.records_count
+    count, attributes = header.records_count, header.attributes
     if header.last_offset_delta < 0:
         return f"the last offset delta is {header.last_offset_delta}"
     if count <= 0:
         return f"the batch claims {count} records"
     if header.last_offset_delta + 1 != count:
         return f"the batch claims {count} records, but its last offset delta is {header.last_offset_delta}"
-    if header.is_control:
+    if attributes & CONTROL:
         return "clients may not write control batches"
-    if header.has_producer_id:
+    if header.producer_id >= 0:
         if header.base_sequence < 0 or header.producer_epoch < 0:
             return f"a producer id with sequence {header.base_sequence} and epoch {header.producer_epoch}"
-    elif header.is_transactional:
+    elif attributes & TRANSACTIONAL:
         return "a transactional batch without a producer id"
-    if header.has_delete_horizon:
+    if attributes & DELETE_HORIZON:
         return "clients may not set a delete horizon"
     return None
 
@@ -194,8 +203,9 @@ def _in_final_form(
     """Give the batch the codec and the timestamps that the topic wants, copying it only when they differ. `data` is its
     records, decompressed."""
     final = batch
-    codec = _codec_wanted(config, header)
-    if codec is not header.compression:
+    codec = header.compression
+    if config.compression_type != _PRODUCER and codec is not COMPRESSION_BY_CONFIG_NAME[config.compression_type]:
+        codec = COMPRESSION_BY_CONFIG_NAME[config.compression_type]
         final = recompress(batch, codec, level=_level(config, codec), payload=data)
         if len(final) > config.max_message_bytes:
             return _too_large(len(final), config)
@@ -214,12 +224,6 @@ def _in_final_form(
     if final is not batch:
         header = read_header(final)
     return ValidBatch(header, final, max_timestamp, log_append_time_ms)
-
-
-def _codec_wanted(config: LogConfig, header: BatchHeader) -> Compression:
-    if config.compression_type == _PRODUCER:
-        return header.compression
-    return COMPRESSION_BY_CONFIG_NAME[config.compression_type]
 
 
 def _level(config: LogConfig, codec: Compression) -> int | None:

@@ -98,7 +98,7 @@ def _append(
 def _append_one(batch: ProducedBatch, now_ms: int, api_version: int) -> AppendResult:
     assert batch.records is not None
     log = batch.log
-    valid = validate_client_batch(batch.records, log.config, now_ms)
+    valid = validate_client_batch(batch.records, log.config, now_ms, batch.header)
     if isinstance(valid, Refused):
         return valid
     outcome = log.append(valid.data, now_ms=now_ms, guard=batch.guard, header=valid.header)

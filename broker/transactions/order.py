@@ -38,19 +38,16 @@ def transactional_id_of(key: ApiKey, request: Any) -> str | None:
 class TransactionOrder:
     """The unanswered requests about transactions of one connection."""
 
-    __slots__ = ("_unanswered",)
+    __slots__ = ("unanswered",)
 
     def __init__(self) -> None:
-        self._unanswered: dict[str, dict[asyncio.Future[Any], ApiKey]] = {}
-
-    def __bool__(self) -> bool:
-        """Whether any request is unanswered: else there is nothing to wait for."""
-        return bool(self._unanswered)
+        self.unanswered: dict[str, dict[asyncio.Future[Any], ApiKey]] = {}
+        """For readers: without any there is nothing to wait for."""
 
     def in_turn(self, key: ApiKey, request: Any, begin: Begin) -> Awaitable[Any] | None:
         """Begin a request now, or when those before it have been answered; for `added`."""
         transactional_id = transactional_id_of(key, request) if key in IN_ORDER else None
-        unanswered = None if transactional_id is None else self._unanswered.get(transactional_id)
+        unanswered = None if transactional_id is None else self.unanswered.get(transactional_id)
         if unanswered is None:
             return begin()
         earlier = [future for future, other in unanswered.items() if other is not ApiKey.PRODUCE or key in _ENDS]
@@ -62,15 +59,15 @@ class TransactionOrder:
         if transactional_id is None:
             return waiting
         future = asyncio.ensure_future(waiting)
-        self._unanswered.setdefault(transactional_id, {})[future] = key
+        self.unanswered.setdefault(transactional_id, {})[future] = key
         future.add_done_callback(lambda done: self._answered(transactional_id, done))
         return future
 
     def _answered(self, transactional_id: str, future: "asyncio.Future[Any]") -> None:
-        unanswered = self._unanswered[transactional_id]
+        unanswered = self.unanswered[transactional_id]
         del unanswered[future]
         if not unanswered:
-            del self._unanswered[transactional_id]
+            del self.unanswered[transactional_id]
 
 
 async def _later(earlier: "list[asyncio.Future[Any]]", begin: Begin) -> Any:

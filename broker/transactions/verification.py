@@ -125,7 +125,8 @@ class TransactionVerification:
         # worth a wait.
         if request.api_version >= FIRST_ADDING_VERSION and (unknown or _is_busy(request.batches)):
             return False
-        self._recognise(request)
+        if len(unknown) < len(request.batches):
+            self._recognise(request)
         if unknown:
             self._ask(request, unknown)
         _translate(request)

@@ -115,12 +115,12 @@ async def test_one_that_fails_or_is_given_up_keeps_nobody_waiting() -> None:
 async def test_what_is_answered_at_once_is_waited_for_by_nobody() -> None:
     requests = Requests()
     assert requests.order.in_turn(ApiKey.END_TXN, REQUESTS[ApiKey.END_TXN], lambda: None) is None
-    assert not requests.order
+    assert not requests.order.unanswered
     requests.send("next", ApiKey.END_TXN)
     assert requests.begun == ["next"]
     assert requests.order
     await requests.answer("next")
-    assert not requests.order
+    assert not requests.order.unanswered
 
 
 async def test_requests_without_a_transaction_are_not_in_order() -> None:

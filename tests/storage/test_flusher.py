@@ -59,6 +59,9 @@ class StubLog:
         assert threading.current_thread() is threading.main_thread()
         self.ended.append((end_offset, error))
 
+    def advance(self, end_offset: int) -> None:
+        self.ended.append((end_offset, None))
+
 
 async def until(condition: object) -> None:
     for _ in range(1000):
