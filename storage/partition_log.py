@@ -159,8 +159,7 @@ class PartitionLog(SegmentedLog):
             return self._unusable
         offset, epoch = self.log_end_offset, self.leader_epoch
         batch = plain_batch(records, count=count, timestamp=now_ms, base_offset=offset, partition_leader_epoch=epoch)
-        size = len(batch)
-        if size > self._segment_limit_bytes or size > self._config.max_message_bytes:
+        if (size := len(batch)) > self._segment_limit_bytes or size > self._config.max_message_bytes:
             return self._too_large(size)
         try:
             self.write((batch,), size=size, last_offset=offset + count - 1, max_timestamp=now_ms, now_ms=now_ms)
@@ -170,9 +169,8 @@ class PartitionLog(SegmentedLog):
         return Appended(offset, offset + count - 1, -1, self.log_start_offset)
 
     def _too_large(self, size: int) -> Refused:
-        if size > self._segment_limit_bytes:
-            return Refused(ErrorCode.RECORD_LIST_TOO_LARGE, f"a batch of {size} bytes does not fit a segment")
-        return Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes")
+        error = ErrorCode.RECORD_LIST_TOO_LARGE if size > self._segment_limit_bytes else ErrorCode.MESSAGE_TOO_LARGE
+        return Refused(error, f"a batch of {size} bytes fits no segment, or is more than a message may have")
 
     def _check_producer(
         self, header: BatchHeader, from_client: bool, guard: VerificationGuard | None
