@@ -7,7 +7,7 @@ from fake_disk import FakeDisk
 from manual_clock import ManualClock
 
 from eosin.broker.handlers import produce
-from eosin.coordinator.service import InitResult
+from eosin.coordinator.effects import Reply
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 
@@ -28,7 +28,7 @@ async def started() -> tuple[DataBroker, FakeDisk]:
     return broker, disk
 
 
-async def init(broker: DataBroker) -> InitResult:
+async def init(broker: DataBroker) -> Reply:
     return await broker.transactions.init_producer_id(NAME, timeout_ms=60_000, producer_id=-1, producer_epoch=-1)
 
 
