@@ -73,7 +73,7 @@ CAUGHT_BY: dict[str, int] = {
     "epoch_not_persisted": 6,
     "epoch_not_raised": 0,
     "roll_forward_skipped": 2,
-    "decision_not_durable": 10,
+    "decision_not_durable": 16,
     "zombies_welcome": 39,
     "epoch_not_raised_on_timeout": 1,
     "prepared_transaction_aborted": 12,
