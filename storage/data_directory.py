@@ -23,6 +23,8 @@ STRAY: Final = "stray"
 BOOT_ID: Final = ".eosin_boot_id"
 """Names the boot of the machine during which the directory was last open."""
 SYSTEM_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
+KRAFT_METADATA: Final = "__cluster_metadata-0"
+"""Where Apache Kafka keeps what Eosin keeps in a log of its own."""
 _NOT_OURS: Final = frozenset({"lost+found"})
 _MAX_NAME: Final = 255
 _RETIRED_NAME: Final = re.compile(r".+\.[0-9a-f]{32}-(delete|stray|future)")
@@ -63,11 +65,19 @@ class DataDirectory:
         self._disk.make_directory(self.path)
         self._lock = self._disk.lock(f"{self.path}/{LOCK}")
         try:
+            self._refuse_apache_kafkas()
             self.properties = self._identify(node_id=node_id, cluster_id=cluster_id, chance=chance)
             return self._take_stock()
         except BaseException:
             self.close()
             raise
+
+    def _refuse_apache_kafkas(self) -> None:
+        """Its topics are told by a log that Eosin does not read: every partition would be set aside."""
+        if self._disk.is_directory(f"{self.path}/{KRAFT_METADATA}"):
+            raise ForeignDirectory(
+                f"it is Apache Kafka's: {KRAFT_METADATA} is in it (docs/operations.md tells how to take its partitions)"
+            )
 
     def _identify(self, *, node_id: int, cluster_id: str | None, chance: Chance) -> MetaProperties:
         path = f"{self.path}/{META_PROPERTIES}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from apache_kafka import ApacheKafka
-from broker_process import wait_until
+from broker_process import BrokerProcess, wait_until
 from manual_clock import ManualClock
 from real_clients import confluent
 from toolchains import skipped_without
@@ -78,8 +78,12 @@ def bases(data: Path, partition: TopicPartition) -> list[int]:
 
 @pytest.fixture(params=["stopped", "killed"])
 def data(written: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    """A directory of one's own."""
-    return shutil.copytree(written / request.param, tmp_path / "data")
+    """A directory of one's own, without what a broker of Eosin's would refuse."""
+    return copied(written / request.param, tmp_path / "data")
+
+
+def copied(source: Path, target: Path) -> Path:
+    return shutil.copytree(source, target, ignore=shutil.ignore_patterns("__cluster_metadata-0"))
 
 
 def manager(data: Path) -> LogManager:
@@ -159,7 +163,7 @@ async def test_eosins_compaction_closes_the_gaps_and_the_next_loss_is_noticed(
 async def test_a_segment_that_is_missing_above_what_was_cleaned_is_missed(
     partition: TopicPartition, written: Path, tmp_path: Path
 ) -> None:
-    data = shutil.copytree(written / "stopped", tmp_path / "data")
+    data = copied(written / "stopped", tmp_path / "data")
     last = bases(data, partition)[-1]
     assert partition == ORDERS or last >= cleaned(data)
     for path in (data / str(partition)).glob(f"{last:020d}.*"):
@@ -167,3 +171,47 @@ async def test_a_segment_that_is_missing_above_what_was_cleaned_is_missed(
     logs, *_ = await opened(data)
     assert "are missing" in str(logs.logs[partition].failure)
     await logs.close()
+
+
+def test_a_broker_takes_partitions_over_as_the_page_on_operations_tells(written: Path, tmp_path: Path) -> None:
+    stopped, data = written / "stopped", tmp_path / "data"
+    with BrokerProcess(data) as broker:
+        admin = confluent.CLIENT.admin(broker.address)
+        admin.create_topic("table", 1, COMPACTED)
+        admin.create_topic("orders", 1, SMALL)
+        broker.stop()
+        for partition in (TABLE, ORDERS):
+            shutil.copytree(stopped / str(partition), data / str(partition))
+            (data / str(partition) / "partition.metadata").unlink()
+        merge(stopped / "cleaner-offset-checkpoint", data / "cleaner-offset-checkpoint")
+        for _ in range(2):
+            broker.start()
+            for partition, first in ((TABLE, 0), (ORDERS, bases(stopped, ORDERS)[0])):
+                consumer = confluent.CLIENT.consumer(broker.address, group="readers")
+                consumer.assign({(partition.topic, 0): first})
+                found = consumer.read(1)
+                while found[-1].offset < 119:
+                    found += consumer.read(1)
+                consumer.close()
+                expected = [(each.offset, each.key) for each in found]
+                assert expected == list(dict.fromkeys(expected))
+                assert len(found) == (120 - first if partition == ORDERS else len(table_records(stopped)))
+            broker.stop()
+        assert main(["check", str(data)]) == 0
+        broker.start()
+
+
+def merge(source: Path, target: Path) -> None:
+    """Add the lines of one checkpoint file to another."""
+    lines = [line for path in (source, target) if path.exists() for line in path.read_text().splitlines()[2:]]
+    target.write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+
+
+def table_records(stopped: Path) -> list[bytes]:
+    """The batches of the table, counted in its files: one record in each."""
+    disk = SystemDisk()
+    found = []
+    for path in sorted((stopped / str(TABLE)).glob("*.log")):
+        data = disk.read_whole(str(path))
+        found += [data[at : at + 61] for at, header in batches(data) if header.records_count]
+    return found

@@ -80,6 +80,19 @@ async def test_the_directory_keeps_who_it_belongs_to(tmp_path: Path) -> None:
     await again.close()
 
 
+async def test_a_directory_of_apache_kafka_is_refused_before_anything_in_it_changes() -> None:
+    logs = Logs()
+    log = await logs.open()
+    logs.append(log, data())
+    await logs.manager.close()
+    logs.fake.make_directory(f"{DATA_DIR}/__cluster_metadata-0")
+    logs.fake.calls.clear()
+    with pytest.raises(ForeignDirectory, match="it is Apache Kafka's"):
+        await logs.start_again()
+    assert not logs.fake.calls
+    assert ".kafka_cleanshutdown" in logs.fake.list(DATA_DIR)
+
+
 async def test_a_newer_format_is_refused_in_one_sentence() -> None:
     logs = Logs()
     await logs.open()
