@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 import pytest
-from wire import Wire, unique, until
+from wire import LATEST, Wire, unique, until
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ZERO_UUID, TopicPartition
@@ -227,12 +227,19 @@ async def test_every_version_adds_partitions(wire: Wire, version: int) -> None:
     assert await grown(wire, topic, 3, version=version, only_check=True) == NONE
     assert await grown(wire, topic, 3, version=version) == NONE
     await until(lambda: _has_partitions(wire, topic, 3))
+    await until(lambda: _is_empty(wire, TopicPartition(topic, 2)))
     assert await wire.append(TopicPartition(topic, 2)) == 0
 
 
 async def _has_partitions(wire: Wire, topic: str, count: int) -> bool:
     [found] = await metadata(wire, MetadataRequestTopic(name=topic))
     return len(found.partitions) == count and all(each.leader_id >= 0 for each in found.partitions)
+
+
+async def _is_empty(wire: Wire, partition: TopicPartition) -> bool:
+    """Whether its leader says so."""
+    found = await wire.list_offset(partition, LATEST)
+    return (found.error_code, found.offset) == (NONE, 0)
 
 
 @pytest.mark.parametrize("count", [2, 1, 0, -1])

@@ -71,7 +71,8 @@ class _Recorder:
             return
         area, differs = properties[_ABOUT]
         asked, _, parameter = report.nodeid.partition("[")
-        case = self._cases.setdefault(asked, Case(area, sentence(asked.rpartition("::")[2]), asked, differs))
+        case = self._cases.setdefault(asked, Case(area, sentence(asked.rpartition("::")[2]), asked))
+        case.differs = case.differs or differs  # it may be one parameter only that does
         self._count(case, parameter.removesuffix("]"), report)
 
     def _count(self, case: Case, parameter: str, report: pytest.TestReport) -> None:
