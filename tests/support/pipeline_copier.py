@@ -45,7 +45,9 @@ class Killer:
         """When to answer a Produce that was appended with an error that a client cannot repair."""
         self.signal = signal.SIGKILL
         self.executor_only = False
-        """Kill one of the executors that the driver has started, and leave the driver alone."""
+        """Kill one executor, and leave the driver alone."""
+        self.executors: Callable[[], list[int]] | None = None
+        """Which executors there are; without it, those that the driver has started."""
         self.happened = 0
         self.signalled = threading.Event()
 
@@ -74,7 +76,8 @@ class Killer:
             self.signalled.set()
             self.before = self.after = None
             if self.executor_only:
-                os.kill(executors_of(self.driver)[0], signal.SIGKILL)
+                running = executors_of(self.driver) if self.executors is None else self.executors()
+                os.kill(running[0], signal.SIGKILL)
                 return
             os.killpg(self.driver.pid, self.signal)
             if self.signal == signal.SIGKILL:

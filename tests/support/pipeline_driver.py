@@ -41,6 +41,8 @@ def main() -> int:
         "spark.sql.warehouse.dir": f"{options.folder}/warehouse",
         "spark.jars": options.jars,
         "spark.executor.memory": "700m",
+        "spark.executor.cores": "1",
+        **dict(each.split("=", 1) for each in options.conf),
     }
     spark = session(PIPELINE, options.master, settings)
     spark.sparkContext.setLogLevel("ERROR")
@@ -118,6 +120,7 @@ def arguments() -> argparse.Namespace:
     options.add_argument("--source", default="python")
     options.add_argument("--jars", default="", metavar="JAR,JAR")
     options.add_argument("--die-after-batch", action="store_true")
+    options.add_argument("--conf", action="append", default=[], metavar="K=V")
     options.add_argument("--hold", metavar="FILE")
     options.add_argument("--poison", metavar="VALUE@FILE")
     return options.parse_args()

@@ -1,0 +1,92 @@
+"""The sink and the audit on Spark's standalone cluster, and executors that are lost there."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pipeline_driver
+import pytest
+from broker_process import BrokerProcess
+from pipeline_copier import Copier
+from spark_cluster import SparkCluster
+from topic_load import TopicLoad
+
+from eosin.protocol.keys import ApiKey
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.spark_full, pytest.mark.timeout(900)]
+
+ONE_AT_A_TIME = ("--conf", "spark.cores.max=1")
+"""One executor with one core: its tasks run one after the other."""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    """A master and a worker."""
+    with SparkCluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+class ThirdPartition:
+    """Whether rows are written to a third partition: the tasks of two others have ended by then, on the same core."""
+
+    def __init__(self) -> None:
+        self.seen: set[int] = set()
+
+    def __call__(self, key: ApiKey, request: Any) -> bool:
+        if key is ApiKey.PRODUCE and request.transactional_id == pipeline_driver.PIPELINE:
+            for topic in request.topic_data:
+                self.seen |= {each.index for each in topic.partition_data}
+        return len(self.seen) == 3
+
+
+def commits(key: ApiKey, request: Any) -> bool:
+    return key is ApiKey.END_TXN and request.committed and request.transactional_id == pipeline_driver.PIPELINE
+
+
+def test_executors_that_are_lost_after_their_tasks_have_ended_cost_a_batch_at_most_and_no_row(
+    java: None, copier: Copier, cluster: SparkCluster
+) -> None:
+    copier.killer.executors = cluster.executors
+    copier.killer.executor_only = True
+    options = ("--master", cluster.master, "--rows", "200", *ONE_AT_A_TIME)
+
+    copier.killer.after = ThirdPartition()
+    code, said = copier.run("executors", *options)
+    assert (code, copier.killer.happened) == (1, 1), copier.log
+    assert copier.copied() == [], "of two tasks that had ended, too"
+    # Its output for the shuffle is gone with it, and the next attempt of the task may find that before it is asked for
+    # its number: either way, nothing is written a second time in this transaction.
+    why = said[-1]["said"]
+    assert "failed the maximum allowable number of times: 1" in why or "was tried before in this transaction" in why
+
+    # When all tasks have ended, nobody misses the executor.
+    copier.killer.before = commits
+    code, said = copier.run("executors", *options)
+    assert (code, copier.killer.happened) == (0, 2), copier.log
+    assert [each["skipped"] for each in said] == [False]
+    copier.assert_complete()
+
+
+def test_the_driver_route_runs_on_a_cluster(java: None, copier: Copier, cluster: SparkCluster) -> None:
+    code, _ = copier.run("driver", "--master", cluster.master)
+    assert code == 0, copier.log
+    copier.assert_complete()
+
+
+def test_the_audit_runs_on_a_cluster(java: None, tmp_path: Path, cluster: SparkCluster) -> None:
+    with BrokerProcess(tmp_path / "data") as broker:
+        load = TopicLoad(broker.address)
+        load.create("orders", 2)
+        for number in range(4):
+            load.transaction("orders", [(0, "a"), (1, "b")], end="abort" if number == 3 else "commit")
+    loopback = ("spark.driver.host=127.0.0.1", "spark.driver.bindAddress=127.0.0.1", "spark.sql.shuffle.partitions=2")
+    command = [sys.executable, "-m", "eosin.broker", "pipeline", "audit", str(tmp_path / "data"), "--json"]
+    command += ["--master", cluster.master, *(part for each in loopback for part in ("--conf", each))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ})
+    assert done.returncode == 0, done.stderr[-3000:]
+    summary = json.loads(done.stdout)["summary"]
+    assert (summary["committed"], summary["aborted"], summary["open"]) == (3, 1, 0)

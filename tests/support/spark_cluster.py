@@ -1,0 +1,110 @@
+"""Spark's standalone master and one worker on 127.0.0.1, out of the installed PySpark: a cluster that is none of our
+processes, for what `local` cannot show."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+_MASTER: Final = "org.apache.spark.deploy.master.Master"
+_WORKER: Final = "org.apache.spark.deploy.worker.Worker"
+_ADDRESS: Final = re.compile(r"Starting Spark master at (spark://\S+)")
+_REGISTERED: Final = re.compile(r"Registering worker")
+_READY_S: Final = 60
+
+
+class SparkCluster:
+    """A master and a worker with `cores`. A context manager; leaving it ends both and all executors."""
+
+    def __init__(self, folder: Path, *, cores: int = 2, memory: str = "2g") -> None:
+        self._folder = folder
+        self._cores = cores
+        self._memory = memory
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self.master = ""
+        """What `--master` takes."""
+
+    def executors(self) -> list[int]:
+        """The process ids of the executors that the worker has started and that run now."""
+        return [pid for pid, command in _session(self._processes[1].pid) if b"CoarseGrainedExecutorBackend" in command]
+
+    def __enter__(self) -> Self:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            log = self._start("master", _MASTER, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+            self.master = self._said(log, _ADDRESS)[1]
+            size = ("--cores", str(self._cores), "--memory", self._memory, "--work-dir", str(self._folder / "work"))
+            self._start("worker", _WORKER, "--host", "127.0.0.1", "--webui-port", "0", *size, self.master)
+            self._said(log, _REGISTERED)
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def _start(self, name: str, kind: str, *arguments: str) -> Path:
+        import pyspark
+
+        home = Path(pyspark.__file__).parent
+        log = self._folder / f"{name}.log"
+        environment = {
+            **os.environ,
+            "SPARK_HOME": str(home),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "256m",
+            "PYSPARK_PYTHON": sys.executable,
+        }
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                [str(home / "bin" / "spark-class"), kind, *arguments],
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,
+            )
+        self._processes.append(process)
+        return log
+
+    def _said(self, log: Path, what: re.Pattern[str]) -> re.Match[str]:
+        deadline = time.monotonic() + _READY_S
+        while (found := what.search(log.read_text())) is None:
+            ended = any(each.poll() is not None for each in self._processes)
+            if ended or time.monotonic() > deadline:
+                logs = "\n".join(each.read_text() for each in self._folder.glob("*.log"))
+                raise AssertionError(f"Spark's cluster did not start:\n{logs[-3000:]}")
+            time.sleep(0.1)
+        return found
+
+    def _stop(self) -> None:
+        for process in reversed(self._processes):
+            for pid, _ in _session(process.pid):
+                _kill(pid)
+            process.wait(20)
+
+
+def _session(leader: int) -> list[tuple[int, bytes]]:
+    """The processes of a session, with their command lines."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.getsid(int(process.name)) == leader:
+                found.append((int(process.name), (process / "cmdline").read_bytes()))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
