@@ -67,13 +67,13 @@ def validate_client_batch(
 ) -> ValidBatch | Refused:
     """Check what a Produce request wants to append to one partition: exactly one batch, in Kafka's order of checks.
     `header` is that of a batch of magic 2 when the caller has read it already."""
-    header = _whole_batch(batch, config, from_client=True, header=header)
-    if isinstance(header, Refused):
-        return header
-    if fault := _shape_fault(header):
+    whole = _whole_batch(batch, config, from_client=True, header=header)
+    if isinstance(whole, Refused):
+        return whole
+    if fault := _shape_fault(whole):
         return Refused(ErrorCode.INVALID_RECORD, fault)
     try:
-        return _checked_records(batch, header, config, now_ms)
+        return _checked_records(batch, whole, config, now_ms)
     except TooLarge as error:
         return Refused(ErrorCode.MESSAGE_TOO_LARGE, str(error))
     except CorruptRecords as corrupt:
