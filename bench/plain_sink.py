@@ -14,7 +14,7 @@ from eosin.client.producer import Producer
 from eosin.pipeline.driver_route import DriverRoute
 from eosin.pipeline.loop_thread import LoopThread
 from eosin.pipeline.row_writer import RowWriter
-from eosin.pipeline.rows import Rows
+from eosin.pipeline.worker_heap import exempt_modules
 
 
 class PlainSink:
@@ -61,6 +61,7 @@ class PlainTask:
         import pyarrow
 
         yield pyarrow.RecordBatch.from_pydict({"rows": pyarrow.array([asyncio.run(self._write(batches))])})
+        exempt_modules()
 
     async def _write(self, batches: Iterator[Any]) -> int:
         async with Client(self._bootstrap) as client:
@@ -68,7 +69,7 @@ class PlainTask:
             await producer.init()
             writer = RowWriter(client, producer, self._topic, timestamp=_now_ms())
             for batch in batches:
-                await writer.write(Rows.from_arrow(batch))
+                await writer.write_arrow(batch)
             return sum(each.rows for each in (await writer.finish()).values())
 
 

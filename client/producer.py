@@ -17,11 +17,19 @@ from typing import Any, Final, NamedTuple, TypeVar
 from eosin.client.client import Client, CoordinatorType
 from eosin.client.errors import BrokerError, ClientError, ProducerStateError, check
 from eosin.client.produce import produce
-from eosin.protocol.compression import Compression
+from eosin.protocol.compression import BytesLike, Compression
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NewRecord, build_batch, next_sequence
+from eosin.protocol.records import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NewRecord,
+    build_batch,
+    build_batch_of_encoded,
+    next_sequence,
+)
 from eosin.protocol.schemas.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from eosin.protocol.schemas.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -181,6 +189,47 @@ class Producer:
         `timestamp` (ms) is for records without one. `identity` and `base_sequence` replace the producer's own, which
         then stay as they are.
         """
+
+        def build(sender: ProducerIdentity, sequence: int) -> bytearray:
+            return build_batch(
+                records,
+                timestamp=timestamp,
+                producer_id=sender.producer_id,
+                producer_epoch=sender.producer_epoch,
+                base_sequence=sequence,
+                transactional=self.transactional_id is not None,
+                compression=self._compression,
+            )
+
+        return await self._send(partition, build, len(records), identity, base_sequence)
+
+    async def send_encoded(
+        self, partition: TopicPartition, payload: BytesLike, count: int, *, timestamp: int = -1
+    ) -> int:
+        """`send` for `count` records that are encoded already, as `build_batch_of_encoded` wants them."""
+
+        def build(sender: ProducerIdentity, sequence: int) -> bytearray:
+            return build_batch_of_encoded(
+                payload,
+                count=count,
+                timestamp=timestamp,
+                producer_id=sender.producer_id,
+                producer_epoch=sender.producer_epoch,
+                base_sequence=sequence,
+                transactional=self.transactional_id is not None,
+                compression=self._compression,
+            )
+
+        return await self._send(partition, build, count)
+
+    async def _send(
+        self,
+        partition: TopicPartition,
+        build: Callable[[ProducerIdentity, int], bytearray],
+        count: int,
+        identity: ProducerIdentity | None = None,
+        base_sequence: int | None = None,
+    ) -> int:
         async with self._turns.setdefault(partition, asyncio.Lock()):
             await self._join(partition)
             deliberate = identity is not None or base_sequence is not None
@@ -188,18 +237,10 @@ class Producer:
             sequence = base_sequence
             if sequence is None:
                 sequence = self.sequences.get(partition, 0) if present.producer_id >= 0 else NO_SEQUENCE
-            batch = build_batch(
-                records,
-                timestamp=timestamp,
-                producer_id=present.producer_id,
-                producer_epoch=present.producer_epoch,
-                base_sequence=sequence,
-                transactional=self.transactional_id is not None,
-                compression=self._compression,
-            )
+            batch = build(present, sequence)
             offset = await self._guarded(lambda: self._append(partition, batch), deliberate=deliberate)
             if not deliberate and sequence != NO_SEQUENCE:
-                self.sequences[partition] = next_sequence(sequence, len(records))
+                self.sequences[partition] = next_sequence(sequence, count)
             return offset
 
     async def send_all(

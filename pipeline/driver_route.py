@@ -4,7 +4,6 @@ Always true: Spark may try a task again as often as it likes, since nothing is w
 """
 
 import logging
-from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -32,10 +31,7 @@ class DriverRoute:
 
     def write(self, frame: "DataFrame", writer: RowWriter) -> int:
         """Write every row of a frame, which is computed once; answers how many."""
-        rows = 0
-        for piece in self._pieces(frame):
-            self._loop.run(writer.write(piece))
-            rows += len(piece)
+        rows = self._write_pieces(frame, writer) if self._too_many else self._write_at_once(frame, writer)
         written = self._loop.run(writer.finish())
         assert sum(each.rows for each in written.values()) == rows
         if rows > self._max_rows and not self._too_many:
@@ -45,12 +41,17 @@ class DriverRoute:
         self._too_many = rows > self._max_rows
         return rows
 
-    def _pieces(self, frame: "DataFrame") -> Iterator[Rows]:
-        if not self._too_many:
-            # One job for all partitions, and the quickest for what fits.
-            for batch in frame.toArrow().to_batches(max_chunksize=_PIECE):
-                yield Rows.from_arrow(batch)
-            return
+    def _write_at_once(self, frame: "DataFrame", writer: RowWriter) -> int:
+        """One job for all partitions, and the quickest for what fits."""
+        table = frame.toArrow()
+        for batch in table.to_batches():
+            self._loop.run(writer.write_arrow(batch))
+        return int(table.num_rows)
+
+    def _write_pieces(self, frame: "DataFrame", writer: RowWriter) -> int:
         rows = frame.toLocalIterator(prefetchPartitions=True)
+        count = 0
         while piece := list(islice(rows, _PIECE)):
-            yield Rows.from_spark(piece, frame.columns)
+            self._loop.run(writer.write(Rows.from_spark(piece, frame.columns)))
+            count += len(piece)
+        return count

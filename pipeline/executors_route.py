@@ -1,27 +1,42 @@
 """Route `executors`: tasks write side by side, with the identity of the driver's producer, into its transaction.
 
+Rows are encoded where Spark has computed them, into record batches that lack a header alone. What crosses the shuffle
+to the owner of a partition is a few large values, which the owner sends as they are.
+
 Always true: a partition of the topic is written by one task, since sequences are counted per partition; and no task
 runs twice in a transaction, since the broker would take the batches of the second run for repetitions, although their
 rows may be others. Where Spark would run one twice, the batch fails instead.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from eosin.client.producer import Producer, ProducerIdentity
 from eosin.pipeline.errors import BadRows, RowsLost
-from eosin.pipeline.partitioning import places_of
 from eosin.pipeline.patient_client import PatientClient
 from eosin.pipeline.row_writer import RowWriter
-from eosin.pipeline.rows import Rows
 from eosin.pipeline.task_timeouts import TaskTimeouts
+from eosin.pipeline.worker_heap import exempt_modules
+from eosin.protocol.names import TopicPartition
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
+    from eosin.pipeline.row_encoder import EncodedBatch
+
+_COLUMNS: Final = ("partition", "count", "payload")
+_ENCODED: Final = "partition int, count int, payload binary"
 _WRITTEN: Final = "partition int, first_offset long, last_offset long, rows long, stage int"
+_PLANNING: Final[Mapping[str, str]] = {
+    # There is nothing to adapt, and it would make a job of each of the two stages.
+    "spark.sql.adaptive.enabled": "false",
+    # Encoded batches are large, and a task is given them in pieces of this size at most, not ten thousand at a time.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(32 * 1024 * 1024),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +62,11 @@ def write_from_executors(frame: "DataFrame", plan: TaskPlan) -> int:
         raise BadRows("route executors writes to one topic: drop column topic, or use route driver")
     given = Observation()
     counted = frame.observe(given, f.count(f.lit(1)).alias("rows"))
-    placed = counted.mapInArrow(_Place(plan.topic, plan.partitions), _placed_schema(frame))
-    owned = placed.repartitionById(plan.partitions, f.col("partition"))
-    written = owned.mapInArrow(_Task(plan), _WRITTEN).collect()
+    owners = min(plan.partitions, frame.sparkSession.sparkContext.defaultParallelism)
+    with _settings(frame.sparkSession, _PLANNING):
+        encoded = counted.mapInArrow(_Encode(plan.topic, plan.partitions), _ENCODED)
+        owned = encoded.repartitionById(owners, f.col("partition") % owners)
+        written = owned.mapInArrow(_Task(plan), _WRITTEN).collect()
     _check_attempts(frame, {row["stage"] for row in written})
     rows = sum(int(row["rows"]) for row in written)
     expected = given.get["rows"]
@@ -58,10 +75,20 @@ def write_from_executors(frame: "DataFrame", plan: TaskPlan) -> int:
     return rows
 
 
-def _placed_schema(frame: "DataFrame") -> str:
-    """The columns that tasks get: those of the frame, with a partition for every row."""
-    columns = [f"`{name}` {kind}" for name, kind in frame.dtypes if name != "partition"]
-    return ", ".join([*columns, "partition int"])
+@contextmanager
+def _settings(spark: "SparkSession", wanted: Mapping[str, str]) -> Iterator[None]:
+    """These settings for what is planned meanwhile. The query has a session of its own, its rows are planned by now."""
+    before = {name: spark.conf.get(name, None) for name in wanted}
+    for name, value in wanted.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, present in before.items():
+            if present is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, present)
 
 
 def _check_attempts(frame: "DataFrame", stages: set[int]) -> None:
@@ -75,24 +102,31 @@ def _check_attempts(frame: "DataFrame", stages: set[int]) -> None:
             )
 
 
-class _Place:
-    """Gives each row its partition, before the shuffle that brings it to its owner."""
+class _Encode:
+    """Encodes rows, before the shuffle that brings them to the owner of their partition."""
 
     def __init__(self, topic: str, partitions: int) -> None:
         self._topic = topic
         self._partitions = partitions
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow
+        from eosin.pipeline.row_encoder import RowEncoder
 
+        encoder = RowEncoder(self._topic, self._partitions)
         for batch in batches:
-            rows = Rows.from_arrow(batch)
-            chosen = places_of(rows.keys, rows.values, rows.partitions, self._topic, self._partitions)
-            names = [name for name in batch.schema.names if name != "partition"]
-            columns = [batch.column(name) for name in names]
-            yield pyarrow.RecordBatch.from_arrays(
-                [*columns, pyarrow.array(chosen, pyarrow.int32())], [*names, "partition"]
-            )
+            yield from _as_rows(encoder.take(batch))
+        yield from _as_rows(encoder.finish())
+        exempt_modules()
+
+
+def _as_rows(batches: "list[EncodedBatch]") -> Iterator[Any]:
+    import pyarrow
+
+    if batches:
+        owners, counts, payloads = zip(*batches, strict=True)
+        columns = (pyarrow.array(owners, pyarrow.int32()), pyarrow.array(counts, pyarrow.int32()))
+        payload = pyarrow.array([each.to_pybytes() for each in payloads], pyarrow.binary())
+        yield pyarrow.RecordBatch.from_arrays([*columns, payload], _COLUMNS)
 
 
 class _Task:
@@ -121,6 +155,7 @@ class _Task:
         types = (pyarrow.int32(), pyarrow.int64(), pyarrow.int64(), pyarrow.int64(), pyarrow.int32())
         schema = pyarrow.schema(list(zip(columns, types, strict=True)))
         yield pyarrow.RecordBatch.from_pylist(lines, schema=schema)
+        exempt_modules()
 
     async def _write(self, first: Any, others: Iterator[Any]) -> list[tuple[int, int, int, int]]:
         plan = self._plan
@@ -130,9 +165,10 @@ class _Task:
             await producer.act_as(plan.identity)
             producer.begin()
             writer = RowWriter(client, producer, plan.topic, timestamp=plan.timestamp)
-            await writer.write(Rows.from_arrow(first))
-            for batch in others:
-                await writer.write(Rows.from_arrow(batch))
+            for batch in chain((first,), others):
+                for partition, count, payload in zip(*(batch.column(name) for name in _COLUMNS), strict=True):
+                    target = TopicPartition(plan.topic, partition.as_py())
+                    await writer.append(target, memoryview(payload.as_buffer()), count.as_py())
             written = await writer.finish()
         return [
             (target.partition, each.first_offset, each.last_offset, each.rows)

@@ -15,7 +15,7 @@ _M: Final = 0x5BD1E995
 _R: Final = 24
 _MASK: Final = 0xFFFFFFFF
 _POSITIVE: Final = 0x7FFFFFFF
-_ONE_BY_ONE: Final = 16
+_ONE_BY_ONE: Final = 8
 """So few are hashed faster without arrays."""
 
 
@@ -26,18 +26,7 @@ def partition_of(key: bytes | None, value: bytes | None, partitions: int) -> int
 
 def partitions_of(keys: Sequence[bytes | None], values: Sequence[bytes | None], partitions: int) -> list[int]:
     """The partition of each row."""
-    if len(keys) <= _ONE_BY_ONE:
-        return [partition_of(key, value, partitions) for key, value in zip(keys, values, strict=True)]
-    hashed = [(key if key is not None else value) or b"" for key, value in zip(keys, values, strict=True)]
-    found = [0] * len(hashed)
-    by_length: dict[int, list[int]] = {}
-    for index, data in enumerate(hashed):
-        by_length.setdefault(len(data), []).append(index)
-    for length, indexes in by_length.items():
-        numbers = _murmur2_of_one_length([hashed[index] for index in indexes], length)
-        for index, number in zip(indexes, ((numbers & _POSITIVE) % partitions).tolist(), strict=True):
-            found[index] = number
-    return found
+    return [partition_of(key, value, partitions) for key, value in zip(keys, values, strict=True)]
 
 
 def places_of(
@@ -53,10 +42,16 @@ def places_of(
         return partitions_of(keys, values, partitions)
     hashed: Sequence[int] = partitions_of(keys, values, partitions) if None in wishes else (0,) * len(wishes)
     chosen = [by_hash if wish is None else wish for wish, by_hash in zip(wishes, hashed, strict=True)]
-    for each in chosen:
+    if chosen:
+        check_places(min(chosen), max(chosen), topic, partitions)
+    return chosen
+
+
+def check_places(lowest: int, highest: int, topic: str, partitions: int) -> None:
+    """Raise BadRows unless a topic of so many partitions has these."""
+    for each in (lowest, highest):
         if not 0 <= each < partitions:
             raise BadRows(f"a row is for partition {each} of topic {topic}, which has {partitions}")
-    return chosen
 
 
 def murmur2(data: bytes) -> int:
@@ -74,23 +69,45 @@ def murmur2(data: bytes) -> int:
     return h ^ (h >> 15)
 
 
-def _murmur2_of_one_length(data: list[bytes], length: int) -> Any:
-    """The same of many values of one length: column by column."""
+def murmur2_of_each(data: Any, starts: Any, lengths: Any) -> Any:
+    """The same of many values, which lie in one buffer: word by word, all values at once. Takes and answers numpy
+    arrays."""
     import numpy
 
-    table = numpy.frombuffer(b"".join(data), dtype=numpy.uint8).reshape(len(data), length)
-    m = numpy.uint32(_M)
-    h = numpy.full(len(data), _SEED ^ length, dtype=numpy.uint32)
-    whole = length & ~3
-    words = numpy.ascontiguousarray(table[:, :whole]).view("<u4")
-    for column in range(whole // 4):
-        k = words[:, column] * m
-        k = (k ^ (k >> numpy.uint32(_R))) * m
-        h = (h * m) ^ k
-    if length != whole:
-        rest = numpy.zeros(len(data), dtype=numpy.uint32)
-        for offset in range(length - whole):
-            rest |= table[:, whole + offset].astype(numpy.uint32) << numpy.uint32(8 * offset)
-        h = (h ^ rest) * m
-    h = (h ^ (h >> numpy.uint32(13))) * m
-    return h ^ (h >> numpy.uint32(15))
+    def mixed(k: Any) -> Any:
+        k = k * numpy.uint32(_M)
+        return (k ^ (k >> numpy.uint32(_R))) * numpy.uint32(_M)
+
+    raw = numpy.frombuffer(data, numpy.uint8)
+    # Four bytes from any position, as a word: the buffer seen with a stride of one.
+    words = numpy.ndarray((max(0, len(raw) - 3),), "<u4", data, strides=(1,))
+    whole = lengths >> 2
+    order = numpy.argsort(-whole, kind="stable")  # those that have another word are in front
+    starts, lengths, whole = starts[order], lengths[order], whole[order]
+    h = lengths.astype(numpy.uint32) ^ numpy.uint32(_SEED)
+    having = len(h)
+    for index in range(int(whole[0]) if having else 0):
+        having = int(numpy.searchsorted(-whole[:having], -index, side="left"))
+        if having < _ONE_BY_ONE:
+            break
+        h[:having] = h[:having] * numpy.uint32(_M) ^ mixed(words[starts[:having] + 4 * index])
+    else:
+        having = 0
+    rest = numpy.zeros(len(h), numpy.uint32)
+    for index in range(3):
+        longer = numpy.flatnonzero(lengths & 3 > index)
+        at = starts[longer] + 4 * whole[longer] + index
+        rest[longer] |= raw[at].astype(numpy.uint32) << numpy.uint32(8 * index)
+    h = numpy.where(lengths & 3, (h ^ rest) * numpy.uint32(_M), h)
+    h = (h ^ (h >> numpy.uint32(13))) * numpy.uint32(_M)
+    h ^= h >> numpy.uint32(15)
+    for index in range(having):  # the few that are longer than all others
+        h[index] = murmur2(raw[starts[index] : starts[index] + lengths[index]].tobytes())
+    found = numpy.empty_like(h)
+    found[order] = h
+    return found
+
+
+def partition_numbers(hashes: Any, partitions: int) -> Any:
+    """The partition of each hash, a numpy array."""
+    return (hashes & _POSITIVE) % partitions

@@ -1,24 +1,29 @@
 """Rows into an open transaction: sorted into partitions, gathered into batches, several on their way at once.
 
-Owns what was taken and is not acknowledged yet. Always true: the rows of a partition keep their order; memory is
-bounded, because taking more waits; and after `finish` every row that was taken has been acknowledged.
+Owns what was taken and is not acknowledged yet. Always true: the rows of a partition keep their order, as long as they
+come in one of the three ways; memory is bounded, because taking more waits; and after `finish` every row that was taken
+has been acknowledged.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from eosin.client.client import Client
 from eosin.client.producer import Producer
 from eosin.pipeline.errors import BadRows
 from eosin.pipeline.partitioning import places_of
-from eosin.pipeline.rows import Rows
+from eosin.pipeline.rows import NO_TOPIC, Rows, split_by_topic
+from eosin.protocol.compression import BytesLike
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records import NewRecord
 
+if TYPE_CHECKING:
+    from eosin.pipeline.row_encoder import RowEncoder
+
 BATCH_BYTES: Final = 256 * 1024
-"""Keys and values in one batch, unless a single record is larger. Brokers take 1 MiB by default."""
+"""Keys and values in one batch of rows that come as lists, unless a single record is larger."""
 MAX_ON_THEIR_WAY: Final = 8
 """Batches that are sent and not acknowledged."""
 _RECORD_OVERHEAD: Final = 32
@@ -52,11 +57,26 @@ class RowWriter:
         self._topic = topic
         self._timestamp = timestamp
         self._counts: dict[str, int] = {}
+        self._encoders: dict[str, RowEncoder] = {}
         self._buffers: dict[TopicPartition, _Buffer] = {}
         self._sending: set[asyncio.Task[None]] = set()
 
+    async def write_arrow(self, rows: Any) -> None:
+        """Take the rows of a pyarrow.RecordBatch; some may be sent at once. Raises BadRows or a ClientError, possibly
+        of earlier rows."""
+        for topic, part in split_by_topic(rows, self._topic):
+            for partition, count, payload in (await self._encoder(topic)).take(part):
+                await self.append(TopicPartition(topic, partition), payload, count)
+
+    async def append(self, target: TopicPartition, payload: BytesLike, count: int) -> None:
+        """Send so many records, encoded and back to back, as one batch. Raises a ClientError, possibly of earlier
+        ones."""
+        await self._start(
+            target, count, lambda: self._producer.send_encoded(target, payload, count, timestamp=self._timestamp)
+        )
+
     async def write(self, rows: Rows) -> None:
-        """Take rows; some of them are sent at once. Raises BadRows or a ClientError, possibly of earlier rows."""
+        """Take rows that are lists; else like `write_arrow`."""
         targets = await self._targets(rows)
         headers = rows.headers or ((),) * len(rows)
         for target, key, value, more in zip(targets, rows.keys, rows.values, headers, strict=True):
@@ -71,7 +91,10 @@ class RowWriter:
             buffer.size += size
 
     async def finish(self) -> dict[TopicPartition, Written]:
-        """Send what is left and wait for everything. Raises a ClientError."""
+        """Send what is left and wait for everything. Raises BadRows or a ClientError."""
+        for topic, encoder in self._encoders.items():
+            for partition, count, payload in encoder.finish():
+                await self.append(TopicPartition(topic, partition), payload, count)
         for target in list(self._buffers):
             await self._send(target)
         while self._sending:
@@ -85,37 +108,7 @@ class RowWriter:
         await asyncio.gather(*self._sending, return_exceptions=True)
         self._sending.clear()
         self._buffers.clear()
-
-    async def _targets(self, rows: Rows) -> list[TopicPartition]:
-        topics = rows.topics
-        if topics is None:
-            if self._topic is None:
-                raise BadRows("a row has no topic, and the sink was given none")
-            return await self._in_topic(self._topic, rows.keys, rows.values, rows.partitions)
-        by_topic: dict[str, list[int]] = {}
-        for index, topic in enumerate(topics):
-            name = self._topic if topic is None else topic
-            if name is None:
-                raise BadRows("a row has no topic, and the sink was given none")
-            by_topic.setdefault(name, []).append(index)
-        targets: list[TopicPartition] = [TopicPartition("", 0)] * len(rows)
-        for name, indexes in by_topic.items():
-            wishes = None if rows.partitions is None else [rows.partitions[each] for each in indexes]
-            keys, values = [rows.keys[each] for each in indexes], [rows.values[each] for each in indexes]
-            for index, target in zip(indexes, await self._in_topic(name, keys, values, wishes), strict=True):
-                targets[index] = target
-        return targets
-
-    async def _in_topic(
-        self,
-        topic: str,
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        wishes: Sequence[int | None] | None,
-    ) -> list[TopicPartition]:
-        count = await self.partition_count(topic)
-        names = [TopicPartition(topic, index) for index in range(count)]
-        return [names[each] for each in places_of(keys, values, wishes, topic, count)]
+        self._encoders.clear()
 
     async def partition_count(self, topic: str) -> int:
         """How many partitions a topic has; the answer of the first time."""
@@ -127,18 +120,56 @@ class RowWriter:
             self._counts[topic] = await self._client.retry(look)
         return self._counts[topic]
 
+    async def _encoder(self, topic: str) -> "RowEncoder":
+        if topic not in self._encoders:
+            from eosin.pipeline.row_encoder import RowEncoder  # needs Arrow, which rows as lists do without
+
+            self._encoders[topic] = RowEncoder(topic, await self.partition_count(topic))
+        return self._encoders[topic]
+
+    async def _targets(self, rows: Rows) -> list[TopicPartition]:
+        if rows.topics is None:
+            return await self._in_topic(self._topic, rows.keys, rows.values, rows.partitions)
+        by_topic: dict[str | None, list[int]] = {}
+        for index, topic in enumerate(rows.topics):
+            by_topic.setdefault(topic, []).append(index)
+        targets: list[TopicPartition] = [TopicPartition("", 0)] * len(rows)
+        for name, indexes in by_topic.items():
+            wishes = None if rows.partitions is None else [rows.partitions[each] for each in indexes]
+            keys, values = [rows.keys[each] for each in indexes], [rows.values[each] for each in indexes]
+            for index, target in zip(indexes, await self._in_topic(name, keys, values, wishes), strict=True):
+                targets[index] = target
+        return targets
+
+    async def _in_topic(
+        self,
+        wanted: str | None,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        wishes: Sequence[int | None] | None,
+    ) -> list[TopicPartition]:
+        topic = self._topic if wanted is None else wanted
+        if topic is None:
+            raise BadRows(NO_TOPIC)
+        count = await self.partition_count(topic)
+        names = [TopicPartition(topic, index) for index in range(count)]
+        return [names[each] for each in places_of(keys, values, wishes, topic, count)]
+
     async def _send(self, target: TopicPartition) -> None:
-        buffer = self._buffers.pop(target)
+        records = self._buffers.pop(target).records
+        await self._start(target, len(records), lambda: self._producer.send(target, records, timestamp=self._timestamp))
+
+    async def _start(self, target: TopicPartition, count: int, send: Callable[[], Awaitable[int]]) -> None:
         while len(self._sending) >= MAX_ON_THEIR_WAY:
             await self._one_done()
-        self._sending.add(asyncio.create_task(self._append(target, buffer.records)))
+        self._sending.add(asyncio.create_task(self._acknowledged(target, count, send)))
         await asyncio.sleep(0)  # so that it leaves now, and in this order
 
-    async def _append(self, target: TopicPartition, records: list[NewRecord]) -> None:
-        first = await self._producer.send(target, records, timestamp=self._timestamp)
+    async def _acknowledged(self, target: TopicPartition, count: int, send: Callable[[], Awaitable[int]]) -> None:
+        first = await send()
         written = self.written.setdefault(target, Written(first, first, 0))
-        written.last_offset = max(written.last_offset, first + len(records) - 1)
-        written.rows += len(records)
+        written.last_offset = max(written.last_offset, first + count - 1)
+        written.rows += count
 
     async def _one_done(self) -> None:
         done, self._sending = await asyncio.wait(self._sending, return_when=asyncio.FIRST_COMPLETED)

@@ -1,9 +1,9 @@
-"""Rows on their way to a topic: the columns that the sink takes, as lists, from Arrow batches or Spark's rows.
+"""Rows on their way to a topic: the columns that the sink takes, as lists and in Arrow batches.
 
-Always true: keys and values are bytes here, text is UTF-8, and there is one entry in every list for each row.
+Always true of lists: keys and values are bytes, text is UTF-8, and there is one entry in every list for each row.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -20,6 +20,8 @@ COLUMNS: Final = {
 }
 """Columns that the sink takes, and the Spark types that each may have. Only `value` must be there."""
 
+NO_TOPIC: Final = "a row has no topic, and the sink was given none"
+
 
 @dataclass(frozen=True, slots=True)
 class Rows:
@@ -33,22 +35,6 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.values)
-
-    @classmethod
-    def from_arrow(cls, batch: Any) -> Self:
-        """From a pyarrow.RecordBatch or Table."""
-        names = set(batch.schema.names)
-
-        def column(name: str) -> Any:
-            return batch.column(name).to_pylist() if name in names else None
-
-        return cls(
-            keys=_in_bytes(column("key"), batch.num_rows),
-            values=_in_bytes(column("value"), batch.num_rows),
-            topics=column("topic"),
-            partitions=column("partition"),
-            headers=_headers(column("headers"), lambda each: (each["key"], each["value"])),
-        )
 
     @classmethod
     def from_spark(cls, rows: Sequence[Any], names: Iterable[str]) -> Self:
@@ -80,6 +66,24 @@ def check_columns(types: Iterable[tuple[str, str]], *, default_topic: str | None
             raise BadRows(f"the sink does not know what to do with column {name}: it takes {', '.join(COLUMNS)}")
         if kind not in allowed:
             raise BadRows(f"column {name} is {kind}, and the sink takes {' or '.join(allowed)}")
+
+
+def split_by_topic(rows: Any, default: str | None) -> Iterator[tuple[str, Any]]:
+    """The rows of a pyarrow.RecordBatch, topic by topic. Raises BadRows for one that has none."""
+    if "topic" not in rows.schema.names:
+        if default is None:
+            raise BadRows(NO_TOPIC)
+        yield default, rows
+        return
+    from pyarrow import compute
+
+    topics = rows.column("topic")
+    if topics.null_count:
+        if default is None:
+            raise BadRows(NO_TOPIC)
+        topics = compute.fill_null(topics, default)
+    for topic in topics.unique().to_pylist():
+        yield topic, rows.filter(compute.equal(topics, topic))
 
 
 def _in_bytes(column: list[Any] | None, count: int) -> list[bytes | None]:

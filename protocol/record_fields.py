@@ -93,11 +93,12 @@ def encode_record(
         _NULL if key is None else varint(len(key)) + key,
         _NULL if value is None else varint(len(value)) + value,
     )
-    body += _encode_headers(headers) if headers else b"\0"
+    body += encode_headers(headers) if headers else b"\0"
     return varint(len(body)) + body
 
 
-def _encode_headers(headers: Sequence[Header]) -> bytes:
+def encode_headers(headers: Sequence[Header]) -> bytes:
+    """The headers of a record, their number in front: the last of its fields."""
     parts = [varint(len(headers))]
     for name, content in headers:
         raw_name = name.encode("utf-8", _TEXT_ERRORS)

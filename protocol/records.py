@@ -76,6 +76,7 @@ __all__ = [
     "TooLarge",
     "batches",
     "build_batch",
+    "build_batch_of_encoded",
     "build_control_batch",
     "iter_records",
     "next_sequence",
@@ -174,6 +175,37 @@ def build_batch(
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
         records_count=len(encoded),
+    )
+
+
+def build_batch_of_encoded(
+    payload: BytesLike,
+    *,
+    count: int,
+    timestamp: int,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+    compression: Compression = Compression.NONE,
+) -> bytearray:
+    """A batch of `count` records that are encoded already, back to back in `payload`, which is not looked at.
+
+    Their offset deltas must be 0, 1, 2, ... and their timestamp deltas 0: `timestamp` (ms) is that of all of them.
+    """
+    assert count > 0, "a batch holds at least one record"
+    return assemble(
+        payload if compression is Compression.NONE else compress(compression, payload),
+        base_offset=0,
+        partition_leader_epoch=NO_LEADER_EPOCH,
+        attributes=compression | TRANSACTIONAL if transactional else compression,
+        last_offset_delta=count - 1,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        records_count=count,
     )
 
 
