@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from apache_kafka import ApacheKafka
 from broker_process import BrokerProcess, wait_until
+from kafka_tools import KafkaTools
 from manual_clock import ManualClock
 from real_clients import confluent
+from real_clients.base import Received
 from toolchains import skipped_without
 
 from eosin.broker.__main__ import main
@@ -138,7 +140,7 @@ async def test_what_apache_kafkas_cleaner_and_retention_leave_is_whole(
 
 
 async def test_eosins_compaction_closes_the_gaps_and_the_next_loss_is_noticed(
-    data: Path, capsys: pytest.CaptureFixture[str]
+    data: Path, kafka_tools: KafkaTools, capsys: pytest.CaptureFixture[str]
 ) -> None:
     logs, table, _ = await opened(data)
     before = records(table)
@@ -151,6 +153,9 @@ async def test_eosins_compaction_closes_the_gaps_and_the_next_loss_is_noticed(
     await logs.close()
     capsys.readouterr()
     assert main(["check", str(data)]) == 0, capsys.readouterr().out
+    read = kafka_tools.dump((data / str(TABLE)).glob("*.log"), "--deep-iteration")
+    assert (read.returncode, "isvalid: false" in read.stdout) == (0, False), read.stdout + read.stderr
+    assert "count: 0" in read.stdout, "no empty batch closes a gap"
     second = bases(data, TABLE)[1]
     (data / str(TABLE) / f"{second:020d}.log").unlink()
     assert main(["check", str(data)]) == 1
@@ -175,7 +180,7 @@ async def test_a_segment_that_is_missing_above_what_was_cleaned_is_missed(
 
 def test_a_broker_takes_partitions_over_as_the_page_on_operations_tells(written: Path, tmp_path: Path) -> None:
     stopped, data = written / "stopped", tmp_path / "data"
-    with BrokerProcess(data) as broker:
+    with BrokerProcess(data, settings={"log.cleaner.backoff.ms": "200"}) as broker:
         admin = confluent.CLIENT.admin(broker.address)
         admin.create_topic("table", 1, COMPACTED)
         admin.create_topic("orders", 1, SMALL)
@@ -186,19 +191,38 @@ def test_a_broker_takes_partitions_over_as_the_page_on_operations_tells(written:
         merge(stopped / "cleaner-offset-checkpoint", data / "cleaner-offset-checkpoint")
         for _ in range(2):
             broker.start()
-            for partition, first in ((TABLE, 0), (ORDERS, bases(stopped, ORDERS)[0])):
-                consumer = confluent.CLIENT.consumer(broker.address, group="readers")
-                consumer.assign({(partition.topic, 0): first})
-                found = consumer.read(1)
-                while found[-1].offset < 119:
-                    found += consumer.read(1)
-                consumer.close()
-                expected = [(each.offset, each.key) for each in found]
-                assert expected == list(dict.fromkeys(expected))
-                assert len(found) == (120 - first if partition == ORDERS else len(table_records(stopped)))
+            first = bases(stopped, ORDERS)[0]
+            assert [each.offset for each in consumed(broker, ORDERS, first, 119)] == list(range(first, 120))
+            assert len(consumed(broker, TABLE, 0, 119)) == table_records(stopped)
             broker.stop()
         assert main(["check", str(data)]) == 0
         broker.start()
+        latest = {each.key: each.value for each in consumed(broker, TABLE, 0, 119)}
+        producer = confluent.CLIENT.producer(broker.address)
+        for _ in range(30):
+            producer.send("table", VALUE, key=b"later")
+        producer.flush()
+        producer.close()
+        wait_until(lambda: "table 0 1" in read_text(data / ".eosin_cleaner_offset"), timeout_s=60)
+        # The client goes over the empty batches that close the gaps now.
+        assert {each.key: each.value for each in consumed(broker, TABLE, 0, 149)} == {**latest, b"later": VALUE}
+
+
+def consumed(broker: BrokerProcess, partition: TopicPartition, first: int, last: int) -> list[Received]:
+    """What a client reads."""
+    consumer = confluent.CLIENT.consumer(broker.address, group="readers")
+    consumer.assign({(partition.topic, partition.partition): first})
+    found: list[Received] = []
+    while not found or found[-1].offset < last:
+        some = consumer.read(1)
+        assert some, f"nothing behind {found[-1:]}"
+        found += some
+    consumer.close()
+    return found
+
+
+def read_text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
 
 
 def merge(source: Path, target: Path) -> None:
@@ -207,11 +231,7 @@ def merge(source: Path, target: Path) -> None:
     target.write_text("\n".join(["0", str(len(lines)), *lines, ""]))
 
 
-def table_records(stopped: Path) -> list[bytes]:
-    """The batches of the table, counted in its files: one record in each."""
-    disk = SystemDisk()
-    found = []
-    for path in sorted((stopped / str(TABLE)).glob("*.log")):
-        data = disk.read_whole(str(path))
-        found += [data[at : at + 61] for at, header in batches(data) if header.records_count]
-    return found
+def table_records(stopped: Path) -> int:
+    """How many records the table has: one in each batch."""
+    logs = [path.read_bytes() for path in (stopped / str(TABLE)).glob("*.log")]
+    return sum(header.records_count for data in logs for _, header in batches(data))
