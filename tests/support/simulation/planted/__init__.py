@@ -61,7 +61,7 @@ CAUGHT_BY: dict[str, int] = {
     "high_watermark_too_early": 3,
     "undecided_records_shown": 0,
     "open_transactions_forgotten": 1,
-    "checksums_not_checked": 87,
+    "checksums_not_checked": 664,
     "offsets_not_synced": 0,
     "live_marker_compacted_away": 3,
     "latest_value_compacted_away": 47,
