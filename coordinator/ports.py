@@ -6,8 +6,9 @@ NOT_LEADER_OR_FOLLOWER when it is not.
 
 from asyncio import Future
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -59,8 +60,7 @@ class CoordinatorLogs(Protocol):
         """The log when this broker leads the partition, else NOT_COORDINATOR."""
 
 
-@dataclass(frozen=True, slots=True)
-class MarkersForPartitions:
+class MarkersForPartitions(msgspec.Struct, frozen=True, gc=False):
     """One marker and the partitions of one node that must get it."""
 
     marker: Marker
