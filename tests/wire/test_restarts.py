@@ -1,7 +1,8 @@
 """What a restart keeps on the wire: who may write, what was written, and what is still open. Each is asked after a
 clean stop and after kill -9.
 
-All situations are made before one restart: what a case needs is made by the function that it names.
+All situations are made before one restart: what a case needs is made by the function that it names. After kill -9 a
+coordinator may write a marker once more, which changes nothing; so nobody counts on the end of a log.
 """
 
 import asyncio
@@ -230,7 +231,8 @@ async def test_an_aborted_transaction_is_listed_after_a_restart(after: After) ->
     found = await after.wire.fetch_committed(partition)
     listed = [(each.producer_id, each.first_offset) for each in found.aborted_transactions or ()]
     assert listed == [(producer.producer_id, 0)]
-    assert await after.wire.stable_offset(partition) == await after.wire.end_offset(partition) == 2
+    assert data_offsets(found.records) == [0]
+    assert await after.wire.stable_offset(partition) == await after.wire.end_offset(partition)
 
 
 @before
@@ -253,7 +255,7 @@ async def test_a_repeated_end_is_answered_the_same_after_a_restart(after: After,
     producer.wire = after.wire
     again = await producer.end(commit=True, pair=pair)
     assert again == first
-    assert await after.wire.end_offset(partition) == 2
+    assert data_offsets((await after.wire.fetch_committed(partition)).records) == [0]
 
 
 async def test_an_end_with_the_other_outcome_is_refused_after_a_restart(after: After) -> None:
@@ -283,7 +285,7 @@ async def test_a_replaced_instance_is_fenced_after_a_restart(after: After, level
     assert (await after.wire.init(producer.transactional_id, producer.pair)).error_code == ErrorCode.PRODUCER_FENCED
     if level == 1:
         assert await successor.add(partition) == NONE
-    assert await successor.append(partition) == 2
+    assert await successor.append(partition) >= 2
     await successor.commit()
 
 
