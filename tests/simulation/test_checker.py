@@ -405,6 +405,19 @@ def test_every_rule_has_a_history_that_it_objects_to() -> None:
     assert {name for _, rules in SPOILED for name in rules} == {rule.__name__ for rule in RULES}
 
 
+def test_instances_that_end_what_they_found_open_may_commit_it_one_after_the_other() -> None:
+    history = good()
+    transaction = history.transactions[2]
+    assert transaction.end_asked > 44
+    for number, asked in ((2, 41), (3, 43)):  # the second one died over it
+        name = f"c/{number}"
+        history.introductions.append(
+            Introduction(name, "c", asked, answered=asked + 1, producer_id=COPIER, producer_epoch=number)
+        )
+        transaction.ended_by.add(name)
+    assert judge(history) == []
+
+
 def test_faults_and_calls_that_are_never_answered_are_violations() -> None:
     history = good()
     history.faults.append("a task died")

@@ -11,7 +11,7 @@ from simulation.members import CopyingMember
 from simulation.plan import PARTITIONS, AppPlan, InstancePlan
 from simulation.producers import IdempotentProducer, Output, Over, TransactionalProducer
 from simulation.readers import Consumer
-from simulation.values import COMPACTED, DELETED, KEYS, is_copied
+from simulation.values import COMPACTED, DELETED, KEYS, in_batches, is_copied
 
 
 class App:
@@ -123,7 +123,7 @@ class App:
         copies = [f"{value}>{name}" for value in values if is_copied(value)]
         if not copies:
             return {}
-        return {self._chance.choice([each for each in PARTITIONS if each.topic != source.topic]): [copies]}
+        return {self._chance.choice([each for each in PARTITIONS if each.topic != source.topic]): in_batches(copies)}
 
 
 async def write_plainly(world: World, batches: int) -> None:

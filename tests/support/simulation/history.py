@@ -98,8 +98,8 @@ class Transaction:
     """Whether its producer was told that it ended as decided."""
     error: str = ""
     """Why ending it was refused for good, if it was."""
-    ended_by: str = ""
-    """The instance that ended it, if that is a later one than the one that began it (KIP-939)."""
+    ended_by: set[str] = field(default_factory=set)
+    """The later instances that asked to end what this one has begun (KIP-939): each that found it open."""
     decided: bool = False
     """Whether a database has decided that it is to be committed, whoever does it (KIP-939)."""
     disowned: bool = False

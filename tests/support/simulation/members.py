@@ -17,7 +17,7 @@ from simulation.client import Session, World
 from simulation.history import Isolation, Transaction
 from simulation.producers import COORDINATOR, Output, TransactionalProducer
 from simulation.readers import Consumer
-from simulation.values import is_copied
+from simulation.values import in_batches, is_copied
 
 SESSION_MS = 700
 REBALANCE_MS = 500
@@ -178,7 +178,7 @@ class CopyingMember:
             copies = [f"{value}>{transaction.name}" for value in values if is_copied(value)]
             if copies:
                 target = TopicPartition("b" if source.topic == "a" else "a", self._chance.randint(0, 1))
-                output.setdefault(target, []).append(copies)
+                output.setdefault(target, []).extend(in_batches(copies))
         if transaction is None:
             return False
         if self._chance.random() < 0.15:

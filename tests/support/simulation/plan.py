@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass, replace
 
 from eosin.protocol.names import TopicPartition
-from simulation.values import COMPACTED, DELETED, RETAINED
+from simulation.values import COMPACTED, DELETED, RETAINED, SMALLEST_SEGMENT_BYTES
 
 TOPICS = ("a", "b")
 PARTITIONS = tuple(TopicPartition(topic, index) for topic in TOPICS for index in range(2))
@@ -119,7 +119,7 @@ def plan_of(seed: int) -> Plan:
         idempotent=chance.choice((0, 0, 3, 6)),
         readers=chance.choice((0, 1, 2)),
         watchers=chance.choice((0, 0, 0, 1, 3)),
-        segment_bytes=chance.choice((600, 1500, 1 << 20)),
+        segment_bytes=chance.choice((SMALLEST_SEGMENT_BYTES, 1500, 1 << 20)),
         sync_ms=chance.choice((0.5, 4.0, 20.0)),
         delay_ms=chance.choice((1.0, 1.0, 10.0)),
         stall=chance.choice((0.0, 0.0, 0.05)),

@@ -87,7 +87,7 @@ class DatabaseApp:
     async def _end(self, producer: TransactionalProducer, transaction: Transaction, *, commit: bool) -> None:
         asked = transaction.end_asked  # perhaps an older instance has asked for the same
         if transaction.instance != producer.name:
-            transaction.ended_by = producer.name
+            transaction.ended_by.add(producer.name)
         try:
             await producer.end(transaction, commit=commit)
         finally:

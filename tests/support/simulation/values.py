@@ -4,8 +4,10 @@ In the compacted topic a text begins with the record's key: `k1=...` for a value
 is in a header since a tombstone has no value. A copy names its source: `source>copier`.
 """
 
+from collections.abc import Sequence
+
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord, Record
+from eosin.protocol.records import HEADER_BYTES, NewRecord, Record
 
 COMPACTED = TopicPartition("c", 0)
 RETAINED = TopicPartition("r", 0)
@@ -15,8 +17,25 @@ DELETED = TopicPartition("d", 0)
 KEYS = ("k0", "k1", "k2")
 TEXT = "text"
 """The header of a tombstone that holds its text."""
+SMALLEST_SEGMENT_BYTES = 600
+_RECORD_BYTES = 20
+"""Of a record of at most 255 bytes, without its text, at most."""
 MAX_COPIES = 3
 """How often a value is copied on before copiers drop it."""
+
+
+def in_batches(texts: Sequence[str]) -> list[list[str]]:
+    """Texts in batches that fit the smallest segment: a larger one would be refused."""
+    batches: list[list[str]] = []
+    left = 0
+    for text in texts:
+        size = len(text) + _RECORD_BYTES
+        if size > left:
+            batches.append([])
+            left = SMALLEST_SEGMENT_BYTES - HEADER_BYTES
+        batches[-1].append(text)
+        left -= size
+    return batches
 
 
 def record_of(partition: TopicPartition, text: str) -> NewRecord:

@@ -27,7 +27,7 @@ def zombies_do_not_commit(case: Case) -> Violations:
             continue
         since = case.introduction_of(transaction).answered
         for each in case.introductions_of_others(transaction):
-            if each.instance == transaction.ended_by:
+            if each.instance in transaction.ended_by:
                 continue
             if since < each.asked and each.answered < transaction.end_asked and not each.error:
                 yield f"{transaction.name} was committed after {each.instance} had taken over"
