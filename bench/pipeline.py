@@ -5,6 +5,7 @@ The plain writes have an idempotent producer and no transaction: the same client
 Kafka sink if its jars are here. Goal at one batch per second: 10 % at most, judged where it hurts, in batches that
 follow each other and are so large that the plain write takes a second for one. Then a trigger of one second with a
 quarter of the rows, for the time that a micro-batch takes. The ways take turns; each turn's first batches do not count.
+A turn has a topic of its own, in which every row must be committed at its end: once if the way says so.
 """
 
 import shutil
@@ -19,6 +20,7 @@ from broker_process import BrokerProcess
 
 from bench.audit import cpu_of_children
 from bench.commits import make_topic
+from bench.committed import committed_rows
 from bench.plain_sink import PlainSink
 from bench.report import Row, percentile
 from eosin.pipeline import TxnSink, session
@@ -30,6 +32,8 @@ GROUP: Final = "Pipeline (Spark)"
 TOPIC: Final = "out"
 PARTITIONS: Final = 4
 CORES: Final = 2
+WARM: Final = 15
+"""Batches of each way before anything is measured: Java compiles what planning a query takes."""
 UNCOUNTED: Final = 2
 """Batches at the start of a turn: connections are made, the pipeline is taken over."""
 _PLAIN: Final = {"driver": "plain on the driver", "executors": "plain on executors"}
@@ -65,7 +69,10 @@ class Bench:
     def turn(self, way: str, rows: int, batches: int, figures: Figures, trigger: str | None = None) -> Figures:
         """Let one way write so many batches of so many rows."""
         self._turns += 1
-        sink, query = self._start(way, rows, trigger)
+        topic = f"{TOPIC}-{self._turns}"
+        make_topic(self._bootstrap, topic, PARTITIONS)
+        once: list[int] = []
+        sink, query = self._start(way, rows, trigger, topic, once)
         try:
             self._await(query, UNCOUNTED)
             cpu = cpu_of_children() + time.process_time()
@@ -75,28 +82,44 @@ class Bench:
             query.stop()
             if sink is not None:
                 sink.close()
+        self._check(way, topic, sum(once), sum(each.numInputRows for each in query.recentProgress))
         figures.rows += sum(each.numInputRows for each in told)
         figures.took_ms += [float(each.durationMs["triggerExecution"]) for each in told]
         return figures
 
-    def _start(self, way: str, rows: int, trigger: str | None) -> tuple[TxnSink | PlainSink | None, Any]:
+    def _check(self, way: str, topic: str, reported: int, given: int) -> None:
+        """No figure from rows that were lost. What `stop` has interrupted may be there as well."""
+        found = committed_rows(self._bootstrap, topic)
+        if found < given or (way in _ONCE.values() and found != reported):
+            raise RuntimeError(f"{way}: {found} rows are there of {given}, and {reported} were reported")
+
+    def _start(
+        self, way: str, rows: int, trigger: str | None, topic: str, once: list[int]
+    ) -> tuple[TxnSink | PlainSink | None, Any]:
+        """`once` is given the rows of each transaction."""
         name, checkpoint = f"bench-{self._turns}", str(self._folder / f"checkpoint-{self._turns}")
         source = self._spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows)
         made = source.option("numPartitions", CORES).load()
         frame = made.selectExpr("cast(value as string) as key", "lpad(cast(value as string), 100, 'x') as value")
         for route, each in _ONCE.items():
             if way == each:
-                once = TxnSink(name, self._bootstrap, TOPIC, "driver" if route == "driver" else "executors")
-                return once, once.start(frame, checkpoint=checkpoint, trigger=trigger)
+                sink = TxnSink(
+                    name,
+                    self._bootstrap,
+                    topic,
+                    "driver" if route == "driver" else "executors",
+                    on_batch=lambda report: once.append(report.rows),
+                )
+                return sink, sink.start(frame, checkpoint=checkpoint, trigger=trigger)
         writer = frame.writeStream.option("checkpointLocation", checkpoint)
         if trigger is not None:
             writer = writer.trigger(processingTime=trigger)
         for route, each in _PLAIN.items():
             if way == each:
-                plain = PlainSink(self._bootstrap, TOPIC, route)
+                plain = PlainSink(self._bootstrap, topic, route)
                 return plain, writer.foreachBatch(plain).start()
         return None, writer.format("kafka").option("kafka.bootstrap.servers", self._bootstrap).option(
-            "topic", TOPIC
+            "topic", topic
         ).start()
 
     def _await(self, query: Any, batches: int) -> list[Any]:
@@ -110,7 +133,7 @@ class Bench:
 
 def _measure(bench: Bench, ways: list[str], quick: bool) -> list[Row]:
     for way in ways:
-        bench.turn(way, 10_000, 3, Figures())  # warm
+        bench.turn(way, 10_000, WARM, Figures())
     second = 50_000
     for _ in range(3):
         second = max(10_000, int(bench.turn(_PLAIN["driver"], second, 3, Figures()).rate) // 1000 * 1000)

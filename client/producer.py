@@ -10,6 +10,7 @@ TV2 (KIP-890): Produce v12 adds partitions by itself, EndTxn v5 answers with the
 """
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
@@ -17,19 +18,11 @@ from typing import Any, Final, NamedTuple, TypeVar
 from eosin.client.client import Client, CoordinatorType
 from eosin.client.errors import BrokerError, ClientError, ProducerStateError, check
 from eosin.client.produce import produce
-from eosin.protocol.compression import BytesLike, Compression
+from eosin.protocol.compression import Compression
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import (
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    NewRecord,
-    build_batch,
-    build_batch_of_encoded,
-    next_sequence,
-)
+from eosin.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NewRecord, build_batch, next_sequence
 from eosin.protocol.schemas.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from eosin.protocol.schemas.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -52,7 +45,6 @@ _TV2_PRODUCE: Final = 12
 _TV2_END_TXN: Final = 5
 _TV2_OFFSET_COMMIT: Final = 5
 TRANSACTION_TIMEOUT_MS: Final = 60_000
-
 
 T = TypeVar("T")
 
@@ -186,58 +178,33 @@ class Producer:
     ) -> int:
         """Append one batch of at least one record; answers the offset of the first. Raises a ClientError.
 
-        `timestamp` (ms) is for records without one. `identity` and `base_sequence` replace the producer's own, which
-        then stay as they are.
+        `timestamp` (ms) is for records without one. `identity` and `base_sequence` replace its own this once.
         """
+        build = functools.partial(build_batch, records, timestamp=timestamp)
+        return await self.send_built(partition, build, len(records), identity, base_sequence)
 
-        def build(sender: ProducerIdentity, sequence: int) -> bytearray:
-            return build_batch(
-                records,
-                timestamp=timestamp,
-                producer_id=sender.producer_id,
-                producer_epoch=sender.producer_epoch,
-                base_sequence=sequence,
-                transactional=self.transactional_id is not None,
-                compression=self._compression,
-            )
-
-        return await self._send(partition, build, len(records), identity, base_sequence)
-
-    async def send_encoded(
-        self, partition: TopicPartition, payload: BytesLike, count: int, *, timestamp: int = -1
-    ) -> int:
-        """`send` for `count` records that are encoded already, as `build_batch_of_encoded` wants them."""
-
-        def build(sender: ProducerIdentity, sequence: int) -> bytearray:
-            return build_batch_of_encoded(
-                payload,
-                count=count,
-                timestamp=timestamp,
-                producer_id=sender.producer_id,
-                producer_epoch=sender.producer_epoch,
-                base_sequence=sequence,
-                transactional=self.transactional_id is not None,
-                compression=self._compression,
-            )
-
-        return await self._send(partition, build, count)
-
-    async def _send(
+    async def send_built(
         self,
         partition: TopicPartition,
-        build: Callable[[ProducerIdentity, int], bytearray],
+        build: Callable[..., bytearray],
         count: int,
         identity: ProducerIdentity | None = None,
         base_sequence: int | None = None,
     ) -> int:
+        """`send` for a batch of `count` records that `build` makes, given what `build_batch` takes from a producer."""
         async with self._turns.setdefault(partition, asyncio.Lock()):
             await self._join(partition)
             deliberate = identity is not None or base_sequence is not None
-            present = self.identity if identity is None else identity
-            sequence = base_sequence
-            if sequence is None:
-                sequence = self.sequences.get(partition, 0) if present.producer_id >= 0 else NO_SEQUENCE
-            batch = build(present, sequence)
+            present = identity or self.identity
+            following = self.sequences.get(partition, 0) if present.producer_id >= 0 else NO_SEQUENCE
+            sequence = following if base_sequence is None else base_sequence
+            batch = build(
+                producer_id=present.producer_id,
+                producer_epoch=present.producer_epoch,
+                base_sequence=sequence,
+                transactional=self.transactional_id is not None,
+                compression=self._compression,
+            )
             offset = await self._guarded(lambda: self._append(partition, batch), deliberate=deliberate)
             if not deliberate and sequence != NO_SEQUENCE:
                 self.sequences[partition] = next_sequence(sequence, count)

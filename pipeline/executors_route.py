@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +26,7 @@ from eosin.protocol.names import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from eosin.pipeline.row_encoder import EncodedBatch
 
@@ -64,15 +66,25 @@ def write_from_executors(frame: "DataFrame", plan: TaskPlan) -> int:
     counted = frame.observe(given, f.count(f.lit(1)).alias("rows"))
     owners = min(plan.partitions, frame.sparkSession.sparkContext.defaultParallelism)
     with _settings(frame.sparkSession, _PLANNING):
-        encoded = counted.mapInArrow(_Encode(plan.topic, plan.partitions), _ENCODED)
+        encoded = counted.mapInArrow(_Encode(plan.topic, plan.partitions), _columns(_ENCODED))
         owned = encoded.repartitionById(owners, f.col("partition") % owners)
-        written = owned.mapInArrow(_Task(plan), _WRITTEN).collect()
+        written = owned.mapInArrow(_Task(plan), _columns(_WRITTEN)).collect()
     _check_attempts(frame, {row["stage"] for row in written})
     rows = sum(int(row["rows"]) for row in written)
     expected = given.get["rows"]
     if rows != expected or len({row["partition"] for row in written}) != len(written):
         raise RowsLost(f"tasks wrote {rows} rows of {expected} into {len(written)} partitions: the batch is not kept")
     return rows
+
+
+@cache
+def _columns(described: str) -> "StructType":
+    """What Java would otherwise parse anew for every batch."""
+    from pyspark.sql.types import StructType
+
+    found = StructType.fromDDL(described)
+    assert isinstance(found, StructType)
+    return found
 
 
 @contextmanager

@@ -8,6 +8,7 @@ has been acknowledged.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from eosin.client.client import Client
@@ -17,7 +18,7 @@ from eosin.pipeline.partitioning import places_of
 from eosin.pipeline.rows import NO_TOPIC, Rows, split_by_topic
 from eosin.protocol.compression import BytesLike
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord
+from eosin.protocol.records import NewRecord, build_batch_of_encoded
 
 if TYPE_CHECKING:
     from eosin.pipeline.row_encoder import RowEncoder
@@ -71,9 +72,8 @@ class RowWriter:
     async def append(self, target: TopicPartition, payload: BytesLike, count: int) -> None:
         """Send so many records, encoded and back to back, as one batch. Raises a ClientError, possibly of earlier
         ones."""
-        await self._start(
-            target, count, lambda: self._producer.send_encoded(target, payload, count, timestamp=self._timestamp)
-        )
+        build = partial(build_batch_of_encoded, payload, count=count, timestamp=self._timestamp)
+        await self._start(target, count, lambda: self._producer.send_built(target, build, count))
 
     async def write(self, rows: Rows) -> None:
         """Take rows that are lists; else like `write_arrow`."""

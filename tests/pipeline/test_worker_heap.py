@@ -1,0 +1,25 @@
+"""What a worker has imported is not searched for garbage after every task."""
+
+import gc
+import sys
+from types import ModuleType
+
+import pytest
+
+from eosin.pipeline.worker_heap import exempt_modules
+
+
+def test_what_is_imported_is_exempt_and_once_for_the_same_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    gc.unfreeze()
+    try:
+        monkeypatch.setitem(sys.modules, "a_module_that_is_new", ModuleType("a_module_that_is_new"))
+        monkeypatch.setattr("eosin.pipeline.worker_heap._modules", 0)
+        exempt_modules()
+        exempt = gc.get_freeze_count()
+        assert exempt > 1000
+        later = [[index] for index in range(5000)]
+        exempt_modules()
+        assert gc.get_freeze_count() <= exempt
+        assert len(later) == 5000
+    finally:
+        gc.unfreeze()
