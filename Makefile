@@ -1,6 +1,6 @@
 # Everything a newcomer needs: `make run` starts a broker, `make test` proves the checkout.
 # Variables: PYTHON (the interpreter for .venv), ARGS (for run, bench and conformance), FRAMES, SEED and FIRST_CHUNK (for fuzz),
-# ROUNDS and SEED (for crash).
+# ROUNDS and SEED (for crash), COMPILED=1 (for run and bench: the broker that `make compiled` has built).
 
 PYTHON ?= python3
 ARGS ?=
@@ -14,11 +14,14 @@ ROUNDS ?= 1000
 
 BIN := .venv/bin
 ROOMS := protocol storage coordinator client broker pipeline
-CODE := $(ROOMS) tests docker $(wildcard bench)
+CODE := $(ROOMS) tests docker $(wildcard bench) setup.py
 TYPED := $(addprefix .types/eosin/,$(ROOMS))
 
+# What stands on PYTHONPATH is found before the editable install.
+WITH := $(if $(COMPILED),env PYTHONPATH=$(CURDIR)/build/compiled)
+
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode run check format lint imports types test test-spark quick bench fuzz crash codec-fuzz simulate model docs transcripts clean conformance conformance-kafka conformance-page
+.PHONY: help setup bytecode compiled run check format lint imports types test test-spark quick bench fuzz crash codec-fuzz simulate model docs transcripts clean conformance conformance-kafka conformance-page
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -34,8 +37,12 @@ setup: .venv/ready  ## create .venv and install Eosin with everything the tests 
 bytecode: setup
 	@$(BIN)/python -m compileall -q $(ROOMS)
 
+compiled: setup  ## compile the path of a transaction into build/compiled, for run and bench with COMPILED=1 (needs a C compiler)
+	rm -rf build/compiled
+	EOSIN_COMPILE=1 $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --target build/compiled .
+
 run: bytecode  ## run a broker on 127.0.0.1:9092, its logs in ./data (ARGS="--durability os" and so on)
-	exec $(BIN)/eosin serve $(ARGS)
+	exec $(WITH) $(BIN)/eosin serve $(ARGS)
 
 check: setup format lint imports types  ## everything that can be proved without running the code
 
@@ -65,7 +72,7 @@ quick: setup lint  ## the inner loop: lint and the tests that need no second pro
 	$(BIN)/pytest -q -n $(WORKERS) -m "not slow and not spark" --ignore tests/clients --ignore tests/crash
 
 bench: bytecode  ## measure the budgets; a table, and JSON in bench-results/
-	$(BIN)/python -m bench $(ARGS)
+	$(WITH) $(BIN)/python -m bench $(ARGS)
 
 fuzz: bytecode  ## FRAMES mutated frames through a fake transport, a hundredth of them over sockets, from SEED on
 	$(BIN)/python tests/support/fuzz_broker.py --frames $(FRAMES) --seed $(SEED) --first-chunk $(FIRST_CHUNK)

@@ -37,9 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0 if given else 2
     name = given[0]
     if name in ("-V", "--version"):
-        from eosin.broker.version import VERSION
+        from eosin.broker.version import VERSION, is_compiled
 
-        print(f"eosin {VERSION}")
+        print(f"eosin {VERSION}{', compiled' if is_compiled() else ''}")
         return 0
     command = _find(name)
     if command is None:

@@ -3,3 +3,10 @@
 from typing import Final
 
 VERSION: Final = "0.1.0"
+
+
+def is_compiled() -> bool:
+    """Whether the modules on the path of a transaction run as machine code (setup.py)."""
+    from eosin.protocol import frames
+
+    return not str(frames.__file__).endswith(".py")

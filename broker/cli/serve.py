@@ -22,7 +22,7 @@ from eosin.broker.configs.settings import SettingError
 from eosin.broker.configs.sources import LoadedConfig, load_config
 from eosin.broker.listeners import parse_listeners
 from eosin.broker.logs import fields, setup_logging
-from eosin.broker.version import VERSION
+from eosin.broker.version import VERSION, is_compiled
 
 if TYPE_CHECKING:
     from eosin.broker.server import Server
@@ -133,7 +133,7 @@ async def _serve(config: BrokerConfig) -> int:
 
 def ready_line(config: BrokerConfig, addresses: Sequence[str], seconds: float) -> str:
     """The one line that tells that requests are accepted."""
-    where = f"data {config.data_dir or 'none'}, durability {config.durability}"
+    where = f"data {config.data_dir or 'none'}, durability {config.durability}{', compiled' if is_compiled() else ''}"
     return f"eosin {VERSION} ready on {', '.join(addresses)} in {seconds:.2f} s ({where})"
 
 

@@ -1,0 +1,140 @@
+"""The compiled package (setup.py) behaves as its sources: a selection of their tests, and a client's transactions.
+
+A machine without a C compiler runs Eosin as well as any other, so these tests are skipped there, in CI, too. They are
+not about speed.
+"""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from broker_process import BrokerProcess
+from compiled_broker import ROOT, compiled_package, compiled_sources, missing
+from confluent_kafka import Consumer, Producer
+
+SAME = (
+    "tests/protocol/test_frames.py",
+    "tests/protocol/test_golden.py",
+    "tests/protocol/test_records.py",
+    "tests/coordinator/test_machine.py",
+    "tests/coordinator/test_service.py",
+    "tests/coordinator/test_transaction_log.py",
+    "tests/coordinator/test_transcripts.py",
+    "tests/storage/test_partition_log.py",
+    "tests/storage/test_partition_log_idempotence.py",
+    "tests/storage/test_partition_log_transactions.py",
+    "tests/storage/test_record_walk.py",
+    "tests/storage/test_validation.py",
+    "tests/broker/test_connection.py",
+)
+PATCHED = (
+    "test_a_count_beyond_the_limit_is_refused_without_a_walk",
+    "test_a_decompression_bomb_is_too_large",
+)
+"""Tests that put a smaller limit in the place of a constant: a compiled module has the constant in its code."""
+
+
+@pytest.fixture(scope="module")
+def package() -> Path:
+    lacks = missing()
+    if lacks is not None:
+        pytest.skip(f"the package cannot be compiled here: {lacks}")
+    return compiled_package() / "package"
+
+
+def environment(package: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(package)}
+
+
+@pytest.mark.parametrize("path", compiled_sources(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_compiled_module_gives_no_name_to_two_kinds_of_error(path: Path) -> None:
+    """mypyc takes the type of the first for both, and then raises a TypeError in the place of the second."""
+    for function in ast.walk(ast.parse(path.read_text())):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            kinds: dict[str, set[str]] = {}
+            for node in ast.walk(function):
+                if isinstance(node, ast.ExceptHandler) and node.name is not None and node.type is not None:
+                    kinds.setdefault(node.name, set()).add(ast.unparse(node.type))
+            assert all(len(each) == 1 for each in kinds.values()), f"{function.name}: {kinds}"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_every_module_of_the_list_is_compiled_and_has_its_source_beside_it(package: Path) -> None:
+    asked = {f"eosin/{path.relative_to(ROOT).with_suffix('').as_posix()}" for path in compiled_sources()}
+    built = {f"{path.relative_to(package).parent}/{path.name.split('.')[0]}" for path in package.rglob("eosin/**/*.so")}
+    assert built == asked
+    assert all((package / f"{module}.py").exists() for module in asked)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_the_version_says_that_it_is_compiled(package: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "eosin.broker", "--version"]
+    told = subprocess.run(
+        command, cwd=tmp_path, env=environment(package), capture_output=True, text=True, check=True
+    ).stdout
+    assert told.endswith(", compiled\n")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_what_its_sources_are_tested_for_is_true_of_the_compiled_package(package: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", *SAME]
+    for name in PATCHED:
+        command += ["--deselect", f"tests/storage/test_validation.py::{name}"]
+    ran = subprocess.run(command, cwd=ROOT, env=environment(package), capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout[-20000:]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_the_compiled_package_holds_in_simulated_worlds(package: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "simulation", "--runs", "20", "--seed", "1", "--workers", "1"]
+    where = f"{package}{os.pathsep}{ROOT / 'tests' / 'support'}"
+    ran = subprocess.run(
+        [*command, "--state", str(tmp_path / "state.json")],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": where},
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stdout[-5000:] + ran.stderr[-5000:]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("durability", ["os", "fsync"])
+def test_a_client_commits_and_aborts_at_a_compiled_broker(
+    package: Path, durability: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(package))
+    with BrokerProcess(tmp_path / "data", durability=durability) as broker:
+        assert broker.ready_line.endswith(", compiled)\n")
+        producer = Producer({"bootstrap.servers": broker.address, "transactional.id": "compiled"})
+        producer.init_transactions(20)
+        for number in range(10):
+            producer.begin_transaction()
+            producer.produce("orders", value=f"{number}")
+            if number % 2:
+                producer.abort_transaction(20)
+            else:
+                producer.commit_transaction(20)
+        assert committed(broker.address, 5) == [b"0", b"2", b"4", b"6", b"8"]
+        assert "Traceback" not in broker.log
+
+
+def committed(address: str, count: int) -> list[bytes | None]:
+    """The values of so many records, as a `read_committed` consumer gets them."""
+    consumer = Consumer(
+        {"bootstrap.servers": address, "group.id": "compiled", "auto.offset.reset": "earliest"}
+        | {"isolation.level": "read_committed"}
+    )
+    consumer.subscribe(["orders"])
+    try:
+        return [message.value() for message in consumer.consume(count, timeout=30)]
+    finally:
+        consumer.close()
