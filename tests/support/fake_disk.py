@@ -17,6 +17,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 SYNC_CALLS = ("sync", "sync_file", "sync_directory")
+SECTOR_BYTES = 512
 
 
 class Stopped(BaseException):
@@ -324,6 +325,8 @@ def _surviving(inode: Inode, chance: random.Random | None) -> bytes:
         return inode.synced
     tail = content[len(inode.synced) :]
     kept = tail[: chance.randint(0, len(tail))]
-    if kept and chance.random() < 0.3:  # the size was written, the data was not
-        kept = kept[: len(kept) // 2] + bytes(len(kept) - len(kept) // 2)
+    if kept and chance.random() < 0.3:  # the size was written, the data was not: disks lose writes by sectors
+        middle = len(inode.synced) + len(kept) // 2
+        lost = max(middle - middle % SECTOR_BYTES - len(inode.synced), 0)
+        kept = kept[:lost] + bytes(len(kept) - lost)
     return inode.synced + kept
