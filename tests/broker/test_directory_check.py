@@ -278,10 +278,12 @@ def test_a_snapshot_without_an_open_transaction_is_an_error(disk: FakeDisk) -> N
 
 
 def rewrite_snapshot(disk: FakeDisk, change: Callable[[bytes], bytes]) -> None:
-    """Change the newest snapshot, and give it the right checksum."""
+    """Change the newest snapshot, of which only what Apache Kafka would have written is kept, and give it the right
+    checksum."""
     import crc32c
 
-    content = change(disk.read_whole(LAST_SNAPSHOT))
+    content = disk.read_whole(LAST_SNAPSHOT)
+    content = change(content[: 10 + 46 * int.from_bytes(content[6:10], "big")])
     disk.write_atomic(LAST_SNAPSHOT, content[:2] + crc32c.crc32c(content[6:]).to_bytes(4, "big") + content[6:])
 
 
