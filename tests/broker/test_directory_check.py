@@ -277,13 +277,26 @@ def test_a_snapshot_without_an_open_transaction_is_an_error(disk: FakeDisk) -> N
     assert only(disk).endswith("it lacks producer 3 and its open transaction from 91 on")
 
 
-def rewrite_snapshot(disk: FakeDisk, change: Callable[[bytes], bytes]) -> None:
-    """Change the newest snapshot, of which only what Apache Kafka would have written is kept, and give it the right
-    checksum."""
+def test_an_earlier_batch_of_a_producer_that_the_snapshot_does_not_know_is_an_error(disk: FakeDisk) -> None:
+    def of_another(content: bytes) -> bytes:
+        at = end_of_kafkas(content) + 4
+        return content[:at] + struct.pack(">q", 77) + content[at + 8 :]
+
+    rewrite_snapshot(disk, of_another, as_kafka=False)
+    assert only(disk).endswith("an earlier batch of producer 77 does not belong to what it says of it")
+
+
+def end_of_kafkas(snapshot: bytes) -> int:
+    """Where what Apache Kafka would have written ends."""
+    return 10 + 46 * int.from_bytes(snapshot[6:10], "big")
+
+
+def rewrite_snapshot(disk: FakeDisk, change: Callable[[bytes], bytes], *, as_kafka: bool = True) -> None:
+    """Change the newest snapshot, and give it the right checksum."""
     import crc32c
 
     content = disk.read_whole(LAST_SNAPSHOT)
-    content = change(content[: 10 + 46 * int.from_bytes(content[6:10], "big")])
+    content = change(content[: end_of_kafkas(content)] if as_kafka else content)
     disk.write_atomic(LAST_SNAPSHOT, content[:2] + crc32c.crc32c(content[6:]).to_bytes(4, "big") + content[6:])
 
 
