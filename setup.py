@@ -25,7 +25,8 @@ COMPILER: Final = "mypy[mypyc]>=2.4,<3"
 
 MODULES: Final = {
     "protocol": """
-        batch_header codec compression control_records frames headers record_codec record_fields records varints
+        batch_header codec compression control_records frames headers plain_batch record_codec record_fields records
+        varints
     """,
     "storage": """
         aborted_index appends clock files index_rows leader_epochs log_config offset_index open_transactions
@@ -34,7 +35,7 @@ MODULES: Final = {
     """,
     "coordinator": """
         admission effects eager ending entries errors expiry hashing in_turns interpreter introduction keeping machine
-        markers producer_ids requests service timeout_answers transaction_log transitions txn
+        markers owed producer_ids requests service state_value timeout_answers transaction_log transitions txn
     """,
     "broker": """
         connection exchange fetching/long_poll fetching/waits handlers/add_partitions_to_txn handlers/end_txn
@@ -42,6 +43,9 @@ MODULES: Final = {
     """,
 }
 """Those that are busy while a transaction is written; they call each other without the interpreter in between."""
+
+ROOMS: Final = (*MODULES, "client")
+"""The rooms that those refer to."""
 
 
 def compiled() -> "list[Extension]":
@@ -53,9 +57,11 @@ def compiled() -> "list[Extension]":
     # A module that is no longer in the list would come from an earlier build, and not fit.
     for earlier in work.parent.glob("lib.*"):
         shutil.rmtree(earlier)
-    # Modules are named by their paths, so the rooms are shown under the name that they are installed with.
-    with contextlib.suppress(FileExistsError):
-        (work / "eosin").symlink_to(ROOT)
+    # Modules are named by their paths, so the rooms are shown under the name that they are installed with; as copies,
+    # since the compiler writes beside its sources.
+    shutil.rmtree(work / "eosin", ignore_errors=True)
+    for room in ROOMS:
+        shutil.copytree(ROOT / room, work / "eosin" / room, ignore=shutil.ignore_patterns("__pycache__"))
     paths = [f"eosin/{room}/{module}.py" for room, names in MODULES.items() for module in names.split()]
     options = ["--config-file=", "--namespace-packages", "--explicit-package-bases", "--ignore-missing-imports"]
     with contextlib.chdir(work):
