@@ -89,18 +89,24 @@ async def calls_of_a_compaction() -> tuple[int, int]:
     return before, len(logs.fake.calls) - before
 
 
+async def stopped_compaction(stop_at: int) -> tuple[Logs, dict[bytes | None, Seen], int]:
+    """A machine that stops at this call, a compaction under way; what could be read before that, and the log's end."""
+    logs = compacted_logs()
+    log = await eventful(logs)
+    expected, end = view(log), log.log_end_offset
+    logs.fake.stop_at = stop_at
+    with contextlib.suppress(Stopped):
+        await logs.manager.cleaner.round()
+    return logs, expected, end
+
+
 @pytest.mark.parametrize("loses_power", [False, True])
 async def test_a_stop_at_any_call_of_a_compaction_changes_nothing_that_can_be_read(loses_power: bool) -> None:
     before, total = await calls_of_a_compaction()
     assert total > 60
     chance = random.Random(7)
     for stop_at in range(total + 1):
-        logs = compacted_logs()
-        log = await eventful(logs)
-        expected, end = view(log), log.log_end_offset
-        logs.fake.stop_at = before + stop_at
-        with contextlib.suppress(Stopped):
-            await logs.manager.cleaner.round()
+        logs, expected, end = await stopped_compaction(before + stop_at)
         disk = power_loss(logs.fake, chance) if loses_power else logs.fake.killed()
         log = await logs.start_again(disk)
         assert not leftovers(disk), stop_at
@@ -113,12 +119,7 @@ async def test_a_stop_while_a_stopped_compaction_is_settled_is_no_worse() -> Non
     before, total = await calls_of_a_compaction()
     chance = random.Random(11)
     for stop_at in range(0, total, 3):
-        logs = compacted_logs()
-        log = await eventful(logs)
-        expected, end = view(log), log.log_end_offset
-        logs.fake.stop_at = before + stop_at
-        with contextlib.suppress(Stopped):
-            await logs.manager.cleaner.round()
+        logs, expected, end = await stopped_compaction(before + stop_at)
         crashed = power_loss(logs.fake, chance)
         for second in range(0, 12, 2):
             disk = crashed.killed()
