@@ -10,6 +10,7 @@ from asked_broker import ANOTHER
 from broker_process import BrokerProcess
 from wire import Connect, Wire, settled, unique
 
+from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
 
 
@@ -51,6 +52,12 @@ async def wire(connect: Connect) -> Wire:
 async def other(connect: Connect) -> Wire:
     """A second connection, for what must not wait behind the first."""
     return await connect()
+
+
+@pytest.fixture
+async def partition(wire: Wire) -> TopicPartition:
+    """A partition of a fresh topic."""
+    return await wire.partition()
 
 
 @pytest.fixture

@@ -15,11 +15,6 @@ from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchResp
 NONE = ErrorCode.NONE
 
 
-@pytest.fixture
-async def partition(wire: Wire) -> TopicPartition:
-    return await wire.partition()
-
-
 def only(answer: FetchResponse) -> PartitionData:
     """The only partition of an answer."""
     [found] = fetched(answer)

@@ -16,11 +16,6 @@ WRONG_STATE = ErrorCode.INVALID_TXN_STATE
 
 
 @pytest.fixture
-async def partition(wire: Wire) -> TopicPartition:
-    return await wire.partition()
-
-
-@pytest.fixture
 async def producer(wire: Wire) -> RawProducer:
     return await transactional(wire, level=1)
 

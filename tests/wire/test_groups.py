@@ -23,11 +23,6 @@ NONE = ErrorCode.NONE
 UNKNOWN_MEMBER = ErrorCode.UNKNOWN_MEMBER_ID
 
 
-@pytest.fixture
-async def partition(wire: Wire) -> TopicPartition:
-    return await wire.partition()
-
-
 async def pair(wire: Wire, other: Wire, group: str) -> tuple[RawMember, RawMember]:
     """Two members of one generation, both assigned; the first one leads."""
     leader = await RawMember(wire, group).alone()

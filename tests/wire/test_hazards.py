@@ -12,11 +12,6 @@ from eosin.protocol.names import TopicPartition
 NONE = ErrorCode.NONE
 
 
-@pytest.fixture
-async def partition(wire: Wire) -> TopicPartition:
-    return await wire.partition()
-
-
 async def begun(wire: Wire, partition: TopicPartition, level: int) -> RawProducer:
     producer = await transactional(wire, level=level)
     if level == 1:

@@ -11,11 +11,6 @@ from eosin.protocol.names import TopicPartition
 
 
 @pytest.fixture
-async def partition(wire: Wire) -> TopicPartition:
-    return await wire.partition()
-
-
-@pytest.fixture
 async def producer(wire: Wire) -> RawProducer:
     return await idempotent(wire)
 

@@ -17,11 +17,6 @@ from eosin.protocol.schemas.list_offsets import ListOffsetsPartition, ListOffset
 NONE = ErrorCode.NONE
 
 
-@pytest.fixture
-async def partition(wire: Wire) -> TopicPartition:
-    return await wire.partition()
-
-
 async def delete_records(wire: Wire, partition: TopicPartition, before: int, *, version: int = 2) -> tuple[int, int]:
     """The error and the new start of the log."""
     asked = DeleteRecordsTopic(partition.topic, (DeleteRecordsPartition(partition.partition, before),))

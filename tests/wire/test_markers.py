@@ -17,11 +17,6 @@ OLD_EPOCH = ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 @pytest.fixture
-async def partition(wire: Wire) -> TopicPartition:
-    return await wire.partition()
-
-
-@pytest.fixture
 async def producer(wire: Wire) -> RawProducer:
     return await transactional(wire, level=1)
 

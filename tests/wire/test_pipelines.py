@@ -26,11 +26,6 @@ from eosin.protocol.schemas.txn_offset_commit import (
 NONE = ErrorCode.NONE
 
 
-@pytest.fixture
-async def partition(wire: Wire) -> TopicPartition:
-    return await wire.partition()
-
-
 async def test_the_first_five_batches_of_a_transaction_may_be_in_flight_at_once(
     wire: Wire, partition: TopicPartition
 ) -> None:

@@ -16,11 +16,6 @@ from eosin.protocol.schemas.fetch import PartitionData
 
 
 @pytest.fixture
-async def partition(wire: Wire) -> TopicPartition:
-    return await wire.partition()
-
-
-@pytest.fixture
 async def first(wire: Wire) -> RawProducer:
     return await transactional(wire)
 

@@ -14,11 +14,6 @@ NONE = ErrorCode.NONE
 TIMEOUT_MS = 50
 
 
-@pytest.fixture
-async def partition(wire: Wire) -> TopicPartition:
-    return await wire.partition()
-
-
 async def late(wire: Wire, partition: TopicPartition, level: int) -> RawProducer:
     """A producer whose transaction, one record in the partition, was aborted because it took too long."""
     producer = await transactional(wire, level=level, timeout_ms=TIMEOUT_MS)

@@ -19,11 +19,6 @@ UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT
 
 
 @pytest.fixture
-async def partition(wire: Wire) -> TopicPartition:
-    return await wire.partition()
-
-
-@pytest.fixture
 async def producer(wire: Wire) -> RawProducer:
     return await transactional(wire)
 

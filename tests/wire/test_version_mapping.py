@@ -17,11 +17,6 @@ UNKNOWN_ID = ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 @pytest.fixture
-async def partition(wire: Wire) -> TopicPartition:
-    return await wire.partition()
-
-
-@pytest.fixture
 async def zombie(wire: Wire) -> RawProducer:
     """A producer that was replaced by a newer instance."""
     producer = await transactional(wire)
