@@ -13,9 +13,10 @@ from wire_producer import RawProducer, idempotent, transactional
 
 from eosin.broker.configs.broker import BrokerConfig
 from eosin.broker.server import Server
+from eosin.client.read_committed import FetchedRecords
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
-from eosin.protocol.records import NewRecord, batches, build_batch, iter_records, read_control_record
+from eosin.protocol.records import NewRecord, batches, build_batch, iter_records
 from eosin.storage.log_manager import LogManager
 from eosin.storage.partition_log import PartitionLog
 
@@ -143,22 +144,10 @@ async def table(wire: Wire, partition: TopicPartition) -> dict[str, bytes | None
     while offset < end:
         answer = await wire.fetch_committed(partition, offset, partition_max_bytes=4 << 20)
         assert answer.error_code == NONE
-        waiting = sorted(answer.aborted_transactions or (), key=lambda each: each.first_offset)
-        aborted: set[int] = set()
-        data = bytes(answer.records or b"")
-        assert data, offset
-        for at, header in batches(data):
-            while waiting and waiting[0].first_offset <= header.last_offset:
-                aborted.add(waiting.pop(0).producer_id)
-            batch = data[at : at + header.size]
-            if header.is_control:
-                control = read_control_record(batch)
-                if control is not None and not control.is_commit:
-                    aborted.discard(header.producer_id)
-            elif not (header.is_transactional and header.producer_id in aborted):
-                for record in iter_records(batch):
-                    found[(record.key or b"").decode()] = record.value
-            offset = header.next_offset
+        assert answer.records, offset
+        fetched = FetchedRecords(answer.records, from_offset=offset, aborted=answer.aborted_transactions or ())
+        found |= {(record.key or b"").decode(): record.value for record in fetched}
+        offset = fetched.next_offset
     return found
 
 

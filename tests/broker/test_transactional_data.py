@@ -11,10 +11,10 @@ import pytest
 from data_broker import DataBroker, batch, settle
 
 from eosin.broker.handlers import list_offsets
+from eosin.client.read_committed import FetchedRecords
 from eosin.coordinator.ports import MarkersForPartitions, MarkerTarget
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import batches, iter_records
 from eosin.protocol.schemas.fetch import PartitionData
 from eosin.protocol.schemas.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from eosin.protocol.schemas.produce import PartitionProduceResponse
@@ -124,19 +124,8 @@ async def broker_with_topic(partitions: int = 2, **config: Any) -> DataBroker:
 def committed_values(answer: PartitionData) -> list[str]:
     """What a read_committed consumer makes of an answer."""
     assert answer.aborted_transactions is not None
-    starts = sorted((each.first_offset, each.producer_id) for each in answer.aborted_transactions)
-    data = bytes(answer.records or b"")
-    aborted: set[int] = set()
-    found = []
-    for position, header in batches(data):
-        while starts and starts[0][0] <= header.last_offset:
-            aborted.add(starts.pop(0)[1])
-        if header.is_control:
-            aborted.discard(header.producer_id)
-        elif header.producer_id not in aborted or not header.is_transactional:
-            records = iter_records(data[position : position + header.size])
-            found += [(record.value or b"").decode() for record in records]
-    return found
+    fetched = FetchedRecords(answer.records, from_offset=0, aborted=answer.aborted_transactions)
+    return [(record.value or b"").decode() for record in fetched]
 
 
 async def committed(broker: DataBroker, partition: int = 0) -> list[str]:
