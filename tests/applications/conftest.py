@@ -4,14 +4,12 @@
 fetched and compiled.
 """
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
-from asked_broker import ANOTHER
-from broker_process import BrokerProcess
+from asked_broker import asked_broker
 from real_clients import confluent
 from real_clients.tools import KafkaScripts
 from scenario import Scenario
@@ -23,11 +21,8 @@ FIRST_BUILD_S: Final = 400
 @pytest.fixture(scope="session")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of the broker under test."""
-    if given := os.environ.get(ANOTHER):
-        yield given
-        return
-    with BrokerProcess(tmp_path_factory.mktemp("broker")) as broker:
-        yield broker.address
+    with asked_broker(tmp_path_factory.mktemp("broker")) as address:
+        yield address
 
 
 @pytest.fixture

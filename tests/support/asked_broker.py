@@ -121,6 +121,16 @@ def has_first_protocol() -> bool:
 
 
 @contextmanager
+def asked_broker(data_dir: Path) -> Iterator[str]:
+    """The address of a fresh Eosin, or of the other broker."""
+    if given := os.environ.get(ANOTHER):
+        yield given
+        return
+    with BrokerProcess(data_dir) as broker:
+        yield broker.address
+
+
+@contextmanager
 def restartable_broker(
     data_dir: Path, settings: Mapping[str, str] | None = None, *, durability: str = "os"
 ) -> Iterator[Restartable]:
