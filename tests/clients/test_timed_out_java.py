@@ -37,7 +37,7 @@ def _produce_in_commit(late: Late) -> None:
 
 
 def _produce_elsewhere_in_commit(late: Late) -> None:
-    late.producer.send(late.scenario.topic(), b"late")
+    late.producer.send(late.elsewhere, b"late")
     late.producer.commit()
 
 
