@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from eosin.pipeline.task_timeouts import metrics, skipped_part
+from eosin.pipeline.progress_line import json_of, line_of
+from eosin.pipeline.task_timeouts import metrics
 
 if TYPE_CHECKING:
     from eosin.pipeline.sink import BatchReport
@@ -68,36 +69,27 @@ class BatchProgress:
 
     def line(self) -> str:
         """For people."""
-        parts = [
-            f"batch {self.batch}",
-            f"rows-in {_or_dash(self.rows_in)}",
-            f"rows-out {self.rows_out}",
-            f"txn {self.txn_ms}ms",
-            f"batch {self.batch_ms}ms",
-            f"lag {_or_dash(self.lag)}",
-        ]
-        if self.retries:
-            parts.append(f"retries {self.retries}")
-        if self.skipped_tasks:
-            parts.append(skipped_part(self.skipped_tasks))
-        if self.already_committed:
-            parts.append("(committed before)")
-        return " ".join(parts)
+        line = line_of(
+            ("batch", self.batch),
+            ("rows-in", self.rows_in),
+            ("rows-out", self.rows_out),
+            ("txn", f"{self.txn_ms}ms"),
+            ("batch", f"{self.batch_ms}ms"),
+            ("lag", self.lag),
+            *([("retries", self.retries)] if self.retries else []),
+            skipped=self.skipped_tasks,
+        )
+        return f"{line} (committed before)" if self.already_committed else line
 
     def json(self) -> str:
         """For programs: one JSON object in a line."""
         names = ("batch", "rows_in", "rows_out", "txn_ms", "batch_ms", "lag", "already_committed", "retries")
-        fields = {name: getattr(self, name) for name in names}
-        tasks = {"skipped_tasks": dict(self.skipped_tasks), "task_skips": dict(self.task_skips)}
-        return json.dumps(fields | tasks)
+        facts = {name: getattr(self, name) for name in names}
+        return json_of(facts, skipped=self.skipped_tasks, skips=self.task_skips)
 
     def metrics(self) -> dict[str, int]:
         """The gauges and counters of the input partitions, as Prometheus spells them."""
         return metrics(self.skipped_tasks, self.task_skips)
-
-
-def _or_dash(number: int | None) -> str:
-    return "-" if number is None else str(number)
 
 
 def _flat(offsets: Any, prefix: str = "") -> Iterator[tuple[str, int]]:

@@ -1,10 +1,9 @@
 """What a person, or a program, is told of one transaction of a runner."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from eosin.pipeline.task_timeouts import skipped_part
+from eosin.pipeline.progress_line import json_of, line_of
 from eosin.protocol.names import TopicPartition
 
 
@@ -25,18 +24,21 @@ class CommitReport:
 
     def line(self) -> str:
         """For people."""
-        parts = [
-            f"commit {self.commit}",
-            f"records-in {self.records_in}",
-            f"records-out {self.records_out}",
-            f"txn {self.transaction_ms}ms",
-        ]
-        return " ".join(filter(None, [*parts, skipped_part(self.skipped)]))
+        return line_of(
+            ("commit", self.commit),
+            ("records-in", self.records_in),
+            ("records-out", self.records_out),
+            ("txn", f"{self.transaction_ms}ms"),
+            skipped=self.skipped,
+        )
 
     def json(self) -> str:
         """For programs: one JSON object in a line."""
-        names = ("commit", "records_in", "records_out")
-        fields = {name: getattr(self, name) for name in names}
-        positions = {str(partition): offset for partition, offset in sorted(self.positions.items())}
-        tasks = {"skipped_tasks": dict(self.skipped), "task_skips": dict(self.skips)}
-        return json.dumps({**fields, "txn_ms": self.transaction_ms, "positions": positions, **tasks})
+        facts = {
+            "commit": self.commit,
+            "records_in": self.records_in,
+            "records_out": self.records_out,
+            "txn_ms": self.transaction_ms,
+            "positions": {str(partition): offset for partition, offset in sorted(self.positions.items())},
+        }
+        return json_of(facts, skipped=self.skipped, skips=self.skips)
