@@ -10,6 +10,8 @@ from simulation.producers import Output, Over, TransactionalProducer
 
 FOR_EVER_MS = 2**31 - 1
 LIVES_MS = 1e9
+LAST_INSTANCES = 20
+"""So many in a row are enough to end what is open, whatever still comes late of those before."""
 
 
 class DatabaseApp:
@@ -35,9 +37,10 @@ class DatabaseApp:
             await asyncio.wait((task,), timeout=plan.successor_ms / 1000)
         for task in running:
             await task
-        number = len(running) + 1
-        while not await self._instance(f"{self._plan.name}/{number}", self._plan.instances[-1], 0, LIVES_MS):
-            number += 1
+        for number in range(len(running) + 1, len(running) + 1 + LAST_INSTANCES):
+            if await self._instance(f"{self._plan.name}/{number}", self._plan.instances[-1], 0, LIVES_MS):
+                return
+        self._world.fault(f"none of {LAST_INSTANCES} instances of {self._plan.name} can end what is open")
 
     async def _instance(self, name: str, plan: InstancePlan, transactions: int, life_ms: float | None = None) -> bool:
         """Whether it came to its end."""

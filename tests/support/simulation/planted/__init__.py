@@ -74,7 +74,7 @@ CAUGHT_BY: dict[str, int] = {
     "epoch_not_raised": 0,
     "roll_forward_skipped": 2,
     "decision_not_durable": 16,
-    "zombies_welcome": 66,
+    "zombies_welcome": 12,
     "epoch_not_raised_on_timeout": 1,
     "prepared_transaction_aborted": 12,
     "timeout_forgotten": 1,
