@@ -3,7 +3,6 @@
 Always true: what a batch holds is acknowledged when its call returns; a batch that is replayed is there twice.
 """
 
-import asyncio
 import threading
 import time
 from collections.abc import Iterator
@@ -51,7 +50,7 @@ class PlainSink:
 
 
 class PlainTask:
-    """Writes what one task has, wherever it belongs: without a transaction, partitions need no owner."""
+    """Writes what one task has, wherever it belongs: with a producer of its own, a task needs no lease."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._bootstrap = bootstrap
@@ -60,17 +59,23 @@ class PlainTask:
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow
 
-        yield pyarrow.RecordBatch.from_pydict({"rows": pyarrow.array([asyncio.run(self._write(batches))])})
+        loop = LoopThread("plain task")
+        client = Client(self._bootstrap)
+        try:
+            writer = loop.run(self._start(client))
+            for batch in batches:
+                loop.run(writer.write_arrow(batch))
+            rows = sum(each.rows for each in loop.run(writer.finish()).values())
+        finally:
+            loop.run(client.close())
+            loop.close()
+        yield pyarrow.RecordBatch.from_pydict({"rows": pyarrow.array([rows])})
         exempt_modules()
 
-    async def _write(self, batches: Iterator[Any]) -> int:
-        async with Client(self._bootstrap) as client:
-            producer = Producer(client)
-            await producer.init()
-            writer = RowWriter(client, producer, self._topic, timestamp=_now_ms())
-            for batch in batches:
-                await writer.write_arrow(batch)
-            return sum(each.rows for each in (await writer.finish()).values())
+    async def _start(self, client: Client) -> RowWriter:
+        producer = Producer(client)
+        await producer.init()
+        return RowWriter(client, producer, self._topic, timestamp=_now_ms())
 
 
 def _now_ms() -> int:

@@ -33,6 +33,10 @@ class RowsLost(PipelineError):
     """Tasks wrote another number of rows than they were given, or ran twice. The batch is not kept."""
 
 
+class DriverOutOfReach(PipelineError):
+    """A task that writes could not connect to the driver."""
+
+
 class BadProgressTopic(PipelineError):
     """The topic of the progress marker is not what the marker needs, or holds something else."""
 

@@ -18,7 +18,7 @@ from eosin.pipeline.batch_transactions import BatchTransactions
 from eosin.pipeline.clock import Clock, SystemClock
 from eosin.pipeline.driver_route import DRIVER_MAX_ROWS, DriverRoute
 from eosin.pipeline.errors import ConflictingSettings, require_spark
-from eosin.pipeline.executors_route import TaskPlan, write_from_executors
+from eosin.pipeline.executors_route import ExecutorsRoute, TaskPlan
 from eosin.pipeline.loop_thread import LoopThread
 from eosin.pipeline.patient_client import PatientClient
 from eosin.pipeline.progress_marker import create_topic
@@ -76,6 +76,7 @@ class TxnSink:
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         max_poll_interval_ms: int = MAX_POLL_INTERVAL_MS,
         driver_max_rows: int = DRIVER_MAX_ROWS,
+        lease_port: int = 0,
         adopt_checkpoint: bool = False,
         on_batch: Callable[[BatchReport], None] | None = None,
         clock: Clock | None = None,
@@ -84,7 +85,8 @@ class TxnSink:
 
         A batch must end within `transaction_timeout_ms`, which the broker limits (`transaction.max.timeout.ms`). What
         is not answered in `request_timeout_ms` is repeated for `task_timeout_ms` (KIP-572), the whole batch being the
-        task; creating the progress topic may take half of `max_poll_interval_ms`.
+        task; creating the progress topic may take half of `max_poll_interval_ms`. Tasks of route `executors` ask the
+        driver for partitions at `lease_port` of `spark.driver.host`, any free one if it is 0.
         """
         if route not in ROUTES:
             raise ConflictingSettings(f"there is no route {route!r}: there are {' and '.join(ROUTES)}")
@@ -113,6 +115,7 @@ class TxnSink:
         self._turn = threading.Lock()
         self._loop = LoopThread(f"sink {pipeline}")
         self._driver_route = DriverRoute(self._loop, max_rows=driver_max_rows)
+        self._executors_route = ExecutorsRoute(self._loop, lease_port=lease_port)
         self._client: PatientClient | None = None
         self._transactions: BatchTransactions | None = None
         self._query: BatchQuery | None = None
@@ -178,7 +181,7 @@ class TxnSink:
         self._client.tasks = (self._task(batch),)
         self._loop.run(transactions.begin())
         try:
-            rows = self._write_rows(frame, transactions)
+            rows = self._write_rows(frame, transactions, batch)
             self._loop.run(transactions.prepare(batch, hashed, rows))
         except ClientError as error:
             self._loop.run(transactions.abort())
@@ -192,7 +195,7 @@ class TxnSink:
     def _task(self, batch: int) -> str:
         return f"{self.pipeline} batch {batch}"
 
-    def _write_rows(self, frame: DataFrame, transactions: BatchTransactions) -> int:
+    def _write_rows(self, frame: DataFrame, transactions: BatchTransactions, batch: int) -> int:
         assert self._client is not None
         producer = transactions.producer
         writer = RowWriter(self._client, producer, self._topic, timestamp=self._clock.now_ms())
@@ -204,6 +207,7 @@ class TxnSink:
                 raise
         assert self._topic is not None
         plan = TaskPlan(
+            name=self._task(batch),
             bootstrap=self._bootstrap,
             transactional_id=self.pipeline,
             identity=producer.share(),
@@ -212,8 +216,11 @@ class TxnSink:
             partitions=self._loop.run(writer.partition_count(self._topic)),
             timestamp=self._clock.now_ms(),
             task_timeout_ms=self._task_timeout_ms,
+            request_timeout_ms=self._request_timeout_ms,
         )
-        return write_from_executors(frame, plan)
+        written = self._executors_route.write(frame, plan)
+        self.timeouts.skips[self._task(batch)] += written.retries
+        return written.rows
 
     def _started(self, frame: DataFrame) -> BatchTransactions:
         """The transactions of the query that this batch is of: taken over when its run begins."""

@@ -30,17 +30,20 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
         yield running
 
 
-class ThirdPartition:
-    """Whether rows are written to a third partition: the tasks of two others have ended by then, on the same core."""
+class SecondTask:
+    """Whether a second task writes: the first one has ended by then, on the same core."""
 
     def __init__(self) -> None:
         self.seen: set[int] = set()
 
     def __call__(self, key: ApiKey, request: Any) -> bool:
-        if key is ApiKey.PRODUCE and request.transactional_id == pipeline_driver.PIPELINE:
-            for topic in request.topic_data:
-                self.seen |= {each.index for each in topic.partition_data}
-        return len(self.seen) == 3
+        """A task writes to each partition once here."""
+        if key is not ApiKey.PRODUCE or request.transactional_id != pipeline_driver.PIPELINE:
+            return False
+        there = {each.index for topic in request.topic_data for each in topic.partition_data}
+        again = bool(there & self.seen)
+        self.seen |= there
+        return again
 
 
 def commits(key: ApiKey, request: Any) -> bool:
@@ -54,14 +57,12 @@ def test_executors_that_are_lost_after_their_tasks_have_ended_cost_a_batch_at_mo
     copier.killer.executor_only = True
     options = ("--master", cluster.master, "--rows", "200", *ONE_AT_A_TIME)
 
-    copier.killer.after = ThirdPartition()
+    copier.killer.after = SecondTask()
     code, said = copier.run("executors", *options)
     assert (code, copier.killer.happened) == (1, 1), copier.log
-    assert copier.copied() == [], "of two tasks that had ended, too"
-    # Its output for the shuffle is gone with it, and the next attempt of the task may find that before it is asked for
-    # its number: either way, nothing is written a second time in this transaction.
-    why = said[-1]["said"]
-    assert "failed the maximum allowable number of times: 1" in why or "was tried before in this transaction" in why
+    assert copier.copied() == [], "of the task that had ended, too"
+    # Whatever Spark sees first, the next attempt of the task is told.
+    assert "its connection to the driver was lost while it wrote" in said[-1]["said"]
 
     # When all tasks have ended, nobody misses the executor.
     copier.killer.before = commits

@@ -12,6 +12,7 @@ import pipeline_driver
 import pytest
 from pipeline_copier import Copier, Step, stop
 
+from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(1800)]
@@ -85,7 +86,7 @@ def test_whatever_the_driver_was_doing_when_it_was_killed_each_row_is_there_once
 def test_a_task_that_fails_midway_costs_a_batch_at_most_and_no_row(copier: Copier, route: str) -> None:
     poison = f"--poison=017@{copier.folder / 'poisoned'}"
     code, _ = copier.run(route, "--master", "local[2,3]", "--rows", "200", poison)
-    # Before the shuffle, and on the way to the driver, Spark may try again: nothing has been written then.
+    # As long as a task has sent nothing, Spark may try it again.
     assert (copier.folder / "poisoned").exists()
     assert code == 0, copier.log
     copier.assert_complete()
@@ -96,11 +97,21 @@ def test_a_task_that_fails_after_it_has_written_is_not_tried_again_in_the_same_t
     copier.killer.spoil = writes
     code, said = copier.run("executors", "--master", "local[2,3]", "--rows", "200")
     assert (code, copier.killer.happened) == (1, 1), copier.log
-    assert "was tried before in this transaction" in said[-1]["said"]
+    assert said[-1]["failure"] == "BrokerError"
+    assert "MESSAGE_TOO_LARGE" in said[-1]["said"]
     assert copier.copied() == []
     code, _ = copier.run("executors", "--master", "local[2,3]", "--rows", "200")
     assert code == 0, copier.log
     copier.assert_complete()
+
+
+@pytest.mark.spark_full
+def test_tasks_that_are_fenced_end_the_pipeline_as_a_fenced_driver_does(copier: Copier) -> None:
+    copier.killer.spoil, copier.killer.spoiled = writes, ErrorCode.INVALID_PRODUCER_EPOCH
+    code, said = copier.run("executors", "--rows", "200")
+    assert (code, copier.killer.happened) == (1, 1), copier.log
+    assert said[-1]["failure"] == "PipelineFenced", "a supervisor would start it again, and take over from the other"
+    assert "was taken over by another driver" in said[-1]["said"]
 
 
 @pytest.mark.spark_full

@@ -19,6 +19,9 @@ from eosin.client.client import Client
 from eosin.client.consumer import LATEST, Consumer, Isolation
 from eosin.client.errors import BrokerError
 from eosin.client.producer import TV1, TV2, Producer
+from eosin.pipeline.lease_client import Leases
+from eosin.pipeline.lease_server import LeaseServer
+from eosin.pipeline.leasing_producer import LeasingProducer
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records import NewRecord
@@ -122,6 +125,31 @@ async def test_tasks_on_disjoint_partitions_commit_as_one(party: Party) -> None:
     assert await party.visible() == [(0, b"a"), (0, b"b"), (0, b"d"), (1, b"c"), (2, b"marker")]
 
 
+async def test_tasks_that_take_turns_at_a_partition_count_on_from_each_other(party: Party) -> None:
+    driver = await party.driver()
+    server = LeaseServer()
+    address = await server.start("127.0.0.1", "127.0.0.1")
+    sent: list[tuple[int, bytes | None]] = []
+
+    async def write(task: int) -> None:
+        async with Leases(address, task) as leases:
+            producer = LeasingProducer(await party.client(), party.topic, leases, transaction_version=party.version)
+            await producer.act_as(driver.identity)
+            producer.begin()
+            for number in range(12):  # more than the broker remembers of a producer
+                values = [b"%d-%d-%d" % (task, number, each) for each in range(1 + task)]
+                await party.send(producer, number % 2, *values)
+                sent.extend((number % 2, value) for value in values)
+            await leases.done(0, 0)
+
+    await asyncio.gather(*(write(task) for task in range(3)))
+    await server.close()
+    await party.send(driver, 2, b"marker")
+    await driver.commit()
+    await party.settled()
+    assert await party.visible() == sorted([*sent, (2, b"marker")])
+
+
 async def test_an_abort_by_the_driver_discards_what_tasks_wrote(party: Party) -> None:
     driver = await party.driver()
     task = await party.task(driver)
@@ -148,7 +176,7 @@ async def test_a_second_writer_in_a_partition_adds_nothing_to_it(party: Party) -
     driver = await party.driver()
     first, second, third = [await party.task(driver) for _ in range(3)]
     offset = await party.send(first, 0, b"a", b"b")
-    # As many records: taken for a repetition, although they are others. This is why one task owns a partition.
+    # As many records: taken for a repetition, although they are others. This is why a task holds a lease.
     assert await party.send(second, 0, b"x", b"y") == offset
     # Another number of records: Apache Kafka refuses it, Eosin says that it was there already. Neither appends it.
     try:

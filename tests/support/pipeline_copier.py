@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from topic_load import TopicLoad
 
 from eosin.broker.api import CloseConnection
+from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.produce import ProduceResponse
 
@@ -43,6 +44,7 @@ class Killer:
         self.after: Step | None = None
         self.spoil: Step | None = None
         """When to answer a Produce that was appended with an error that a client cannot repair."""
+        self.spoiled = ErrorCode.MESSAGE_TOO_LARGE
         self.signal = signal.SIGKILL
         self.executor_only = False
         """Kill one executor, and leave the driver alone."""
@@ -64,7 +66,7 @@ class Killer:
         if self.spoil is not None and self.spoil(api.key, request):
             self.spoil = None
             self.happened += 1
-            return _refused(response)
+            return _refused(response, self.spoiled)
         return response
 
     def answered(self, context: Any, api: Any, size: int) -> None:
@@ -97,9 +99,9 @@ def executors_of(driver: "subprocess.Popen[str]") -> list[int]:
     return found
 
 
-def _refused(response: ProduceResponse) -> ProduceResponse:
+def _refused(response: ProduceResponse, code: ErrorCode) -> ProduceResponse:
     topics = (
-        replace(topic, partition_responses=tuple(replace(each, error_code=10) for each in topic.partition_responses))
+        replace(topic, partition_responses=tuple(replace(each, error_code=code) for each in topic.partition_responses))
         for topic in response.responses
     )
     return replace(response, responses=tuple(topics))

@@ -1,0 +1,250 @@
+"""Leases of partitions: who may write where, and what happens to the others when one task ends badly."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from eosin.client.errors import BrokerError
+from eosin.pipeline.errors import BadRows, DriverOutOfReach, RowsLost
+from eosin.pipeline.lease_book import GivenUp, LeaseBook, Refused
+from eosin.pipeline.lease_client import BatchGivenUp, Leases
+from eosin.pipeline.lease_server import LeaseAddress, LeaseServer
+from eosin.protocol.errors import ErrorCode
+
+LOOPBACK = "127.0.0.1"
+
+
+class TestBook:
+    """Decisions."""
+
+    def setup_method(self) -> None:
+        self.book = LeaseBook()
+        self.granted: list[tuple[int, int, int]] = []
+        for task in (0, 1, 2):
+            self.book.begin(task)
+
+    def take(self, task: int, partition: int) -> None:
+        self.book.take(task, partition, lambda sequence: self.granted.append((task, partition, sequence)))
+
+    def test_a_partition_has_one_writer_at_a_time_and_who_asks_first_comes_first(self) -> None:
+        for task in (0, 1, 2):
+            self.take(task, 7)
+        assert self.granted == [(0, 7, 0)]
+        self.book.free(0, 7, 10)
+        assert self.granted == [(0, 7, 0), (1, 7, 10)]
+        self.book.free(1, 7, 30)
+        assert self.granted == [(0, 7, 0), (1, 7, 10), (2, 7, 30)]
+
+    def test_partitions_do_not_wait_for_each_other(self) -> None:
+        self.take(0, 7)
+        self.take(1, 8)
+        assert self.granted == [(0, 7, 0), (1, 8, 0)]
+
+    def test_the_next_holder_begins_where_the_last_one_ended_however_much_later_it_comes(self) -> None:
+        self.take(0, 7)
+        self.book.free(0, 7, 10)
+        self.take(0, 7)
+        assert self.granted[-1] == (0, 7, 10)
+
+    def test_a_task_that_has_begun_is_not_begun_again_even_when_it_was_done(self) -> None:
+        with pytest.raises(Refused, match="task 1 was tried before in this transaction"):
+            self.book.begin(1)
+        self.book.done(2, 5, 0)
+        with pytest.raises(Refused, match="task 2 was tried before in this transaction"):
+            self.book.begin(2)
+
+    def test_a_partition_can_only_be_given_back_by_its_holder(self) -> None:
+        self.take(0, 7)
+        with pytest.raises(Refused, match="task 1 gives back partition 7, which was not its own"):
+            self.book.free(1, 7, 10)
+
+    def test_nobody_is_given_anything_when_a_task_has_failed(self) -> None:
+        self.take(0, 7)
+        self.take(1, 7)
+        self.book.fail(2, "no more space", ErrorCode.KAFKA_STORAGE_ERROR)
+        self.book.fail(0, "for the sake of task 2")
+        for late in (
+            lambda: self.take(0, 9),
+            lambda: self.book.free(0, 7, 10),
+            lambda: self.book.done(1, 5, 0),
+            lambda: self.book.begin(3),
+        ):
+            with pytest.raises(GivenUp, match="since task 2 failed: no more space"):
+                late()
+        assert self.granted == [(0, 7, 0)]
+        assert self.book.failure is not None
+        told = self.book.failure.broker_error("writing")
+        assert told is not None
+        assert told.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+    def test_a_task_may_go_when_it_is_done_and_not_before(self) -> None:
+        self.book.done(0, 5, 2)
+        self.book.gone(0)
+        self.book.check()
+        assert (self.book.rows, self.book.retries) == ({0: 5}, 2)
+        self.book.gone(1)
+        with pytest.raises(GivenUp, match="task 1 failed: its connection to the driver was lost while it wrote"):
+            self.book.check()
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[LeaseServer]:
+    """A driver."""
+    running = LeaseServer()
+    yield running
+    await running.close()
+
+
+@pytest.fixture
+async def address(server: LeaseServer) -> LeaseAddress:
+    """Where it answers."""
+    return await server.start(LOOPBACK, LOOPBACK)
+
+
+async def begin(address: LeaseAddress, task: int) -> None:
+    async with Leases(address, task) as leases:
+        await leases.begin()
+
+
+async def take_again_and_again(leases: Leases) -> None:
+    while True:
+        async with leases.held(0):
+            await asyncio.sleep(0.001)
+
+
+async def test_tasks_count_on_from_each_other(server: LeaseServer, address: LeaseAddress) -> None:
+    sequences: list[int] = []
+
+    async def write(task: int) -> None:
+        async with Leases(address, task) as leases:
+            for _ in range(10):
+                async with leases.held(3) as lease:
+                    before = lease.sequence
+                    await asyncio.sleep(0)
+                    sequences.append(lease.sequence)
+                    assert lease.sequence == before
+                    lease.sequence += task + 1
+            await leases.done(10 * (task + 1), task)
+
+    await asyncio.gather(*(write(task) for task in range(4)))
+    assert sequences == sorted(set(sequences))
+    assert server.book.rows == {0: 10, 1: 20, 2: 30, 3: 40}
+    assert server.book.retries == 0 + 1 + 2 + 3
+    assert server.book.failure is None
+
+
+async def test_batches_of_one_task_for_one_partition_keep_their_order(address: LeaseAddress) -> None:
+    order: list[int] = []
+
+    async def send(leases: Leases, number: int) -> None:
+        async with leases.held(0) as lease:
+            order.append(number)
+            lease.sequence += 1
+
+    async with Leases(address, 0) as leases:
+        await asyncio.gather(*(send(leases, number) for number in range(8)))
+        await leases.done(8, 0)
+    assert order == list(range(8))
+
+
+async def test_a_second_attempt_of_a_task_is_refused(address: LeaseAddress) -> None:
+    async with Leases(address, 4) as leases:
+        await leases.begin()
+        await leases.done(1, 0)
+    with pytest.raises(RowsLost, match="task 4 was tried before in this transaction"):
+        await begin(address, 4)
+
+
+async def test_the_error_of_a_task_is_told_to_those_that_wait_and_to_the_driver(
+    server: LeaseServer, address: LeaseAddress
+) -> None:
+    async def wait(leases: Leases) -> None:
+        async with leases.held(0):
+            pass
+
+    async with Leases(address, 0) as patient:
+        error = BrokerError(ErrorCode.INVALID_PRODUCER_EPOCH, "appending to out-0")
+        error.add_note("after three attempts")
+        with contextlib.suppress(BrokerError):
+            async with Leases(address, 1) as failing, failing.held(0):
+                waiting = asyncio.create_task(wait(patient))
+                await asyncio.sleep(0.01)
+                raise error
+        with pytest.raises(BatchGivenUp, match=r"since task 1 failed: .*BrokerError: appending to out-0(.|\n)*three"):
+            await waiting
+        with pytest.raises(BatchGivenUp):
+            await patient.done(1, 0)
+    assert server.book.failure is not None
+    assert server.book.failure.code is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+async def test_an_error_that_is_not_the_brokers_names_its_class(server: LeaseServer, address: LeaseAddress) -> None:
+    with contextlib.suppress(BadRows):
+        async with Leases(address, 1) as leases:
+            await leases.begin()
+            raise BadRows("a row has no topic")
+    with pytest.raises(BatchGivenUp, match="since task 1 failed"):
+        await begin(address, 1)
+    assert server.book.failure is not None
+    assert "eosin.pipeline.errors.BadRows: a row has no topic" in server.book.failure.reason
+    assert server.book.failure.broker_error("writing") is None
+
+
+async def test_a_task_that_vanishes_ends_the_batch(server: LeaseServer, address: LeaseAddress) -> None:
+    async with Leases(address, 0) as patient:
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        writer.write(b'{"secret": "%s", "begin": 1}\n' % address.secret.encode())
+        assert await reader.readline() == b'{"begun": 1}\n'
+        writer.transport.abort()
+        waiting = asyncio.create_task(take_again_and_again(patient))
+        with pytest.raises(BatchGivenUp, match="task 1 failed: its connection to the driver was lost"):
+            await waiting
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b'{"secret": "guessed", "begin": 1}\n', b'{"begin": 1}\n', b"GET / HTTP/1.1\r\n", b"[]\n", b"\xff\n", b"\n"],
+)
+async def test_who_does_not_know_the_secret_is_closed_and_changes_nothing(
+    server: LeaseServer, address: LeaseAddress, said: bytes
+) -> None:
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    writer.write(said)
+    assert await reader.read() == b""
+    writer.close()
+    assert server.book.failure is None
+    async with Leases(address, 1) as leases:
+        await leases.begin()
+        await leases.done(0, 0)
+
+
+async def test_a_task_that_fails_before_it_has_anything_to_send_may_be_tried_again(
+    server: LeaseServer, address: LeaseAddress
+) -> None:
+    with contextlib.suppress(RuntimeError):
+        async with Leases(address, 1):
+            raise RuntimeError("its rows could not be computed")
+    async with Leases(address, 1) as second, second.held(0) as lease:
+        lease.sequence += 1
+    assert server.book.failure is None
+
+
+async def test_a_driver_out_of_reach_is_told_with_what_to_do(server: LeaseServer, address: LeaseAddress) -> None:
+    await server.close()
+    with pytest.raises(
+        DriverOutOfReach, match=r"task 3 cannot reach the driver at 127\.0\.0\.1:.* set spark\.driver\.host"
+    ):
+        await begin(address, 3)
+
+
+async def test_a_batch_that_has_ended_gives_nothing_to_who_comes_late(
+    server: LeaseServer, address: LeaseAddress
+) -> None:
+    async with Leases(address, 3) as late:
+        await late.begin()
+        await server.close()
+        with pytest.raises(BatchGivenUp, match="its batch has ended, or"):
+            async with late.held(0):
+                pass
