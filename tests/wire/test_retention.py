@@ -1,0 +1,61 @@
+"""Retention on the wire: what it takes from a log, and that it waits for whoever may still commit."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from broker_process import BrokerProcess
+from wire import EARLIEST, Wire, data_offsets, until
+from wire_producer import transactional
+
+from eosin.protocol.names import TopicPartition
+
+LOOKS_EVERY_MS = 20
+
+
+@pytest.fixture(scope="module")
+def looking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker that looks for old segments all the time."""
+    settings = {"log.retention.check.interval.ms": str(LOOKS_EVERY_MS)}
+    with BrokerProcess(tmp_path_factory.mktemp("looking") / "data", settings=settings) as broker:
+        yield broker.address
+
+
+@pytest.fixture
+async def looking_wire(looking: str) -> AsyncIterator[Wire]:
+    opened = await Wire.open(looking)
+    yield opened
+    await opened.close()
+
+
+async def until_taken(wire: Wire, partition: TopicPartition, offset: int) -> None:
+    """Wait until retention has taken everything before `offset`."""
+
+    async def is_taken() -> bool:
+        return (await wire.list_offset(partition, EARLIEST)).offset >= offset
+
+    await until(is_taken)
+
+
+@pytest.mark.parametrize("limit", [{"retention_ms": "1"}, {"retention_bytes": "1"}])
+@pytest.mark.parametrize("level", [1, 2])
+async def test_what_is_not_decided_stays_however_old_it_is(
+    looking_wire: Wire, level: int, limit: dict[str, str]
+) -> None:
+    wire = looking_wire
+    partition = await wire.partition(internal_segment_bytes="150", **limit)  # two records to a segment, at most
+    for _ in range(4):
+        await wire.append(partition)
+    producer = await transactional(wire, level=level)
+    if level == 1:
+        await producer.add(partition)
+    assert await producer.append(partition) == 4
+    for _ in range(4):
+        await wire.append(partition)
+    await until_taken(wire, partition, 3)
+    await asyncio.sleep(5 * LOOKS_EVERY_MS / 1000)
+    assert await wire.stable_offset(partition) == 4
+    assert data_offsets((await wire.fetch(partition, 4)).records)[0] == 4
+    await producer.commit()
+    await wire.append(partition)
+    await until_taken(wire, partition, 8)
