@@ -163,3 +163,22 @@ async def test_offsets_and_a_new_instance_may_be_sent_in_one_go_too(syncing_wire
     assert (introduced.error_code, introduced.producer_epoch) == (NONE, 1)
     assert late.error_code == ErrorCode.PRODUCER_FENCED
     assert await fetch_offset(wire, group, partition, require_stable=True) == [(NONE, 7)]
+
+
+async def test_requests_of_one_producer_that_wait_at_once_are_each_judged_by_their_version(
+    syncing: str, syncing_wire: Wire
+) -> None:
+    """Only version 12 adds partitions, and 10 does not know TRANSACTION_ABORTABLE."""
+    topic = await syncing_wire.topic(4)
+    first, second, third, fourth = (TopicPartition(topic, index) for index in range(4))
+    producer = await transactional(syncing_wire)
+    other = await Wire.open(syncing)
+    asked = [(first, 12), (first, 12), (third, 11), (second, 12), (fourth, 10)]
+    requests = [(producer.request(each, producer.batch(each)), version) for each, version in asked]
+    sent = [(syncing_wire if index < 3 else other).send(*each) for index, each in enumerate(requests)]
+    told = [codes(each) for each in await asyncio.gather(*sent)]
+    await other.close()
+    assert told == [NONE, NONE, ErrorCode.TRANSACTION_ABORTABLE, NONE, ErrorCode.INVALID_TXN_STATE]
+    await producer.commit()
+    await producer.completed()
+    assert [await syncing_wire.stable_offset(TopicPartition(topic, index)) for index in range(4)] == [3, 2, 0, 0]

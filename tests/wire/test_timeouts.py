@@ -59,6 +59,29 @@ async def test_a_transaction_is_aborted_soon_after_its_time(wire: Wire, partitio
     assert TIMEOUT_MS / 1000 <= loop.time() - began < TIMEOUT_MS / 1000 + 1
 
 
+@pytest.mark.parametrize("level", [1, 2])
+async def test_a_deadline_of_the_last_transaction_does_not_abort_the_next_one(wire: Wire, level: int) -> None:
+    """Of many producers at once, each of which begins again just before its time is up."""
+    topic = await wire.topic(20)
+    everyone = [(await transactional(wire, level=level, timeout_ms=2000), TopicPartition(topic, n)) for n in range(20)]
+
+    async def write(producer: RawProducer, partition: TopicPartition) -> None:
+        if level == 1:
+            assert await producer.add(partition) == NONE
+        await producer.append(partition)
+
+    await asyncio.gather(*[write(*each) for each in everyone])
+    await asyncio.sleep(1.2)
+    for producer, partition in everyone:
+        await producer.commit()
+        await write(producer, partition)
+    await asyncio.sleep(0.9)  # the first deadlines pass
+    for producer, partition in everyone:
+        await producer.commit()
+        await wire.until_stable(partition, 4)
+        assert not (await wire.fetch_committed(partition)).aborted_transactions
+
+
 async def test_the_time_runs_from_the_first_partition_on(wire: Wire, partition: TopicPartition) -> None:
     producer = await transactional(wire, timeout_ms=600)
     await asyncio.sleep(0.35)
