@@ -51,6 +51,8 @@ _SETTINGS: Final = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
+    # Half a minute after its start it would delete what is older than a week: rows of tests bear any timestamp.
+    "log.initial.task.delay.ms": "3600000",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }
 
