@@ -11,16 +11,14 @@ import pytest
 from apache_kafka_cluster import ApacheKafkaCluster
 from broker_process import wait_until
 from pipeline_copier import Copier, Killer, stop
-from pipeline_job import PARTITIONS, Job, rows
+from pipeline_job import Job, rows
 from toolchains import skipped_without
 
 from eosin.client.client import Client, CoordinatorType
-from eosin.client.consumer import LATEST, Consumer, Isolation
 from eosin.client.errors import ConnectionFailed
 from eosin.client.producer import TV1, TV2
 from eosin.client.transactions import TransactionAdmin
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.names import TopicPartition
 
 # Half of it needs no Spark; three JVMs for more than a minute are too much for every run all the same.
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.spark_full, pytest.mark.timeout(600)]
@@ -85,18 +83,6 @@ class Failover:
         client.request, client.retry = request, noticed  # type: ignore[method-assign]
 
 
-async def settled(job: Job) -> list[bytes | None]:
-    """What is visible when the last transaction has ended everywhere: Kafka answers EndTxn before that."""
-    async with Client(job.address) as client:
-        seen, everything = Consumer(client), Consumer(client, isolation=Isolation.READ_UNCOMMITTED)
-        for index in range(PARTITIONS):
-            partition = TopicPartition(job.name, index)
-            end = (await everything.list_offset(partition, LATEST)).offset
-            while (await seen.list_offset(partition, LATEST)).offset < end:
-                pass
-    return await job.visible()
-
-
 MOMENTS = {
     "while rows are written": (ApiKey.PRODUCE, 2, False),
     "rows and marker written": (ApiKey.END_TXN, 1, False),
@@ -123,7 +109,7 @@ async def test_a_driver_goes_on_with_its_batch_when_the_node_of_its_coordinator_
             await asyncio.to_thread(cluster.restart, failover.killed[-1])
         assert not await job.batch(transactions, len(MOMENTS) - 1), "it is there"
     assert job.attempts == len(MOMENTS), "no batch was computed twice"
-    assert await settled(job) == rows(*range(len(MOMENTS)))
+    assert await job.settled() == rows(*range(len(MOMENTS)))
     async with Client(job.address) as client:
         assert not (await TransactionAdmin(client).describe(job.name)).is_open
     assert failover.refusals, "nobody was asked again"

@@ -4,7 +4,7 @@ from itertools import count
 
 from eosin.client.admin import Admin
 from eosin.client.client import Client
-from eosin.client.consumer import Consumer
+from eosin.client.consumer import LATEST, Consumer, Isolation
 from eosin.client.errors import ClientError
 from eosin.client.producer import TV2, Producer
 from eosin.pipeline.batch_transactions import BatchTransactions
@@ -46,6 +46,17 @@ class Job:
 
     async def batch(self, transactions: BatchTransactions, batch: int, query: str = "q") -> bool:
         return await transactions.run(batch, f"range-{batch}", lambda producer: self.write(producer, batch))
+
+    async def settled(self) -> list[bytes | None]:
+        """What is visible when the last transaction has ended everywhere: Kafka answers EndTxn before that."""
+        async with Client(self.address) as client:
+            seen, everything = Consumer(client), Consumer(client, isolation=Isolation.READ_UNCOMMITTED)
+            for index in range(PARTITIONS):
+                partition = TopicPartition(self.name, index)
+                end = (await everything.list_offset(partition, LATEST)).offset
+                while (await seen.list_offset(partition, LATEST)).offset < end:
+                    pass
+        return await self.visible()
 
     async def visible(self) -> list[bytes | None]:
         async with Client(self.address) as client:
