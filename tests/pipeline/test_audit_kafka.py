@@ -1,14 +1,13 @@
 """The audit reads what Apache Kafka wrote as it reads Eosin's, under both transaction protocols; no Spark here."""
 
 import asyncio
-import os
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from apache_kafka import ApacheKafka
-from maven import NotHere
+from toolchains import skipped_without
 
 from eosin.client.admin import Admin
 from eosin.client.client import Client
@@ -80,12 +79,8 @@ def rows(topic: str, partition: int, found: Merged) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("transaction_version", [1, 2])
 def test_transactions_of_apache_kafka_are_read_from_its_directory(tmp_path: Path, transaction_version: int) -> None:
-    try:
+    with skipped_without():
         broker = ApacheKafka(tmp_path / "kafka", transaction_version=transaction_version)
-    except NotHere as missing:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(str(missing))
     with broker as kafka:
         asyncio.run(fill(kafka.address))
         kafka.kill()

@@ -1,11 +1,11 @@
 """Spark's own Kafka source, from its published jars, in place of `txnlog`: the same rows (S8)."""
 
-import os
 from typing import TYPE_CHECKING
 
 import maven
 import pytest
 from pipeline_copier import Copier
+from toolchains import skipped_without
 
 from eosin.pipeline.errors import MissingDependency
 
@@ -18,12 +18,8 @@ if TYPE_CHECKING:
 @pytest.mark.spark_full
 @pytest.mark.timeout(600)
 def test_the_jvm_source_brings_the_same_rows_under_the_same_offsets(copier: Copier) -> None:
-    try:
+    with skipped_without():
         jars = maven.jars("spark-kafka")
-    except maven.NotHere as missing:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(str(missing))
     code, _ = copier.run("driver", "--source", "jvm", "--jars", ",".join(str(jar) for jar in jars.glob("*.jar")))
     assert code == 0, copier.log
     copier.assert_complete()

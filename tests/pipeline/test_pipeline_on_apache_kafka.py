@@ -1,6 +1,5 @@
 """The whole pipeline, source and sink by both routes, from topic to topic of Apache Kafka."""
 
-import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,8 +7,8 @@ from pathlib import Path
 import pytest
 from apache_kafka import ApacheKafka
 from broker_process import wait_until
-from maven import NotHere
 from pipeline_copier import Copier, Killer
+from toolchains import skipped_without
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.spark_full, pytest.mark.timeout(1800)]
 
@@ -17,12 +16,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.spark_full, pytes
 @pytest.fixture
 def kafka(tmp_path: Path) -> Iterator[ApacheKafka]:
     """Apache Kafka in a process of its own."""
-    try:
+    with skipped_without():
         kafka = ApacheKafka(tmp_path / "kafka")
-    except NotHere as missing:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(str(missing))
     with kafka:
         yield kafka
 
