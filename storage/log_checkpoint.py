@@ -14,13 +14,13 @@ from eosin.storage.flusher import Flush
 from eosin.storage.index_rows import IndexRows, IndexWrite
 from eosin.storage.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from eosin.storage.producer_snapshot import encode_snapshot
-from eosin.storage.retention import snapshot_path
+from eosin.storage.retention import SNAPSHOT_SUFFIX, snapshot_path
+from eosin.storage.segment import offsets_of
 
 if TYPE_CHECKING:
     from eosin.storage.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("eosin.storage")
-SNAPSHOT_SUFFIX: Final = ".snapshot"
 
 
 class Checkpoint:
@@ -92,10 +92,9 @@ class Checkpoint:
                 self._disk.sync_directory(self._directory.rpartition("/")[0])
 
     def _drop_obsolete_snapshots(self) -> None:
-        for name in self._disk.list(self._directory):
-            number = name.removesuffix(SNAPSHOT_SUFFIX)
-            if number != name and number.isdecimal() and int(number) not in self._keep:
-                self._disk.unlink(f"{self._directory}/{name}")
+        for offset in offsets_of(self._disk.list(self._directory), SNAPSHOT_SUFFIX):
+            if offset not in self._keep:
+                self._disk.unlink(snapshot_path(self._log, offset))
 
     def cancel(self) -> None:
         """The log is gone: leave its files alone. On return nothing is being written any more."""

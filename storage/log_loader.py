@@ -17,19 +17,19 @@ from eosin.storage.disk import Disk
 from eosin.storage.interrupted_work import settle
 from eosin.storage.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from eosin.storage.leader_epochs import LeaderEpochs
-from eosin.storage.log_checkpoint import SNAPSHOT_SUFFIX
 from eosin.storage.log_config import LogConfig
 from eosin.storage.log_context import LogContext
 from eosin.storage.log_recovery import recover_segment, set_aside
 from eosin.storage.log_replay import rebuild_producers
 from eosin.storage.partition_log import PartitionLog
-from eosin.storage.retention import snapshot_path
+from eosin.storage.retention import SNAPSHOT_SUFFIX, snapshot_path
 from eosin.storage.segment import (
     ABORTED_INDEX_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
     TIME_INDEX_SUFFIX,
     Segment,
+    offsets_of,
     stem,
 )
 
@@ -60,7 +60,7 @@ def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog
     """Open the log in a directory. Blocks. Raises OSError, MalformedCheckpoint, and CorruptRecords for damage that no
     stop can explain: nothing of it is repaired."""
     names = settle(context.disk, order.directory)
-    bases = _offsets(names, LOG_SUFFIX)
+    bases = offsets_of(names, LOG_SUFFIX)
     log_start = _log_start(context.disk, order, names, bases)
     check_beginning(order.directory, bases, log_start=log_start, saved_end=order.recovery_point)
     log = PartitionLog(
@@ -77,7 +77,7 @@ def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog
     _add_segments(log, bases, frozenset(names), now_ms)
     scanned_from = _verify(log, order, frozenset(names), now_ms)
     _settle_end(log, now_ms)
-    snapshots = _offsets(names, SNAPSHOT_SUFFIX)
+    snapshots = offsets_of(names, SNAPSHOT_SUFFIX)
     bound = min(scanned_from, log.log_end_offset)
     replayed_from = rebuild_producers(log, snapshots, bound, now_ms)
     for offset in snapshots:
@@ -104,12 +104,6 @@ def _log_start(disk: Disk, order: LoadOrder, names: list[str], bases: list[int])
     if order.log_start_offset is None:
         return bases[0] if bases else order.recovery_point
     return max(order.log_start_offset, deleted_end(disk, order.directory, names))
-
-
-def _offsets(names: list[str], suffix: str) -> list[int]:
-    """The offsets that the files with `suffix` are named by, ascending."""
-    stems = [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
-    return sorted(int(number) for number in stems if number.isdecimal())
 
 
 def _topic_id(context: LogContext, order: LoadOrder, names: list[str]) -> Uuid:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from eosin.storage.partition_log import PartitionLog
 
 TO_HIGH_WATERMARK: Final = -1
+SNAPSHOT_SUFFIX: Final = ".snapshot"
 
 
 async def delete_records_before(log: "PartitionLog", offset: int) -> ErrorCode:
@@ -124,4 +125,4 @@ def rename_files(log: "PartitionLog", segment: Segment) -> list[str]:
 
 def snapshot_path(log: "PartitionLog", offset: int) -> str:
     """Path of the producer snapshot at `offset`."""
-    return f"{log.directory}/{stem(offset)}.snapshot"
+    return f"{log.directory}/{stem(offset)}{SNAPSHOT_SUFFIX}"

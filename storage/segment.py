@@ -34,6 +34,12 @@ def stem(base_offset: int) -> str:
     return f"{base_offset:020d}"
 
 
+def offsets_of(names: Iterable[str], suffix: str) -> list[int]:
+    """The offsets that the files with `suffix` are named by, ascending."""
+    stems = [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
+    return sorted(int(number) for number in stems if number.isdecimal())
+
+
 class Segment:
     """Batches from `base_offset` on, in one file."""
 

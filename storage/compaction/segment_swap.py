@@ -2,11 +2,13 @@
 (storage.md 12.2, 12.3 and 14.7).
 
 On disk, with the directory synced after each step:
-1. The new files are synced, and renamed from `.cleaned` to `.swap`. Before that the old ones count, from here on the
+1. The producer snapshots up to here are removed: one may tell of an open transaction whose marker goes now, and whoever
+   replayed from there would hold it open for ever. Recovery starts behind all that is compacted, with one of its own.
+2. The new files are synced, and renamed from `.cleaned` to `.swap`. Before that the old ones count, from here on the
    new ones: a start that finds the `.swap` log finishes the rest.
-2. The old files are removed.
-3. The new files get their proper names, the log first and the offset index last.
-In memory the new segment is in place between 1 and 2, read by its open descriptor. The old files are removed rather
+3. The old files are removed.
+4. The new files get their proper names, the log first and the offset index last.
+In memory the new segment is in place between 2 and 3, read by its open descriptor. The old files are removed rather
 than renamed first, since whoever still reads one holds it open.
 """
 
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from eosin.storage.compaction.pace import Abandoned
 from eosin.storage.compaction.segment_output import CLEANED
 from eosin.storage.index_rows import IndexWrite
-from eosin.storage.retention import snapshot_path
+from eosin.storage.retention import SNAPSHOT_SUFFIX, snapshot_path
 from eosin.storage.segment import (
     ABORTED_INDEX_SUFFIX,
     INDEX_SUFFIX,
@@ -25,6 +27,7 @@ from eosin.storage.segment import (
     SEGMENT_SUFFIXES,
     TIME_INDEX_SUFFIX,
     Segment,
+    offsets_of,
 )
 
 if TYPE_CHECKING:
@@ -87,6 +90,7 @@ class Swap:
             raise
 
     def _write(self, writes: Sequence[IndexWrite]) -> None:
+        self._drop_snapshots()
         self._new.file.sync()
         for write in writes:
             write.run()
@@ -94,6 +98,14 @@ class Swap:
             path = self._new.path + suffix
             self._disk.rename(path + CLEANED, path + SWAP)
         self._disk.sync_directory(self._log.directory)
+
+    def _drop_snapshots(self) -> None:
+        offsets = offsets_of(self._disk.list(self._log.directory), SNAPSHOT_SUFFIX)
+        gone = [offset for offset in offsets if offset < self._old[-1].end_offset]
+        for offset in gone:
+            self._disk.unlink(snapshot_path(self._log, offset))
+        if gone:
+            self._disk.sync_directory(self._log.directory)
 
     def _undo(self) -> None:
         for suffix in SEGMENT_SUFFIXES:
@@ -125,10 +137,7 @@ class Swap:
 
     def _rename(self) -> None:
         disk, log = self._disk, self._log
-        paths = [segment.path + suffix for segment in self._old for suffix in SEGMENT_SUFFIXES]
-        # Of the old segments but the first, whose base is the new one's, the producer snapshots go as well.
-        paths += [snapshot_path(log, segment.base_offset) for segment in self._old[1:]]
-        for path in paths:
+        for path in [segment.path + suffix for segment in self._old for suffix in SEGMENT_SUFFIXES]:
             if disk.size(path) is not None:
                 disk.unlink(path)
         disk.sync_directory(log.directory)

@@ -170,6 +170,32 @@ async def test_a_transaction_whose_records_stay_keeps_its_marker_for_ever() -> N
     assert log.last_stable_offset == log.log_end_offset
 
 
+@pytest.mark.parametrize("lost", ["an index", "the newer snapshots"])
+async def test_a_transaction_of_which_nothing_is_left_is_not_opened_again_by_an_old_snapshot(lost: str) -> None:
+    logs = compacted_logs(replace(COMPACT, internal_segment_bytes=1000))
+    log = await logs.open()
+    appended(logs.append(log, keyed(("a", "1"), pid=1, seq=0, txn=True)))
+    appended(logs.append(log, keyed(("b", "v" * 500))))
+    roll(logs, log)  # a snapshot that knows it as open
+    second = log.log_end_offset
+    log.append_marker(marker(1, 0, commit=True), now_ms=NOW_MS)
+    appended(logs.append(log, keyed(("a", "v" * 850))))
+    log.expire_producers(logs.clock.now_ms(), after_ms=0)
+    for index in range(3):
+        await rolled(logs, log, keyed((f"c{index}", "1")))
+        logs.clock.advance(DELETE_RETENTION_MS)
+    assert (markers(log), second in log.segments.bases) == ([], True)
+    await logs.manager.close()
+    for name in logs.fake.list(HOME):
+        offset, _, kind = name.partition(".")
+        if lost == "an index" and name == f"{second:020d}.index":
+            logs.fake.unlink(f"{HOME}/{name}")
+        if lost != "an index" and kind == "snapshot" and int(offset) > second:
+            logs.fake.unlink(f"{HOME}/{name}")
+    log = await logs.start_again()
+    assert log.last_stable_offset == log.log_end_offset
+
+
 async def test_a_producer_that_was_fenced_stays_fenced_although_nothing_of_it_is_left() -> None:
     logs = compacted_logs(WIDE)
     log = await logs.open()
