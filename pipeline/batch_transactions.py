@@ -26,19 +26,10 @@ from eosin.pipeline.errors import (
     TransactionTimedOut,
     UnknownOutcome,
 )
-from eosin.pipeline.giving_up import STALE, abort_as_courtesy
+from eosin.pipeline.giving_up import OVER, STALE, abort_as_courtesy
 from eosin.pipeline.progress_marker import ProgressMarker, ensure_topic, progress_topic, read_marker
 from eosin.pipeline.task_timeouts import TASK_TIMEOUT_MS
-from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-
-_OVER: Final = STALE | {
-    ErrorCode.INVALID_TXN_STATE,
-    ErrorCode.TRANSACTION_ABORTABLE,
-    ErrorCode.UNKNOWN_PRODUCER_ID,
-    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-}
-"""What it may hear, too, when the coordinator has aborted its transaction because that was open for too long."""
 
 Write = Callable[[Producer], Awaitable[int]]
 """Writes the rows of a batch into the open transaction; answers how many."""
@@ -211,7 +202,7 @@ class BatchTransactions:
         if not isinstance(error, BrokerError):
             return error
         took_ms = self._clock.monotonic_ms() - self._begun_ms
-        if error.code in _OVER and took_ms >= self._transaction_timeout_ms:
+        if error.code in OVER and took_ms >= self._transaction_timeout_ms:
             return TransactionTimedOut(
                 f"the batch of pipeline {self.pipeline!r} took {took_ms} ms, and its transaction was aborted after"
                 f" transaction.timeout.ms={self._transaction_timeout_ms}; nothing of it was kept"

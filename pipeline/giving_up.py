@@ -14,6 +14,14 @@ ABORT_TIMEOUT_S: Final = 10.0
 STALE: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 """What a producer hears whose epoch is not the present one."""
 
+OVER: Final = STALE | {
+    ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.TRANSACTION_ABORTABLE,
+    ErrorCode.UNKNOWN_PRODUCER_ID,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+}
+"""What it may hear, too, when the coordinator has aborted its transaction because that was open for too long."""
+
 
 async def abort_as_courtesy(producer: Producer, *, asked_to_commit: bool) -> None:
     """End its open transaction, discarding it, unless it may be committed already. Raises nothing that is the broker's:

@@ -2,22 +2,22 @@
 
 Owns one consumer for each partition. Always true: a partition begins where the group has committed it, or at its
 earliest record; partitions that are added to a topic are found within `metadata.max.age.ms`, without a pause for the
-others; and what is known once is kept, whatever a later look says.
+others; what is known once is kept, whatever a later look says; and a topic that was deleted and created anew is not
+taken for the one that was read.
 """
 
-import asyncio
 import functools
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from eosin.client.client import Client
 from eosin.client.consumer import EARLIEST, ConsumedRecord, Consumer
-from eosin.client.errors import BrokerError, ClientError
+from eosin.client.errors import BrokerError
 from eosin.pipeline.clock import Clock
-from eosin.pipeline.errors import DataLoss, MissingTopic
+from eosin.pipeline.errors import DataLoss
 from eosin.pipeline.group_offsets import committed_offsets
-from eosin.pipeline.task_timeouts import LAST_BACKOFF_MS
+from eosin.pipeline.looks import Looks
 from eosin.pipeline.topic_partitions import topic_partitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -36,12 +36,11 @@ class InputPartitions:
         self._reading = reading
         self._group = group
         self._topics = tuple(topics)
-        self._max_age_ms: Final = max_age_ms
-        self._clock = clock
         self._consumers: dict[str, tuple[TopicPartition, Consumer]] = {}
         self._positions: dict[TopicPartition, int] = {}
-        self._next_look_ms = 0
-        self._looking: asyncio.Task[dict[TopicPartition, int]] | None = None
+        self._topic_ids: dict[str, bytes] = {}
+        what = f"looking for new partitions of {', '.join(self._topics)}"
+        self._looks = Looks(what, lambda: self._look(reading), every_ms=max_age_ms, clock=clock)
 
     @property
     def tasks(self) -> list[str]:
@@ -51,7 +50,6 @@ class InputPartitions:
     async def start(self, client: Client) -> None:
         """Look up what there is, by a client that may take its time. Raises MissingTopic or a ClientError."""
         self._add(await self._look(client))
-        self._next_look_ms = self._clock.monotonic_ms() + self._max_age_ms
 
     def questions(self) -> dict[str, Callable[[], Coroutine[Any, Any, Answer]]]:
         """What to ask each partition in a round."""
@@ -72,33 +70,16 @@ class InputPartitions:
 
     def look_for_new(self) -> bool:
         """Begin to look for partitions if it is time, or take in what was found; True when there is something new."""
-        now_ms = self._clock.monotonic_ms()
-        if self._looking is None:
-            if now_ms >= self._next_look_ms:
-                self._looking = asyncio.create_task(self._look(self._reading))
+        new = self._looks.answer()
+        if not new:
             return False
-        if not self._looking.done():
-            return False
-        looked, self._looking = self._looking, None
-        error = looked.exception()
-        if isinstance(error, (ClientError, MissingTopic, TimeoutError)):
-            # Those that are known go on; whether one of them is late is for its own timer to say.
-            log.warning("looking for new partitions of %s failed: %s", ", ".join(self._topics), error)
-            self._next_look_ms = now_ms + min(self._max_age_ms, LAST_BACKOFF_MS)
-            return False
-        self._next_look_ms = now_ms + self._max_age_ms
-        new = looked.result()
-        if new:
-            log.info("new partitions: %s", ", ".join(map(str, new)))
+        log.info("new partitions: %s", ", ".join(map(str, new)))
         self._add(new)
-        return bool(new)
+        return True
 
     async def close(self) -> None:
         """Take back the look that is on its way."""
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
-            self._looking = None
+        await self._looks.close()
 
     async def _look(self, client: Client) -> dict[TopicPartition, int]:
         """The partitions that are not known yet, and where they begin."""
@@ -119,12 +100,27 @@ class InputPartitions:
             self._positions[partition] = start
             self._consumers[str(partition)] = partition, consumer
 
-    @staticmethod
-    async def _fetch(partition: TopicPartition, consumer: Consumer) -> Answer:
+    async def _fetch(self, partition: TopicPartition, consumer: Consumer) -> Answer:
+        position = consumer.position(partition)
         # The broker is not to wait for records: its answers are in order, so other partitions would wait as well.
         try:
-            return await consumer.poll(0), consumer.position(partition)
+            records = await consumer.poll(0)
         except BrokerError as error:
-            if error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                raise DataLoss(f"{partition} has no offset {consumer.position(partition)} any more") from error
-            raise
+            if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise
+            await self._check_topic(partition, position)
+            raise DataLoss(
+                f"{partition} has no offset {position} any more: to go on without what is gone, set the offsets of"
+                f" group {self._group!r}"
+            ) from error
+        await self._check_topic(partition, position)
+        return records, consumer.position(partition)
+
+    async def _check_topic(self, partition: TopicPartition, position: int) -> None:
+        """Raise DataLoss if what was read, by what the client knew then, is another topic than at first."""
+        topic_id = (await self._reading.metadata(partition.topic)).topic_id(partition.topic)
+        if self._topic_ids.setdefault(partition.topic, topic_id) != topic_id:
+            raise DataLoss(
+                f"topic {partition.topic} was deleted and created anew while {partition} was read, up to offset"
+                f" {position}: start again to read the new one"
+            )

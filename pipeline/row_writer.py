@@ -50,14 +50,23 @@ class _Buffer:
 class RowWriter:
     """Writes with a producer whose transaction is open."""
 
-    def __init__(self, client: Client, producer: Producer, topic: str | None, *, timestamp: int) -> None:
-        """`topic` is for rows without one, `timestamp` (ms) for all records."""
+    def __init__(
+        self,
+        client: Client,
+        producer: Producer,
+        topic: str | None,
+        *,
+        timestamp: int,
+        counts: dict[str, int] | None = None,
+    ) -> None:
+        """`topic` is for rows without one, `timestamp` (ms) for records without one; `counts` are the partitions that
+        topics are taken to have, as far as they are known."""
         self.written: dict[TopicPartition, Written] = {}
         self._client = client
         self._producer = producer
         self._topic = topic
         self._timestamp = timestamp
-        self._counts: dict[str, int] = {}
+        self._counts = {} if counts is None else counts
         self._encoders: dict[str, RowEncoder] = {}
         self._buffers: dict[TopicPartition, _Buffer] = {}
         self._sending: set[asyncio.Task[None]] = set()
@@ -79,7 +88,9 @@ class RowWriter:
         """Take rows that are lists; else like `write_arrow`."""
         targets = await self._targets(rows)
         headers = rows.headers or ((),) * len(rows)
-        for target, key, value, more in zip(targets, rows.keys, rows.values, headers, strict=True):
+        timestamps = rows.timestamps or (None,) * len(rows)
+        columns = zip(targets, rows.keys, rows.values, timestamps, headers, strict=True)
+        for target, key, value, timestamp, more in columns:
             buffer = self._buffers.get(target)
             if buffer is None:
                 buffer = self._buffers[target] = _Buffer()
@@ -87,7 +98,7 @@ class RowWriter:
             if buffer.records and buffer.size + size > BATCH_BYTES:
                 await self._send(target)
                 buffer = self._buffers[target] = _Buffer()
-            buffer.records.append(NewRecord(key, value, None, more))
+            buffer.records.append(NewRecord(key, value, timestamp, more))
             buffer.size += size
 
     async def finish(self) -> dict[TopicPartition, Written]:

@@ -32,6 +32,8 @@ class Rows:
     topics: Sequence[str | None] | None = None
     partitions: Sequence[int | None] | None = None
     headers: Sequence[Headers] | None = None
+    timestamps: Sequence[int | None] | None = None
+    """ms since 1970; None is the time of writing."""
 
     def __len__(self) -> int:
         return len(self.values)

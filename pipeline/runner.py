@@ -3,7 +3,8 @@
 Owns the positions of its input partitions and one transactional id. Always true:
 
 - each input partition is a task. One that times out is left out while the others go on (KIP-572);
-- what all tasks have written since the last commit, and how far they have read, is one transaction;
+- what all tasks have written since the last commit, and how far they have read, is one transaction, in which an output
+  topic has one number of partitions;
 - the id is initialised before positions are read, so nothing of an earlier instance is undecided by then;
 - once a commit was asked for, the same request is repeated until there is an answer: never an abort.
 
@@ -12,24 +13,23 @@ second instance fences the first.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from eosin.client.admin import Admin
 from eosin.client.client import Client
-from eosin.client.consumer import ConsumedRecord
 from eosin.client.errors import BrokerError
 from eosin.client.producer import Producer
 from eosin.pipeline.clock import Clock, SystemClock
 from eosin.pipeline.commit_report import CommitReport
-from eosin.pipeline.errors import PipelineFenced
-from eosin.pipeline.giving_up import STALE, abort_as_courtesy
+from eosin.pipeline.errors import PipelineFenced, TransactionTimedOut
+from eosin.pipeline.giving_up import OVER, STALE, abort_as_courtesy
 from eosin.pipeline.input_partitions import Answer, InputPartitions
+from eosin.pipeline.output_partitions import OutputPartitions
+from eosin.pipeline.outputs import Made, Output, Transform, transformed
 from eosin.pipeline.patient_client import PatientClient
 from eosin.pipeline.rounds import PATIENCE_MS, Rounds
 from eosin.pipeline.row_writer import RowWriter
-from eosin.pipeline.rows import Rows
 from eosin.pipeline.settings import PipelineSettings
 from eosin.pipeline.task_timeouts import TaskTimeouts
 from eosin.pipeline.topic_creation import create_topics
@@ -38,19 +38,7 @@ from eosin.protocol.names import TopicPartition
 _IDLE_MS: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """A record to write. Without a partition, it goes by the hash of its key, as with Kafka's Java client."""
-
-    topic: str
-    value: bytes | None
-    key: bytes | None = None
-    partition: int | None = None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
-
-
-Transform = Callable[[ConsumedRecord], Iterable[Output]]
-"""What becomes of one input record. Called again for the same record after a failure."""
+__all__ = ["CommitReport", "Output", "Runner", "Transform"]
 
 
 class Runner:
@@ -60,7 +48,7 @@ class Runner:
         self,
         bootstrap: str,
         application_id: str,
-        inputs: Sequence[str],
+        inputs: Sequence[str] | str,
         transform: Transform,
         *,
         outputs: Mapping[str, int] | None = None,
@@ -69,8 +57,8 @@ class Runner:
         patience_ms: int = PATIENCE_MS,
         clock: Clock | None = None,
     ) -> None:
-        """`outputs` are topics to create if they are missing, with their number of partitions; `settings` have the
-        names of `PipelineSettings`. Raises ConflictingSettings."""
+        """`inputs` are topics, or one; `outputs` are topics to create if they are missing, with their number of
+        partitions; `settings` have the names of `PipelineSettings`. Raises ConflictingSettings."""
         self.settings: Final = PipelineSettings.parse(settings or {})
         self._clock = clock or SystemClock()
         self.timeouts: Final = TaskTimeouts(
@@ -78,7 +66,7 @@ class Runner:
         )
         self._bootstrap = bootstrap
         self._application_id = application_id
-        self._inputs = tuple(inputs)
+        self._inputs = (inputs,) if isinstance(inputs, str) else tuple(inputs)
         self._outputs = dict(outputs or {})
         self._transform = transform
         self._on_commit = on_commit
@@ -102,8 +90,9 @@ class Runner:
         return counted | self.timeouts.metrics()
 
     async def run(self) -> None:
-        """Work. Raises PipelineFenced when another instance took over, MissingTopic, DataLoss, what `transform` raises,
-        or the error of a task whose time was up."""
+        """Work. Raises PipelineFenced when another instance took over, TransactionTimedOut, MissingTopic, DataLoss,
+        BadRows, what `transform` raises, or the error of a task whose time was up. Then, and when it is cancelled, what
+        was not committed yet is aborted."""
         writing = self._client("producer.retries")
         reading = Client(
             self._bootstrap,
@@ -118,12 +107,17 @@ class Runner:
             max_age_ms=self.settings.metadata_max_age_ms,
             clock=self._clock,
         )
+        outputs = OutputPartitions(
+            writing, reading, self._outputs, max_age_ms=self.settings.metadata_max_age_ms, clock=self._clock
+        )
         producer = Producer(writing, self._application_id, transaction_timeout_ms=self.settings.transaction_timeout_ms)
         try:
             await self._start(writing, producer, inputs)
             while not self._stopping:
                 answers = await rounds.ask(inputs.questions())
-                await self._work(writing, producer, inputs.moved(answers))
+                if not producer.in_transaction:
+                    outputs.refresh()
+                await self._work(writing, producer, outputs, inputs.moved(answers))
                 if inputs.look_for_new():
                     self.partitions = inputs.tasks
                 if self._is_due():
@@ -132,17 +126,30 @@ class Runner:
                     await self._clock.sleep_ms(_IDLE_MS)
             await self._commit(writing, producer)
         except BrokerError as error:
-            if error.code in STALE:
-                raise PipelineFenced(
-                    f"{self._application_id!r} was taken over by another instance ({error})"
-                ) from error
-            raise
+            explained = self._explained(error, producer)
+            if explained is error:
+                raise
+            raise explained from error
         finally:
             await rounds.close()
             await inputs.close()
+            await outputs.close()
             await abort_as_courtesy(producer, asked_to_commit=self._committing)
             await reading.close()
             await writing.close()
+
+    def _explained(self, error: BrokerError, producer: Producer) -> Exception:
+        """What a broker's error means for the application; the error itself where it has no other meaning."""
+        took_ms = self._clock.monotonic_ms() - self._begun_ms
+        limit_ms = self.settings.transaction_timeout_ms
+        if error.code in OVER and producer.in_transaction and took_ms >= limit_ms:
+            return TransactionTimedOut(
+                f"the transaction of {self._application_id!r} took {took_ms} ms, and was aborted after"
+                f" transaction.timeout.ms={limit_ms}; nothing of it was kept"
+            )
+        if error.code in STALE:
+            return PipelineFenced(f"{self._application_id!r} was taken over by another instance ({error})")
+        return error
 
     # --- the start
 
@@ -183,11 +190,17 @@ class Runner:
 
     # --- the rounds
 
-    async def _work(self, writing: PatientClient, producer: Producer, moved: Mapping[TopicPartition, Answer]) -> None:
-        outputs: list[Output] = []
+    async def _work(
+        self,
+        writing: PatientClient,
+        producer: Producer,
+        outputs: OutputPartitions,
+        moved: Mapping[TopicPartition, Answer],
+    ) -> None:
+        made = Made([], [])
         for partition, (records, position) in moved.items():
             for record in records:
-                outputs += self._transform(record)
+                made.add(record, await transformed(self._transform, record))
             self._records_in += len(records)
             self._moved[partition] = position
         if not self._moved:
@@ -196,26 +209,22 @@ class Runner:
             producer.begin()
             self._begun_ms = self._clock.monotonic_ms()
         writing.tasks = tuple(str(partition) for partition in self._moved)
-        await self._write(writing, producer, outputs)
+        if made.outputs:
+            await outputs.know(made.topics())
+            made.check_partitions(outputs.counts)
+            await self._write(writing, producer, made, outputs.counts)
 
-    async def _write(self, client: Client, producer: Producer, outputs: Sequence[Output]) -> None:
-        if not outputs:
-            return
-        writer = RowWriter(client, producer, None, timestamp=self._clock.now_ms())
-        rows = Rows(
-            keys=[each.key for each in outputs],
-            values=[each.value for each in outputs],
-            topics=[each.topic for each in outputs],
-            partitions=[each.partition for each in outputs],
-            headers=[each.headers for each in outputs],
-        )
+    async def _write(self, client: Client, producer: Producer, made: Made, counts: dict[str, int]) -> None:
+        writer = RowWriter(client, producer, None, timestamp=self._clock.now_ms(), counts=counts)
         try:
-            await writer.write(rows)
+            await writer.write(made.rows())
             await writer.finish()
-        except BaseException:
-            await writer.discard()
+        except BrokerError as error:
+            made.explain(error)
             raise
-        self._records_out += len(outputs)
+        finally:
+            await writer.discard()
+        self._records_out += len(made.outputs)
 
     def _is_due(self) -> bool:
         return bool(self._moved) and (self._clock.monotonic_ms() - self._begun_ms >= self.settings.commit_interval_ms)

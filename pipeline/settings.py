@@ -44,7 +44,7 @@ class PipelineSettings:
     request_timeout_ms: int = REQUEST_TIMEOUT_MS
     commit_interval_ms: int = COMMIT_INTERVAL_MS
     metadata_max_age_ms: int = METADATA_MAX_AGE_MS
-    """How long a runner may not know of partitions that were added to its input."""
+    """How long a runner may not know of partitions that were added to its input or output."""
     client_retries: Mapping[str, int] = field(default_factory=dict)
     """`producer.retries` and `admin.retries`, as far as they were given: attempts of one call of that client."""
 

@@ -1,18 +1,21 @@
 """Creating the topics of a pipeline, side by side and for a limited time (KIP-572, rule 11).
 
-Always true: a topic that cannot be created now does not keep the others from it; one that is there already is fine; and
-it ends, with or without success, before a group would take its leader for dead.
+Always true: a topic that cannot be created now does not keep the others from it, and is told of; one that is there
+already is fine; and it ends, with or without success, before a group would take its leader for dead.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 
 from eosin.client.errors import BrokerError, ClientError
 from eosin.pipeline.clock import Clock, SystemClock
-from eosin.pipeline.task_timeouts import RETRY_BACKOFF_MS, TaskTimeouts, is_timeout
+from eosin.pipeline.task_timeouts import RETRY_BACKOFF_MS, TaskTimeouts, duration, is_timeout
 from eosin.protocol.errors import ErrorCode
 
 Create = Callable[[], Awaitable[None]]
 """Creates one topic, once; raises a ClientError."""
+
+log = logging.getLogger(__name__)
 
 
 async def create_topics(
@@ -42,6 +45,8 @@ async def create_topics(
                 if not is_timeout(error):
                     raise
                 last = error
+                left_ms = max(0, deadline_ms - clock.monotonic_ms())
+                log.warning("topic %s could not be created yet (%s left): %s", name, duration(left_ms), error)
             else:
                 del missing[name]
         if last is None:

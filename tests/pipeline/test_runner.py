@@ -5,8 +5,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from itertools import count
+from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,92 +13,22 @@ import pytest
 import runner_program
 from pipeline_broker import Faults, ThreadedBroker, served
 from pipeline_copier import Killer, stop
+from runner_job import Job, until
 from stalling_leader import TwoBrokers
 from topic_load import TopicLoad
 
 from eosin.client.admin import Admin
 from eosin.client.client import Client
-from eosin.client.consumer import ConsumedRecord, Consumer
+from eosin.client.consumer import ConsumedRecord
 from eosin.client.errors import ConnectionFailed, RequestTimedOut
-from eosin.client.producer import Producer
 from eosin.pipeline.errors import ConflictingSettings, MissingTopic, PipelineFenced
+from eosin.pipeline.partitioning import partition_of
 from eosin.pipeline.rounds import Rounds
-from eosin.pipeline.runner import CommitReport, Output, Runner
+from eosin.pipeline.runner import Output
 from eosin.pipeline.task_timeouts import TaskTimeouts
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord
 
 pytestmark = pytest.mark.slow
-
-_names = count()
-
-
-async def until(true: Callable[[], object]) -> None:
-    """Let others work until something is true."""
-    async with asyncio.timeout(60):
-        while not true():  # noqa: ASYNC110  what is waited for has no event
-            await asyncio.sleep(0.02)
-
-
-class Job:
-    """An application, its input topic `in-N` of three partitions and its output topic `out-N`."""
-
-    def __init__(self, address: str, name: str | None = None) -> None:
-        self.address = address
-        self.name = name or str(next(_names))
-        self.input, self.output = f"in-{self.name}", f"out-{self.name}"
-        self.reports: list[CommitReport] = []
-        self.settings = {"commit.interval.ms": "0", "request.timeout.ms": "300", "task.timeout.ms": "60000"}
-
-    async def create(self) -> "Job":
-        async with Client(self.address) as client:
-            await Admin(client).create_topic(self.input, 3)
-        return self
-
-    async def feed(self, *values: str, partition: int | None = None) -> None:
-        async with Client(self.address) as client:
-            producer = Producer(client)
-            for index, value in enumerate(values):
-                target = TopicPartition(self.input, index % 3 if partition is None else partition)
-                await producer.send(target, [NewRecord(value.encode(), value.encode())])
-
-    def upper(self, consumed: ConsumedRecord) -> Iterable[Output]:
-        value = consumed.record.value or b""
-        yield Output(self.output, value.upper(), key=value)
-
-    def runner(self, transform: Any = None, **settings: str) -> Runner:
-        return Runner(
-            self.address,
-            f"app-{self.name}",
-            [self.input],
-            transform or self.upper,
-            outputs={self.output: 2},
-            settings={**self.settings, **settings},
-            on_commit=self.reports.append,
-            patience_ms=50,
-        )
-
-    async def run_until(self, runner: Runner, done: Callable[[], Any]) -> None:
-        """Run, and stop when something is true after a commit."""
-
-        def told(report: CommitReport) -> None:
-            self.reports.append(report)
-            if done():
-                runner.stop()
-
-        runner._on_commit = told
-        async with asyncio.timeout(60):
-            await runner.run()
-
-    def records_in(self) -> int:
-        return sum(report.records_in for report in self.reports)
-
-    async def written(self) -> list[str]:
-        async with Client(self.address) as client:
-            consumer = Consumer(client)
-            await consumer.assign_from([TopicPartition(self.output, index) for index in range(2)])
-            return sorted((each.record.value or b"").decode() for each in await consumer.read_to_end())
 
 
 @pytest.fixture
@@ -211,6 +140,52 @@ async def test_partitions_that_are_added_to_the_input_are_read_without_a_restart
     await job.feed("e", partition=4)
     await job.run_until(job.runner(), lambda: job.records_in() == 5)
     assert await job.written() == ["A", "B", "C", "D", "E"]
+
+
+async def test_partitions_that_are_added_to_the_output_are_written_to_without_a_restart(job: Job) -> None:
+    runner = job.runner(**{"metadata.max.age.ms": "50"})
+    running = asyncio.create_task(runner.run())
+    await job.feed("a", "b", "c")
+    await until(lambda: job.records_in() == 3)
+    async with Client(job.address) as client:
+        await Admin(client).create_partitions(job.output, 5)
+    fed = 3
+    async with asyncio.timeout(60):
+        while max(each.partition.partition for each in await job.outputs()) < 2:
+            await job.feed(*(f"k{number}" for number in range(fed, fed + 8)))
+            fed += 8
+            await until(lambda: job.records_in() == fed)  # noqa: B023
+    runner.stop()
+    await running
+    for each in await job.outputs():
+        hashes = {partition_of(each.record.key, None, count) for count in (2, 5)}
+        assert each.partition.partition in hashes
+    last = (await job.outputs())[-1]
+    assert last.partition.partition == partition_of(last.record.key, None, 5)
+
+
+async def test_an_output_topic_has_one_number_of_partitions_for_a_whole_transaction(job: Job) -> None:
+    transformed: list[bytes | None] = []
+
+    def counted(consumed: ConsumedRecord) -> Iterable[Output]:
+        transformed.append(consumed.record.value)
+        return job.upper(consumed)
+
+    runner = job.runner(counted, **{"metadata.max.age.ms": "0", "commit.interval.ms": "60000"})
+    running = asyncio.create_task(runner.run())
+    await job.feed("a")
+    await until(lambda: transformed)
+    async with Client(job.address) as client:
+        await Admin(client).create_partitions(job.output, 64)
+    for number in range(16):
+        await job.feed(f"k{number}")
+        await until(lambda: len(transformed) == 2 + number)  # noqa: B023
+    runner.stop()
+    await running
+    assert [report.records_in for report in job.reports] == [17]
+    written = await job.outputs()
+    assert len(written) == 17
+    assert {each.partition.partition for each in written} == {0, 1}
 
 
 async def test_a_look_for_new_partitions_that_fails_is_told_and_costs_nothing_else(

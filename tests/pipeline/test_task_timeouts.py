@@ -250,11 +250,15 @@ class Creations:
         return {name: creating(name) for name in self.succeeds_at}
 
 
-async def test_topics_are_created_side_by_side(clock: HandClock) -> None:
+async def test_topics_are_created_side_by_side_and_each_delay_is_told(
+    clock: HandClock, caplog: pytest.LogCaptureFixture
+) -> None:
     creations = Creations(clock, 10, slow=3, other=1, third=2)
     await create_topics(creations.topics(), limit_ms=1_000, clock=clock)  # type: ignore[arg-type]
     assert creations.attempts == ["slow", "other", "third", "slow", "third", "slow"]
     assert clock.slept == [100, 200]
+    assert caplog.messages[0] == "topic slow could not be created yet (990ms left): b:1 did not answer FETCH in 5 ms"
+    assert len(caplog.messages) == 3
 
 
 async def test_creating_topics_ends_at_half_of_the_poll_interval(clock: HandClock) -> None:

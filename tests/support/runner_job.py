@@ -1,0 +1,88 @@
+"""An application for `eosin.pipeline.runner`: its topics, its input, and what it has written."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import Any
+
+from eosin.client.admin import Admin
+from eosin.client.client import Client
+from eosin.client.consumer import ConsumedRecord, Consumer
+from eosin.client.producer import Producer
+from eosin.pipeline.runner import CommitReport, Output, Runner
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.records import NewRecord
+
+_names = count()
+
+
+async def until(true: Callable[[], object]) -> None:
+    """Let others work until something is true."""
+    async with asyncio.timeout(60):
+        while not true():  # noqa: ASYNC110  what is waited for has no event
+            await asyncio.sleep(0.02)
+
+
+class Job:
+    """An application, its input topic `in-N` of three partitions and its output topic `out-N`."""
+
+    def __init__(self, address: str, name: str | None = None) -> None:
+        self.address = address
+        self.name = name or str(next(_names))
+        self.input, self.output = f"in-{self.name}", f"out-{self.name}"
+        self.reports: list[CommitReport] = []
+        self.settings = {"commit.interval.ms": "0", "request.timeout.ms": "300", "task.timeout.ms": "60000"}
+
+    async def create(self) -> "Job":
+        async with Client(self.address) as client:
+            await Admin(client).create_topic(self.input, 3)
+        return self
+
+    async def feed(self, *values: str, partition: int | None = None) -> None:
+        async with Client(self.address) as client:
+            producer = Producer(client)
+            for index, value in enumerate(values):
+                target = TopicPartition(self.input, index % 3 if partition is None else partition)
+                await producer.send(target, [NewRecord(value.encode(), value.encode())])
+
+    def upper(self, consumed: ConsumedRecord) -> Iterable[Output]:
+        value = consumed.record.value or b""
+        yield Output(self.output, value.upper(), key=value)
+
+    def runner(self, transform: Any = None, **settings: str) -> Runner:
+        return Runner(
+            self.address,
+            f"app-{self.name}",
+            [self.input],
+            transform or self.upper,
+            outputs={self.output: 2},
+            settings={**self.settings, **settings},
+            on_commit=self.reports.append,
+            patience_ms=50,
+        )
+
+    async def run_until(self, runner: Runner, done: Callable[[], Any]) -> None:
+        """Run, and stop when something is true after a commit."""
+
+        def told(report: CommitReport) -> None:
+            self.reports.append(report)
+            if done():
+                runner.stop()
+
+        runner._on_commit = told
+        async with asyncio.timeout(60):
+            await runner.run()
+
+    def records_in(self) -> int:
+        return sum(report.records_in for report in self.reports)
+
+    async def written(self) -> list[str]:
+        return sorted((each.record.value or b"").decode() for each in await self.outputs())
+
+    async def outputs(self) -> list[ConsumedRecord]:
+        """What is committed in the output topic."""
+        async with Client(self.address) as client:
+            partitions = (await client.metadata(self.output)).topic(self.output).partitions
+            consumer = Consumer(client)
+            await consumer.assign_from([TopicPartition(self.output, index) for index in partitions])
+            return await consumer.read_to_end()
