@@ -61,8 +61,11 @@ def test_executors_that_are_lost_after_their_tasks_have_ended_cost_a_batch_at_mo
     code, said = copier.run("executors", *options)
     assert (code, copier.killer.happened) == (1, 1), copier.log
     assert copier.copied() == [], "of the task that had ended, too"
-    # Whatever Spark sees first, the next attempt of the task is told.
-    assert "its connection to the driver was lost while it wrote" in said[-1]["said"]
+    # The next attempt of the task is told, whether the Python worker of the lost executor is still there or not.
+    why = said[-1]["said"]
+    assert (
+        "was tried before in this transaction" in why or "its connection to the driver was lost while it wrote" in why
+    )
 
     # When all tasks have ended, nobody misses the executor.
     copier.killer.before = commits
