@@ -10,11 +10,14 @@ partitions (`joining`). Always true: these steps know nothing of Spark, which on
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from eosin.pipeline.audit.verification import verify
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from eosin.pipeline.audit.report import AuditReport
-    from eosin.pipeline.audit.verification import Compare, Verification
+
+__all__ = ["MAX_TRANSACTION_TIMEOUT_MS", "transactions", "verify"]
 
 MAX_TRANSACTION_TIMEOUT_MS = 900_000
 """`transaction.max.timeout.ms` of a broker, unless it was changed."""
@@ -35,25 +38,3 @@ def transactions(
     from eosin.pipeline.audit.report import AuditReport
 
     return AuditReport.of(spark, paths, max_transaction_timeout_ms=max_transaction_timeout_ms, as_of_ms=as_of_ms)
-
-
-def verify(
-    spark: "SparkSession",
-    *,
-    source: str,
-    target: str,
-    bootstrap: str,
-    on: str | None = None,
-    on_target: str | None = None,
-    by: "Compare | None" = None,
-) -> "Verification":
-    """Compare what is committed in two topics, row by row: what is missing in `target`, there twice, or from nowhere.
-
-    `on` is a Spark expression over the columns of `txnlog` that names a row, or `src`, the default: the header of that
-    name in `target`, as `topic:partition:offset` of the row in `source`. `on_target` is the expression for `target`
-    where it is another one. Where rows of `target` stand for many, `by` makes of the frames of both a frame of names
-    with the columns name, source, target: how often each is in either.
-    """
-    from eosin.pipeline.audit.verification import Verification
-
-    return Verification.of(spark, source=source, target=target, bootstrap=bootstrap, on=on, on_target=on_target, by=by)

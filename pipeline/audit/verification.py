@@ -6,7 +6,7 @@ several rows of the source share must be there as often in the target.
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from eosin.pipeline.errors import BadExpression, require_spark
 
@@ -50,32 +50,6 @@ class Verification:
         """`names` has columns name, source, target: how often a name is in each."""
         self._names = names.persist()
 
-    @classmethod
-    def of(
-        cls,
-        spark: "SparkSession",
-        *,
-        source: str,
-        target: str,
-        bootstrap: str,
-        on: str | None = None,
-        on_target: str | None = None,
-        by: Compare | None = None,
-    ) -> Self:
-        """Plan the comparison; see `audit.verify`. Raises BadExpression for one that Spark does not understand."""
-        require_spark()
-        from eosin.pipeline.txnlog import NAME, TxnLog
-
-        spark.dataSource.register(TxnLog)
-
-        def rows(topic: str) -> "DataFrame":
-            options = {"bootstrap.servers": bootstrap, "subscribe": topic, "task.timeout.ms": str(_TIMEOUT_MS)}
-            return spark.read.format(NAME).options(**options).load()
-
-        if by is None:
-            by = _row_by_row(on or BY_HEADER, on_target)
-        return cls(by(rows(source), rows(target)))
-
     @cached_property
     def differences(self) -> "DataFrame":
         """Names whose rows are not there exactly once: what is wrong, and how often each side has them."""
@@ -106,6 +80,38 @@ class Verification:
     def close(self) -> None:
         """Forget what was computed."""
         self._names.unpersist()
+
+
+def verify(
+    spark: "SparkSession",
+    *,
+    source: str,
+    target: str,
+    bootstrap: str,
+    on: str | None = None,
+    on_target: str | None = None,
+    by: Compare | None = None,
+) -> Verification:
+    """Compare what is committed in two topics, row by row: what is missing in `target`, there twice, or from nowhere.
+
+    `on` is a Spark expression over the columns of `txnlog` that names a row, or `src`, the default: the header of that
+    name in `target`, as `topic:partition:offset` of the row in `source`. `on_target` is the expression for `target`
+    where it is another one. Where rows of `target` stand for many, `by` makes of the frames of both a frame of names
+    with the columns name, source, target: how often each is in either. Raises BadExpression for an expression that
+    Spark does not understand.
+    """
+    require_spark()
+    from eosin.pipeline.txnlog import NAME, TxnLog
+
+    spark.dataSource.register(TxnLog)
+
+    def rows(topic: str) -> "DataFrame":
+        options = {"bootstrap.servers": bootstrap, "subscribe": topic, "task.timeout.ms": str(_TIMEOUT_MS)}
+        return spark.read.format(NAME).options(**options).load()
+
+    if by is None:
+        by = _row_by_row(on or BY_HEADER, on_target)
+    return Verification(by(rows(source), rows(target)))
 
 
 def _row_by_row(on: str, on_target: str | None) -> Compare:
