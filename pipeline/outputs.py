@@ -13,7 +13,7 @@ from eosin.client.consumer import ConsumedRecord
 from eosin.client.errors import BrokerError
 from eosin.pipeline.errors import BadRows
 from eosin.pipeline.partitioning import check_places
-from eosin.pipeline.rows import Headers, Rows
+from eosin.pipeline.rows import Headers, Rows, size_of
 from eosin.protocol.errors import ErrorCode
 
 
@@ -83,11 +83,13 @@ class Made:
     def explain(self, error: BrokerError) -> None:
         """Note on a refusal to append which record it may be about, if that can be told."""
         if error.code is ErrorCode.MESSAGE_TOO_LARGE:
-            sizes = [len(each.key or b"") + len(each.value or b"") for each in self.outputs]
+            sizes = [size_of(each.key, each.value, each.headers) for each in self.outputs]
             largest = max(range(len(sizes)), key=sizes.__getitem__)
+            output, source = self.outputs[largest], self.sources[largest]
             error.add_note(
-                f"the largest output has {sizes[largest]} bytes, is for topic {self.outputs[largest].topic} and came of"
-                f" {_named(self.sources[largest])}; max.message.bytes of a topic says how large a batch may be"
+                f"the largest output has about {sizes[largest]} bytes, is for topic {output.topic} and came of"
+                f" {_named(source)}; max.message.bytes of a topic says how large a batch may be, and batch.size how"
+                " large they are made"
             )
 
 

@@ -15,7 +15,7 @@ from eosin.client.client import Client
 from eosin.client.producer import Producer
 from eosin.pipeline.errors import BadRows
 from eosin.pipeline.partitioning import places_of
-from eosin.pipeline.rows import NO_TOPIC, Rows, split_by_topic
+from eosin.pipeline.rows import NO_TOPIC, Rows, size_of, split_by_topic
 from eosin.protocol.compression import BytesLike
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records import NewRecord, build_batch_of_encoded
@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from eosin.pipeline.row_encoder import RowEncoder
 
 BATCH_BYTES: Final = 256 * 1024
-"""Keys and values in one batch of rows that come as lists, unless a single record is larger."""
+"""Keys, values and headers in one batch of rows that come as lists, unless a single record is larger."""
 MAX_ON_THEIR_WAY: Final = 8
 """Batches that are sent and not acknowledged."""
-_RECORD_OVERHEAD: Final = 32
 
 
 @dataclass(slots=True)
@@ -58,14 +57,16 @@ class RowWriter:
         *,
         timestamp: int,
         counts: dict[str, int] | None = None,
+        batch_bytes: int = BATCH_BYTES,
     ) -> None:
         """`topic` is for rows without one, `timestamp` (ms) for records without one; `counts` are the partitions that
-        topics are taken to have, as far as they are known."""
+        topics are taken to have, as far as they are known. `batch_bytes` are for rows that come as lists."""
         self.written: dict[TopicPartition, Written] = {}
         self._client = client
         self._producer = producer
         self._topic = topic
         self._timestamp = timestamp
+        self._batch_bytes = batch_bytes
         self._counts = {} if counts is None else counts
         self._encoders: dict[str, RowEncoder] = {}
         self._buffers: dict[TopicPartition, _Buffer] = {}
@@ -94,8 +95,8 @@ class RowWriter:
             buffer = self._buffers.get(target)
             if buffer is None:
                 buffer = self._buffers[target] = _Buffer()
-            size = len(key or b"") + len(value or b"") + _RECORD_OVERHEAD
-            if buffer.records and buffer.size + size > BATCH_BYTES:
+            size = size_of(key, value, more)
+            if buffer.records and buffer.size + size > self._batch_bytes:
                 await self._send(target)
                 buffer = self._buffers[target] = _Buffer()
             buffer.records.append(NewRecord(key, value, timestamp, more))

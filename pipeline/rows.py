@@ -20,6 +20,9 @@ COLUMNS: Final = {
 }
 """Columns that the sink takes, and the Spark types that each may have. Only `value` must be there."""
 
+_RECORD_OVERHEAD: Final = 32
+_HEADER_OVERHEAD: Final = 8
+
 NO_TOPIC: Final = "a row has no topic, and the sink was given none"
 
 
@@ -53,6 +56,14 @@ class Rows:
             partitions=column("partition"),
             headers=_headers(column("headers"), lambda each: (each[0], each[1])),
         )
+
+
+def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    """About how many bytes a record takes, and rather more than it does."""
+    size = len(key or b"") + len(value or b"") + _RECORD_OVERHEAD
+    for name, content in headers:
+        size += 3 * len(name) + len(content or b"") + _HEADER_OVERHEAD  # as many bytes as letters, or more
+    return size
 
 
 def check_columns(types: Iterable[tuple[str, str]], *, default_topic: str | None) -> None:

@@ -215,7 +215,8 @@ class Runner:
             await self._write(writing, producer, made, outputs.counts)
 
     async def _write(self, client: Client, producer: Producer, made: Made, counts: dict[str, int]) -> None:
-        writer = RowWriter(client, producer, None, timestamp=self._clock.now_ms(), counts=counts)
+        now_ms, batch_bytes = self._clock.now_ms(), self.settings.batch_bytes
+        writer = RowWriter(client, producer, None, timestamp=now_ms, counts=counts, batch_bytes=batch_bytes)
         try:
             await writer.write(made.rows())
             await writer.finish()

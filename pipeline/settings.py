@@ -12,6 +12,7 @@ from typing import Final, Self
 from eosin.client.connection import REQUEST_TIMEOUT_MS
 from eosin.client.producer import TRANSACTION_TIMEOUT_MS
 from eosin.pipeline.errors import ConflictingSettings
+from eosin.pipeline.row_writer import BATCH_BYTES
 from eosin.pipeline.task_timeouts import RETRY_BACKOFF_MS, TASK_TIMEOUT_MS
 
 MAX_POLL_INTERVAL_MS: Final = 300_000
@@ -26,6 +27,7 @@ _LIMITS: Final[Mapping[str, tuple[str, int]]] = {
     "request.timeout.ms": ("request_timeout_ms", 1),
     "commit.interval.ms": ("commit_interval_ms", 0),
     "metadata.max.age.ms": ("metadata_max_age_ms", 0),
+    "batch.size": ("batch_bytes", 1),
 }
 _RETRIES: Final = "retries"
 _HANDED_ON: Final = ("producer.retries", "admin.retries")
@@ -45,6 +47,8 @@ class PipelineSettings:
     commit_interval_ms: int = COMMIT_INTERVAL_MS
     metadata_max_age_ms: int = METADATA_MAX_AGE_MS
     """How long a runner may not know of partitions that were added to its input or output."""
+    batch_bytes: int = BATCH_BYTES
+    """How large the batches of a runner may become, unless a single record is larger."""
     client_retries: Mapping[str, int] = field(default_factory=dict)
     """`producer.retries` and `admin.retries`, as far as they were given: attempts of one call of that client."""
 

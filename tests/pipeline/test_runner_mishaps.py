@@ -231,6 +231,30 @@ async def test_more_outputs_than_a_batch_holds_are_all_there_and_in_order(job: J
     assert [int(each.record.value or b"") for each in await job.outputs()] == list(range(3000))
 
 
+async def test_headers_count_for_the_size_of_a_batch(job: Job) -> None:
+    def labelled(_: ConsumedRecord) -> Iterable[Output]:
+        return (Output(job.output, b"", key=b"k", headers=(("label", b"x" * 1000),)) for _ in range(2000))
+
+    await job.feed("a")
+    await job.run_until(job.runner(labelled), lambda: True)
+    assert len(await job.outputs()) == 2000
+
+
+async def test_a_topic_of_small_batches_is_written_to_with_a_smaller_batch_size(job: Job) -> None:
+    async with Client(job.address) as client:
+        await Admin(client).create_topic(job.output, 1, configs={"max.message.bytes": "20000"})
+
+    def many(_: ConsumedRecord) -> Iterable[Output]:
+        return (Output(job.output, b"x" * 1000) for _ in range(100))
+
+    await job.feed("a")
+    with pytest.raises(BrokerError, match="MESSAGE_TOO_LARGE") as raised:
+        await job.runner(many).run()
+    assert raised.value.__notes__[0].endswith("how large a batch may be, and batch.size how large they are made")
+    await job.run_until(job.runner(many, **{"batch.size": "16384"}), lambda: True)
+    assert len(await job.outputs()) == 100
+
+
 async def test_a_record_that_is_too_large_names_the_record_that_it_came_of(job: Job) -> None:
     await job.feed("a", "b", "c", partition=0)
 
@@ -240,7 +264,7 @@ async def test_a_record_that_is_too_large_names_the_record_that_it_came_of(job: 
     with pytest.raises(BrokerError, match="MESSAGE_TOO_LARGE") as raised:
         await job.runner(grows).run()
     (note,) = raised.value.__notes__
-    assert f"has 2000000 bytes, is for topic {job.output} and came of {job.input}-0 at offset 1" in note
+    assert f"has about 2000032 bytes, is for topic {job.output} and came of {job.input}-0 at offset 1" in note
     await goes_on(job, 3)
 
 
