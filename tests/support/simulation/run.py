@@ -17,6 +17,7 @@ from simulation.operator import Operator
 from simulation.plan import PARTITIONS, FaultPlan, Plan
 from simulation.tuning import tuned
 from simulation.two_phase import DatabaseApp
+from simulation.upkeep import remove_what_is_made_again
 
 DEADLINE_S = 300.0
 """When faults are over, every call is answered within this."""
@@ -177,7 +178,7 @@ class Run:
                     self._start()
             case "restart":
                 if machine.server is not None:
-                    machine.stop(lambda: None)
+                    machine.stop(self._tidy if fault.number % 3 == 0 else lambda: None)
                     await asyncio.sleep(seconds)
             case "stop at call":
                 disk.calls_left = fault.number
@@ -215,6 +216,10 @@ class Run:
                 machine.clock.ahead_ms += fault.number * 50
             case _:
                 raise AssertionError(fault.kind)
+
+    def _tidy(self) -> None:
+        self._note("somebody removes what the next start makes again")
+        remove_what_is_made_again(self.machine.disk, self._chance)
 
     def _changed(self) -> None:
         machine = self.machine
