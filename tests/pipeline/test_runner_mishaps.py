@@ -57,6 +57,17 @@ async def test_an_output_topic_that_does_not_exist_ends_the_run_at_once_with_its
     await goes_on(job, 1)
 
 
+async def test_a_runner_may_be_started_before_its_broker(caplog: pytest.LogCaptureFixture) -> None:
+    async with served() as server:
+        address = server.addresses[0]
+    settings = {"request.timeout.ms": "200", "task.timeout.ms": "60000"}
+    running = asyncio.create_task(Runner(address, "early", "words", lambda _: [], settings=settings).run())
+    await until(lambda: any("early (" in said and "Connection refused" in said for said in caplog.messages))
+    async with served(listeners=(f"PLAINTEXT://{address}",)):
+        with pytest.raises(MissingTopic, match="topic words does not exist"):
+            await running
+
+
 async def test_a_topic_may_be_named_alone(job: Job) -> None:
     await job.feed("a")
     runner = Runner(job.address, "alone", job.input, job.upper, outputs={job.output: 1}, settings=job.settings)
