@@ -74,18 +74,13 @@ class ExecutorsRoute:
     def write(self, frame: "DataFrame", plan: TaskPlan) -> WrittenByTasks:
         """Write every row of a frame, which is computed once. Raises RowsLost, a BrokerError that a task was told, or
         what Spark raises."""
-        from pyspark.sql import Observation
-        from pyspark.sql import functions as f
-
         if "topic" in frame.columns:
             raise BadRows("route executors writes to one topic: drop column topic, or use route driver")
-        given = Observation()
-        counted = frame.observe(given, f.count(f.lit(1)).alias("rows"))
         leases = LeaseServer()
         host, bind = _hosts(frame.sparkSession.sparkContext)
         address = self._loop.run(leases.start(host, bind, self._lease_port))
         try:
-            written = counted.mapInArrow(_Task(plan, address), _columns(_WRITTEN)).collect()
+            written = frame.mapInArrow(_Task(plan, address), _columns(_WRITTEN)).collect()
         except Exception as error:
             failure = leases.book.failure
             refusal = failure.broker_error("writing from executors") if failure is not None else None
@@ -95,11 +90,8 @@ class ExecutorsRoute:
         finally:
             self._loop.run(leases.close())
         rows = {row["task"]: int(row["rows"]) for row in written}
-        if rows != leases.book.rows or sum(rows.values()) != given.get["rows"]:
-            raise RowsLost(
-                f"tasks wrote {sum(leases.book.rows.values())} rows, and Spark knows of {sum(rows.values())} written of"
-                f" {given.get['rows']}: the batch is not kept"
-            )
+        if rows != leases.book.rows:
+            raise RowsLost(f"tasks wrote {leases.book.rows} rows, and Spark knows of {rows}: the batch is not kept")
         return WrittenByTasks(sum(rows.values()), leases.book.retries)
 
 
@@ -154,14 +146,16 @@ class _Task:
         writing = _Writing(self._plan, Leases(self._leases, task))
         loop.run(writing.start())
         try:
+            given = 0
             for batch in batches:
+                given += batch.num_rows
                 loop.run(writing.take(batch))
-            rows = loop.run(writing.finish())
+            loop.run(writing.finish(given))
         except BaseException as error:
             loop.run(writing.close(error))
             raise
         loop.run(writing.close(None))
-        return rows
+        return given
 
 
 class _Writing:
@@ -192,11 +186,12 @@ class _Writing:
     async def take(self, rows: Any) -> None:
         await self._writer.write_arrow(rows)
 
-    async def finish(self) -> int:
-        """How many rows were written, when all are acknowledged and the driver knows."""
+    async def finish(self, given: int) -> None:
+        """Return when all of the rows that were given are acknowledged, and the driver knows. Raises RowsLost."""
         rows = sum(each.rows for each in (await self._writer.finish()).values())
+        if rows != given:
+            raise RowsLost(f"a task wrote {rows} rows of {given}: the batch is not kept")
         await self._leases.done(rows, self._timeouts.retries(self._plan.name))
-        return rows
 
     async def close(self, error: BaseException | None) -> None:
         if error is not None:
