@@ -22,6 +22,8 @@ ASKED: Final = os.environ.get("EOSIN_COMPILE") == "1"
 LEVEL: Final = os.environ.get("EOSIN_COMPILE_LEVEL", "3")
 """Of the C compiler's optimisation; 0 builds in a fifth of the time, for a test."""
 COMPILER: Final = "mypy[mypyc]>=2.4,<3"
+TYPES: Final = ("construct-typing", "types-aiofiles")
+"""Of dependencies that have none of their own; the compiler takes no class whose base it does not know."""
 
 MODULES: Final = {
     "protocol": """
@@ -71,7 +73,8 @@ def compiled() -> "list[Extension]":
 def needed() -> list[str]:
     """What has to be installed while a wheel is compiled: the compiler, and what the types of the sources refer to."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    return [COMPILER, *project["dependencies"]]
+    types = [each for each in project["optional-dependencies"]["test"] if each.startswith(TYPES)]
+    return [COMPILER, *types, *project["dependencies"]]
 
 
 if ASKED and "bdist_wheel" in sys.argv:

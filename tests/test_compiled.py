@@ -6,8 +6,11 @@ not about speed.
 
 import ast
 import os
+import re
+import runpy
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -59,6 +62,19 @@ def test_a_compiled_module_gives_no_name_to_two_kinds_of_error(path: Path) -> No
                 if isinstance(node, ast.ExceptHandler) and node.name is not None and node.type is not None:
                     kinds.setdefault(node.name, set()).add(ast.unparse(node.type))
             assert all(len(each) == 1 for each in kinds.values()), f"{function.name}: {kinds}"
+
+
+def test_a_front_end_is_told_of_all_that_the_compiler_has_to_see(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It installs that into an empty environment; here, where everything is installed, nothing would be missed."""
+    asked: dict[str, list[str]] = {}
+    monkeypatch.setattr("setuptools.setup", asked.update)
+    monkeypatch.setenv("EOSIN_COMPILE", "1")
+    monkeypatch.setattr(sys, "argv", ["setup.py", "egg_info"])
+    runpy.run_path(str(ROOT / "setup.py"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    types = {each for each in project["optional-dependencies"]["test"] if re.match("types-|.*-typing", each)}
+    assert any(each.startswith("construct-typing") for each in types)
+    assert {*asked["setup_requires"]} >= {*project["dependencies"], *types}
 
 
 @pytest.mark.slow
