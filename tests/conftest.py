@@ -9,6 +9,10 @@ import hypothesis as hypothesis
 import pytest
 from asked_broker import NO_RESTART, Restartable, can_restart, is_another, restartable_broker
 
+# How long an example takes says something about the machine, and about what else runs on it.
+hypothesis.settings.register_profile("untimed", hypothesis.settings.default, deadline=None)
+hypothesis.settings.load_profile("untimed")
+
 
 @pytest.fixture
 def restartable(tmp_path: Path) -> Iterator[Restartable]:

@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -167,6 +168,10 @@ def test_every_handler_is_in_the_registry() -> None:
 
 def _text_of(module: str) -> str:
     return (ROOT / (module.removeprefix("eosin.").replace(".", "/") + ".py")).read_text()
+
+
+def test_no_property_is_broken_by_a_slow_machine() -> None:
+    assert hypothesis.settings().deadline is None
 
 
 def test_the_text_speaks_of_eosin_alone() -> None:
