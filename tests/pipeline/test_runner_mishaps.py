@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+from broker_process import BrokerProcess
 from pipeline_broker import served
 from runner_job import Job, until
 from wire import until as comes_true
@@ -14,7 +16,6 @@ from eosin.client.client import Client
 from eosin.client.consumer import ConsumedRecord
 from eosin.client.errors import BrokerError
 from eosin.client.producer import Producer
-from eosin.client.transactions import TransactionAdmin
 from eosin.pipeline.errors import BadRows, DataLoss, MissingTopic, TransactionTimedOut
 from eosin.pipeline.runner import Output, Runner
 from eosin.protocol.errors import ErrorCode
@@ -36,15 +37,6 @@ async def goes_on(job: Job, count: int) -> None:
     assert not job.reports
     await job.run_until(job.runner(), lambda: job.records_in() == count)
     assert len(await job.written()) == count
-
-
-async def is_in(job: Job, state: str) -> bool:
-    """Whether the transaction of the application is in this state."""
-    async with Client(job.address) as client:
-        try:
-            return (await TransactionAdmin(client).describe(f"app-{job.name}")).state == state
-        except BrokerError:  # not known yet
-            return False
 
 
 # Topics ---------------------------------------------------------------------------------------------------------------
@@ -203,13 +195,13 @@ async def test_a_transform_may_wait(job: Job) -> None:
 async def test_a_transform_that_outlives_the_transaction_is_told_so_and_its_work_is_done_again(job: Job) -> None:
     async def slow(consumed: ConsumedRecord) -> Sequence[Output]:
         if consumed.record.value == b"slow":
-            await comes_true(lambda: is_in(job, "CompleteAbort"))
+            await comes_true(lambda: job.is_in("CompleteAbort"))
         return list(job.upper(consumed))
 
     await job.feed("a", partition=0)
     settings = {"commit.interval.ms": "60000", "transaction.timeout.ms": "500"}
     running = asyncio.create_task(job.runner(slow, **settings).run())
-    await comes_true(lambda: is_in(job, "Ongoing"))
+    await comes_true(lambda: job.is_in("Ongoing"))
     await job.feed("slow", partition=0)
     with pytest.raises(TransactionTimedOut, match=r"took \d+ ms, and was aborted after transaction.timeout.ms=500"):
         await running
@@ -222,12 +214,30 @@ async def test_a_transform_that_outlives_the_transaction_is_told_so_and_its_work
 async def test_a_run_that_is_cancelled_aborts_what_it_has_not_committed(job: Job) -> None:
     await job.feed("a")
     running = asyncio.create_task(job.runner(**{"commit.interval.ms": "60000"}).run())
-    await comes_true(lambda: is_in(job, "Ongoing"))
+    await comes_true(lambda: job.is_in("Ongoing"))
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert await is_in(job, "CompleteAbort")
+    assert await job.is_in("CompleteAbort")
     await goes_on(job, 1)
+
+
+async def test_a_run_goes_on_when_its_broker_is_stopped_or_killed_and_started_again(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data") as broker:
+        job = await Job(broker.address).create()
+        job.settings |= {"commit.interval.ms": "50", "request.timeout.ms": "1000"}
+        runner = job.runner()
+        running = asyncio.create_task(runner.run())
+        for number, end in enumerate((broker.kill, broker.stop, broker.kill), 1):
+            await job.feed(*(f"{number}-{each:03}" for each in range(300)))
+            await until(lambda: job.records_in() > 300 * (number - 1))  # noqa: B023
+            end()  # while it reads, writes or commits the rest
+            await asyncio.to_thread(broker.start)
+        await until(lambda: job.records_in() == 900)
+        runner.stop()
+        await running
+        written = await job.written()
+        assert written == sorted(f"{number}-{each:03}" for number in (1, 2, 3) for each in range(300))
 
 
 # Records --------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,9 @@ from typing import Any
 from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.consumer import ConsumedRecord, Consumer
+from eosin.client.errors import BrokerError
 from eosin.client.producer import Producer
+from eosin.client.transactions import TransactionAdmin
 from eosin.pipeline.runner import CommitReport, Output, Runner
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records import NewRecord
@@ -86,3 +88,11 @@ class Job:
             consumer = Consumer(client)
             await consumer.assign_from([TopicPartition(self.output, index) for index in partitions])
             return await consumer.read_to_end()
+
+    async def is_in(self, state: str) -> bool:
+        """Whether the transaction of the application is in this state."""
+        async with Client(self.address) as client:
+            try:
+                return (await TransactionAdmin(client).describe(f"app-{self.name}")).state == state
+            except BrokerError:  # not known yet
+                return False
