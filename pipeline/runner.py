@@ -36,6 +36,7 @@ from eosin.pipeline.topic_creation import create_topics
 from eosin.protocol.names import TopicPartition
 
 _IDLE_MS: Final = 20
+"""The first pause when nothing comes. It doubles, up to `commit.interval.ms`: for so long a record waits anyway."""
 
 
 __all__ = ["CommitReport", "Output", "Runner", "Transform"]
@@ -111,6 +112,7 @@ class Runner:
             writing, reading, self._outputs, max_age_ms=self.settings.metadata_max_age_ms, clock=self._clock
         )
         producer = Producer(writing, self._application_id, transaction_timeout_ms=self.settings.transaction_timeout_ms)
+        idle_ms = _IDLE_MS
         try:
             await self._start(writing, producer, inputs)
             while not self._stopping:
@@ -122,8 +124,11 @@ class Runner:
                     self.partitions = inputs.tasks
                 if self._is_due():
                     await self._commit(writing, producer)
-                elif not any(records for records, _ in answers.values()):
-                    await self._clock.sleep_ms(_IDLE_MS)
+                elif any(records for records, _ in answers.values()):
+                    idle_ms = _IDLE_MS
+                else:
+                    await self._clock.sleep_ms(idle_ms)
+                    idle_ms = self._next_pause_ms(idle_ms)
             await self._commit(writing, producer)
         except BrokerError as error:
             explained = self._explained(error, producer)
@@ -137,6 +142,11 @@ class Runner:
             await abort_as_courtesy(producer, asked_to_commit=self._committing)
             await reading.close()
             await writing.close()
+
+    def _next_pause_ms(self, pause_ms: int) -> int:
+        if self._moved:  # somebody waits for the commit
+            return _IDLE_MS
+        return min(2 * pause_ms, max(_IDLE_MS, self.settings.commit_interval_ms))
 
     def _explained(self, error: BrokerError, producer: Producer) -> Exception:
         """What a broker's error means for the application; the error itself where it has no other meaning."""

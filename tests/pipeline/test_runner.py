@@ -21,6 +21,7 @@ from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.consumer import ConsumedRecord
 from eosin.client.errors import ConnectionFailed, RequestTimedOut
+from eosin.pipeline.clock import SystemClock
 from eosin.pipeline.errors import ConflictingSettings, MissingTopic, PipelineFenced
 from eosin.pipeline.partitioning import partition_of
 from eosin.pipeline.rounds import Rounds
@@ -74,6 +75,30 @@ async def test_a_failing_transform_leaves_nothing_behind_and_the_next_run_does_i
     assert await job.written() == []
     await job.run_until(job.runner(), lambda: job.records_in() == 3)
     assert await job.written() == ["A", "B", "C"]
+
+
+async def test_a_runner_without_work_asks_less_and_less_often(job: Job) -> None:
+    class Listening(SystemClock):
+        """The system's, which tells how long somebody waited."""
+
+        def __init__(self) -> None:
+            self.slept: list[float] = []
+
+        async def sleep_ms(self, duration_ms: float) -> None:
+            self.slept.append(duration_ms)
+            await asyncio.sleep(0)
+
+    runner = job.runner(**{"commit.interval.ms": "100", "request.timeout.ms": "10000"})
+    clock = runner._clock = Listening()
+    running = asyncio.create_task(runner.run())
+    await until(lambda: len(clock.slept) > 5)
+    assert clock.slept[:6] == [20, 40, 80, 100, 100, 100]
+    await job.feed("a")
+    await until(lambda: job.reports)
+    assert 20 in clock.slept[6:]
+    await until(lambda: clock.slept[-1] == 100)
+    runner.stop()
+    await running
 
 
 async def test_a_second_instance_fences_the_first(job: Job) -> None:
