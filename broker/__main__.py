@@ -5,6 +5,8 @@ because the time to import is time to start. `pipeline` and other distributions 
 group `eosin.commands` whose object is such a `main`.
 """
 
+import contextlib
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -30,10 +32,17 @@ Command = Callable[[Sequence[str]], int]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code. 2 is for what the caller wrote, 1 for what went wrong."""
+    """Run one command; returns its exit code. 2 is for what the caller wrote, 1 for what went wrong.
+
+    Without `arguments` it is the program: an interrupt then ends it at once and without a word, as long as the command
+    does not see to it itself.
+    """
+    if arguments is None and sys.platform != "win32":  # there a server hears of Ctrl-C as KeyboardInterrupt only
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     given = sys.argv[1:] if arguments is None else list(arguments)
     if not given or given[0] in ("-h", "--help"):
-        print(_usage())
+        with contextlib.suppress(BrokenPipeError):
+            print(_usage(), flush=True)
         return 0 if given else 2
     name = given[0]
     if name in ("-V", "--version"):

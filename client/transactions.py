@@ -42,6 +42,9 @@ NO_TIMEOUT_MS: Final = 2**31 - 1
 """The timeout of transactions that an external coordinator decides (KIP-939)."""
 _SHORTEST_TIMEOUT_MS: Final = 1
 
+TRANSACTION_STATES: Final = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
+"""That an id can be listed in."""
+
 _ONGOING: Final = "Ongoing"
 _PREPARING: Final = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 
@@ -139,7 +142,8 @@ class TransactionAdmin:
             answer: ListTransactionsResponse = await self._client.request(ApiKey.LIST_TRANSACTIONS, request, node=node)
             check(answer.error_code, f"listing the transactions of broker {node}")
             for state in answer.unknown_state_filters:
-                raise BrokerError(ErrorCode.INVALID_REQUEST, "listing transactions", f"there is no state {state!r}")
+                known = f"there is no state {state!r}, only {', '.join(TRANSACTION_STATES)}"
+                raise BrokerError(ErrorCode.INVALID_REQUEST, "listing transactions", known)
             return [
                 ListedTransaction(node, each.transactional_id, each.producer_id, each.transaction_state)
                 for each in answer.transaction_states

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from eosin.broker.cli.arguments import Parser, fail
+from eosin.broker.cli.arguments import Parser, fail, span
 from eosin.broker.cli.output import until_broken_pipe
 from eosin.client.client import Client
 from eosin.client.errors import BrokerError, ClientError
@@ -42,7 +42,7 @@ def add_common(options: Parser) -> None:
     )
     options.add_argument("--json", action="store_true", help="one JSON object per line")
     options.add_argument(
-        "--timeout", type=float, default=TIMEOUT_S, metavar="SECONDS", help=f"how long to try ({TIMEOUT_S:g})"
+        "--timeout", type=span, default=TIMEOUT_S, metavar="SECONDS", help=f"how long to try ({TIMEOUT_S:g})"
     )
 
 

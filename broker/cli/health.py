@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from eosin.broker.cli.arguments import Parser, fail
+from eosin.broker.cli.arguments import Parser, fail, span
 from eosin.client.addresses import Address
 from eosin.client.errors import ClientError
 from eosin.client.health import probe
@@ -27,6 +27,8 @@ def main(arguments: Sequence[str]) -> int:
 def parser() -> Parser:
     """The options of the command."""
     options = Parser(prog="eosin health", description="Tell by the exit code whether a broker answers.")
-    options.add_argument("address", nargs="?", default="127.0.0.1:9092", metavar="HOST:PORT")
-    options.add_argument("--timeout", type=float, default=3.0, metavar="SECONDS", help="how long to wait (3)")
+    options.add_argument(
+        "address", nargs="?", default="127.0.0.1:9092", metavar="HOST:PORT", help="any listener (127.0.0.1:9092)"
+    )
+    options.add_argument("--timeout", type=span, default=3.0, metavar="SECONDS", help="how long to wait (3)")
     return options

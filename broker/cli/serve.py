@@ -162,6 +162,7 @@ def _stop_on_signals() -> asyncio.Event:
         # Whoever asks a second time wants it now.
         for each in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(each)
+            signal.signal(each, signal.SIG_DFL)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C arrives as KeyboardInterrupt

@@ -9,11 +9,11 @@ from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from eosin.broker.cli.arguments import Parser, fail
+from eosin.broker.cli.arguments import Parser, fail, span
 from eosin.broker.cli.asking import NotThere, Row, add_common, answer
 from eosin.broker.cli.producers import require, row
 from eosin.client.client import Client
-from eosin.client.transactions import DescribedTransaction, OpenTransaction, TransactionAdmin
+from eosin.client.transactions import TRANSACTION_STATES, DescribedTransaction, OpenTransaction, TransactionAdmin
 from eosin.protocol.names import TopicPartition
 from eosin.storage.clock import SystemClock
 
@@ -81,9 +81,19 @@ def parser() -> Parser:
         dest="action", required=True, metavar="list|describe|find-hanging|abort|force-terminate"
     )
     listing = actions.add_parser("list", help="transactional ids", description="List transactional ids.")
-    listing.add_argument("--state", action="append", default=[], help="only those in this state; may be repeated")
     listing.add_argument(
-        "--producer-id", action="append", type=int, default=[], help="only this producer's; may be repeated"
+        "--state",
+        action="append",
+        default=[],
+        help=f"only those in this state; may be repeated ({', '.join(TRANSACTION_STATES)})",
+    )
+    listing.add_argument(
+        "--producer-id",
+        action="append",
+        type=int,
+        default=[],
+        metavar="ID",
+        help="only this one's; may be repeated",
     )
     listing.add_argument("--longer-than", type=int, default=-1, metavar="MS", help="only those open for longer")
     listing.add_argument("--pattern", metavar="REGEX", help="only ids that this RE2 expression matches as a whole")
@@ -94,12 +104,12 @@ def parser() -> Parser:
         help="open transactions that nobody will end",
         description="Find transactions that are open in a partition and that their coordinator does not know.",
     )
-    finding.add_argument("--topic", help="look at this topic only")
-    finding.add_argument("--partition", type=int, help="look at this partition of the topic only")
-    finding.add_argument("--broker-id", type=int, help="look at the partitions that this broker leads only")
+    finding.add_argument("--topic", metavar="TOPIC", help="look at this topic only")
+    finding.add_argument("--partition", type=int, metavar="N", help="look at this partition of the topic only")
+    finding.add_argument("--broker-id", type=int, metavar="N", help="look at partitions that this broker leads only")
     finding.add_argument(
         "--max-transaction-timeout",
-        type=float,
+        type=span,
         metavar="MINUTES",
         help="younger ones are left out, with 5 minutes on top (the brokers' transaction.max.timeout.ms)",
     )
@@ -108,9 +118,9 @@ def parser() -> Parser:
     )
     aborting.add_argument("topic", metavar="TOPIC")
     aborting.add_argument("partition", type=int, metavar="PARTITION")
-    aborting.add_argument("--start-offset", type=int, help="where the open transaction starts")
-    for name in ("--producer-id", "--producer-epoch", "--coordinator-epoch"):
-        aborting.add_argument(name, type=int, help="instead of the start offset, all three")
+    aborting.add_argument("--start-offset", type=int, metavar="OFFSET", help="where the open transaction starts")
+    for name, value in (("--producer-id", "ID"), ("--producer-epoch", "N"), ("--coordinator-epoch", "N")):
+        aborting.add_argument(name, type=int, metavar=value, help="instead of the start offset, all three")
     terminating = actions.add_parser(
         "force-terminate",
         help="end one transactional id's transaction, prepared or not",

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from eosin.pipeline.cli.interrupts import INTERRUPTED, raise_on_interrupt
 from eosin.pipeline.errors import PipelineError
 
 COMMANDS: Final[dict[str, str]] = {
@@ -29,12 +30,15 @@ def main(arguments: Sequence[str]) -> int:
     if name not in COMMANDS:
         print(f"eosin pipeline: no command {name!r}; there are {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
+    raise_on_interrupt()
     try:
         code: int = importlib.import_module(f"eosin.pipeline.cli.{name}").main(arguments[1:])
         return code
     except PipelineError as error:
         print(f"eosin pipeline {name}: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 def _usage() -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from eosin.pipeline.audit import MAX_TRANSACTION_TIMEOUT_MS
-from eosin.pipeline.cli.arguments import Parser, fail
+from eosin.pipeline.cli.arguments import Parser, at_least, fail
 from eosin.pipeline.cli.spark_arguments import add_spark, open_session
 from eosin.pipeline.errors import BadPaths, require_spark
 
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
         "--max-transaction-timeout-ms",
-        type=int,
+        type=at_least(0),
         default=MAX_TRANSACTION_TIMEOUT_MS,
         metavar="MS",
         help="open for longer is hanging (default %(default)s, the broker's transaction.max.timeout.ms)",

@@ -24,7 +24,7 @@ from eosin.client.errors import BrokerError, ClientError
 from eosin.client.producer import Producer
 from eosin.client.transactions import TransactionAdmin
 from eosin.pipeline.child import Child, ChildFailed, end_on_sigterm
-from eosin.pipeline.cli.arguments import Parser, fail
+from eosin.pipeline.cli.arguments import Parser, at_least, fail
 from eosin.pipeline.clock import SystemClock
 from eosin.pipeline.errors import MissingDependency, require_spark
 from eosin.pipeline.partitioning import partition_of
@@ -77,8 +77,6 @@ def main(arguments: Sequence[str]) -> int:
         return Example(options, example, bootstrap, folder).run()
     except (ClientError, ChildFailed, TimeoutError) as error:
         return fail("example", str(error), code=1)
-    except KeyboardInterrupt:
-        return 130
     finally:
         if broker is not None:
             broker.stop()
@@ -262,10 +260,10 @@ def _parser() -> Parser:
     parser = Parser(prog="eosin pipeline example", description=__doc__)
     parser.add_argument("example", choices=sorted(EXAMPLES))
     parser.add_argument(
-        "--crash-every", type=int, default=0, metavar="N", help="kill the pipeline after every N batches"
+        "--crash-every", type=at_least(1), default=0, metavar="N", help="kill the pipeline after every N batches"
     )
-    parser.add_argument("--records", type=int, default=600, metavar="N", help="how much input (default: 600)")
-    parser.add_argument("--max-rows", type=int, default=70, metavar="N", help="offsets per batch (default: 70)")
+    parser.add_argument("--records", type=at_least(1), default=600, metavar="N", help="how much input (default: 600)")
+    parser.add_argument("--max-rows", type=at_least(1), default=70, metavar="N", help="offsets per batch (default: 70)")
     parser.add_argument("--route", choices=("driver", "executors"), default="driver", help="how rows reach the broker")
     parser.add_argument("--bootstrap-server", metavar="HOST:PORT[,...]", help="a broker (default: one is started)")
     parser.add_argument("--folder", metavar="DIR", help="kept afterwards: checkpoint and broker (default: a new one)")

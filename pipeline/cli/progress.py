@@ -20,9 +20,9 @@ _TIMEOUT_MS = 10_000
 def main(arguments: Sequence[str]) -> int:
     """Print the marker and the producer's state. 1 when there is no such pipeline."""
     parser = Parser(prog="eosin pipeline progress", description=__doc__)
-    parser.add_argument("pipeline")
-    parser.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT[,...]")
-    parser.add_argument("--topic", help="of the marker (default: PIPELINE-progress)")
+    parser.add_argument("pipeline", metavar="PIPELINE", help="its name, which is its transactional id")
+    parser.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT[,...]", help="brokers of the cluster")
+    parser.add_argument("--topic", metavar="TOPIC", help="of the marker (default: PIPELINE-progress)")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     options = parser.parse_args(arguments)
     try:

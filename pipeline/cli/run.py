@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.client.addresses import parse_bootstrap
 from eosin.client.errors import ClientError
-from eosin.pipeline.cli.arguments import Parser, fail
+from eosin.pipeline.cli.arguments import Parser, at_least, fail, trigger
+from eosin.pipeline.cli.interrupts import held_back
 from eosin.pipeline.errors import ConflictingSettings, PipelineError
 from eosin.pipeline.functions import load
 from eosin.pipeline.settings import PipelineSettings
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from eosin.pipeline.batch_progress import BatchProgress
 
 MODES: Final = ("append", "update", "complete")
-_INTERRUPTED: Final = 130
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -42,8 +42,6 @@ def main(arguments: Sequence[str]) -> int:
         return fail("run", str(error), code=1)
     except PipelineError as error:
         return fail("run", str(error), code=2 if isinstance(error, ConflictingSettings) else 1)
-    except KeyboardInterrupt:
-        return _INTERRUPTED
 
 
 def _run(
@@ -81,7 +79,8 @@ def _run(
     def tell(progress: "BatchProgress") -> None:
         print(progress.json() if options.json else progress.line(), flush=True)
 
-    spark = session(name, options.master, conf)
+    with held_back():
+        spark = session(name, options.master, conf)
     spark.sparkContext.setLogLevel("ERROR")
     try:
         pipeline.run(spark, tell)
@@ -103,20 +102,31 @@ def _pairs(given: Sequence[str], option: str) -> dict[str, str]:
 def _parser() -> Parser:
     parser = Parser(prog="eosin pipeline run", description=__doc__)
     parser.add_argument("function", metavar="MODULE:FUNC", help="what makes the output frame of the input frame")
-    parser.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT[,...]")
+    parser.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT[,...]", help="brokers of the cluster")
     parser.add_argument("--checkpoint", required=True, metavar="DIR", help="the query's own folder, kept between runs")
-    parser.add_argument("--input", required=True, metavar="TOPIC[,TOPIC...]")
-    parser.add_argument("--output", required=True, metavar="TOPIC")
+    parser.add_argument("--input", required=True, metavar="TOPIC[,TOPIC...]", help="what is read")
+    parser.add_argument("--output", required=True, metavar="TOPIC", help="where rows without a topic column go")
     parser.add_argument("--name", metavar="PIPELINE", help="the transactional id (default: MODULE-FUNC)")
-    parser.add_argument("--route", choices=("driver", "executors"), default="driver", help="how rows reach the broker")
-    parser.add_argument("--source", choices=("python", "jvm"), default="python", help="jvm: Spark's own Kafka source")
-    parser.add_argument("--trigger", metavar="2s|available-now", help="time between batches, or stop at the end")
-    parser.add_argument("--mode", choices=MODES, default="append", help="Spark's output mode")
-    parser.add_argument("--max-rows", type=int, metavar="N", help="offsets per batch")
+    parser.add_argument(
+        "--route", choices=("driver", "executors"), default="driver", help="how rows reach the broker (default: driver)"
+    )
+    parser.add_argument(
+        "--source", choices=("python", "jvm"), default="python", help="jvm: Spark's own Kafka source (default: python)"
+    )
+    parser.add_argument(
+        "--trigger",
+        type=trigger,
+        metavar="2s|available-now",
+        help="time between batches (default: none), or stop at the end",
+    )
+    parser.add_argument("--mode", choices=MODES, default="append", help="Spark's output mode (default: append)")
+    parser.add_argument("--max-rows", type=at_least(1), metavar="N", help="offsets per batch (default: all there are)")
     parser.add_argument("--master", default="local[2]", help="Spark's master (default: local[2])")
     parser.add_argument("--conf", action="append", default=[], metavar="K=V", help="a setting of Spark")
     parser.add_argument("--set", action="append", default=[], metavar="K=V", help="task.timeout.ms and others")
-    parser.add_argument("--max-failures", type=int, default=10, metavar="N", help="in a row, before it gives up")
+    parser.add_argument(
+        "--max-failures", type=at_least(0), default=10, metavar="N", help="in a row, before it gives up (default: 10)"
+    )
     parser.add_argument("--adopt-checkpoint", action="store_true", help="begin anew with this checkpoint")
     parser.add_argument("--json", action="store_true", help="one JSON object for each batch")
     return parser

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from eosin.pipeline.cli.interrupts import held_back
 from eosin.pipeline.errors import ConflictingSettings, PipelineError
 
 _SETTINGS: Final = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
@@ -16,7 +17,7 @@ _OURS: Final = re.compile(r"eosin\.(?:pipeline|client)\.errors\.\w+: ([^\n]*)")
 
 def add_spark(parser: argparse.ArgumentParser) -> None:
     """Add --master and --conf."""
-    parser.add_argument("--master", default="local[*]", help="Spark master (default %(default)s)")
+    parser.add_argument("--master", default="local[*]", metavar="MASTER", help="Spark master (default %(default)s)")
     parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="setting of Spark; repeatable")
 
 
@@ -34,7 +35,8 @@ def open_session(name: str, options: Any) -> Iterator[Any]:
     given = dict(_pair(each) for each in options.conf)
     local = _LOCAL if options.master.startswith("local") else {}
     was_there = SparkSession.getActiveSession() is not None
-    spark = session(f"eosin {name}", master=options.master, conf={**_SETTINGS, **local, **given})
+    with held_back():
+        spark = session(f"eosin {name}", master=options.master, conf={**_SETTINGS, **local, **given})
     try:
         yield spark
     except PySparkException as error:

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
         help="for rows that stand for many: what makes of the frames of both a frame of name, source, target",
     )
     parser.add_argument("--on-output", metavar="EXPR", help="the expression for the output, where it is another one")
-    parser.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT")
+    parser.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT", help="brokers of the cluster")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_spark(parser)
     options = parser.parse_args(arguments)

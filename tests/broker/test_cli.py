@@ -1,6 +1,9 @@
 """The command line: what cannot be started is one sentence and exit code 2, without a traceback."""
 
+import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -85,6 +88,25 @@ def test_health_is_1_when_nobody_answers(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_health_of_what_is_no_address_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "is no port" in refusal(capsys, "health", "localhost:many")
+
+
+@pytest.mark.parametrize("seconds", ["0", "-3", "inf", "nan", "1e308", "soon"])
+@pytest.mark.parametrize("command", [["health"], ["transactions", "list"], ["producers", "orders", "0"]])
+def test_a_timeout_that_is_no_time_is_refused(
+    command: list[str], seconds: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = refusal(capsys, *command, "--timeout", seconds)
+    assert said.endswith(f"argument --timeout: must be a number above 0, not {seconds!r}")
+
+
+def test_whoever_has_seen_enough_of_the_help_may_go() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    asked = subprocess.run(
+        [sys.executable, "-m", "eosin.broker", "--help"], stdout=write, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(write)
+    assert asked.stderr == ""
 
 
 def test_the_ready_line_tells_where_and_how() -> None:

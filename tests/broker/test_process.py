@@ -1,16 +1,20 @@
 """The broker as a process: signals, exit codes, limits, both event loops."""
 
+import asyncio
 import os
 import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import uvloop
 from broker_process import BrokerProcess
 
 from eosin.broker.__main__ import main
+from eosin.broker.cli.serve import _stop_on_signals
 from eosin.broker.version import VERSION
 
 pytestmark = pytest.mark.slow
@@ -45,6 +49,42 @@ def test_a_signal_ends_the_broker_cleanly_with_code_0(number: signal.Signals, tm
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
     assert f"stopping signal={number.name}" in broker.log
     assert "Traceback" not in broker.log
+
+
+@pytest.mark.parametrize("imported", ["eosin.broker.__main__", "argparse", "asyncio", "eosin.coordinator.machine"])
+def test_an_interrupt_while_it_starts_ends_the_broker_at_once_and_without_a_traceback(
+    imported: str, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "eosin.broker", "serve", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(
+        [*command, "--data-dir", str(tmp_path / "data")], stderr=subprocess.PIPE, text=True
+    ) as broker:
+        assert broker.stderr is not None
+        while not (line := broker.stderr.readline()).rstrip().endswith(f" {imported}"):
+            assert line, f"{imported} was not imported"
+        broker.send_signal(signal.SIGINT)
+        said = broker.stderr.read()
+    assert broker.returncode == -signal.SIGINT, "as it ends every program that has nothing to tidy up"
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_second_signal_does_not_wait_for_the_stop_and_leaves_no_traceback(
+    loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def stopping() -> None:
+        stop = _stop_on_signals()
+        os.kill(os.getpid(), signal.SIGINT)
+        await stop.wait()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with asyncio.Runner(loop_factory=loop) as runner:
+            runner.run(stopping())
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_second_process_on_the_same_directory_is_refused_with_code_2(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from broker_process import BrokerProcess
 from eosin.broker.__main__ import main
 from eosin.client.client import Client
 from eosin.pipeline.batch_transactions import BatchTransactions
+from eosin.pipeline.cli.arguments import trigger
 
 
 def test_the_command_is_listed_and_tells_its_own_commands(capsys: pytest.CaptureFixture[str]) -> None:
@@ -61,6 +62,21 @@ RUN = ["pipeline", "run", "--bootstrap-server", "127.0.0.1:1", "--checkpoint", "
         ([*RUN, "json:loads", "--conf", "x"], "--conf takes NAME=VALUE, and not 'x'"),
         ([*RUN, "json:loads", "--set", "task.timeout=1"], "a pipeline has no setting 'task.timeout'"),
         ([*RUN, "json:loads", "--set", "task.timeout.ms=soon"], "task.timeout.ms is 'soon'"),
+        (
+            [*RUN, "json:loads", "--trigger", "soon"],
+            "--trigger: must be available-now or a time as 2s or 500ms, not 'soon'",
+        ),
+        ([*RUN, "json:loads", "--trigger", "2"], "--trigger: must be available-now or a time as 2s or 500ms, not '2'"),
+        ([*RUN, "json:loads", "--max-rows", "0"], "argument --max-rows: must be a number from 1 on, not '0'"),
+        ([*RUN, "json:loads", "--max-failures", "many"], "--max-failures: must be a number from 0 on, not 'many'"),
+        (
+            ["pipeline", "example", "orders", "--records", "0"],
+            "argument --records: must be a number from 1 on, not '0'",
+        ),
+        (
+            ["pipeline", "example", "orders", "--crash-every", "-1"],
+            "--crash-every: must be a number from 1 on, not '-1'",
+        ),
         ([*RUN, "json:loads", "--route", "sea"], "argument --route: invalid choice: 'sea'"),
         ([*RUN, "json:loads", "--conf", "spark.speculation=true"], "spark.speculation is true and must be false"),
         (["pipeline", "example", "tetris"], "argument example: invalid choice: 'tetris'"),
@@ -79,6 +95,11 @@ def test_what_cannot_be_meant_is_refused_in_one_sentence(
     assert said in found
     assert found.startswith(f"eosin pipeline {arguments[1]}: ")
     assert len(found.splitlines()) == 1
+
+
+@pytest.mark.parametrize("when", ["available-now", "2s", "500ms", "2 seconds", "1 minute 30 seconds", "1m"])
+def test_whatever_spark_understands_is_a_trigger(when: str) -> None:
+    assert trigger(when) == when
 
 
 def test_without_java_the_commands_say_so(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,51 @@
+"""Ctrl-C while a subcommand works: it ends in order, and says nothing.
+
+Always true: an interrupt is a KeyboardInterrupt in the main thread, so that what was started is stopped on the way out.
+"""
+
+import contextlib
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Final
+
+INTERRUPTED: Final = 130
+"""The exit code, as shells have it."""
+
+
+def raise_on_interrupt() -> None:
+    """From now on, whoever has set another handler before: that of the program knows nothing to stop, and Spark's own
+    asks the JVM something in the middle of another question, which fails."""
+    _handle(_on_interrupt)
+
+
+@contextlib.contextmanager
+def held_back() -> Iterator[None]:
+    """Around the start of Spark: an interrupt waits for its end, since a JVM that is starting would be left behind, and
+    complain. A second one does not wait."""
+    was_interrupted = False
+
+    def wait(number: int, frame: FrameType | None) -> None:
+        nonlocal was_interrupted
+        was_interrupted = True
+        print("ending as soon as Spark has started; once more ends at once", file=sys.stderr)
+        raise_on_interrupt()
+
+    _handle(wait)
+    yield
+    raise_on_interrupt()
+    if was_interrupted:
+        raise KeyboardInterrupt
+
+
+def _handle(handler: Callable[[int, FrameType | None], None]) -> None:
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, handler)
+
+
+def _on_interrupt(number: int, frame: FrameType | None) -> None:
+    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)  # it would log a traceback of every question under way
+    raise KeyboardInterrupt

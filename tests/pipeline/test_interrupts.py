@@ -1,0 +1,78 @@
+"""Ctrl-C in subcommands of `eosin pipeline`: the end is in order, whatever is under way."""
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from eosin.broker.__main__ import main
+from eosin.pipeline.cli import progress
+from eosin.pipeline.cli.interrupts import held_back, raise_on_interrupt
+
+
+@pytest.fixture(autouse=True)
+def handler() -> Iterator[None]:
+    """The handler of the test process, back at the end."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def interrupt() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def start(started: list[bool], *, interrupts: int) -> None:
+    """As a command starts Spark, interrupted meanwhile."""
+    with held_back():
+        for _ in range(interrupts):
+            interrupt()
+        started.append(True)
+
+
+def test_an_interrupted_command_has_stopped_what_it_began_and_ends_with_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stopped = []
+
+    def work(_: object) -> int:
+        try:
+            interrupt()
+        finally:
+            stopped.append(True)
+        return 0
+
+    monkeypatch.setattr(progress, "main", work)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # as the program has it before it knows the command
+    assert main(["pipeline", "progress"]) == 130
+    assert stopped
+    assert capsys.readouterr() == ("", "")
+
+
+def test_whatever_handler_spark_has_set_an_interrupt_is_an_exception() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise_on_interrupt()
+    with pytest.raises(KeyboardInterrupt):
+        interrupt()
+
+
+def test_an_interrupt_waits_until_spark_has_started_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    started: list[bool] = []
+    with pytest.raises(KeyboardInterrupt):
+        start(started, interrupts=1)
+    assert started
+    assert capsys.readouterr().err == "ending as soon as Spark has started; once more ends at once\n"
+
+
+def test_a_second_interrupt_does_not_wait() -> None:
+    started: list[bool] = []
+    with pytest.raises(KeyboardInterrupt):
+        start(started, interrupts=2)
+    assert not started
+
+
+def test_after_the_start_an_interrupt_does_not_wait_any_more() -> None:
+    start([], interrupts=0)
+    with pytest.raises(KeyboardInterrupt):
+        interrupt()
