@@ -59,3 +59,18 @@ async def test_what_is_not_decided_stays_however_old_it_is(
     await producer.commit()
     await wire.append(partition)
     await until_taken(wire, partition, 8)
+
+
+@pytest.mark.parametrize("level", [1, 2])
+async def test_records_with_old_timestamps_go_as_soon_as_they_are_committed(looking_wire: Wire, level: int) -> None:
+    """Retention goes by what producers say. The marker that follows has the time of now, and a segment of its own."""
+    wire = looking_wire
+    partition = await wire.partition()
+    producer = await transactional(wire, level=level)
+    if level == 1:
+        await producer.add(partition)
+    assert await producer.append(partition, timestamp=1) == 0
+    await asyncio.sleep(5 * LOOKS_EVERY_MS / 1000)
+    assert (await wire.list_offset(partition, EARLIEST)).offset == 0
+    await producer.commit()
+    await until_taken(wire, partition, 1)
