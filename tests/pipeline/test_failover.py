@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from eosin.client.client import Client, CoordinatorType
 from eosin.client.errors import ConnectionFailed
 from eosin.client.producer import TV1, TV2
 from eosin.client.transactions import TransactionAdmin
+from eosin.pipeline.progress_marker import progress_topic
 from eosin.protocol.keys import ApiKey
 
 # Half of it needs no Spark; three JVMs for more than a minute are too much for every run all the same.
@@ -40,6 +42,8 @@ class Failover:
         self.killed: list[int] = []
         self.refusals: list[str] = []
         """What the driver was told meanwhile, by name."""
+        self.said: list[str] = []
+        """What the driver asked and what it was answered, with the times of both."""
         self._cluster = cluster
         self._job = job
         self._when: tuple[ApiKey, int, bool] | None = None
@@ -52,8 +56,28 @@ class Failover:
         async with Client(self._job.address) as other:
             return await other.retry(lambda: other.coordinator(CoordinatorType.TRANSACTION, self._job.name))
 
+    def evidence(self) -> str:
+        """All that is known, for when rows are missing: whether they were aborted, cut off or never acknowledged."""
+        topics = self._job.name, progress_topic(self._job.name)
+        logs = "\n".join(f"node {node_id} says:\n{node.log}" for node_id, node in self._cluster.nodes.items())
+        return "\n".join(("what the driver said:", *self.said, self._cluster.dump(*topics), logs))
+
     def attach(self, client: Client) -> None:
-        ask, retry = client.request, client.retry
+        send, retry = client.request, client.retry
+
+        async def ask(key: ApiKey, message: Any, **how: Any) -> Any:
+            asked = datetime.now(UTC)
+            answer: Any = None
+            try:
+                answer = await send(key, message, **how)
+            except Exception as error:
+                answer = repr(error)
+                raise
+            finally:
+                if key is not ApiKey.METADATA:
+                    times = f"{asked:%H:%M:%S.%f} to {datetime.now(UTC):%H:%M:%S.%f}"
+                    self.said.append(f"{times} node {how.get('node')}: {message} -> {answer}")
+            return answer
 
         async def request(key: ApiKey, *arguments: Any, **how: Any) -> Any:
             if self._when is None or key != self._when[0]:
@@ -109,7 +133,9 @@ async def test_a_driver_goes_on_with_its_batch_when_the_node_of_its_coordinator_
             await asyncio.to_thread(cluster.restart, failover.killed[-1])
         assert not await job.batch(transactions, len(MOMENTS) - 1), "it is there"
     assert job.attempts == len(MOMENTS), "no batch was computed twice"
-    assert await job.settled() == rows(*range(len(MOMENTS)))
+    seen = await job.settled()
+    assert not any(starts := await job.starts()), f"a node deleted rows before {starts}\n{failover.evidence()}"
+    assert seen == rows(*range(len(MOMENTS))), f"{seen}\n{failover.evidence()}"
     async with Client(job.address) as client:
         assert not (await TransactionAdmin(client).describe(job.name)).is_open
     assert failover.refusals, "nobody was asked again"

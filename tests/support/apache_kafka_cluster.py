@@ -3,16 +3,20 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from apache_kafka import ApacheKafka
 
+from eosin.broker.cli import dump_log
 from eosin.client.client import Client, CoordinatorType
 from eosin.client.errors import ClientError
 from eosin.client.producer import Producer
 from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import TRANSACTION_STATE_TOPIC
 from eosin.protocol.schemas.metadata import MetadataRequest, MetadataResponse
 
 NODES: Final = 3
@@ -77,6 +81,18 @@ class ApacheKafkaCluster:
         """Start a node that was killed, and wait until it has caught up."""
         self.nodes[node_id].launch()
         self.wait_replicated()
+
+    def dump(self, *topics: str) -> str:
+        """What each node has on disk of these topics, and of `__transaction_state`: for the message of a failure."""
+        shown = StringIO()
+        with redirect_stdout(shown):
+            for node in self.nodes.values():
+                for folder in sorted((node.folder / "data").glob("*-[0-9]*")):
+                    topic = folder.name.rpartition("-")[0]
+                    if topic in (*topics, TRANSACTION_STATE_TOPIC):
+                        how = "--transaction-log" if topic == TRANSACTION_STATE_TOPIC else "--deep"
+                        dump_log.main([how, *map(str, sorted(folder.glob("*.log")))])
+        return shown.getvalue()
 
     def wait_replicated(self) -> None:
         """Wait until each partition has all of its replicas in sync."""
