@@ -1,0 +1,157 @@
+"""The image as an engine builds and runs it: healthy, not root, killed and started again, stopped at any moment.
+
+    EOSIN_ENGINE=podman .venv/bin/pytest tests/test_docker_engine.py
+
+`docker` does as well, or any command that takes the same words. The image is built without the compiler, since that
+takes minutes; the first time, the engine fetches the base image, and pip what Eosin depends on. Nobody has to have an
+engine, so these tests are skipped where none is named, in CI, too.
+"""
+
+import os
+import shlex
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ENGINE = shlex.split(os.environ.get("EOSIN_ENGINE", ""))
+STARTED_WITHIN_S = 60
+ADDRESS = "127.0.0.1:9092"
+READ = """
+from confluent_kafka import Consumer
+settings = {"bootstrap.servers": "broker:29092", "group.id": "late", "auto.offset.reset": "earliest"}
+consumer = Consumer(settings | {"isolation.level": "read_committed"})
+consumer.subscribe(["^smoke-.*"])
+print(len([each for each in consumer.consume(100, timeout=30) if each.value().startswith(b"committed")]))
+consumer.close()
+"""
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(not ENGINE, reason="no container engine is named (EOSIN_ENGINE=podman)"),
+]
+
+
+def engine(*words: str, expect: int | None = 0) -> "subprocess.CompletedProcess[str]":
+    """One command of the engine; the exit code may be any where None is expected."""
+    ran = subprocess.run([*ENGINE, *words], capture_output=True, text=True, check=False, timeout=500)
+    assert expect is None or ran.returncode == expect, f"{words}: {ran.stdout[-5000:]}{ran.stderr[-5000:]}"
+    return ran
+
+
+def built(target: str) -> str:
+    """The name of the image of that target."""
+    # Podman's own format of images has no health checks.
+    form = ["--format", "docker"] if "podman" in engine("version").stdout.lower() else []
+    words = ["--build-arg", "COMPILE=0", "--file", str(ROOT / "docker" / "Dockerfile"), "--target", target]
+    engine("build", *form, *words, "--tag", f"eosin-test-{target}", str(ROOT))
+    return f"eosin-test-{target}"
+
+
+@pytest.fixture(scope="module")
+def image() -> str:
+    return built("broker")
+
+
+@pytest.fixture(scope="module")
+def smoke() -> str:
+    return built("smoke")
+
+
+class Place:
+    """A network and a volume, and brokers in them one after the other, each called `broker`."""
+
+    def __init__(self, image: str) -> None:
+        self.image = image
+        self.name = f"eosin-test-{uuid.uuid4().hex[:8]}"
+        self.brokers = 0
+
+    def start(self) -> str:
+        """Start a broker; returns the container's name."""
+        self.brokers += 1
+        container = f"{self.name}-{self.brokers}"
+        words = ["--name", container, "--network", self.name, "--network-alias", "broker"]
+        words += ["--volume", f"{self.name}:/var/lib/eosin"]
+        words += ["--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
+        listeners = ["--listen", "INSIDE=0.0.0.0:29092", "--advertise", "INSIDE=broker:29092"]
+        listeners += ["--listen", f"OUTSIDE={ADDRESS}", "--data-dir", "/var/lib/eosin"]
+        engine("run", "--detach", *words, self.image, "serve", *listeners)
+        return container
+
+    def healthy(self) -> str:
+        """Start a broker, and wait until its health check passes."""
+        container = self.start()
+        deadline = time.monotonic() + STARTED_WITHIN_S
+        while engine("exec", container, *self.check(), expect=None).returncode != 0:
+            assert time.monotonic() < deadline, engine("logs", container).stdout
+            time.sleep(0.2)
+        return container
+
+    def check(self) -> list[str]:
+        """The command of the image's health check."""
+        form = "{{range .Config.Healthcheck.Test}}{{println .}}{{end}}"
+        kind, *command = engine("image", "inspect", "--format", form, self.image).stdout.split()
+        assert kind == "CMD"
+        return command
+
+    def client(self, image: str, *words: str) -> str:
+        """What a client says in a container of its own on the same network."""
+        return engine("run", "--rm", "--network", self.name, *words[:-1], image, *words[-1:]).stdout
+
+    def exit_code(self, container: str) -> int:
+        return int(engine("inspect", "--format", "{{.State.ExitCode}}", container).stdout)
+
+
+@pytest.fixture
+def place(image: str) -> Iterator[Place]:
+    made = Place(image)
+    engine("network", "create", made.name)
+    engine("volume", "create", made.name)
+    yield made
+    for number in range(made.brokers):
+        engine("rm", "--force", f"{made.name}-{number + 1}", expect=None)
+    engine("volume", "rm", made.name)
+    engine("network", "rm", made.name)
+
+
+def test_the_broker_is_not_root_and_a_client_on_its_network_commits_and_aborts(place: Place, smoke: str) -> None:
+    container = place.healthy()
+    assert engine("exec", container, "id", "--user").stdout == "10001\n"
+    assert "100 records committed and read, 100 aborted and never seen" in place.client(smoke, "broker:29092")
+
+
+def test_what_was_committed_is_there_when_the_container_was_killed_and_replaced(place: Place, smoke: str) -> None:
+    killed = place.healthy()
+    place.client(smoke, "broker:29092")
+    engine("kill", "--signal", "KILL", killed)
+    engine("wait", killed)
+    assert place.exit_code(killed) == 137
+    engine("rm", killed)
+    place.healthy()
+    code = ["run", "--rm", "--network", place.name, "--entrypoint", "python", smoke, "-c", READ]
+    assert engine(*code).stdout == "100\n"
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.1, 0.3, None], ids=["at once", "0.1 s", "0.3 s", "healthy"])
+def test_a_container_that_is_told_to_stop_stops_cleanly_at_any_moment(place: Place, after_s: float | None) -> None:
+    if after_s is None:
+        container = place.healthy()
+    else:
+        container = place.start()
+        time.sleep(after_s)
+    # Whoever is not gone then is killed, and exits with 137.
+    engine("stop", "--time", "60", container)
+    assert place.exit_code(container) == 0
+
+
+def test_two_brokers_on_one_volume_are_refused_with_one_sentence(place: Place) -> None:
+    place.healthy()
+    words = ["--volume", f"{place.name}:/var/lib/eosin", place.image]
+    refused = engine("run", "--rm", *words, expect=2)
+    (said,) = [line for line in refused.stderr.splitlines() if line.startswith("eosin")]
+    assert "another process holds /var/lib/eosin/.lock" in said
