@@ -74,6 +74,8 @@ class ExecutorsRoute:
     def write(self, frame: "DataFrame", plan: TaskPlan) -> WrittenByTasks:
         """Write every row of a frame, which is computed once. Raises RowsLost, a BrokerError that a task was told, or
         what Spark raises."""
+        from pyspark.errors import PySparkException
+
         if "topic" in frame.columns:
             raise BadRows("route executors writes to one topic: drop column topic, or use route driver")
         leases = LeaseServer()
@@ -81,7 +83,7 @@ class ExecutorsRoute:
         address = self._loop.run(leases.start(host, bind, self._lease_port))
         try:
             written = frame.mapInArrow(_Task(plan, address), _columns(_WRITTEN)).collect()
-        except Exception as error:
+        except PySparkException as error:
             failure = leases.book.failure
             refusal = failure.broker_error("writing from executors") if failure is not None else None
             if refusal is None:

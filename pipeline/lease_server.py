@@ -11,7 +11,7 @@ A line of JSON each. From a task: `{"secret": s, "begin": task}`, `{"take": part
 import asyncio
 import hmac
 import json
-import secrets
+import uuid
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -33,7 +33,7 @@ class LeaseServer:
 
     def __init__(self) -> None:
         self.book: Final = LeaseBook()
-        self._secret = secrets.token_hex(16)
+        self._secret = uuid.uuid4().hex
         self._server: asyncio.Server | None = None
         self._tasks: dict[asyncio.StreamWriter, int] = {}
 
