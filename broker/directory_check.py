@@ -204,8 +204,10 @@ class DirectoryCheck:
         present = frozenset(directory.partitions)
         for partition, offset in directory.recovery_points.items():
             if offset and partition not in present:
-                # A topic may have been deleted right before the stop; one that exists has lost its records.
-                severity = WARNING if self._since(partition) is None else ERROR
+                # A topic may have been deleted right before the stop; one that exists has lost its records, and the
+                # log that tells which those are is never deleted.
+                may_be_gone = partition.topic != METADATA_TOPIC and self._since(partition) is None
+                severity = WARNING if may_be_gone else ERROR
                 reason = f"{RECOVERY_POINT} says offset {offset}, but there is no log"
                 self._findings.hear(Problem(str(partition), reason=reason, severity=severity))
 

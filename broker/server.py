@@ -7,7 +7,6 @@ anything else, so that a broker that could not be reached never touches its data
 """
 
 import asyncio
-import errno
 import logging
 import os
 import socket
@@ -29,12 +28,13 @@ from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.metadata.log import UnreadableMetadata
 from eosin.broker.partitions import Partitions
 from eosin.broker.registry import BY_KEY
+from eosin.broker.start_error import cannot_listen, cannot_use
 from eosin.broker.transactions.hanging import ROUND_INTERVAL_MS, HangingTransactions
 from eosin.coordinator.groups.service import GroupCoordinator
 from eosin.coordinator.service import TransactionCoordinator
 from eosin.protocol.keys import ApiKey
 from eosin.storage.clock import Chance, Clock, SeededChance, SystemClock
-from eosin.storage.disk import Disk, UnusableDirectory
+from eosin.storage.disk import Disk
 from eosin.storage.files import SystemDisk
 from eosin.storage.flusher import Durability, Flusher, ThreadFlusher
 from eosin.storage.log_manager import LogManager
@@ -56,10 +56,6 @@ LOAD_BEFORE_LISTENING_MS: Final = 500
 
 _DRAIN_MS: Final = 1000
 """How long a closing connection may take to send what was answered."""
-
-
-class StartError(Exception):
-    """Why the broker cannot start, as one sentence."""
 
 
 class Server:
@@ -104,7 +100,7 @@ class Server:
             await self._listen()
         except (OSError, UnreadableMetadata) as error:
             await self._abandon()
-            raise StartError(self._sentence(error)) from error
+            raise cannot_use(self.config.data_dir, error) from error
         except BaseException:
             await self._abandon()
             raise
@@ -127,7 +123,7 @@ class Server:
                 listener.host or "0.0.0.0", listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )
         except socket.gaierror as error:
-            raise _cannot_listen(listener, error) from error
+            raise cannot_listen(listener, error) from error
         # One socket per listener, and IPv4 first: a name with addresses of both kinds is then reached as it is told.
         family, kind, protocol, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)
         bound = socket.socket(family, kind, protocol)
@@ -139,7 +135,7 @@ class Server:
             bound.bind(address)
         except OSError as error:
             bound.close()
-            raise _cannot_listen(listener, error) from error
+            raise cannot_listen(listener, error) from error
         return Listener(listener.name, listener.host, bound.getsockname()[1]), bound
 
     def _set_buffers(self, bound: socket.socket) -> None:
@@ -247,20 +243,12 @@ class Server:
                     self._factory(listener, loop), sock=bound, backlog=self.config.socket_listen_backlog_size
                 )
             except OSError as error:  # somebody else bound the address at the same time, and was first here
-                raise _cannot_listen(listener, error) from error
+                raise cannot_listen(listener, error) from error
             self._listening.append(serving)
 
     def _factory(self, listener: Listener, loop: asyncio.AbstractEventLoop) -> Callable[[], Connection]:
         host = self.host
         return lambda: Connection(host, listener.name, loop)
-
-    def _sentence(self, error: OSError | UnreadableMetadata) -> str:
-        match error:
-            case UnusableDirectory() | UnreadableMetadata():
-                why = str(error)
-            case _:
-                why = error.strerror or str(error)
-        return f"cannot use the data directory {self.config.data_dir}: {why}"
 
     async def _abandon(self) -> None:
         """Let go of everything after a failed start."""
@@ -352,11 +340,6 @@ class _OffsetsFollowTopics:
 
     def configs_changed(self, topic: Topic) -> None:
         """Offsets do not depend on configs."""
-
-
-def _cannot_listen(listener: Listener, error: OSError) -> StartError:
-    why = "the address is in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
-    return StartError(f"cannot listen on {listener.address}: {why}")
 
 
 def open_logs(

@@ -13,7 +13,7 @@ from eosin.broker.cli.output import json_line, until_broken_pipe
 from eosin.broker.directory_check import DirectoryCheck, Summary, TransactionsFound
 from eosin.storage.disk import DirectoryInUse, Disk, UnusableDirectory
 from eosin.storage.files import ReadOnlyDisk
-from eosin.storage.inspection.directory import DirectoryFound, lock
+from eosin.storage.inspection.directory import DirectoryFound, NoDataDirectory, lock
 from eosin.storage.inspection.partition_check import PartitionFound
 from eosin.storage.inspection.values import ERROR, Problem, Value
 
@@ -36,8 +36,10 @@ def main(arguments: Sequence[str]) -> int:
             held.release()
     except DirectoryInUse:
         return fail("check", f"a broker is at work in {path}; stop it first")
-    except UnusableDirectory as error:
+    except NoDataDirectory as error:
         return fail("check", str(error))
+    except UnusableDirectory as error:
+        return fail("check", f"cannot check {path}: {error}")
     except OSError as error:
         return fail("check", f"cannot read {error.filename}: {error.strerror}" if error.filename else str(error))
 
@@ -74,9 +76,13 @@ def _line(value: Value) -> str:
             states = ", ".join(f"{count} {name}" for name, count in value.states.items())
             return f"\n{sum(value.states.values())} transactional ids{': ' if states else ''}{states}"
         case Summary():
-            return f"{value.errors or 'no'} errors, {value.warnings or 'no'} warnings"
+            return f"{_counted(value.errors, 'error')}, {_counted(value.warnings, 'warning')}"
         case _:
             raise AssertionError(f"no line for {value}")
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count or 'no'} {what}{'' if count == 1 else 's'}"
 
 
 def _partition(value: PartitionFound) -> str:

@@ -115,7 +115,8 @@ def _loop_factory(choice: str) -> Callable[[], asyncio.AbstractEventLoop] | None
 
 
 async def _serve(config: BrokerConfig) -> int:
-    from eosin.broker.server import Server, StartError
+    from eosin.broker.server import Server
+    from eosin.broker.start_error import StartError
 
     stop = _stop_on_signals()
     server = Server(config)

@@ -83,7 +83,9 @@ def _assignment(text: str) -> tuple[str, str]:
 
 def _unknown(key: str) -> str:
     close = difflib.get_close_matches(key, BROKER_SETTINGS, n=1)
-    return f"unknown setting {key!r}" + (f"; did you mean {close[0]}?" if close else "")
+    return f"unknown setting {key!r}" + (
+        f"; did you mean {close[0]}?" if close else "; docs/configuration.md lists all"
+    )
 
 
 def _check_protocol_map(text: str) -> None:
@@ -105,7 +107,7 @@ def _check(config: BrokerConfig) -> None:
     )
     profiles(config.transaction_timeout_recovery_profiles)
     if len(config.log_dirs) != 1:
-        raise SettingError(f"log.dirs must be one directory, not {len(config.log_dirs)}")
+        raise SettingError(f"log.dirs must name one directory, not {len(config.log_dirs) or 'none'}")
     if config.eosin_durability == "memory" and "log.dirs" in config.given:
         raise SettingError("durability memory writes nothing, so it cannot have a data directory; leave --data-dir out")
     if config.group_min_session_timeout_ms > config.group_max_session_timeout_ms:

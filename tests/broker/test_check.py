@@ -45,7 +45,7 @@ def test_a_damaged_directory_is_1_and_tells_where(folder: Path, capsys: pytest.C
         for line in lines
     )
     assert " ! warning: orders-0/00000000000000000051.log: it lacks an index, which the next start rebuilds" in lines
-    assert lines[-1] == "1 errors, 1 warnings"
+    assert lines[-1] == "1 error, 1 warning"
 
 
 def test_warnings_alone_are_0(folder: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_directory_of_a_later_format_is_2(folder: Path, capsys: pytest.Capture
     with (folder / "meta.properties").open("a") as file:
         file.write("eosin.format=9\n")
     assert main(["check", str(folder)]) == 2
-    assert "it has format 9" in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith(f"eosin check: cannot check {folder}: it has format 9, ")
 
 
 def test_a_directory_that_a_broker_holds_is_2(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

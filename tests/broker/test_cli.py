@@ -46,7 +46,7 @@ def test_an_unknown_command_is_refused(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--set", "nothing.known=1"], "unknown setting 'nothing.known'"),
+        (["--set", "nothing.known=1"], "unknown setting 'nothing.known'; docs/configuration.md lists all"),
         (["--set", "num.partitions=0"], "num.partitions must be an integer of at least 1, not '0'"),
         (["--listen", "nonsense"], "--listen must be [NAME=]HOST:PORT"),
         (["--listen", "0.0.0.0:0"], "--advertise PLAINTEXT=HOST:PORT"),
@@ -55,6 +55,11 @@ def test_an_unknown_command_is_refused(capsys: pytest.CaptureFixture[str]) -> No
         (["--durability", "granite"], "invalid choice: 'granite'"),
         (["--data-dir", "a,b"], "--data-dir must be one directory without a comma"),
         (["--config", "/does/not/exist"], "cannot read the config file /does/not/exist: No such file or directory"),
+        (["--data-dir", ""], "log.dirs must name one directory, not none"),
+        (
+            ["--listen", "127.0.0.1:0", "--data-dir", __file__],
+            f"cannot use the data directory {__file__}: it is a file",
+        ),
         (["--bogus"], "unrecognized arguments: --bogus"),
     ],
 )

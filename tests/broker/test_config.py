@@ -80,7 +80,7 @@ def test_kafka_settings_without_a_use_here_are_listed_in_one_warning() -> None:
             "log.cleaner.min.cleanable.ratio must be a number from 0 to 1, not 'nan'",
         ),
         ("log.retention.hours=0", "log.retention.hours must be -1 or at least 1, not '0'"),
-        ("log.dirs=a,b", "log.dirs must be one directory, not 2"),
+        ("log.dirs=a,b", "log.dirs must name one directory, not 2"),
         ("nothing", "--set takes name=value, not 'nothing'"),
     ],
 )

@@ -12,7 +12,7 @@ from logs import DATA_DIR, Logs
 
 from eosin.broker.directory_check import DirectoryCheck, Summary, TransactionsFound
 from eosin.coordinator.txn import Phase
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import METADATA_TOPIC, TopicPartition
 from eosin.protocol.records import NewRecord, build_batch, build_control_batch
 from eosin.protocol.schemas.records.consumer_offsets import OffsetCommitKey, OffsetCommitValue
 from eosin.protocol.schemas.records.transaction_state import TransactionLogKey, TransactionLogValue
@@ -452,6 +452,14 @@ async def test_a_partition_that_has_vanished_is_an_error() -> None:
     disk = await made.stop()
     disk.remove_tree(FOLDER)
     assert only(disk) == "orders-0: recovery-point-offset-checkpoint says offset 3, but there is no log"
+
+
+async def test_without_the_log_that_tells_the_topics_no_broker_starts() -> None:
+    made = await Stopped().begin()
+    disk = await made.stop()
+    disk.remove_tree(f"{DATA_DIR}/{METADATA_TOPIC}-0")
+    (said,) = found(disk, ERROR)
+    assert said == f"{METADATA_TOPIC}-0: recovery-point-offset-checkpoint says offset 4, but there is no log"
 
 
 # Transactions

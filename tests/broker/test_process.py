@@ -96,7 +96,11 @@ def test_a_second_process_on_the_same_directory_is_refused_with_code_2(tmp_path:
     assert second.returncode == 2
     assert second.stdout == ""
     (sentence,) = second.stderr.splitlines()
-    assert sentence.startswith(f"eosin serve: cannot use the data directory {tmp_path / 'data'}: ")
+    folder = tmp_path / "data"
+    assert sentence == (
+        f"eosin serve: cannot use the data directory {folder}: another process holds {folder}/.lock;"
+        " stop that one, or name another with --data-dir"
+    )
 
 
 def test_an_address_in_use_is_refused_with_code_2(tmp_path: Path) -> None:
@@ -104,7 +108,10 @@ def test_an_address_in_use_is_refused_with_code_2(tmp_path: Path) -> None:
         command = [sys.executable, "-m", "eosin.broker", "serve", "--listen", broker.address, "--durability", "memory"]
         second = subprocess.run(command, capture_output=True, text=True, check=False)
     assert second.returncode == 2
-    assert second.stderr == f"eosin serve: cannot listen on {broker.address}: the address is in use\n"
+    assert (
+        second.stderr
+        == f"eosin serve: cannot listen on {broker.address}: the address is in use, choose another with --listen\n"
+    )
 
 
 def test_the_limit_on_open_files_is_raised_as_far_as_it_goes(tmp_path: Path) -> None:

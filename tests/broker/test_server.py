@@ -15,7 +15,8 @@ from manual_clock import ManualClock
 
 from eosin.broker.configs.broker import BrokerConfig
 from eosin.broker.configs.coordinators import cleaner_config, group_config, transaction_config
-from eosin.broker.server import IDLE_ROUNDS, Server, StartError
+from eosin.broker.server import IDLE_ROUNDS, Server
+from eosin.broker.start_error import StartError
 from eosin.coordinator.config import TransactionConfig
 from eosin.coordinator.groups.config import GroupConfig
 from eosin.protocol.codec import decode_response, encode_request

@@ -11,7 +11,8 @@ from queue import SimpleQueue
 
 from eosin.broker.configs.broker import BrokerConfig
 from eosin.broker.connection import Connection
-from eosin.broker.server import Server, StartError
+from eosin.broker.server import Server
+from eosin.broker.start_error import StartError
 from eosin.storage.clock import SeededChance
 from eosin.storage.flusher import Flush, Flushable, ThreadFlusher
 from simulation.clock import SimulatedClock

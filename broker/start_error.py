@@ -1,0 +1,32 @@
+"""Why a broker cannot start, each reason as one sentence that says what to do."""
+
+import errno
+
+from eosin.broker.listeners import Listener
+from eosin.broker.metadata.log import UnreadableMetadata
+from eosin.storage.disk import DirectoryInUse, UnusableDirectory
+
+
+class StartError(Exception):
+    """Why the broker cannot start, as one sentence."""
+
+
+def cannot_use(data_dir: str | None, error: OSError | UnreadableMetadata) -> StartError:
+    """The data directory is somebody else's, damaged, or no directory."""
+    match error:
+        case DirectoryInUse():
+            why = f"{error}; stop that one, or name another with --data-dir"
+        case UnusableDirectory() | UnreadableMetadata():
+            why = str(error)
+        case FileExistsError():
+            why = "it is a file"
+        case _:
+            why = error.strerror or str(error)
+    return StartError(f"cannot use the data directory {data_dir}: {why}")
+
+
+def cannot_listen(listener: Listener, error: OSError) -> StartError:
+    """The address is taken, not this machine's, or not for everybody."""
+    is_taken = error.errno == errno.EADDRINUSE
+    why = "the address is in use, choose another with --listen" if is_taken else error.strerror or str(error)
+    return StartError(f"cannot listen on {listener.address}: {why}")
