@@ -146,7 +146,7 @@ async def test_an_address_in_use_is_refused_before_the_data_is_touched(tmp_path:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         said = await refusal(config_of(tmp_path / "data", listeners=(f"PLAINTEXT://{address}",)))
-    assert said == f"cannot listen on {address}: the address is in use"
+    assert said == f"cannot listen on {address}: the address is in use, choose another with --listen"
     assert not (tmp_path / "data").exists()
 
 

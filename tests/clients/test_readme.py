@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
+from real_clients import confluent
+from scenario import Scenario
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -16,12 +18,17 @@ def _examples(page: str) -> list[str]:
 
 
 def _run(example: str, data_dir: Path) -> str:
-    """Run an example against a broker of its own, as the only thing changed its address."""
+    """Run an example against a broker of its own."""
     with BrokerProcess(data_dir) as broker:
-        assert "127.0.0.1:9092" in example
-        code = example.replace("127.0.0.1:9092", broker.address)
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
+        return _run_at(example, broker)
+
+
+def _run_at(example: str, broker: BrokerProcess) -> str:
+    """Run an example, as the only thing changed its address. It has nothing to complain of."""
+    assert "127.0.0.1:9092" in example
+    code = example.replace("127.0.0.1:9092", broker.address)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
 
@@ -32,5 +39,16 @@ def test_each_example_of_the_readme_writes_and_reads_a_transaction(data_dir: Pat
     assert _run(examples[index], data_dir) == "b'one book'\n"
 
 
-def test_the_quick_start_never_reads_what_it_aborts(data_dir: Path) -> None:
-    assert _run(_examples("docs/quickstart.md")[0], data_dir) == "b'one book'\n"
+def test_no_example_of_the_readme_waits_for_a_reader_that_the_one_before_left_behind(data_dir: Path) -> None:
+    with BrokerProcess(data_dir) as broker:
+        assert [_run_at(each, broker) for each in _examples("README.md")] == ["b'one book'\n"] * 3
+
+
+def test_the_quick_start_never_reads_what_it_aborts_and_makes_invoices_of_the_rest(data_dir: Path) -> None:
+    orders, invoices = _examples("docs/quickstart.md")
+    with BrokerProcess(data_dir) as broker:
+        assert _run_at(orders, broker) == "b'one book'\n"
+        assert _run_at(invoices, broker) == ""
+        scenario = Scenario(confluent.CLIENT, broker.address)
+        assert [each.value for each in scenario.reader("invoices").read(2, timeout_s=2)] == [b"invoice for one book"]
+        scenario.close()
