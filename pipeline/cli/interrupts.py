@@ -10,10 +10,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 INTERRUPTED: Final = 130
 """The exit code, as shells have it."""
+_set: Final = signal.signal
 
 
 def raise_on_interrupt() -> None:
@@ -35,7 +36,12 @@ def held_back() -> Iterator[None]:
         raise_on_interrupt()
 
     _handle(wait)
-    yield
+    # Spark's handler comes before its session is ready, and would already ask for more.
+    setattr(signal, "signal", _but_for_interrupts)  # noqa: B010
+    try:
+        yield
+    finally:
+        setattr(signal, "signal", _set)  # noqa: B010
     raise_on_interrupt()
     if was_interrupted:
         raise KeyboardInterrupt
@@ -43,7 +49,12 @@ def held_back() -> Iterator[None]:
 
 def _handle(handler: Callable[[int, FrameType | None], None]) -> None:
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, handler)
+        _set(signal.SIGINT, handler)
+
+
+def _but_for_interrupts(number: int, handler: Any) -> Any:
+    # Before the JVM is executed, its process is told to ignore them: that must stand.
+    return signal.getsignal(number) if number == signal.SIGINT and callable(handler) else _set(number, handler)
 
 
 def _on_interrupt(number: int, frame: FrameType | None) -> None:

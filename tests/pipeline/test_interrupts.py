@@ -65,6 +65,27 @@ def test_an_interrupt_waits_until_spark_has_started_and_says_so(capsys: pytest.C
     assert capsys.readouterr().err == "ending as soon as Spark has started; once more ends at once\n"
 
 
+def test_an_interrupt_waits_also_when_spark_has_set_its_handler_but_not_started() -> None:
+    started: list[bool] = []
+
+    def start_spark() -> None:
+        with held_back():
+            signal.signal(signal.SIGINT, lambda *_: pytest.fail("it would ask a JVM that is not ready"))
+            interrupt()
+            started.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        start_spark()
+    assert started
+    assert signal.signal.__name__ == "signal", "others may set handlers again"
+
+
+def test_the_process_of_the_jvm_may_ignore_interrupts() -> None:
+    with held_back():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
 def test_a_second_interrupt_does_not_wait() -> None:
     started: list[bool] = []
     with pytest.raises(KeyboardInterrupt):
