@@ -4,24 +4,29 @@ FUNC takes the input as a streaming frame, with the columns of `txnlog`, and ans
 """
 
 import argparse
+import asyncio
+import contextlib
 import logging
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from eosin.client.addresses import parse_bootstrap
+from eosin.client.client import Client
 from eosin.client.errors import ClientError
 from eosin.pipeline.cli.arguments import Parser, at_least, fail, trigger
 from eosin.pipeline.cli.interrupts import held_back
 from eosin.pipeline.errors import ConflictingSettings, PipelineError
 from eosin.pipeline.functions import load
 from eosin.pipeline.settings import PipelineSettings
+from eosin.pipeline.topic_partitions import topic_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from eosin.pipeline.batch_progress import BatchProgress
 
+_LOOK_MS: Final = 5000
 MODES: Final = ("append", "update", "complete")
 
 
@@ -79,6 +84,7 @@ def _run(
     def tell(progress: "BatchProgress") -> None:
         print(progress.json() if options.json else progress.line(), flush=True)
 
+    asyncio.run(_require_topics(options.bootstrap_server, [*options.input.split(","), options.output]))
     with held_back():
         spark = session(name, options.master, conf)
     spark.sparkContext.setLogLevel("ERROR")
@@ -87,6 +93,14 @@ def _run(
     finally:
         spark.stop()
     return 0
+
+
+async def _require_topics(bootstrap: str, topics: Sequence[str]) -> None:
+    """Raise MissingTopic before Spark starts and tells of it in its own way. Brokers that do not answer now are left to
+    the pipeline, which has time for them."""
+    with contextlib.suppress(ClientError, TimeoutError):
+        async with Client(bootstrap, request_timeout_ms=_LOOK_MS, retry_timeout_ms=_LOOK_MS) as client:
+            await topic_partitions(client, [each.strip() for each in topics])
 
 
 def _pairs(given: Sequence[str], option: str) -> dict[str, str]:

@@ -111,6 +111,15 @@ def test_without_java_the_commands_say_so(capsys: pytest.CaptureFixture[str], mo
 
 
 @pytest.mark.slow
+def test_a_topic_that_does_not_exist_is_one_sentence(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyspark")
+    with BrokerProcess(tmp_path / "data", durability="memory") as broker:
+        where = ["--bootstrap-server", broker.address, "--checkpoint", str(tmp_path / "c")]
+        assert main(["pipeline", "run", *where, "--input", "orders", "--output", "totals", "json:loads"]) == 1
+    assert capfd.readouterr().err == "eosin pipeline run: topic orders does not exist\n"
+
+
+@pytest.mark.slow
 def test_progress_tells_the_marker_and_the_producer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     async def one_batch(bootstrap: str) -> None:
         async with Client(bootstrap) as client:
