@@ -128,7 +128,7 @@ class Interpreter:
             self._running = False
 
     def expire(self, partition: OwnedPartition, entries: Sequence[Entry]) -> None:
-        """Write the tombstones of whichever of `entries` have expired, in one batch."""
+        """Write the tombstones of whichever of `entries` have expired, in one batch if it is not too large."""
         self._now_ms = self._clock.now_ms()
         expired, dead = [], []
         for entry in entries:
@@ -223,6 +223,11 @@ class Interpreter:
         records = encode_records(txns, transaction_version=self._transaction_version)
         outcome = partition.log.append_records(records, count=len(txns), now_ms=self._now_ms)
         if isinstance(outcome, Refused):
+            if outcome.is_too_large and len(entries) > 1:
+                middle = len(entries) // 2
+                self._write(partition, entries[:middle], txns[:middle])
+                self._write(partition, entries[middle:], txns[middle:])
+                return
             self._written(entries, AppendFailed(outcome.error))
             return
         for entry in entries:

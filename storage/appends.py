@@ -46,6 +46,11 @@ class Refused(msgspec.Struct, frozen=True, gc=False):
     record_errors: tuple[tuple[int, str], ...] = ()
     """(index in the batch, message) of each record at fault."""
 
+    @property
+    def is_too_large(self) -> bool:
+        """Whether fewer records might be accepted."""
+        return self.error in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+
 
 AppendResult = Appended | Refused
 

@@ -550,6 +550,20 @@ async def test_an_id_whose_tombstone_cannot_be_written_stays() -> None:
     assert await producer.add(ORDERS_0) is NONE
 
 
+async def test_records_that_fit_no_batch_together_are_written_in_smaller_ones() -> None:
+    broker = await started()
+    producers = [Producer(broker, f"tx-{n}-{'x' * 300}") for n in range(9)]
+    for producer in producers:
+        await producer.init()
+        await producer.add(ORDERS_0)
+        assert await producer.commit() is NONE
+    broker.log.max_message_bytes = 1000  # the records of two ids
+    broker.clock.advance(OWED_MS)
+    assert {txn.phase for txn in broker.log.contents().values()} == {Phase.COMPLETE_COMMIT}
+    broker.clock.advance(7 * 86_400_000 + 3_600_000)
+    assert broker.log.contents() == {}, "tombstones as well"
+
+
 # Records in doubt, and logs that are lost
 
 

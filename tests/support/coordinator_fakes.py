@@ -44,6 +44,8 @@ class StateLog:
         self.refusals: list[ErrorCode] = []
         """How the next appends fail: nothing is written."""
         self.refuses_all: ErrorCode | None = None
+        self.max_message_bytes: int | None = None
+        """How large a batch may be."""
         self.uncertain: list[ErrorCode] = []
         """How the next appends end although their records are in the log."""
         self.appends = 0
@@ -57,6 +59,8 @@ class StateLog:
     def append(self, batch: bytes, *, now_ms: int, awaited: bool = True) -> AppendResult:
         if self.refuses_all is not None or self.refusals:
             return Refused(self.refuses_all or self.refusals.pop(0))
+        if self.max_message_bytes is not None and len(batch) > self.max_message_bytes:
+            return Refused(ErrorCode.MESSAGE_TOO_LARGE)
         self.appends += 1
         base = self.log_end_offset
         self.stored.append(batch)
