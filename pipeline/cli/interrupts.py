@@ -58,5 +58,5 @@ def _but_for_interrupts(number: int, handler: Any) -> Any:
 
 
 def _on_interrupt(number: int, frame: FrameType | None) -> None:
-    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)  # it would log a traceback of every question under way
+    logging.disable()  # py4j tells the root logger of the question under way, with a traceback
     raise KeyboardInterrupt

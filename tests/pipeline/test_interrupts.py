@@ -1,5 +1,6 @@
 """Ctrl-C in subcommands of `eosin pipeline`: the end is in order, whatever is under way."""
 
+import logging
 import os
 import signal
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ def handler() -> Iterator[None]:
     before = signal.getsignal(signal.SIGINT)
     yield
     signal.signal(signal.SIGINT, before)
+    logging.disable(logging.NOTSET)
 
 
 def interrupt() -> None:
@@ -55,6 +57,15 @@ def test_whatever_handler_spark_has_set_an_interrupt_is_an_exception() -> None:
     raise_on_interrupt()
     with pytest.raises(KeyboardInterrupt):
         interrupt()
+
+
+def test_what_libraries_log_of_an_interrupt_is_not_shown(caplog: pytest.LogCaptureFixture) -> None:
+    raise_on_interrupt()
+    try:
+        interrupt()
+    except KeyboardInterrupt:
+        logging.exception("as py4j does")
+    assert not caplog.records
 
 
 def test_an_interrupt_waits_until_spark_has_started_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
