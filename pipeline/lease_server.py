@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from eosin.client.errors import known_code
+from eosin.pipeline.errors import ConflictingSettings
 from eosin.pipeline.lease_book import GivenUp, LeaseBook, Refused
 
 
@@ -38,8 +39,15 @@ class LeaseServer:
         self._tasks: dict[asyncio.StreamWriter, int] = {}
 
     async def start(self, host: str, bind: str, port: int = 0) -> LeaseAddress:
-        """Listen at `bind`, which tasks reach as `host`, on any free port if it is 0. Raises OSError."""
-        self._server = await asyncio.start_server(self._serve, bind, port)
+        """Listen at `bind`, which tasks reach as `host`, on any free port if it is 0. Raises
+        ConflictingSettings."""
+        try:
+            self._server = await asyncio.start_server(self._serve, bind, port)
+        except (OSError, OverflowError) as error:
+            raise ConflictingSettings(
+                f"the driver cannot listen for its tasks at {bind}:{port} ({error}): set lease.port to a free port, or"
+                " spark.driver.bindAddress to an address of this machine"
+            ) from error
         return LeaseAddress(host, self._server.sockets[0].getsockname()[1], self._secret)
 
     async def close(self) -> None:

@@ -100,6 +100,7 @@ class Pipeline:
             retry_backoff_ms=settings.retry_backoff_ms,
             request_timeout_ms=settings.request_timeout_ms,
             max_poll_interval_ms=settings.max_poll_interval_ms,
+            lease_port=settings.lease_port,
             adopt_checkpoint=self._adopt,
             on_batch=on_batch,
         )

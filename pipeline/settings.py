@@ -28,6 +28,7 @@ _LIMITS: Final[Mapping[str, tuple[str, int]]] = {
     "commit.interval.ms": ("commit_interval_ms", 0),
     "metadata.max.age.ms": ("metadata_max_age_ms", 0),
     "batch.size": ("batch_bytes", 1),
+    "lease.port": ("lease_port", 0),
 }
 _RETRIES: Final = "retries"
 _HANDED_ON: Final = ("producer.retries", "admin.retries")
@@ -49,6 +50,8 @@ class PipelineSettings:
     """How long a runner may not know of partitions that were added to its input or output."""
     batch_bytes: int = BATCH_BYTES
     """How large the batches of a runner may become, unless a single record is larger."""
+    lease_port: int = 0
+    """Where tasks of route `executors` ask the driver for partitions; 0 is any free port."""
     client_retries: Mapping[str, int] = field(default_factory=dict)
     """`producer.retries` and `admin.retries`, as far as they were given: attempts of one call of that client."""
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from eosin.client.errors import BrokerError
-from eosin.pipeline.errors import BadRows, DriverOutOfReach, RowsLost
+from eosin.pipeline.errors import BadRows, ConflictingSettings, DriverOutOfReach, RowsLost
 from eosin.pipeline.lease_book import GivenUp, LeaseBook, Refused
 from eosin.pipeline.lease_client import BatchGivenUp, Leases
 from eosin.pipeline.lease_server import LeaseAddress, LeaseServer
@@ -237,6 +237,15 @@ async def test_a_driver_out_of_reach_is_told_with_what_to_do(server: LeaseServer
         DriverOutOfReach, match=r"task 3 cannot reach the driver at 127\.0\.0\.1:.* set spark\.driver\.host"
     ):
         await begin(address, 3)
+
+
+@pytest.mark.parametrize("port", ["taken", 70_000])
+async def test_a_port_that_cannot_be_had_is_told_with_what_to_do(address: LeaseAddress, port: int | str) -> None:
+    wanted = address.port if isinstance(port, str) else port
+    with pytest.raises(
+        ConflictingSettings, match=rf"cannot listen for its tasks at 127\.0\.0\.1:{wanted} .* lease\.port"
+    ):
+        await LeaseServer().start(LOOPBACK, LOOPBACK, wanted)
 
 
 async def test_a_batch_that_has_ended_gives_nothing_to_who_comes_late(
