@@ -13,6 +13,8 @@ from wire import OTHER_BROKER, Connect, Wire, data_offsets, unique
 from wire_producer import RawProducer
 
 from eosin.broker.__main__ import main
+from eosin.client.client import Client
+from eosin.client.transactions import TransactionAdmin
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -281,7 +283,9 @@ def run(broker: BrokerProcess, capsys: pytest.CaptureFixture[str]) -> Run:
     return command
 
 
-async def test_a_prepared_transaction_is_described_as_two_phase_and_does_not_hang(wire: Wire, run: Run) -> None:
+async def test_a_prepared_transaction_is_described_as_two_phase_and_does_not_hang(
+    wire: Wire, run: Run, broker: BrokerProcess
+) -> None:
     partition = await wire.partition()
     first = await prepared(wire, partition)
     assert first.transactional_id is not None
@@ -289,8 +293,8 @@ async def test_a_prepared_transaction_is_described_as_two_phase_and_does_not_han
         (found,) = await run("describe", first.transactional_id)
         assert (found["state"], found["is_two_phase"], found["timeout_ms"]) == ("Ongoing", True, 2**31 - 1)
         assert (found["producer_id"], found["producer_epoch"]) == first.pair
-        hanging = await run("find-hanging", "--topic", partition.topic, "--max-transaction-timeout", "-100000")
-        assert hanging == []
+        async with Client(broker.address) as client:
+            assert await TransactionAdmin(client).find_hanging([partition], before_ms=2**62) == []
         await successor(wire, first)
     ordinary = unique("tx")
     await init(wire, ordinary, two_phase=False)
