@@ -217,8 +217,8 @@ class Client:
         return await self.request(key, message, node=await self.coordinator(kind, name), **how)
 
     async def transaction_version(self) -> int:
-        """The cluster's `transaction.version` feature."""
-        return (await self.peer()).versions.transaction_version
+        """The cluster's `transaction.version` feature, of the first broker that answers. Raises a ClientError."""
+        return (await self.retry(self.peer)).versions.transaction_version
 
     def forget(self) -> None:
         """Look everything up again when it is next needed."""

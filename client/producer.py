@@ -155,7 +155,7 @@ class Producer:
     async def _agree(self) -> None:
         """Settle on a transaction protocol."""
         if self._wanted_version is None:
-            agreed = await self._client.retry(self._client.transaction_version)
+            agreed = await self._client.transaction_version()
             self._transaction_version = TV2 if agreed >= TV2 else TV1
         else:
             self._transaction_version = self._wanted_version
