@@ -51,6 +51,18 @@ async def test_an_older_broker_is_asked_again_at_the_version_it_names() -> None:
         assert [each.version for each in broker.asked] == [4, 2]
 
 
+async def test_the_transaction_protocol_is_asked_for_again_where_a_broker_has_hung_up() -> None:
+    async with StubBroker() as broker, client_of(broker) as client:
+        answer = broker.answers[ApiKey.API_VERSIONS]
+
+        def hang_up(*_: Any) -> Any:
+            broker.answers[ApiKey.API_VERSIONS] = answer
+            raise ConnectionResetError
+
+        broker.answers[ApiKey.API_VERSIONS] = hang_up
+        assert await client.transaction_version() == 2
+
+
 async def test_the_highest_common_version_is_spoken_unless_one_is_pinned() -> None:
     async with StubBroker() as broker:
         broker.versions[ApiKey.METADATA] = (4, 7)
