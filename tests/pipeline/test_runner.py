@@ -174,12 +174,7 @@ async def test_partitions_that_are_added_to_the_output_are_written_to_without_a_
     await until(lambda: job.records_in() == 3)
     async with Client(job.address) as client:
         await Admin(client).create_partitions(job.output, 5)
-    fed = 3
-    async with asyncio.timeout(60):
-        while max(each.partition.partition for each in await job.outputs()) < 2:
-            await job.feed(*(f"k{number}" for number in range(fed, fed + 8)))
-            fed += 8
-            await until(lambda: job.records_in() == fed)  # noqa: B023
+    await job.feed_until_it_writes_to(2, fed=3)
     runner.stop()
     await running
     for each in await job.outputs():

@@ -100,9 +100,7 @@ async def test_an_input_that_was_deleted_and_created_anew_is_not_taken_for_the_o
     runner = job.runner()
     running = asyncio.create_task(runner.run())
     await until(lambda: job.records_in() == 2)
-    async with Client(job.address) as client:
-        await Admin(client).delete_topics([job.input])
-        await Admin(client).create_topic(job.input, 3)
+    await job.create_input_anew()
     await job.feed("c", "d", "e", partition=0)
     with pytest.raises(DataLoss, match=f"topic {job.input} was deleted and created anew while {job.input}-"):
         await running

@@ -48,12 +48,7 @@ async def test_each_record_is_transformed_once_across_runs_and_in_partitions_tha
         await Admin(client).create_partitions(job.output, 5)
     await until(lambda: len(runner.partitions) == 4)
     await job.feed("f", partition=3)
-    fed = 6
-    async with asyncio.timeout(60):
-        while max(each.partition.partition for each in await job.outputs()) < 2:
-            await job.feed(*(f"k{number}" for number in range(fed, fed + 8)))
-            fed += 8
-            await until(lambda: job.records_in() == fed)  # noqa: B023
+    fed = await job.feed_until_it_writes_to(2, fed=6)
     runner.stop()
     await running
     written = await job.outputs()
@@ -66,9 +61,7 @@ async def test_an_input_that_was_deleted_and_created_anew_is_not_taken_for_the_o
     await job.feed("a", "b", partition=0)
     running = asyncio.create_task(job.runner().run())
     await until(lambda: job.records_in() == 2)
-    async with Client(job.address) as client:
-        await Admin(client).delete_topics([job.input])
-        await Admin(client).create_topic(job.input, 3)
+    await job.create_input_anew()
     await job.feed("c", "d", "e", partition=0)
     with pytest.raises(DataLoss, match=f"topic {job.input} was deleted and created anew"):
         await running

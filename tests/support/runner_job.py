@@ -47,6 +47,22 @@ class Job:
                 target = TopicPartition(self.input, index % 3 if partition is None else partition)
                 await producer.send(target, [NewRecord(value.encode(), value.encode())])
 
+    async def feed_until_it_writes_to(self, partition: int, fed: int) -> int:
+        """Feed keys, each once, until one is committed in that partition of the output or a later one; `fed` records
+        were before. Answers how many there are."""
+        async with asyncio.timeout(60):
+            while max(each.partition.partition for each in await self.outputs()) < partition:
+                await self.feed(*(f"k{number}" for number in range(fed, fed + 8)))
+                fed += 8
+                await until(lambda: self.records_in() == fed)  # noqa: B023
+        return fed
+
+    async def create_input_anew(self) -> None:
+        """Delete the input topic, and create it again."""
+        async with Client(self.address) as client:
+            await Admin(client).delete_topics([self.input])
+            await Admin(client).create_topic(self.input, 3)
+
     def upper(self, consumed: ConsumedRecord) -> Iterable[Output]:
         value = consumed.record.value or b""
         yield Output(self.output, value.upper(), key=value)
