@@ -77,13 +77,7 @@ class RowWriter:
         of earlier rows."""
         for topic, part in split_by_topic(rows, self._topic):
             for partition, count, payload in (await self._encoder(topic)).take(part):
-                await self.append(TopicPartition(topic, partition), payload, count)
-
-    async def append(self, target: TopicPartition, payload: BytesLike, count: int) -> None:
-        """Send so many records, encoded and back to back, as one batch. Raises a ClientError, possibly of earlier
-        ones."""
-        build = partial(build_batch_of_encoded, payload, count=count, timestamp=self._timestamp)
-        await self._start(target, count, lambda: self._producer.send_built(target, build, count))
+                await self._append(TopicPartition(topic, partition), payload, count)
 
     async def write(self, rows: Rows) -> None:
         """Take rows that are lists; else like `write_arrow`."""
@@ -106,7 +100,7 @@ class RowWriter:
         """Send what is left and wait for everything. Raises BadRows or a ClientError."""
         for topic, encoder in self._encoders.items():
             for partition, count, payload in encoder.finish():
-                await self.append(TopicPartition(topic, partition), payload, count)
+                await self._append(TopicPartition(topic, partition), payload, count)
         for target in list(self._buffers):
             await self._send(target)
         while self._sending:
@@ -131,6 +125,12 @@ class RowWriter:
 
             self._counts[topic] = await self._client.retry(look)
         return self._counts[topic]
+
+    async def _append(self, target: TopicPartition, payload: BytesLike, count: int) -> None:
+        """Send so many records, encoded and back to back, as one batch. Raises a ClientError, possibly of earlier
+        ones."""
+        build = partial(build_batch_of_encoded, payload, count=count, timestamp=self._timestamp)
+        await self._start(target, count, lambda: self._producer.send_built(target, build, count))
 
     async def _encoder(self, topic: str) -> "RowEncoder":
         if topic not in self._encoders:
