@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from apache_kafka import ApacheKafka
 from broker_process import BrokerProcess
 from pipeline_broker import ThreadedBroker
 from pipeline_copier import Copier, Killer
+from toolchains import skipped_without
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,6 +61,15 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     """A broker of the test's own, in a process of its own, its logs in memory."""
     with BrokerProcess(tmp_path / "broker", durability="memory") as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of Apache Kafka in a process of its own."""
+    with skipped_without():
+        kafka = ApacheKafka(tmp_path_factory.mktemp("kafka"))
+    with kafka:
+        yield kafka.address
 
 
 @pytest.fixture

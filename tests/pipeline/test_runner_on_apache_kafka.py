@@ -1,12 +1,10 @@
 """The asyncio runner with Apache Kafka at both ends."""
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import pytest
-from apache_kafka import ApacheKafka
 from runner_job import Job, until
-from toolchains import skipped_without
 from wire import until as comes_true
 
 from eosin.client.admin import Admin
@@ -20,12 +18,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 
 @pytest.fixture(scope="module")
-def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Apache Kafka in a process of its own."""
-    with skipped_without():
-        kafka = ApacheKafka(tmp_path_factory.mktemp("kafka"))
-    with kafka:
-        yield kafka.address
+def bootstrap(apache_kafka: str) -> str:
+    """Where Apache Kafka answers."""
+    return apache_kafka
 
 
 @pytest.fixture

@@ -4,15 +4,12 @@ Asked of Eosin and of Apache Kafka, by both transaction protocols.
 """
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from itertools import count
 
 import pytest
-from apache_kafka import ApacheKafka
 from broker_process import BrokerProcess
-from maven import NotHere
 
 from eosin.client.admin import Admin
 from eosin.client.client import Client
@@ -36,19 +33,11 @@ _names = count()
 @pytest.fixture(scope="module", params=["eosin", "apache-kafka"])
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A broker of each kind in a process of its own."""
-    folder = tmp_path_factory.mktemp(request.param)
     if request.param == "eosin":
-        with BrokerProcess(folder / "data", durability="memory") as broker:
+        with BrokerProcess(tmp_path_factory.mktemp("eosin") / "data", durability="memory") as broker:
             yield broker.address
     else:
-        try:
-            kafka = ApacheKafka(folder)
-        except NotHere as missing:
-            if os.environ.get("CI") == "true":
-                raise
-            pytest.skip(str(missing))
-        with kafka:
-            yield kafka.address
+        yield request.getfixturevalue("apache_kafka")
 
 
 @pytest.fixture(params=[TV1, TV2], ids=["TV1", "TV2"])
