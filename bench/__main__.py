@@ -22,6 +22,7 @@ NAMES = (
     "recovery",
     "compaction",
     "state_log",
+    "scale",
     "pipeline",  # before the audit: jars are for the first session of a process
     "audit",
     "peers",

@@ -27,7 +27,8 @@ _WARM_UP_TRANSACTIONS: Final = 3000
 Brokers = tuple[BrokerProcess, ApacheKafka]
 
 
-def _kafka(folder: Path, settings: dict[str, str] | None = None) -> ApacheKafka:
+def apache_kafka(folder: Path, settings: dict[str, str] | None = None) -> ApacheKafka:
+    """Apache Kafka with the options of its own start script. Raises NotHere without java and, the first time, Maven."""
     return ApacheKafka(folder / "kafka", settings=settings, heap_mb=1024, jvm=PUBLISHED_JVM)
 
 
@@ -64,7 +65,7 @@ def _starts(count: int) -> list[Row]:
     taken: tuple[list[float], list[float]] = ([], [])
     for _ in range(count):
         with tempfile.TemporaryDirectory() as folder:
-            ours, theirs = BrokerProcess(Path(folder) / "data", port=_free_port()), _kafka(Path(folder))
+            ours, theirs = BrokerProcess(Path(folder) / "data", port=_free_port()), apache_kafka(Path(folder))
             theirs.format()
             for times, broker in zip(taken, (ours, theirs), strict=True):
                 times.append(_first_commit(broker.launch, broker.address))
@@ -162,7 +163,7 @@ def run(quick: bool = False) -> list[Row]:
         with (
             tempfile.TemporaryDirectory() as folder,
             BrokerProcess(Path(folder) / "data", durability=durability) as ours,
-            _kafka(Path(folder), settings) as theirs,
+            apache_kafka(Path(folder), settings) as theirs,
         ):
             brokers = ours, theirs
             if durability == "os":

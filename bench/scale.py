@@ -1,0 +1,312 @@
+"""How far one broker goes: connections, partitions and readers that do not read, and what others notice of it.
+
+A probe, one connection that appends a record of 100 bytes every few ms, tells how long others wait meanwhile. Where a
+reference is given, Apache Kafka was asked for the same in the same run.
+"""
+
+import gc
+import resource
+import select
+import socket
+import struct
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+from apache_kafka import ApacheKafka
+from broker_process import BrokerProcess
+
+from bench.peers import apache_kafka
+from bench.report import Row, percentile
+from bench.throughput import batch_of, create_topic, produce
+from bench.wire import Wire, frame, resident_bytes
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.schemas.api_versions import ApiVersionsRequest
+from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
+from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
+from eosin.protocol.schemas.metadata import MetadataRequest
+from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+GROUP: Final = "Scale"
+KIB, MIB = 1024, 1024 * 1024
+PROBE_PAUSE_S: Final = 0.005
+SLOW_READERS: Final = 40
+SLOW_READER_BYTES: Final = 50 * MIB
+PARTITIONS_PER_TOPIC: Final = 1000
+_SPARE_DESCRIPTORS: Final = 200
+_LOOPBACK_SOURCES: Final = 8
+"""Source addresses in turns, so that one address does not run out of ports."""
+_GIVE_UP_AFTER_S: Final = 120.0
+BUDGETS: Final = {
+    "2,000 connections at once, until each was answered": 2.0,
+    "memory of an idle connection, of 2,000": 8.0,
+    "memory of an idle connection, of 10,000": 8.0,
+    "an append beside 100,000 partitions, never written, longest": 50.0,
+    "a clean stop, 10,000 partitions, each written once": 3.0,
+}
+"""Limits by the name of a figure, in its unit."""
+Broker = BrokerProcess | ApacheKafka
+
+
+class Probe:
+    """Appends a small record again and again, in a thread of its own, and keeps how long each answer took (s)."""
+
+    def __init__(self, port: int) -> None:
+        """The topic `probe` must be there."""
+        batch = bytes(build_batch([NewRecord(key=None, value=b"x" * 100)], timestamp=int(time.time() * 1000)))
+        data = (TopicProduceData(name="probe", partition_data=(PartitionProduceData(index=0, records=batch),)),)
+        self._frame = frame(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=data))
+        self._wire = Wire(port)
+        self._stopping = False
+        self.times: list[float] = []
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        while not self._stopping:
+            started = time.perf_counter()
+            self._wire.send(self._frame)
+            self._wire.receive()
+            self.times.append(time.perf_counter() - started)
+            time.sleep(PROBE_PAUSE_S)
+
+    def __enter__(self) -> "Probe":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping = True
+        self._thread.join()
+        self._wire.close()
+
+    def milliseconds(self, share: float) -> float:
+        """A percentile of what the answers took."""
+        return percentile(self.times, share) * 1e3
+
+
+def _probed(port: int, work: Callable[[], object]) -> Probe:
+    with Probe(port) as probe:
+        work()
+    return probe
+
+
+def _wire_with_topics(broker: Broker, partitions: int = 0) -> Wire:
+    """A connection, the probe's topic, and topics with so many partitions in all."""
+    wire = Wire(broker.port)
+    create_topic(wire, "probe")
+    for number in range(0, partitions, PARTITIONS_PER_TOPIC):
+        count = min(PARTITIONS_PER_TOPIC, partitions - number)
+        topic = CreatableTopic(name=_topic(number), num_partitions=count, replication_factor=1)
+        answer = wire.call(ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest(topics=(topic,), timeout_ms=60_000))
+        assert answer.topics[0].error_code == 0, answer
+    return wire
+
+
+def _topic(number: int) -> str:
+    return f"many-{number // PARTITIONS_PER_TOPIC}"
+
+
+# --- connections
+
+
+def _connect_all(port: int, count: int) -> list[socket.socket]:
+    """So many connections at once, each of which has been answered one request."""
+    hello = frame(ApiKey.API_VERSIONS, 2, ApiVersionsRequest())
+    waiting: dict[int, socket.socket] = {}
+    poll = select.epoll(count)
+    for number in range(count):
+        opened = socket.socket()
+        opened.setblocking(False)
+        opened.bind((f"127.0.0.{1 + number % _LOOPBACK_SOURCES}", 0))
+        opened.connect_ex(("127.0.0.1", port))
+        waiting[opened.fileno()] = opened
+        poll.register(opened.fileno(), select.EPOLLOUT)
+    connected = list(waiting.values())
+    deadline = time.perf_counter() + _GIVE_UP_AFTER_S
+    while waiting:
+        assert time.perf_counter() < deadline, f"{len(waiting)} of {count} connections were not answered"
+        for descriptor, events in poll.poll(1):
+            if events & select.EPOLLIN:
+                size = struct.unpack(">i", waiting[descriptor].recv(4))[0]
+                left = size
+                while left:
+                    left -= len(waiting[descriptor].recv(left))
+                poll.unregister(descriptor)
+                del waiting[descriptor]
+            elif events & (select.EPOLLERR | select.EPOLLHUP):
+                raise ConnectionError(f"a connection of {count} was refused")
+            else:
+                waiting[descriptor].sendall(hello)
+                poll.modify(descriptor, select.EPOLLIN)
+    poll.close()
+    return connected
+
+
+def _connections(broker: Broker, count: int, seconds: float) -> dict[str, float]:
+    wire = _wire_with_topics(broker)
+    wire.close()
+    before = resident_bytes(broker.pid)
+    taken = 0.0
+    connected: list[socket.socket] = []
+
+    def storm() -> None:
+        nonlocal taken
+        started = time.perf_counter()
+        connected.extend(_connect_all(broker.port, count))
+        taken = time.perf_counter() - started
+
+    try:
+        during = _probed(broker.port, storm)
+        after = _probed(broker.port, lambda: time.sleep(seconds))
+        grown = resident_bytes(broker.pid) - before
+    finally:
+        for each in connected:
+            each.close()
+    name = f"{count:,} connections"
+    return {
+        f"{name} at once, until each was answered|s": taken,
+        f"an append meanwhile, longest, {name}|ms": during.milliseconds(1.0),
+        f"an append beside {name} that are idle, p99|ms": after.milliseconds(0.99),
+        f"memory of an idle connection, of {count:,}|KiB": grown / count / KIB,
+    }
+
+
+# --- readers that do not read
+
+
+def _slow_readers(broker: Broker, readers: int, seconds: float) -> dict[str, float]:
+    wire = _wire_with_topics(broker)
+    create_topic(wire, "large")
+    batch = batch_of(KIB, MIB)
+    produce(wire, "large", batch, SLOW_READER_BYTES // len(batch) + 1)
+    wire.close()
+    before = resident_bytes(broker.pid)
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=SLOW_READER_BYTES)
+    asked = FetchRequest(
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=SLOW_READER_BYTES,
+        isolation_level=1,
+        topics=(FetchTopic(topic="large", partitions=(partition,)),),
+    )
+    request = frame(ApiKey.FETCH, 11, asked)
+    with ExitStack() as stack:
+        for _ in range(readers):
+            opened = stack.enter_context(socket.create_connection(("127.0.0.1", broker.port)))
+            opened.sendall(request)
+        probe = _probed(broker.port, lambda: time.sleep(seconds))
+        grown = resident_bytes(broker.pid) - before
+    name = f"{readers} readers that asked for {SLOW_READER_BYTES // MIB} MiB and do not read"
+    return {
+        f"memory for {name}|MiB": grown / MIB,
+        f"an append beside {name}, p99|ms": probe.milliseconds(0.99),
+    }
+
+
+# --- partitions
+
+
+def _write_each(wire: Wire, partitions: int) -> None:
+    """One record to each partition."""
+    batch = bytes(build_batch([NewRecord(key=None, value=b"x")], timestamp=int(time.time() * 1000)))
+    for number in range(0, partitions, PARTITIONS_PER_TOPIC):
+        data = tuple(PartitionProduceData(index=each, records=batch) for each in range(_count_in(number, partitions)))
+        topics = (TopicProduceData(name=_topic(number), partition_data=data),)
+        answer = wire.call(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=topics))
+        assert not any(each.error_code for each in answer.responses[0].partition_responses)
+
+
+def _count_in(number: int, partitions: int) -> int:
+    return min(PARTITIONS_PER_TOPIC, partitions - number)
+
+
+def _partitions(broker: BrokerProcess, count: int, seconds: float, *, written: bool) -> dict[str, float]:
+    """Starts and stops the broker itself."""
+    broker.start()
+    wire = _wire_with_topics(broker, count)
+    if written:
+        _write_each(wire, count)
+    probe = _probed(broker.port, lambda: time.sleep(seconds))
+    request = MetadataRequest(topics=None)
+    listed = []
+    for _ in range(5):
+        started = time.perf_counter()
+        wire.send(frame(ApiKey.METADATA, 5, request))
+        wire.receive()
+        listed.append(time.perf_counter() - started)
+    memory = resident_bytes(broker.pid)
+    wire.close()
+    started = time.perf_counter()
+    code = broker.stop(120)
+    stopped = time.perf_counter() - started
+    assert code == 0, broker.log[-2000:]
+    started = time.perf_counter()
+    broker.start(120)
+    restarted = time.perf_counter() - started
+    broker.stop(120)
+    name = f"{count:,} partitions" + (", each written once" if written else ", never written")
+    return {
+        f"an append beside {name}, p50|ms": probe.milliseconds(0.5),
+        f"an append beside {name}, p99|ms": probe.milliseconds(0.99),
+        f"an append beside {name}, longest|ms": probe.milliseconds(1.0),
+        f"Metadata of all topics, {name}|ms": percentile(listed, 0.5) * 1e3,
+        f"resident memory, {name}|MiB": memory / MIB,
+        f"a clean stop, {name}|s": stopped,
+        f"a start after it, {name}|s": restarted,
+    }
+
+
+def _rows(ours: dict[str, float], theirs: dict[str, float] | None = None, peer: str = "") -> list[Row]:
+    """A figure with a budget of its own is not judged by the peer's, which has a row of its own then."""
+    rows = []
+    for key, value in ours.items():
+        name, _, unit = key.partition("|")
+        if name in BUDGETS:
+            rows.append(Row(GROUP, name, value, unit, budget=BUDGETS[name]))
+            if theirs is not None:
+                rows.append(Row(GROUP, f"the same of {peer}", theirs[key], unit))
+        else:
+            rows.append(Row(GROUP, name, value, unit, None if theirs is None else theirs[key], peer))
+    return rows
+
+
+def _measured(
+    measure: Callable[..., dict[str, float]], counts: Sequence[int], seconds: float, beside_kafka: bool
+) -> list[Row]:
+    rows: list[Row] = []
+    for count in counts:
+        gc.collect()
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            ours = measure(stack.enter_context(BrokerProcess(folder / "data")), count, seconds)
+            theirs: dict[str, float] | None = None
+            peer = ""
+            if beside_kafka:
+                kafka: Any = stack.enter_context(apache_kafka(folder))
+                theirs, peer = measure(kafka, count, seconds), f"Apache Kafka {kafka.version}"
+            rows += _rows(ours, theirs, peer)
+    return rows
+
+
+def run(quick: bool = False) -> list[Row]:
+    """All of it; without the largest sizes, and without Apache Kafka, when `quick`."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        most = hard - _SPARE_DESCRIPTORS
+        counts = [count for count in ((1, 100) if quick else (1, 100, 1000, 2000, 10_000)) if count <= most]
+        seconds = 0.5 if quick else 5.0
+        rows = _measured(_connections, counts, seconds, beside_kafka=not quick)
+        rows += _measured(_slow_readers, (4,) if quick else (SLOW_READERS,), seconds, beside_kafka=not quick)
+        sizes = ((10, True),) if quick else ((10, True), (1000, True), (10_000, True), (100_000, False))
+        for count, written in sizes:
+            with tempfile.TemporaryDirectory() as folder:
+                broker = BrokerProcess(Path(folder) / "data")
+                rows += _rows(_partitions(broker, count, seconds, written=written))
+        return rows
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
