@@ -69,9 +69,12 @@ def end(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
     if request.client_version >= 2:
         return _end_version_2(txn, request, now_ms)
     client = txn.client_pair
+    pair = ProducerPair(request.producer_id, request.producer_epoch)
+    if txn.client_version >= 2 and pair == txn.last_pair and pair != txn.timed_out:
+        return _repeat_by_older_client(txn, request)
     if request.producer_id not in (client.producer_id, txn.producer_id):
-        return _stranger(txn, request, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if client != (request.producer_id, request.producer_epoch):  # not even a higher one (B12)
+        return _stranger(txn, request, _error_of_other_id(txn, request))
+    if client != pair:  # not even a higher one (B12)
         return _stranger(txn, request, _FENCED)
     if txn.pending is not None:
         return refuse(txn, _CONCURRENT)
@@ -86,13 +89,23 @@ def end(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
     return move(txn, after, WriteMarkers(after), Reply(ErrorCode.NONE, after_markers=True))
 
 
+def _repeat_by_older_client(txn: Txn, request: EndTxn) -> Decision:
+    """The pair is that of a transaction which version 2 has ended, and a client below version 2 comes with it: one that
+    was built anew with a pair from a checkpoint, as Flink's committers are, ends what it ended before its restart. It
+    cannot do harm with that pair, whose epoch is over, and hears what became of the transaction."""
+    if txn.pending is not None:
+        return refuse(txn, _CONCURRENT)
+    outcome = VERSION_2[txn.phase][2 * request.commit]
+    return refuse(txn, outcome) if isinstance(outcome, ErrorCode) else (txn, (Reply(ErrorCode.NONE),))
+
+
 def _end_version_2(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
     pair = ProducerPair(request.producer_id, request.producer_epoch)
     current, retried = pair == txn.client_pair, pair == txn.last_pair
     if txn.is_preparing and pair == txn.next_pair:
         return refuse(txn, _CONCURRENT)  # the same, when the producer id is about to change
     if not retried and request.producer_id not in (txn.producer_id, txn.client_pair.producer_id):
-        return _stranger(txn, request, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return _stranger(txn, request, _error_of_other_id(txn, request))
     if not current and not retried:
         return _stranger(txn, request, _FENCED)
     if txn.pending is not None:
@@ -105,6 +118,13 @@ def _end_version_2(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
     if outcome is _DONE:
         return txn, (Reply(ErrorCode.NONE, txn.producer_id, txn.producer_epoch),)
     return _prepare_version_2(txn, request, now_ms)
+
+
+def _error_of_other_id(txn: Txn, request: EndTxn) -> ErrorCode:
+    """A producer id that this transactional id had before its epochs were used up is one of its past; any other never
+    belonged to it."""
+    is_previous = request.producer_id != NO_PRODUCER_ID and request.producer_id == txn.previous_producer_id
+    return _FENCED if is_previous else ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 def _stranger(txn: Txn, request: EndTxn, error: ErrorCode) -> Decision:

@@ -6,7 +6,7 @@ import pytest
 from eosin.coordinator.effects import AllocateProducerId, Effects, Persist, PersistLater, Reply, WriteMarkers
 from eosin.coordinator.machine import decide
 from eosin.coordinator.requests import Appended, EndTxn, MarkersWritten
-from eosin.coordinator.txn import Phase, Txn
+from eosin.coordinator.txn import Phase, ProducerPair, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 
@@ -148,7 +148,60 @@ def test_the_end_at_the_last_epoch_tells_the_next_producer_id() -> None:
     assert (complete.pair, complete.previous_producer_id, complete.last_epoch) == ((9, 0), 7, 32766)
     assert complete.next_producer_id == -1
     assert answer(complete, request) == (NONE, 9, 0)
-    assert answer(complete, EndTxn(7, 32765, True, 2))[0] is UNMAPPED
+    assert answer(complete, EndTxn(7, 32765, True, 2))[0] is FENCED
+    assert answer(complete, EndTxn(8, 32765, True, 2))[0] is UNMAPPED
+
+
+def ended_by_version_2(phase: Phase, **epochs: int) -> Txn:
+    return msgspec.structs.replace(in_phase(phase, **epochs), client_version=2)
+
+
+@pytest.mark.parametrize(
+    ("phase", "commit", "abort"),
+    [
+        (Phase.PREPARE_COMMIT, CONCURRENT, INVALID),
+        (Phase.PREPARE_ABORT, INVALID, CONCURRENT),
+        (Phase.COMPLETE_COMMIT, NONE, INVALID),
+        (Phase.COMPLETE_ABORT, INVALID, NONE),
+        (Phase.ONGOING, FENCED, FENCED),
+        (Phase.EMPTY, FENCED, FENCED),
+    ],
+)
+def test_an_older_client_may_repeat_what_version_2_has_ended(phase: Phase, commit: ErrorCode, abort: ErrorCode) -> None:
+    txn = ended_by_version_2(phase)
+    for wants_commit, expected in ((True, commit), (False, abort)):
+        assert decide(txn, EndTxn(7, RETRIED, wants_commit, 0), NOW) == (txn, (Reply(expected),))
+
+
+def test_an_older_client_may_repeat_the_end_across_a_change_of_the_producer_id() -> None:
+    request = EndTxn(7, 32766, True, 0)
+    preparing, _ = prepared(in_phase(Phase.ONGOING, epoch=32766), EndTxn(7, 32766, True, 2, fresh_producer_id=9))
+    assert answer(preparing, request)[0] is CONCURRENT
+    complete, _ = decide(preparing, MarkersWritten(7, 32767), NOW)
+    assert answer(complete, request) == (NONE, -1, -1)
+    assert answer(complete, msgspec.structs.replace(request, commit=False))[0] is INVALID
+    newer = msgspec.structs.replace(complete, phase=Phase.ONGOING, partitions=ORDERS)
+    assert answer(newer, request)[0] is FENCED
+    ended, _ = prepared(newer, EndTxn(9, 0, True, 2))
+    assert answer(ended, request)[0] is FENCED, "not a pair of another transactional id"
+
+
+def test_a_transaction_that_timed_out_is_no_repetition_of_what_its_producer_ended() -> None:
+    for phase in (Phase.PREPARE_ABORT, Phase.COMPLETE_ABORT):
+        txn = msgspec.structs.replace(ended_by_version_2(phase), timed_out=ProducerPair(7, RETRIED))
+        assert answer(txn, EndTxn(7, RETRIED, True, 0))[0] is FENCED
+        assert answer(txn, EndTxn(7, RETRIED, False, 0))[0] is NONE
+
+
+def test_what_an_older_client_ended_itself_has_no_earlier_pair() -> None:
+    txn = in_phase(Phase.COMPLETE_COMMIT)
+    assert answer(txn, EndTxn(7, RETRIED, True, 0))[0] is FENCED
+
+
+def test_a_record_under_way_makes_an_older_client_wait_with_its_repetition() -> None:
+    pending, _ = decide(ended_by_version_2(Phase.COMPLETE_COMMIT), EndTxn(7, CURRENT, False, 2), NOW)
+    assert pending.pending is not None
+    assert answer(pending, EndTxn(7, RETRIED, True, 0))[0] is CONCURRENT
 
 
 def test_before_version_2_the_last_epoch_is_as_good_as_any() -> None:

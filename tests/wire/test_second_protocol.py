@@ -274,6 +274,28 @@ async def test_after_an_end_the_old_way_the_pair_before_is_fenced(
     await successor.commit()
 
 
+@better_than_kafka(
+    "Apache Kafka fences a client that is built anew from a checkpoint, and Flink's job stops (FLINK-40689)"
+)
+@pytest.mark.parametrize("version", range(5))
+async def test_an_end_of_the_second_protocol_may_be_repeated_in_an_older_version(
+    wire: Wire, producer: RawProducer, partition: TopicPartition, version: int
+) -> None:
+    for commit in (True, False):
+        ended = producer.pair
+        await producer.append(partition)
+        assert (await producer.end(commit=commit)).error_code == NONE
+        await producer.completed()
+        answer = await producer.end(commit=commit, version=version, pair=ended)
+        assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (NONE, -1, -1)
+        assert (await producer.end(commit=not commit, version=version, pair=ended)).error_code == WRONG_STATE
+    fenced = FENCED if version >= 2 else ErrorCode.INVALID_PRODUCER_EPOCH
+    await producer.append(partition)
+    assert (await producer.end(commit=False, version=version, pair=ended)).error_code == fenced
+    await producer.commit()
+    await wire.until_stable(partition, 6)
+
+
 async def test_both_protocols_may_take_turns_under_one_id_and_each_fences_the_other(
     wire: Wire, partition: TopicPartition
 ) -> None:

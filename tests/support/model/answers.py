@@ -17,13 +17,14 @@ from eosin.storage.appends import Refused
 from model.instances import abort_failed, done, fail, give_up
 from model.reactions import Reaction, reaction
 from model.step import Step
-from model.values import ADD, END, NO_GUARD, PRODUCE, SENT, Message
+from model.values import ADD, END, NO_GUARD, OLDER, PRODUCE, SENT, Message
 
 _NO_REPLY: Final = Reply(ErrorCode.NONE)
 
 PRODUCE_VERSIONS: Final = {0: 10, 2: 12}
 OFFSETS_VERSIONS: Final = {0: 3, 2: 5}
 END_VERSIONS: Final = {0: 3, 2: 5}
+OLDER_END_VERSION: Final = 4
 ADD_VERSION: Final = 3
 PROFILES: Final = {0: Profile.JAVA_3, 2: Profile.JAVA_4}
 _SOFTWARE: Final = "model"
@@ -44,6 +45,9 @@ def verified(step: Step, message: Message, error: ErrorCode, text: str | None = 
 
 def answer(step: Step, message: Message, reply: Reply) -> None:
     """The coordinator's answer."""
+    if message.sequence == OLDER:
+        _repetition_answered(step, message, reply.error)
+        return
     error = reply.error
     protocol = step.world.bounds.versions[message.client]
     if error is not ErrorCode.NONE:
@@ -52,6 +56,22 @@ def answer(step: Step, message: Message, reply: Reply) -> None:
         elif message.kind == ADD:
             error = _told(step, message, Asked.ADD_PARTITIONS, ADD_VERSION, error)
     _arrive(step, message, error, reply)
+
+
+def _repetition_answered(step: Step, message: Message, error: ErrorCode) -> None:
+    """A client that was built anew hears what became of a transaction: success and its contrary must both be true."""
+    commit = bool(message.argument)
+    if commit and error is not ErrorCode.NONE:
+        error = _told(step, message, Asked.COMMIT, OLDER_END_VERSION, error)
+    step.note(f"answered {error.name}")
+    if error is ErrorCode.CONCURRENT_TRANSACTIONS:
+        step.change(message, stage=SENT)
+        return
+    step.messages.remove(message)
+    if error is ErrorCode.NONE:
+        step.judge_told(message.client, message.tag, commit=commit)
+    elif error is ErrorCode.INVALID_TXN_STATE:
+        step.judge_told(message.client, message.tag, commit=not commit)
 
 
 def written(step: Step, message: Message) -> None:

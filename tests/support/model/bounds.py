@@ -37,6 +37,9 @@ class Bounds:
     reloads: int = 0
     """An instance asks for a new epoch in the middle of a transaction, without ending it."""
     expiries: int = 0
+    older_repeats: int = 0
+    """How often an instance of version 2 stops for good, and a client of an older version that was built from its
+    checkpoint repeats the last EndTxn that it sent, as Flink's committers do."""
     first_epoch: int | None = None
     """The id is there already, with this epoch; else it is new."""
     loses_appends: bool = False

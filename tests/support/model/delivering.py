@@ -19,6 +19,7 @@ from model.values import (
     INIT,
     MARKER,
     NO_GUARD,
+    OLDER,
     PRODUCE,
     TIMEOUT_MS,
     VERIFIED,
@@ -46,7 +47,7 @@ def deliver(step: Step, message: Message) -> None:
     elif message.kind == ADD:
         ask(step, _adding(step, message), message)
     elif message.kind == END:
-        version = step.world.bounds.versions[message.client]
+        version = 0 if message.sequence == OLDER else step.world.bounds.versions[message.client]
         commit = bool(message.argument)
         ask(step, EndTxn(message.producer_id, message.producer_epoch, commit, version), message)
     elif message.kind == PRODUCE:

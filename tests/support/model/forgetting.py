@@ -30,6 +30,7 @@ def _tags(state: State) -> Iterator[int]:
     if state.outside is not None:
         yield state.outside.tag
     yield from (tag_of(index, client.number) for index, client in enumerate(state.clients) if client.is_open)
+    yield from (client.ended.tag for client in state.clients if client.ended is not None)
     for part in state.parts:
         yield from (tag_of_record(name) for producer in part.now.producers for name in producer.records)
         if part.tail:

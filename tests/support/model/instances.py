@@ -19,6 +19,7 @@ from model.values import (
     INIT,
     NO_TAG,
     NOTHING,
+    OLDER,
     PREPARED,
     PRODUCE,
     SENT,
@@ -39,7 +40,9 @@ def fail(step: Step, client: int) -> None:
     was = step.clients[client]
     for message in [each for each in step.messages if each.client == client and each.awaited]:
         step.change(message, awaited=False)
-    step.clients[client] = Client(DEAD, 0, False, was.producer_id, was.producer_epoch, fenced=was.fenced)
+    step.clients[client] = Client(
+        DEAD, 0, False, was.producer_id, was.producer_epoch, fenced=was.fenced, ended=was.ended
+    )
 
 
 def done(step: Step, message: Message, reply: Reply) -> None:
@@ -141,6 +144,17 @@ def write(step: Step, client: int, partition: int) -> None:
 def end(step: Step, client: int, *, commit: bool) -> None:
     """Commit or abort."""
     _send(step, client, END, argument=int(commit))
+    if step.world.bounds.older_repeats and step.world.bounds.versions[client] >= 2:
+        step.change_client(client, ended=step.messages[-1])
+
+
+def repeat_as_older_client(step: Step, client: int, *, contrary: bool) -> None:
+    """It stops for good; whoever is built from its checkpoint, below version 2, ends what it was ending last, as it
+    wanted or the other way."""
+    ended = step.clients[client].ended
+    assert ended is not None
+    fail(step, client)
+    step.messages.append(ended._replace(argument=ended.argument ^ contrary, sequence=OLDER))
 
 
 def ask_for_epoch(step: Step, client: int, *, keep: bool = False) -> None:

@@ -14,7 +14,7 @@ import msgspec
 from simulation.planted.coordinator_bugs import epoch_not_raised
 from simulation.planted.storage_bugs import duplicate_accepted
 
-from eosin.coordinator import introduction, machine, markers
+from eosin.coordinator import ending, introduction, machine, markers
 from eosin.coordinator.effects import Persist, Reply, WriteMarkers
 from eosin.coordinator.requests import AddPartitions, EndTxn, Loaded
 from eosin.coordinator.transitions import Decision
@@ -171,6 +171,17 @@ def failed_append_forgotten() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def repetition_always_successful() -> Iterator[None]:
+    """An older client that repeats what version 2 has ended hears success, however it was ended."""
+
+    def careless(txn: Txn, request: Any) -> Decision:
+        return txn, (Reply(ErrorCode.NONE),)
+
+    with patch.object(ending, "_repeat_by_older_client", careless):
+        yield
+
+
 _ONE: Final = _bounds("one instance", versions=(2,), transactions=(2,))
 _TWO: Final = _bounds("two instances", versions=(2, 2), transactions=(1, 1))
 _RETRY: Final = replace(_ONE, about="one instance, a request that is late", duplicates=1)
@@ -196,4 +207,9 @@ PLANTED: Final = {
         failed_append_forgotten, ANSWERED, replace(_ONE, about="one instance, an append that fails", failures=1)
     ),
     "commit-answered-early": Planted(commit_answered_early, VISIBLE, _ONE),
+    "repetition-always-successful": Planted(
+        repetition_always_successful,
+        VISIBLE,
+        replace(_ONE, about="one instance, an older client that repeats its end", older_repeats=1),
+    ),
 }

@@ -10,6 +10,7 @@ from model.values import (
     ADD,
     ALIVE,
     COMMIT_OFFSETS,
+    END,
     MARKER,
     NEW,
     NO_TAG,
@@ -95,6 +96,10 @@ def _of_messages(state: State) -> Iterator[Action]:
 def _of_instances(world: World, state: State) -> Iterator[Action]:
     bounds = world.bounds
     for index, client in enumerate(state.clients):
+        if state.budget.older_repeats and client.ended is not None:
+            yield "repeat", index, 0
+            if not any(message.client == index and message.kind == END for message in state.messages):
+                yield "repeat", index, 1  # else two clients would end one transaction by two wills, and the first wins
         if client.phase == NEW:
             if not index or state.clients[index - 1].phase != NEW:
                 yield "start", index, 0

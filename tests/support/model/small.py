@@ -120,6 +120,16 @@ SMALL: Final = (
         reloads=1,
     ),
     Bounds(
+        "older-repeats",
+        "an instance of version 2 stops, an older client repeats its end; the last epochs, a new instance, a timeout",
+        transactions=(2, 0),
+        partitions=1,
+        first_epoch=32764,
+        older_repeats=1,
+        crashes=1,
+        timeouts=1,
+    ),
+    Bounds(
         "lost-appends",
         "a crash takes from a partition, too, what was not durable",
         versions=(2,),

@@ -11,7 +11,7 @@ from model.coordinating import (
     terminate,
 )
 from model.delivering import append, deliver, flush, late_marker, mark
-from model.instances import ask_for_epoch, end, forget_late, give_up, introduce, prepare, write
+from model.instances import ask_for_epoch, end, forget_late, give_up, introduce, prepare, repeat_as_older_client, write
 from model.possible import Action
 from model.restarting import crash
 from model.step import Step, World
@@ -53,6 +53,7 @@ def first_state(world: World) -> State:
             bounds.failures,
             bounds.reloads,
             bounds.expiries,
+            bounds.older_repeats,
         ),
     )
 
@@ -128,6 +129,9 @@ def _instance(step: Step, name: str, first: int, second: int) -> None:
         case "reload":
             step.spend("reloads")
             ask_for_epoch(step, first, keep=step.world.bounds.two_phase)
+        case "repeat":
+            step.spend("older_repeats")
+            repeat_as_older_client(step, first, contrary=bool(second))
         case "again":
             step.spend("duplicates")
             _again(step, step.messages[first])

@@ -33,6 +33,9 @@ SENT, ASKING, VERIFIED, APPENDED = range(4)
 """On its way; its record is in the coordinator's log and not durable yet; the coordinator has agreed and it is about to
 be appended; appended and not durable yet."""
 
+OLDER: Final = -2
+"""The sequence of an END that a client below version 2 repeats."""
+
 NO_GUARD, GUARD, LOST_GUARD = range(3)
 
 # What an instance is about to do, once the request that is under way is answered; or, with an external coordinator,
@@ -57,7 +60,7 @@ class Message(NamedTuple):
     """The partition; for INIT whether to keep what is open; for END whether to commit; for a marker twice the
     partition, and one for commit."""
     sequence: int = -1
-    """For a marker: the coordinator's epoch."""
+    """For a marker: the coordinator's epoch; for END `OLDER` when an older client repeats it."""
     stage: int = SENT
     """For a marker: the transaction version."""
     guard: int = NO_GUARD
@@ -82,6 +85,8 @@ class Client(NamedTuple):
     goal: int = NOTHING
     fenced: bool = False
     """A newer instance has its pair."""
+    ended: Message | None = None
+    """The last END that it sent, where somebody may repeat it (`Bounds.older_repeats`)."""
 
 
 class Producer(NamedTuple):
@@ -192,6 +197,7 @@ class Budget(NamedTuple):
     failures: int = 0
     reloads: int = 0
     expiries: int = 0
+    older_repeats: int = 0
     touched: int = 0
     """Data partitions that anybody has used: the first to be used is called 0, whichever it is."""
 

@@ -88,6 +88,9 @@ def describe(world: World, state: State, action: Action) -> str:
             return f"instance {client_name(first)} starts"
         case "write":
             return f"{client_name(first)} writes to partition {second}"
+        case "repeat":
+            how = "contradicts" if second else "repeats"
+            return f"{client_name(first)} stops for good, and an older client {how} its end"
         case "again":
             return f"{_message(world, state.messages[first])} is sent again, its first copy is late"
         case "give up":
