@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from eosin.protocol.schemas.produce import ProduceRequest, TopicProduceData
     from eosin.storage.partition_log import PartitionLog
 
-ADMIN_CLIENT_ID: Final = "__admin_client"
-"""The only client that may write to internal topics, by Kafka's own rule."""
-
 FIRST_ZSTD_VERSION: Final = 7
 FIRST_TOPIC_ID_VERSION: Final = 13
 
@@ -102,7 +99,7 @@ def read_produced(request: "ProduceRequest", context: "RequestContext", services
             batch = ProducedBatch(partition.index, partition.records)
             batches.append(batch)
             shape = _shape(batch, context.api_version)
-            batch.outcome = _NO_TOPIC_ID if name is None else _find(batch, name, shape, request.acks, context, services)
+            batch.outcome = _NO_TOPIC_ID if name is None else _find(batch, name, shape, request.acks, services)
             if shape is None and batch.header.is_transactional:
                 whole = whole or _producer_error(batch.header, request.transactional_id, producer)
                 producer = (batch.header.producer_id, batch.header.producer_epoch)
@@ -153,10 +150,12 @@ def _find(
     name: str,
     shape: Refused | None,
     acks: int,
-    context: "RequestContext",
     services: "Services",
 ) -> Refused | None:
     """The first thing that is wrong with a partition (steps 2 to 6), or None with its `log` set.
+
+    Nobody writes to internal topics through Produce. Kafka lets in whoever takes the client id `__admin_client`, which
+    any client may do; one forged record of `__transaction_state` would undo every promise.
 
     That enough replicas are in sync (step 6) needs no test as long as the leader is the only one: the least number
     asked for is never more than there are replicas.
@@ -169,7 +168,7 @@ def _find(
         return shape
     if not -1 <= acks <= 1:
         return _BAD_ACKS
-    if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
+    if name in INTERNAL_TOPICS:
         return _INTERNAL
     if isinstance(log, ErrorCode):
         return Refused(log)

@@ -33,7 +33,7 @@ from eosin.broker.transactions.hanging import ROUND_INTERVAL_MS, HangingTransact
 from eosin.coordinator.groups.service import GroupCoordinator
 from eosin.coordinator.service import TransactionCoordinator
 from eosin.protocol.keys import ApiKey
-from eosin.storage.clock import Chance, Clock, SeededChance, SystemClock
+from eosin.storage.clock import Chance, Clock, SystemChance, SystemClock
 from eosin.storage.disk import Disk
 from eosin.storage.files import SystemDisk
 from eosin.storage.flusher import Durability, Flusher, ThreadFlusher
@@ -74,7 +74,7 @@ class Server:
         """`disk` and `flusher` are those that `eosin.durability` asks for unless given."""
         self.config = config
         self.clock = clock or SystemClock()
-        self.chance = chance or SeededChance()
+        self.chance = chance or SystemChance()
         self._disk = disk
         self._flusher = flusher
         self._interceptor = interceptor

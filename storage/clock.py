@@ -59,11 +59,12 @@ def pause(delay_ms: float) -> None:
     time.sleep(delay_ms / 1000)
 
 
-class SeededChance:
-    """Chance from one generator; without a seed, from the operating system's entropy."""
+class SystemChance:
+    """Chance from the operating system's generator: clients see member, topic and session ids, and must not be able to
+    compute from those they saw what others get."""
 
-    def __init__(self, seed: int | None = None) -> None:
-        self._random = random.Random(seed)
+    def __init__(self) -> None:
+        self._random: random.Random = random.SystemRandom()
 
     def uuid(self) -> bytes:
         while True:
@@ -74,3 +75,11 @@ class SeededChance:
 
     def below(self, bound: int) -> int:
         return self._random.randrange(bound)
+
+
+class SeededChance(SystemChance):
+    """Chance that a seed replays, for tests."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._random = random.Random(seed)

@@ -27,12 +27,15 @@ FIRST_ZSTD_VERSION: Final = 10
 class FetchLimits:
     """What a request says for all its partitions."""
 
-    __slots__ = ("api_version", "isolation", "max_bytes", "min_bytes")
+    __slots__ = ("api_version", "isolation", "max_bytes", "min_bytes", "refusal")
 
-    def __init__(self, *, api_version: int, isolation: Isolation | None, max_bytes: int, min_bytes: int) -> None:
+    def __init__(
+        self, *, api_version: int, isolation: Isolation, refusal: ErrorCode, max_bytes: int, min_bytes: int
+    ) -> None:
         self.api_version = api_version
         self.isolation = isolation
-        """None for a replica, which reads to the log end."""
+        self.refusal = refusal
+        """The error of every partition, whatever is in it; NONE for a fetcher that may read."""
         self.max_bytes = max_bytes
         self.min_bytes = min_bytes
 
@@ -93,7 +96,7 @@ class FetchPass:
 
     def _look(self, wanted: Wanted) -> Look:
         look = Look(wanted)
-        error = self._find(look) or self._check(look)
+        error = self._limits.refusal or self._find(look) or self._check(look)
         if error:
             look.error = error
             self.settled = True

@@ -1,10 +1,14 @@
-"""Fetch (key 1), versions 4-17: read whole record batches from partitions, waiting for them if asked to.
+"""Fetch (key 1), versions 4-18: read whole record batches from partitions, waiting for them if asked to.
 
 v4 is the first with isolation levels, and with answers that hold batches as they were written. v5 tells log start
 offsets. v7 brings fetch sessions (KIP-227). v9 brings leader epochs (KIP-320). v10 is the first that may be given zstd.
 v11 tells the client's rack; the answer is always to stay with the leader. v12 is the first flexible version and
 compares the last fetched epoch (KIP-595). v13 names topics by id. v15 moves the replica id to a tagged field. v16 names
-the current leader beside NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH (KIP-951). v17 tells a replica's directory.
+the current leader beside NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH (KIP-951). v17 tells a replica's directory,
+v18 its high watermark (KIP-1166); consumers send neither.
+
+A replica id of 0 or more would read what is not committed yet. There are no other brokers, so that is refused for
+every partition, as Kafka refuses a fetcher that may not act for the cluster.
 
 An answer comes at once when there are `min_bytes`, or an error or parting logs to tell; else when that has become so,
 or after `max_wait_ms` (storage.md section 15; sessions: section 16). Reading is done by
@@ -68,7 +72,8 @@ def _limits(request: FetchRequest, context: RequestContext, services: Services) 
     max_bytes = max(0, min(request.max_bytes, services.config.fetch_max_bytes))
     return FetchLimits(
         api_version=context.api_version,
-        isolation=None if replica_id >= 0 else Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED,
+        isolation=Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED,
+        refusal=ErrorCode.TOPIC_AUTHORIZATION_FAILED if replica_id >= 0 else ErrorCode.NONE,
         max_bytes=max_bytes,
         min_bytes=min(request.min_bytes, max_bytes),
     )
@@ -207,4 +212,4 @@ def refuse(request: FetchRequest, context: RequestContext, error: ErrorCode) -> 
     )
 
 
-API: Final = Api(key=ApiKey.FETCH, versions=range(4, 18), handle=handle, refuse=refuse)
+API: Final = Api(key=ApiKey.FETCH, versions=range(4, 19), handle=handle, refuse=refuse)

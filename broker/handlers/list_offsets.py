@@ -1,12 +1,14 @@
-"""ListOffsets (key 2), versions 1-10: the offset that belongs to a timestamp, for each of some partitions.
+"""ListOffsets (key 2), versions 1-11: the offset that belongs to a timestamp, for each of some partitions.
 
 v1 is the first to answer one (timestamp, offset) pair. v2 brings isolation levels. v4 brings leader epochs (KIP-320).
 v6 is the first flexible version. v7 adds timestamp -3, the record with the largest timestamp (KIP-734); v8 adds -4, the
 earliest local offset (KIP-405); v9 adds -5, the latest tiered one (KIP-1005). v10 tells how long to wait for tiered
-storage, which does not exist here: -4 is what -2 is, and -5 finds nothing.
+storage; v11 adds -6, the earliest offset that waits to be tiered (KIP-1023). Tiered storage does not exist here: -4 is
+what -2 is, -5 and -6 find nothing.
 
 What lies at or beyond the caller's visible end, the high watermark or under read_committed the last stable offset, is
-not found: (-1, -1) without an error (storage.md section 18).
+not found: (-1, -1) without an error (storage.md section 18). A replica id of 0 or more would see beyond that end; there
+are no other brokers, so it is refused for every partition.
 """
 
 from collections import Counter
@@ -34,8 +36,16 @@ EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
 
-_SINCE: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+_SINCE: Final = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
 """The version that brought each of the special timestamps."""
 
 _Found = tuple[int, int, int]
@@ -46,7 +56,10 @@ _NOT_FOUND: Final[_Found] = (-1, -1, -1)
 
 def handle(request: ListOffsetsRequest, context: RequestContext, services: Services) -> ListOffsetsResponse:
     """Look every partition up."""
-    isolation = _isolation(request)
+    if request.replica_id >= 0:
+        return refuse(request, context, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    committed = request.isolation_level == Isolation.READ_COMMITTED
+    isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
     asked = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
     topics = []
     for topic in request.topics:
@@ -68,17 +81,10 @@ def handle(request: ListOffsetsRequest, context: RequestContext, services: Servi
     return ListOffsetsResponse(topics=tuple(topics))
 
 
-def _isolation(request: ListOffsetsRequest) -> Isolation | None:
-    if request.replica_id >= 0:
-        return None
-    committed = request.isolation_level == Isolation.READ_COMMITTED
-    return Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
-
-
 def _look_up(
     partition: TopicPartition,
     wanted: ListOffsetsPartition,
-    isolation: Isolation | None,
+    isolation: Isolation,
     context: RequestContext,
     services: Services,
 ) -> _Found | ErrorCode:
@@ -98,13 +104,13 @@ def _look_up(
         return ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def _find(log: "PartitionLog", timestamp: int, isolation: Isolation | None) -> _Found:
+def _find(log: "PartitionLog", timestamp: int, isolation: Isolation) -> _Found:
     end = log.visible_end(isolation)
     if timestamp == LATEST:
         return -1, end, log.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.log_start_offset, log.epoch_at_start()
-    if timestamp == LATEST_TIERED:
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _NOT_FOUND
     found = (
         log.offset_of_max_timestamp(isolation=isolation)
@@ -127,4 +133,4 @@ def refuse(request: ListOffsetsRequest, context: RequestContext, error: ErrorCod
     )
 
 
-API: Final = Api(key=ApiKey.LIST_OFFSETS, versions=range(1, 11), handle=handle, refuse=refuse)
+API: Final = Api(key=ApiKey.LIST_OFFSETS, versions=range(1, 12), handle=handle, refuse=refuse)

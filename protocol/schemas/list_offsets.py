@@ -12,7 +12,7 @@ from eosin.protocol.types import ApiSchema, Int8, Int16, Int32, Int64, Layout, M
 class ListOffsetsPartition(Message):
     partition_index: int = 0
     current_leader_epoch: int = -1
-    timestamp: int = 0  # or -1 latest, -2 earliest, -3 of the largest timestamp, -4 earliest local, -5 tiered
+    timestamp: int = 0  # or -1 latest, -2 earliest, -3 of the largest timestamp, -4 earliest local, -5 tiered, -6 to be
     max_num_offsets: int = 1
 
 

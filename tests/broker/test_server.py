@@ -85,6 +85,12 @@ async def test_a_client_is_answered_over_tcp() -> None:
         await client.close()
 
 
+def test_clients_cannot_compute_the_next_ids_from_those_they_saw() -> None:
+    generator = Server(config_of()).chance._random  # type: ignore[attr-defined]
+    with pytest.raises(NotImplementedError):  # which the system's generator says of its state
+        generator.getstate()
+
+
 async def test_the_port_that_was_really_bound_is_told_and_advertised() -> None:
     async with running(config_of()) as server:
         port = int(server.addresses[0].rpartition(":")[2])

@@ -21,7 +21,7 @@ def only(answer: FetchResponse) -> PartitionData:
     return found
 
 
-@pytest.mark.parametrize("version", range(4, 18))
+@pytest.mark.parametrize("version", range(4, 19))
 async def test_every_version_reads_the_same(wire: Wire, partition: TopicPartition, version: int) -> None:
     await wire.append(partition, 2)
     await wire.append(partition)

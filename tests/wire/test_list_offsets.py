@@ -25,7 +25,7 @@ async def delete_records(wire: Wire, partition: TopicPartition, before: int, *, 
     return found.error_code, found.low_watermark
 
 
-@pytest.mark.parametrize("version", range(1, 11))
+@pytest.mark.parametrize("version", range(1, 12))
 async def test_every_version_tells_both_ends(wire: Wire, partition: TopicPartition, version: int) -> None:
     await wire.append(partition, 3)
     for timestamp, offset in ((EARLIEST, 0), (LATEST, 3)):

@@ -67,7 +67,7 @@ def test_produce_is_announced_from_0_for_clients_that_judge_codecs_by_it_and_ser
         (ApiKey.INIT_PRODUCER_ID, range(0, 7)),
         (ApiKey.END_TXN, range(0, 6)),
         (ApiKey.TXN_OFFSET_COMMIT, range(0, 6)),
-        (ApiKey.FETCH, range(4, 18)),
+        (ApiKey.FETCH, range(4, 19)),
     ],
 )
 def test_the_apis_of_transactions_are_served_at_the_versions_clients_switch_on(key: ApiKey, served: range) -> None:

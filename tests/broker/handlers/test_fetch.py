@@ -114,18 +114,19 @@ async def test_what_is_not_durable_is_not_visible() -> None:
     assert values(await broker.fetch()) == ["a", "b"]
 
 
-async def test_a_replica_reads_to_the_log_end() -> None:
+@pytest.mark.parametrize("replica_id", [0, 2])
+async def test_a_client_that_poses_as_a_replica_reads_nothing(replica_id: int) -> None:
     broker = await broker_with_records("a")
     broker.flusher.held = True
     writing = broker.begin_produce(batch("b"))
-    as_consumer = await broker.call(fetch.API, request(broker, wanted()), 12)
-    as_replica = await broker.call(fetch.API, request(broker, wanted(), replica_id=2), 12)
-    newer = request(broker, wanted(), version=15, replica_state=ReplicaState(2))
-    as_newer_replica = await broker.call(fetch.API, newer, 15)
+    older = await broker.call(fetch.API, request(broker, wanted(), replica_id=replica_id), 12)
+    state = ReplicaState(replica_id)
+    newer = await broker.call(fetch.API, request(broker, wanted(), version=18, replica_state=state), 18)
     broker.flusher.release()
     await writing
-    read = [values(partitions_of(each)[0]) for each in (as_consumer, as_replica, as_newer_replica)]
-    assert read == [["a"], ["a", "b"], ["a", "b"]]
+    for answer in (partitions_of(older)[0], partitions_of(newer)[0]):
+        assert answer.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert (answer.high_watermark, answer.records) == (-1, b"")
 
 
 # Sizes

@@ -27,10 +27,10 @@ async def broker_with_records() -> DataBroker:
 
 
 async def look_up(
-    broker: DataBroker, timestamp: int, *, version: int = 10, isolation: int = 0, replica_id: int = -1, **fields: Any
+    broker: DataBroker, timestamp: int, *, version: int = 11, isolation: int = 0, **fields: Any
 ) -> ListOffsetsPartitionResponse:
     partition = ListOffsetsPartition(0, timestamp=timestamp, **fields)
-    request = ListOffsetsRequest(replica_id, isolation, (ListOffsetsTopic("orders", (partition,)),))
+    request = ListOffsetsRequest(-1, isolation, (ListOffsetsTopic("orders", (partition,)),))
     response = await broker.call(list_offsets.API, request, version)
     answer: ListOffsetsPartitionResponse = response.topics[0].partitions[0]
     return answer
@@ -72,25 +72,39 @@ async def test_without_tiers_everything_is_local() -> None:
     assert (await look_up(broker, list_offsets.EARLIEST_LOCAL)).offset == 2
     tiered = await look_up(broker, list_offsets.LATEST_TIERED)
     assert (tiered.error_code, tiered.offset, tiered.leader_epoch) == (ErrorCode.NONE, -1, -1)
+    pending = await look_up(broker, list_offsets.EARLIEST_PENDING_UPLOAD)
+    assert (pending.error_code, pending.offset, pending.leader_epoch) == (ErrorCode.NONE, -1, -1)
 
 
-@pytest.mark.parametrize(("timestamp", "version"), [(-3, 6), (-4, 7), (-5, 8), (-6, 10), (-9, 10)])
+@pytest.mark.parametrize(("timestamp", "version"), [(-3, 6), (-4, 7), (-5, 8), (-6, 10), (-7, 11), (-9, 11)])
 async def test_a_special_timestamp_that_the_version_does_not_know_is_unsupported(timestamp: int, version: int) -> None:
     found = await look_up(await broker_with_records(), timestamp, version=version)
     assert (found.error_code, found.offset) == (ErrorCode.UNSUPPORTED_VERSION, -1)
 
 
-async def test_what_is_not_durable_is_not_found_except_by_a_replica() -> None:
+async def test_what_is_not_durable_is_not_found() -> None:
     broker = await broker_with_records()
     broker.flusher.held = True
     writing = broker.begin_produce(batch("v", timestamp=T + 99))
     assert (await look_up(broker, list_offsets.LATEST)).offset == 4
     assert (await look_up(broker, T + 99)).offset == -1
     assert (await look_up(broker, list_offsets.MAX_TIMESTAMP)).offset == -1
-    assert (await look_up(broker, list_offsets.LATEST, replica_id=2)).offset == 5
     broker.flusher.release()
     await writing
     assert (await look_up(broker, T + 99)).offset == 4
+
+
+async def test_a_client_that_poses_as_a_replica_is_refused() -> None:
+    broker = await broker_with_records()
+    broker.flusher.held = True
+    writing = broker.begin_produce(batch("v", timestamp=T + 99))
+    asked = ListOffsetsPartition(0, timestamp=list_offsets.LATEST)
+    for replica_id in (0, 2):
+        request = ListOffsetsRequest(replica_id, 0, (ListOffsetsTopic("orders", (asked,)),))
+        answer = (await broker.call(list_offsets.API, request, 11)).topics[0].partitions[0]
+        assert (answer.error_code, answer.offset) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1)
+    broker.flusher.release()
+    await writing
 
 
 async def test_leader_epochs_are_checked() -> None:

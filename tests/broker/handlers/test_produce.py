@@ -226,10 +226,10 @@ async def test_acks_are_minus_one_zero_or_one() -> None:
 
 
 @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
-async def test_clients_do_not_write_to_internal_topics(topic: str) -> None:
+async def test_clients_do_not_write_to_internal_topics_whatever_they_call_themselves(topic: str) -> None:
     broker = await broker_with_topic()
     assert await errors(broker, request_for(topic)) == ["INVALID_TOPIC_EXCEPTION"]
-    assert await errors(broker, request_for(topic), client_id="__admin_client") == ["NONE"]
+    assert await errors(broker, request_for(topic), client_id="__admin_client") == ["INVALID_TOPIC_EXCEPTION"]
     assert await errors(broker, request_for("__eosin_metadata")) == ["UNKNOWN_TOPIC_OR_PARTITION"]
 
 
