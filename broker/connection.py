@@ -46,6 +46,8 @@ class ConnectionHost:
     interceptor: Interceptor | None = None
     connections: "dict[Connection, None]" = field(default_factory=dict)
     """Open connections, oldest first."""
+    arriving: int = 0
+    """Connections that are accepted and not among those yet."""
     running: "dict[asyncio.Future[Any], ApiKey]" = field(default_factory=dict)
     """Requests that wait for something, also those whose client is gone: a caller that leaves undoes nothing."""
 
@@ -116,9 +118,6 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(high=self._host.write_buffer_bytes)
         address = transport.get_extra_info("peername") or ("?", 0)
         self.peer = f"{address[0]}:{address[1]}"
-        if len(self._host.connections) >= self._host.max_connections:
-            self._refuse_peer("too many connections")
-            return
         self._host.connections[self] = None
 
     def get_buffer(self, sizehint: int) -> memoryview:

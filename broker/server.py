@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
+from eosin.broker.acceptor import Acceptor, longest_backlog
 from eosin.broker.api import Services
 from eosin.broker.background import Background, Work
 from eosin.broker.configs.broker import BrokerConfig
@@ -80,7 +81,7 @@ class Server:
         self._interceptor = interceptor
         self._background = Background(self.clock)
         self._sockets: list[tuple[Listener, socket.socket]] = []
-        self._listening: list[asyncio.AbstractServer] = []
+        self._listening: list[Acceptor] = []
         self._log_manager: LogManager | None = None
         self._loading: asyncio.Task[None] | None = None
         self.is_stopping = False
@@ -237,14 +238,21 @@ class Server:
 
     async def _listen(self) -> None:
         loop = asyncio.get_running_loop()
+        backlog = self.config.socket_listen_backlog_size
         for listener, bound in self._sockets:
             try:
-                serving = await loop.create_server(
-                    self._factory(listener, loop), sock=bound, backlog=self.config.socket_listen_backlog_size
-                )
+                bound.listen(backlog)
             except OSError as error:  # somebody else bound the address at the same time, and was first here
                 raise cannot_listen(listener, error) from error
-            self._listening.append(serving)
+            self._listening.append(Acceptor(bound, self._factory(listener, loop), self.host))
+        most = longest_backlog()
+        if most is not None and most < backlog:
+            log.info(
+                "the kernel holds at most %d connections that wait to be accepted, not the %d of"
+                " socket.listen.backlog.size: raise net.core.somaxconn if many clients connect at once",
+                most,
+                backlog,
+            )
 
     def _factory(self, listener: Listener, loop: asyncio.AbstractEventLoop) -> Callable[[], Connection]:
         host = self.host
@@ -252,8 +260,8 @@ class Server:
 
     async def _abandon(self) -> None:
         """Let go of everything after a failed start."""
-        for serving in self._listening:
-            serving.close()
+        for acceptor in self._listening:
+            await acceptor.close()
         for _, bound in self._sockets:
             bound.close()
         await self._stop_loading()
@@ -277,8 +285,8 @@ class Server:
         assert not self.is_stopping, "shutdown happens once"
         self.is_stopping = True
         services, host = self.services, self.host
-        for serving in self._listening:
-            serving.close()
+        for acceptor in self._listening:
+            await acceptor.close()
         for connection in list(host.connections):
             connection.stop_beginning()
         for _, held in services.partitions.hosted():

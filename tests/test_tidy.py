@@ -126,7 +126,7 @@ def test_only_the_edge_and_the_supervisor_catch_everything() -> None:
 
 
 def test_only_the_server_and_the_client_touch_sockets() -> None:
-    allowed = re.compile(r"(broker/(server|connection)\.py|client/.*)")
+    allowed = re.compile(r"(broker/(server|acceptor|connection)\.py|client/.*)")
     found = [
         f"{name_of(path)}:{line} {module}"
         for path in sources(*ROOMS)

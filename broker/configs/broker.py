@@ -49,7 +49,10 @@ class BrokerConfig:
     max_connections: int = setting(INT_MAX, "Connections accepted at a time.", kind=INT, at_least=1)
     socket_request_max_bytes: int = setting(104_857_600, "The largest request.", kind=INT, at_least=1024)
     socket_listen_backlog_size: int = setting(
-        50, "Connections the kernel may hold before they are accepted.", kind=INT, at_least=1
+        4096,
+        "Connections the kernel may hold before they are accepted; net.core.somaxconn is its limit. (Kafka: 50)",
+        kind=INT,
+        at_least=1,
     )
     socket_send_buffer_bytes: int = setting(
         -1, "SO_SNDBUF of a connection; -1 lets the system adapt it. (Kafka: 102400)", kind=INT, at_least=-1

@@ -1,0 +1,160 @@
+"""How connections are accepted: many at once, none when there is no room, and never at the cost of other clients."""
+
+import asyncio
+import errno
+import logging
+import resource
+import selectors
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+from broker_process import BrokerProcess
+from fake_peer import host_of
+
+from eosin.broker.acceptor import ACCEPTS_PER_TURN, Acceptor
+from eosin.broker.connection import Connection, ConnectionHost
+
+LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
+
+
+@contextmanager
+def listening() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0), backlog=4096) as bound:
+        bound.setblocking(False)
+        yield bound
+
+
+def connected(bound: socket.socket) -> socket.socket:
+    """A client whose connection the kernel has taken; nobody has accepted it yet."""
+    return socket.create_connection(bound.getsockname())
+
+
+def accepting(bound: socket.socket, host: ConnectionHost) -> Acceptor:
+    loop = asyncio.get_running_loop()
+    return Acceptor(bound, lambda: Connection(host, "PLAINTEXT", loop), host)
+
+
+async def until(true: Callable[[], object]) -> None:
+    for _ in range(500):
+        if true():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not come true in time")
+
+
+@pytest.mark.parametrize("make_loop", LOOPS, ids=["asyncio", "uvloop"])
+def test_a_storm_of_connections_leaves_turns_of_the_loop_to_others(make_loop: Any) -> None:
+    async def storm() -> None:
+        host = host_of()
+        with listening() as bound:
+            clients = [connected(bound) for _ in range(300)]
+            acceptor = accepting(bound, host)
+            grown, before = 0, 0
+            while before < len(clients):
+                await asyncio.sleep(0)
+                now = len(host.connections)
+                grown, before = max(grown, now - before), now
+            assert grown <= ACCEPTS_PER_TURN
+            await acceptor.close()
+            for client in clients:
+                client.close()
+            await until(lambda: not host.connections)
+
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        runner.run(asyncio.wait_for(storm(), 20))
+
+
+@pytest.mark.parametrize("make_loop", LOOPS, ids=["asyncio", "uvloop"])
+def test_a_client_that_does_not_fit_is_closed_and_the_next_one_fits_once_another_has_left(make_loop: Any) -> None:
+    async def full() -> None:
+        host = host_of(max_connections=3)
+        with listening() as bound:
+            acceptor = accepting(bound, host)
+            first = [connected(bound) for _ in range(3)]
+            await until(lambda: len(host.connections) == 3)
+            refused = [connected(bound) for _ in range(40)]
+            loop = asyncio.get_running_loop()
+            for client in refused:
+                client.setblocking(False)
+                assert await loop.sock_recv(client, 1) == b""
+            assert len(host.connections) == 3
+            first.pop().close()
+            await until(lambda: len(host.connections) == 2)
+            first.append(connected(bound))
+            await until(lambda: len(host.connections) == 3)
+            await acceptor.close()
+            for client in (*first, *refused):
+                client.close()
+            await until(lambda: not host.connections)
+
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        runner.run(asyncio.wait_for(full(), 20))
+
+
+async def test_without_descriptors_it_pauses_and_goes_on_when_there_are_some_again(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = host_of()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with listening() as bound, caplog.at_level(logging.WARNING):
+        client = connected(bound)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (client.fileno() + 1, hard))
+        try:
+            acceptor = accepting(bound, host)
+            await asyncio.sleep(0.25)
+            assert not host.connections
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        await until(lambda: host.connections)
+        await acceptor.close()
+        client.close()
+    said = [record.getMessage() for record in caplog.records]
+    assert said
+    assert all("cannot accept" in line and "ulimit -n" in line for line in said)
+    assert all(record.exc_info is None for record in caplog.records)
+
+
+async def test_a_client_that_left_before_it_was_accepted_harms_nobody() -> None:
+    host = host_of()
+    with listening() as bound:
+        gone = connected(bound)
+        gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+        gone.close()  # with a reset
+        stays = connected(bound)
+        acceptor = accepting(bound, host)
+        await until(lambda: len(host.connections) == 1)
+        await acceptor.close()
+        stays.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_two_thousand_clients_that_connect_at_once_are_connected_within_two_seconds(tmp_path: Path, loop: str) -> None:
+    """With a short queue in the kernel, many would wait a second, or three, for their SYN to be sent again."""
+    count = 2000
+    with BrokerProcess(tmp_path / "data", durability="memory", settings={"eosin.event.loop": loop}) as broker:
+        began = time.monotonic()
+        clients = []
+        with selectors.DefaultSelector() as selector:
+            for _ in range(count):
+                client = socket.socket()
+                client.setblocking(False)
+                assert client.connect_ex(("127.0.0.1", broker.port)) in (0, errno.EINPROGRESS)
+                selector.register(client, selectors.EVENT_WRITE)
+                clients.append(client)
+            waiting = count
+            while waiting and time.monotonic() < began + 20:
+                for key, _ in selector.select(1):
+                    selector.unregister(key.fileobj)
+                    waiting -= 1
+        took = time.monotonic() - began
+        for client in clients:
+            client.close()
+        assert took < 2
+        assert not waiting
