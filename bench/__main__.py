@@ -15,6 +15,7 @@ from bench.report import Row, table, write_json
 NAMES = (
     "codec",
     "small_requests",
+    "wire",
     "commits",
     "throughput",
     "footprint",

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from broker_process import BrokerProcess
 
+from bench.raw_connection import RawConnection, cpu_seconds, frame
 from bench.report import Row
 from bench.throughput import create_topic
-from bench.wire import Wire, cpu_seconds, frame
 from eosin.protocol.codec import decode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -35,7 +35,7 @@ class _Id:
         request = InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=60_000)
         return frame(ApiKey.INIT_PRODUCER_ID, 4, request)
 
-    def transact(self, wire: Wire) -> None:
+    def transact(self, wire: RawConnection) -> None:
         """Produce one record and commit."""
         batch = build_batch(
             [NewRecord(key=None, value=b"x" * 100)],
@@ -58,7 +58,7 @@ class _Id:
         self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
 
 
-def _introduce(wire: Wire, ids: list[_Id]) -> None:
+def _introduce(wire: RawConnection, ids: list[_Id]) -> None:
     """Get each its pair. Between two blocks of producer ids some are told to come back, as clients do."""
     while ids:
         order, again = iter(ids), []
@@ -83,7 +83,7 @@ def run(quick: bool = False) -> list[Row]:
     steps = (10, 1000) if quick else (10, 1000, 10_000, 100_000)
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder, BrokerProcess(Path(folder) / "data", durability="os") as broker:
-        wire = Wire(broker.port)
+        wire = RawConnection(broker.port)
         create_topic(wire, "growth")
         ids: list[_Id] = []
         resident = first = 0.0

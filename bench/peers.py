@@ -18,8 +18,8 @@ from broker_process import BrokerProcess
 
 from bench import throughput
 from bench.commits import commit_times, make_topic, producer, rate
+from bench.raw_connection import RawConnection, cpu_seconds, resident_bytes
 from bench.report import Row, percentile
-from bench.wire import Wire, cpu_seconds, resident_bytes
 
 GROUP: Final = "Beside Apache Kafka"
 KIB, MIB = 1024, 1024 * 1024
@@ -137,7 +137,7 @@ def _records(brokers: Brokers, durability: str, volume: int) -> list[Row]:
 
 
 def _one_stream(broker: Any, size: int, volume: int) -> dict[str, float]:
-    wire = Wire(broker.port)
+    wire = RawConnection(broker.port)
     topic = f"stream-{size}"
     throughput.create_topic(wire, topic)
     batch = throughput.batch_of(size, 64 * KIB)

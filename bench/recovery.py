@@ -14,9 +14,9 @@ from typing import Any
 from broker_process import BrokerProcess, wait_until
 from filled_directory import filled_directory
 
+from bench.raw_connection import RawConnection, cpu_seconds, frame
 from bench.report import Row
 from bench.throughput import create_topic
-from bench.wire import Wire, cpu_seconds, frame
 from eosin.protocol.codec import decode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -83,7 +83,7 @@ def _after_writing(size: int, durability: str) -> tuple[float, float]:
         tempfile.TemporaryDirectory() as folder,
         BrokerProcess(Path(folder) / "data", durability=durability) as broker,
     ):
-        wire = Wire(broker.port)
+        wire = RawConnection(broker.port)
         create_topic(wire, _TOPIC)
         end = _fill(wire, size)
         broker.kill()
@@ -91,13 +91,13 @@ def _after_writing(size: int, durability: str) -> tuple[float, float]:
         started = time.monotonic()
         broker.start(120)
         seconds, cpu = time.monotonic() - started, cpu_seconds(broker.pid)
-        wire = Wire(broker.port)
+        wire = RawConnection(broker.port)
         assert _end_offset(wire) == end, "acknowledged records are missing"
         wire.close()
         return seconds, cpu
 
 
-def _fill(wire: Wire, size: int) -> int:
+def _fill(wire: RawConnection, size: int) -> int:
     """Batches of 1 MiB, `size` bytes in all; the offset where the log then ends."""
     batch = bytes(build_batch([NewRecord(None, b"x" * 1040)] * _RECORDS, timestamp=int(time.time() * 1000)))
     topics = (TopicProduceData(name=_TOPIC, partition_data=(PartitionProduceData(index=0, records=batch),)),)
@@ -112,7 +112,7 @@ def _fill(wire: Wire, size: int) -> int:
     return count * _RECORDS
 
 
-def _end_offset(wire: Wire) -> int:
+def _end_offset(wire: RawConnection) -> int:
     partition = ListOffsetsPartition(partition_index=0, timestamp=_LATEST)
     request = ListOffsetsRequest(topics=(ListOffsetsTopic(name=_TOPIC, partitions=(partition,)),))
     answer: Any = wire.call(ApiKey.LIST_OFFSETS, 5, request).topics[0].partitions[0]

@@ -11,6 +11,9 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import cast
 
@@ -18,8 +21,8 @@ import uvloop
 from broker_process import BrokerProcess
 from confluent_kafka import Producer
 
+from bench.raw_connection import cpu_seconds
 from bench.report import Row, percentile
-from bench.wire import cpu_seconds
 from eosin.protocol.codec import encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest
@@ -47,6 +50,19 @@ async def main():
 
 uvloop.run(main())
 """
+
+
+@contextmanager
+def echo() -> Iterator[tuple[int, int]]:
+    """A bare uvloop server that sends back each frame: its process id and its port."""
+    process = subprocess.Popen([sys.executable, "-c", ECHO], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield process.pid, int(process.stdout.readline())
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
 
 
 class _Caller(asyncio.Protocol):
@@ -84,7 +100,7 @@ class _Caller(asyncio.Protocol):
             self.stopped.set_result(None)
 
 
-async def _load(port: int, frame: bytes, seconds: float) -> list[float]:
+async def _callers(port: int, frame: bytes, seconds: float) -> list[float]:
     times: list[float] = []
     loop = asyncio.get_running_loop()
     callers = []
@@ -98,14 +114,16 @@ async def _load(port: int, frame: bytes, seconds: float) -> list[float]:
     return times
 
 
-def _measure(pid: int, port: int, frame: bytes, seconds: float) -> tuple[float, float]:
-    """(requests per second, CPU microseconds of the server per request)."""
+def load(pid: int, port: int, frame: bytes, seconds: float) -> tuple[float, float]:
+    """As many requests as are answered: (requests per second, CPU microseconds of the server per request)."""
     before = cpu_seconds(pid)
-    times = uvloop.run(_load(port, frame, seconds))
+    times = uvloop.run(_callers(port, frame, seconds))
     return len(times) / seconds, (cpu_seconds(pid) - before) / len(times) * 1e6
 
 
-def _heartbeat() -> bytes:
+@cache
+def heartbeat() -> bytes:
+    """The request of a member that nobody knows: nothing is done for it but to answer."""
     request = HeartbeatRequest(group_id="nobody", generation_id=1, member_id="nobody")
     return b"".join(encode_request(ApiKey.HEARTBEAT, 4, 1, "bench", request))
 
@@ -134,7 +152,7 @@ def _loop_lag(broker: BrokerProcess, seconds: float) -> list[float]:
 
 async def _pings(port: int, seconds: float) -> list[float]:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    frame, times = _heartbeat(), []
+    frame, times = heartbeat(), []
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         started = time.perf_counter()
@@ -149,23 +167,19 @@ async def _pings(port: int, seconds: float) -> list[float]:
 
 def run(quick: bool = False) -> list[Row]:
     """Interleaved pairs of the broker and the echo."""
-    frame = _heartbeat()
+    frame = heartbeat()
     seconds, rounds = (0.5, 2) if quick else (2.0, 5)
-    echo = subprocess.Popen([sys.executable, "-c", ECHO], stdout=subprocess.PIPE, text=True)
-    assert echo.stdout is not None
-    echo_port = int(echo.stdout.readline())
-    try:
-        with tempfile.TemporaryDirectory() as folder, BrokerProcess(Path(folder) / "data", durability="os") as broker:
-            _measure(broker.pid, broker.port, frame, 0.3)
-            ours, reference = [], []
-            for _ in range(rounds):
-                ours.append(_measure(broker.pid, broker.port, frame, seconds))
-                reference.append(_measure(echo.pid, echo_port, frame, seconds))
-            lag = _loop_lag(broker, 2 if quick else 6)
-    finally:
-        echo.kill()
-        echo.wait()
-        echo.stdout.close()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        BrokerProcess(Path(folder) / "data", durability="os") as broker,
+        echo() as (echo_pid, echo_port),
+    ):
+        load(broker.pid, broker.port, frame, 0.3)
+        ours, reference = [], []
+        for _ in range(rounds):
+            ours.append(load(broker.pid, broker.port, frame, seconds))
+            reference.append(load(echo_pid, echo_port, frame, seconds))
+        lag = _loop_lag(broker, 2 if quick else 6)
     rate, echo_rate = (percentile([each[0] for each in side], 0.5) for side in (ours, reference))
     cpu, echo_cpu = (percentile([each[1] for each in side], 0.5) for side in (ours, reference))
     return [

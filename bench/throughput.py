@@ -7,8 +7,8 @@ from pathlib import Path
 
 from broker_process import BrokerProcess
 
+from bench.raw_connection import RawConnection, cpu_seconds, frame
 from bench.report import Row
-from bench.wire import Wire, cpu_seconds, frame
 from eosin.protocol.codec import decode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -21,7 +21,7 @@ GROUP = "Throughput (one connection)"
 KIB, MIB = 1024, 1024 * 1024
 
 
-def create_topic(wire: Wire, name: str, partitions: int = 1) -> None:
+def create_topic(wire: RawConnection, name: str, partitions: int = 1) -> None:
     """A topic with room for batches of 1 MiB."""
     config = CreatableTopicConfig(name="max.message.bytes", value=str(2 * MIB))
     topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=(config,))
@@ -37,7 +37,7 @@ def batch_of(record_bytes: int, batch_bytes: int) -> bytes:
     return bytes(build_batch(records, timestamp=int(time.time() * 1000)))
 
 
-def produce(wire: Wire, topic: str, batch: bytes, count: int) -> float:
+def produce(wire: RawConnection, topic: str, batch: bytes, count: int) -> float:
     """MB/s of `count` times the same batch, five unanswered."""
     partition = PartitionProduceData(index=0, records=batch)
     topics = (TopicProduceData(name=topic, partition_data=(partition,)),)
@@ -57,7 +57,7 @@ def records_in(batch: bytes) -> int:
     return int.from_bytes(batch[57:61], "big")
 
 
-def fetch(wire: Wire, topic: str, batch: bytes, records: int, count: int, chunk: int) -> float:
+def fetch(wire: RawConnection, topic: str, batch: bytes, records: int, count: int, chunk: int) -> float:
     """MB/s. Offsets are known beforehand, so requests can be pipelined as a consumer with prefetch does."""
     per_chunk = max(1, chunk // len(batch))
     frames = []
@@ -95,7 +95,7 @@ def run(quick: bool = False) -> list[Row]:
             tempfile.TemporaryDirectory() as folder,
             BrokerProcess(Path(folder) / "data", durability=durability) as broker,
         ):
-            wire = Wire(broker.port)
+            wire = RawConnection(broker.port)
             for record_bytes, batch_bytes in itertools.product((100, KIB), (64 * KIB, MIB)):
                 topic = f"t-{record_bytes}-{batch_bytes}"
                 create_topic(wire, topic)
