@@ -1,6 +1,6 @@
 # Everything a newcomer needs: `make run` starts a broker, `make test` proves the checkout.
 # Variables: PYTHON (the interpreter for .venv), ARGS (for run, bench and conformance), FRAMES, SEED and FIRST_CHUNK (for fuzz),
-# ROUNDS and SEED (for crash), COMPILED=1 (for run and bench: the broker that `make compiled` has built).
+# ROUNDS and SEED (for crash), MINUTES (for soak), COMPILED=1 (for run and bench: the broker that `make compiled` has built).
 
 PYTHON ?= python3
 ARGS ?=
@@ -11,6 +11,7 @@ RUNS ?= 100000
 TRACE ?=
 WORKERS ?= auto
 ROUNDS ?= 1000
+MINUTES ?= 60
 
 BIN := .venv/bin
 ROOMS := protocol storage coordinator client broker pipeline
@@ -21,7 +22,7 @@ TYPED := $(addprefix .types/eosin/,$(ROOMS))
 WITH := $(if $(COMPILED),env PYTHONPATH=$(CURDIR)/build/compiled)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode compiled run check format lint imports types test test-spark quick bench fuzz crash codec-fuzz simulate model docs transcripts clean conformance conformance-kafka conformance-page
+.PHONY: help setup bytecode compiled run check format lint imports types test test-full test-spark quick bench fuzz crash soak codec-fuzz simulate model docs transcripts clean conformance conformance-kafka conformance-page
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -61,9 +62,13 @@ types: setup
 	test -L .types/eosin || ln -s .. .types/eosin
 	$(BIN)/mypy $(TYPED)
 
-test: check  ## the whole proof: check, then every test
-	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not spark"
+test: check  ## the proof of every capability: check, then the tests
+	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not spark and not full"
 	$(BIN)/pytest -q -m "spark and not spark_full" tests/pipeline
+
+test-full: setup  ## the tests that `make test` leaves out: longer proofs, and the rest of the pipelines on Spark
+	$(BIN)/pytest -q -m "full and not spark" tests
+	$(BIN)/pytest -q -m "spark and spark_full" tests/pipeline
 
 test-spark: setup  ## every test of pipelines on Spark, in one process with one session
 	$(BIN)/pytest -q -m spark tests/pipeline
@@ -80,6 +85,9 @@ fuzz: bytecode  ## FRAMES mutated frames through a fake transport, a hundredth o
 
 crash: bytecode  ## kill -9 a broker ROUNDS times while clients work; goes on where it stopped, figures in bench-results/
 	$(BIN)/python tests/support/crash_loop.py --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
+
+soak: bytecode  ## MINUTES of mixed clients and all that can happen to a broker; at the end nothing is lost, nothing has grown
+	$(BIN)/python tests/support/soak.py --minutes $(MINUTES) $(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(ARGS)
 
 codec-fuzz: setup  ## many random messages through every codec
 	HYPOTHESIS_PROFILE=many $(BIN)/pytest -q -n $(WORKERS) tests/protocol --timeout 0

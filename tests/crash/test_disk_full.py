@@ -1,14 +1,12 @@
 """A real broker on a real disk that fills up: a small tmpfs, which only root may mount."""
 
 import asyncio
-import contextlib
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
+from small_disk import NotMounted, fill, small_disk
 from wire import Wire, data_offsets, unique, until
 from wire_group import commit_offset, fetch_offset
 from wire_producer import transactional
@@ -33,40 +31,25 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 4 MiB."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=4m", "eosin-test", str(place)], check=False, capture_output=True, text=True
-    )
-    if mounted.returncode:
-        pytest.skip(f"this user may not mount a small tmpfs: {mounted.stderr.strip()}")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
-
-
-def fill(ballast: Path) -> None:
-    """Take all the space that is left."""
-    descriptor = os.open(ballast, os.O_WRONLY | os.O_CREAT)
-    with contextlib.suppress(OSError):
-        while os.write(descriptor, bytes(4096)):
-            pass
-    os.close(descriptor)
+    try:
+        with small_disk(tmp_path / "disk", mebibytes=4) as place:
+            yield place
+    except NotMounted as failure:
+        pytest.skip(str(failure))
 
 
 @pytest.mark.parametrize("durability", ["os", "fsync"])
-async def test_a_full_disk_refuses_writes_and_serves_reads_until_there_is_space(
-    small_disk: Path, durability: str
-) -> None:
-    with BrokerProcess(small_disk / "data", durability=durability, settings=SETTINGS) as process:
+async def test_a_full_disk_refuses_writes_and_serves_reads_until_there_is_space(disk: Path, durability: str) -> None:
+    with BrokerProcess(disk / "data", durability=durability, settings=SETTINGS) as process:
         wire = await Wire.open(process.address)
         partition, group = await wire.partition(), unique("group")
         producer = await transactional(wire)
         first = await producer.append(partition)
         assert await producer.commit_offsets(group, partition, 5) == NONE
 
-        ballast = small_disk / "ballast"
+        ballast = disk / "ballast"
         fill(ballast)
         batch = build_batch([NewRecord(b"k", bytes(20_000))], timestamp=1)
         assert (await wire.produce(partition, batch)).error_code == ErrorCode.KAFKA_STORAGE_ERROR

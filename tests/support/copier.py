@@ -5,7 +5,8 @@
 It commits its position inside the transactions that write its output, aborts some of them on purpose, and starts
 itself anew after any failure, as a supervisor would do; also when a transaction takes too long, since each of the
 clients has a way to wait for ever when its only broker goes away (docs/clients.md). It ends when COUNT records are
-copied. EOSIN_COPIER_STUCK_AFTER_S and EOSIN_COPIER_LARGEST_BATCH change what the constants of these names say.
+copied. EOSIN_COPIER_STUCK_AFTER_S, EOSIN_COPIER_GIVE_UP_AFTER_S and EOSIN_COPIER_LARGEST_BATCH change what the
+constants of these names say.
 """
 
 import contextlib
@@ -26,7 +27,7 @@ CLIENTS: dict[str, Client] = {
 ABORTED_SHARE = 0.3
 LARGEST_BATCH = int(os.environ.get("EOSIN_COPIER_LARGEST_BATCH", "800"))
 STUCK_AFTER_S = float(os.environ.get("EOSIN_COPIER_STUCK_AFTER_S", "6"))
-GIVE_UP_AFTER_S = 240
+GIVE_UP_AFTER_S = float(os.environ.get("EOSIN_COPIER_GIVE_UP_AFTER_S", "240"))
 
 
 class Watchdog:

@@ -20,7 +20,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from crash_series import RECORDS, CrashSeries, Figures
+from crash_series import CrashSeries, Figures
+from disturbed_series import RECORDS
 
 ROUNDS_PER_SERIES = 10
 DURABILITIES = ("fsync", "os")
