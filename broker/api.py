@@ -5,9 +5,10 @@ and answer in order; nothing else may be assumed about what runs between two awa
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from eosin.broker.unserved_groups import UnservedGroups
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.storage.clock import Chance, Clock
@@ -47,6 +48,7 @@ class Services:
     fetch_sessions: "FetchSessions"
     transactions: "TransactionCoordinator"
     groups: "GroupCoordinator"
+    unserved_groups: UnservedGroups = field(default_factory=UnservedGroups)
 
 
 Handler = Callable[[Any, RequestContext, Services], Any | Awaitable[Any]]

@@ -10,6 +10,7 @@ from manual_clock import ManualClock
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.configs.broker import BrokerConfig
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
+from eosin.broker.unserved_groups import UnservedGroups
 from eosin.protocol.codec import decode_request, decode_request_header, decode_response, encode_request, encode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.types import Message
@@ -29,7 +30,13 @@ class AdminBroker:
         partitions = SimpleNamespace(hosted=lambda: iter(self.logs.logs.items()))
         self.services = cast(
             Services,
-            SimpleNamespace(config=config, cluster=self.cluster, clock=self.clock, partitions=partitions),
+            SimpleNamespace(
+                config=config,
+                cluster=self.cluster,
+                clock=self.clock,
+                partitions=partitions,
+                unserved_groups=UnservedGroups(),
+            ),
         )
 
     @classmethod

@@ -9,6 +9,9 @@ from wire_group import RawMember, commit_offset, describe, fetch_offset
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
+from eosin.protocol.schemas.api_versions import ApiVersionsRequest
+from eosin.protocol.schemas.consumer_group_describe import ConsumerGroupDescribeRequest
+from eosin.protocol.schemas.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from eosin.protocol.schemas.delete_groups import DeleteGroupsRequest
 from eosin.protocol.schemas.leave_group import LeaveGroupRequest, MemberIdentity
 from eosin.protocol.schemas.list_groups import ListedGroup, ListGroupsRequest
@@ -18,6 +21,8 @@ from eosin.protocol.schemas.offset_delete import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
+from eosin.protocol.schemas.share_group_heartbeat import ShareGroupHeartbeatRequest
+from eosin.protocol.schemas.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 
 NONE = ErrorCode.NONE
 UNKNOWN_MEMBER = ErrorCode.UNKNOWN_MEMBER_ID
@@ -330,3 +335,24 @@ async def test_a_join_that_is_repeated_leaves_no_request_without_an_answer(wire:
     other.send(leader.join_request(), 9)  # waits for the follower, who does not come
     async with asyncio.timeout(5):
         assert (await waiting).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+@better_than_kafka(
+    "Apache Kafka serves the new group protocols, and answers so only where their features are at level 0"
+)
+async def test_the_new_group_protocols_are_announced_and_refused_with_a_way_out(wire: Wire, group: str) -> None:
+    # A client that finds them missing waits without end (librdkafka).
+    announced = (await wire.ask(ApiVersionsRequest("wire", "1"), 3)).api_keys
+    assert {68, 69, 76, 77, 78, 79, 88, 89, 90, 91, 92} <= {each.api_key for each in announced}
+    refused = [
+        await wire.ask(ConsumerGroupHeartbeatRequest(group, "member"), 1),
+        await wire.ask(ShareGroupHeartbeatRequest(group, "member"), 1),
+        await wire.ask(StreamsGroupHeartbeatRequest(group, "member"), 0),
+        *(await wire.ask(ConsumerGroupDescribeRequest((group,)), 1)).groups,
+    ]
+    for answer in refused:
+        assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert "group.protocol=classic" in answer.error_message
+    member = await RawMember(wire, group).alone()
+    assert (await describe(wire, group)).group_state == "Stable"
+    await member.leave()

@@ -1,0 +1,30 @@
+"""ConsumerGroupHeartbeat (key 68), versions 0-1: a member of a group by the protocol of KIP-848 joins, stays,
+leaves.
+
+Announced and refused: see `eosin.broker.unserved_groups`.
+"""
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.unserved_groups import GroupProtocol
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+
+def handle(
+    request: ConsumerGroupHeartbeatRequest, context: RequestContext, services: Services
+) -> ConsumerGroupHeartbeatResponse:
+    text = services.unserved_groups.refused(GroupProtocol.CONSUMER, request.group_id, context)
+    return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=text)
+
+
+def refuse(
+    request: ConsumerGroupHeartbeatRequest, context: RequestContext, error: ErrorCode
+) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=error)
+
+
+API = Api(key=ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=range(0, 2), handle=handle, refuse=refuse)

@@ -1,0 +1,21 @@
+"""ShareAcknowledge (key 79), versions 1-2: a member of a share group (KIP-932) acknowledges records.
+
+Announced and refused: see `eosin.broker.unserved_groups`.
+"""
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.unserved_groups import GroupProtocol
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
+
+
+def handle(request: ShareAcknowledgeRequest, context: RequestContext, services: Services) -> ShareAcknowledgeResponse:
+    return ShareAcknowledgeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=GroupProtocol.SHARE.value)
+
+
+def refuse(request: ShareAcknowledgeRequest, context: RequestContext, error: ErrorCode) -> ShareAcknowledgeResponse:
+    return ShareAcknowledgeResponse(error_code=error)
+
+
+API = Api(key=ApiKey.SHARE_ACKNOWLEDGE, versions=range(1, 3), handle=handle, refuse=refuse)

@@ -1,0 +1,26 @@
+"""ShareGroupHeartbeat (key 76), version 1: a member of a share group (KIP-932) joins, stays, leaves.
+
+Announced and refused: see `eosin.broker.unserved_groups`.
+"""
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.unserved_groups import GroupProtocol
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+
+
+def handle(
+    request: ShareGroupHeartbeatRequest, context: RequestContext, services: Services
+) -> ShareGroupHeartbeatResponse:
+    text = services.unserved_groups.refused(GroupProtocol.SHARE, request.group_id, context)
+    return ShareGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=text)
+
+
+def refuse(
+    request: ShareGroupHeartbeatRequest, context: RequestContext, error: ErrorCode
+) -> ShareGroupHeartbeatResponse:
+    return ShareGroupHeartbeatResponse(error_code=error)
+
+
+API = Api(key=ApiKey.SHARE_GROUP_HEARTBEAT, versions=range(1, 2), handle=handle, refuse=refuse)

@@ -1,0 +1,26 @@
+"""StreamsGroupHeartbeat (key 88), version 0: a member of a streams group (KIP-1071) joins, stays, leaves.
+
+Announced and refused: see `eosin.broker.unserved_groups`.
+"""
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.unserved_groups import GroupProtocol
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+
+
+def handle(
+    request: StreamsGroupHeartbeatRequest, context: RequestContext, services: Services
+) -> StreamsGroupHeartbeatResponse:
+    text = services.unserved_groups.refused(GroupProtocol.STREAMS, request.group_id, context)
+    return StreamsGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=text)
+
+
+def refuse(
+    request: StreamsGroupHeartbeatRequest, context: RequestContext, error: ErrorCode
+) -> StreamsGroupHeartbeatResponse:
+    return StreamsGroupHeartbeatResponse(error_code=error)
+
+
+API = Api(key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions=range(0, 1), handle=handle, refuse=refuse)

@@ -1,0 +1,62 @@
+"""Groups of the new protocols (KIP-848, KIP-932, KIP-1071), which are announced and not served.
+
+Apache Kafka announces their APIs whatever its features say, and answers UNSUPPORTED_VERSION in the body while the
+feature is at level 0. Eosin does the same: a client that finds one of these APIs missing may wait for it without end
+(librdkafka takes it for a coordinator that has died), while this error ends it at once. The client shows the sentence
+here; the log has one line for each group that asks.
+"""
+
+import logging
+from collections import OrderedDict
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from eosin.broker.api import RequestContext
+
+_logger = logging.getLogger(__name__)
+
+MAX_GROUPS: Final = 1000
+"""How many groups are remembered as told in the log; beyond, the one that asked the longest ago is forgotten."""
+
+
+class GroupProtocol(Enum):
+    """A protocol of groups; its value is the sentence that a client shows."""
+
+    CONSUMER = (
+        "The consumer rebalance protocol (KIP-848) is not served here, group.version is 0:"
+        " set group.protocol=classic in the consumer."
+    )
+    SHARE = (
+        "Share groups (KIP-932) are not served here, share.version is 0:"
+        " use a consumer with group.protocol=classic instead of a share consumer."
+    )
+    STREAMS = (
+        "The streams rebalance protocol (KIP-1071) is not served here, streams.version is 0:"
+        " set group.protocol=classic in the application."
+    )
+
+
+class UnservedGroups:
+    """Which groups have asked for a protocol that is not served. Always true: at most `MAX_GROUPS` are kept."""
+
+    def __init__(self) -> None:
+        # By the hash of the name: a name may have 32 KiB, and a collision costs a line of the log.
+        self._told: OrderedDict[tuple[GroupProtocol, int], None] = OrderedDict()
+
+    def refused(self, protocol: GroupProtocol, group_id: str, context: "RequestContext") -> str:
+        """The sentence for a member of `group_id`, whose first request is told in the log, too."""
+        key = (protocol, hash(group_id))
+        if key not in self._told:
+            _logger.warning(
+                "group %.100r of client %.100r at %s: %s",
+                group_id,
+                context.client_id,
+                context.client_host,
+                protocol.value,
+            )
+            if len(self._told) >= MAX_GROUPS:
+                self._told.popitem(last=False)
+        self._told[key] = None
+        self._told.move_to_end(key)
+        return protocol.value

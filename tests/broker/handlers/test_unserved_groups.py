@@ -1,0 +1,117 @@
+"""Groups of the new protocols are refused with a sentence, and each of them is told once in the log."""
+
+import logging
+
+import pytest
+from admin_broker import AdminBroker, refused
+
+from eosin.broker.api import Api, RequestContext
+from eosin.broker.handlers import (
+    alter_share_group_offsets,
+    consumer_group_describe,
+    consumer_group_heartbeat,
+    delete_share_group_offsets,
+    describe_share_group_offsets,
+    share_acknowledge,
+    share_fetch,
+    share_group_describe,
+    share_group_heartbeat,
+    streams_group_describe,
+    streams_group_heartbeat,
+)
+from eosin.broker.unserved_groups import MAX_GROUPS, GroupProtocol, UnservedGroups
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.schemas.alter_share_group_offsets import AlterShareGroupOffsetsRequest
+from eosin.protocol.schemas.consumer_group_describe import ConsumerGroupDescribeRequest
+from eosin.protocol.schemas.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from eosin.protocol.schemas.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
+from eosin.protocol.schemas.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
+from eosin.protocol.schemas.share_acknowledge import ShareAcknowledgeRequest
+from eosin.protocol.schemas.share_fetch import ShareFetchRequest
+from eosin.protocol.schemas.share_group_describe import ShareGroupDescribeRequest
+from eosin.protocol.schemas.share_group_heartbeat import ShareGroupHeartbeatRequest
+from eosin.protocol.schemas.streams_group_describe import StreamsGroupDescribeRequest
+from eosin.protocol.schemas.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from eosin.protocol.types import Message
+
+ASKED = ("a", "b", "a")
+GROUPS = tuple(DescribeShareGroupOffsetsRequestGroup(each) for each in ASKED)
+WHOLE: dict[Api, Message] = {
+    consumer_group_heartbeat.API: ConsumerGroupHeartbeatRequest("g"),
+    share_group_heartbeat.API: ShareGroupHeartbeatRequest("g"),
+    streams_group_heartbeat.API: StreamsGroupHeartbeatRequest("g"),
+    share_fetch.API: ShareFetchRequest("g"),
+    share_acknowledge.API: ShareAcknowledgeRequest("g"),
+    alter_share_group_offsets.API: AlterShareGroupOffsetsRequest("g"),
+    delete_share_group_offsets.API: DeleteShareGroupOffsetsRequest("g"),
+}
+EACH: dict[Api, Message] = {
+    consumer_group_describe.API: ConsumerGroupDescribeRequest(ASKED),
+    share_group_describe.API: ShareGroupDescribeRequest(ASKED),
+    streams_group_describe.API: StreamsGroupDescribeRequest(ASKED),
+    describe_share_group_offsets.API: DescribeShareGroupOffsetsRequest(GROUPS),
+}
+CONTEXT = RequestContext(api_version=0, client_id="c", client_host="/127.0.0.1", listener="PLAINTEXT")
+
+
+def versions_of(requests: dict[Api, Message]) -> list[object]:
+    return [
+        pytest.param(api, message, version, id=f"{api.key.name} v{version}")
+        for api, message in requests.items()
+        for version in api.versions
+    ]
+
+
+@pytest.mark.parametrize(("api", "message", "version"), versions_of(WHOLE))
+async def test_a_request_of_a_new_protocol_hears_how_to_go_on_without_it(
+    api: Api, message: Message, version: int
+) -> None:
+    answer = await (await AdminBroker.started()).call(api, message, version)
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert "group.protocol=classic" in answer.error_message
+    told = refused(api, message, ErrorCode.UNKNOWN_SERVER_ERROR, version)
+    assert (told.error_code, told.error_message) == (ErrorCode.UNKNOWN_SERVER_ERROR, None)
+
+
+@pytest.mark.parametrize(("api", "message", "version"), versions_of(EACH))
+async def test_each_group_that_is_asked_for_has_an_entry_of_its_own(api: Api, message: Message, version: int) -> None:
+    # librdkafka ends its process when an entry is missing or has another name.
+    answer = await (await AdminBroker.started()).call(api, message, version)
+    assert [(each.group_id, each.error_code) for each in answer.groups] == [
+        (group, ErrorCode.UNSUPPORTED_VERSION) for group in ASKED
+    ]
+    assert all("group.protocol=classic" in each.error_message for each in answer.groups)
+    told = refused(api, message, ErrorCode.UNKNOWN_SERVER_ERROR, version)
+    assert [each.error_code for each in told.groups] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 3
+
+
+@pytest.mark.parametrize("api", [consumer_group_heartbeat.API, share_group_heartbeat.API, streams_group_heartbeat.API])
+async def test_a_member_that_is_refused_has_joined_nothing(api: Api) -> None:
+    answer = await (await AdminBroker.started()).call(api, WHOLE[api])
+    assert (answer.member_epoch, answer.heartbeat_interval_ms) == (0, 0)
+    assert not getattr(answer, "assignment", None)
+
+
+def test_each_group_is_told_once_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    groups = UnservedGroups()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            for protocol in GroupProtocol:
+                groups.refused(protocol, "g", CONTEXT)
+        groups.refused(GroupProtocol.SHARE, "h", CONTEXT)
+    assert len(caplog.messages) == len(GroupProtocol) + 1
+    assert caplog.messages[0].startswith("group 'g' of client 'c' at /127.0.0.1: The consumer rebalance protocol")
+
+
+def test_what_is_remembered_of_groups_has_a_limit(caplog: pytest.LogCaptureFixture) -> None:
+    groups = UnservedGroups()
+    with caplog.at_level(logging.WARNING):
+        for number in range(MAX_GROUPS + 1):
+            groups.refused(GroupProtocol.SHARE, f"g{number}", CONTEXT)
+        groups.refused(GroupProtocol.SHARE, f"g{MAX_GROUPS}", CONTEXT)
+        assert len(caplog.messages) == MAX_GROUPS + 1
+        groups.refused(GroupProtocol.SHARE, "g0", CONTEXT)
+    assert len(caplog.messages) == MAX_GROUPS + 2

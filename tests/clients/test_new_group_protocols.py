@@ -1,0 +1,45 @@
+"""A consumer of a group protocol that is not served hears so at once, instead of waiting without end."""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import confluent_kafka as ck
+import pytest
+from wire import better_than_kafka
+
+SOON_S: Final = 10.0
+SERVED_THERE: Final = better_than_kafka("Apache Kafka serves the new group protocols")
+
+
+def fatal_error(consumer: Any, poll: Callable[[], Iterable[ck.Message]]) -> Any:
+    """The first error that polling brings, within `SOON_S`."""
+    deadline = time.monotonic() + SOON_S
+    try:
+        consumer.subscribe(["any"])
+        while time.monotonic() < deadline:
+            for message in poll():
+                if message.error():
+                    return message.error()
+    except ck.KafkaException as refused:
+        return refused.args[0]
+    finally:
+        consumer.close()
+    raise AssertionError("it waits for a coordinator that will never answer")
+
+
+@SERVED_THERE
+def test_librdkafka_with_the_consumer_protocol_fails_at_once(bootstrap: str) -> None:
+    consumer = ck.Consumer({"bootstrap.servers": bootstrap, "group.id": "new", "group.protocol": "consumer"})
+    error = fatal_error(consumer, lambda: consumer.consume(1, timeout=0.2))
+    assert error.code() == ck.KafkaError._FATAL
+    assert "ConsumerGroupHeartbeat" in error.str()
+
+
+@SERVED_THERE
+@pytest.mark.skipif(not hasattr(ck, "ShareConsumer"), reason="this librdkafka has no share consumer")
+def test_librdkafka_with_a_share_consumer_fails_at_once(bootstrap: str) -> None:
+    consumer = ck.ShareConsumer({"bootstrap.servers": bootstrap, "group.id": "shared"})
+    error = fatal_error(consumer, lambda: consumer.poll(0.2))
+    assert (error.code(), error.fatal()) == (ck.KafkaError.UNSUPPORTED_VERSION, True)
+    assert "ShareGroupHeartbeat" in error.str()
