@@ -1,4 +1,4 @@
-"""Waiting for several futures at once, for so long and no longer, on the broker's clock.
+"""Waiting for several futures at once.
 
 Made of callbacks alone: a request that waits for durability needs neither a task nor another turn of the loop to begin.
 """
@@ -7,21 +7,16 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from eosin.storage.clock import Clock
-
 _T = TypeVar("_T")
 
 
-def after_all(
-    futures: Sequence["asyncio.Future[Any]"], *, clock: Clock, timeout_ms: int, then: Callable[[], _T]
-) -> "asyncio.Future[_T]":
-    """A future of `then()`, which is called when every one of `futures` is done, or `timeout_ms` from now. Changes none
-    of them: `then` looks. Cancelling the future undoes nothing."""
+def after_all(futures: Sequence["asyncio.Future[Any]"], *, then: Callable[[], _T]) -> "asyncio.Future[_T]":
+    """A future of `then()`, which is called when every one of `futures` is done. Changes none of them: `then` looks.
+    Cancelling the future undoes nothing."""
     result: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
     left = len(futures)
 
     def end() -> None:
-        timer.cancel()
         if result.done():
             return
         try:
@@ -36,7 +31,6 @@ def after_all(
         if left == 0:
             end()
 
-    timer = clock.call_later(timeout_ms, end)
     for future in futures:
         future.add_done_callback(one_done)
     if left == 0:

@@ -2,8 +2,8 @@
 
 v2 is the first flexible version. Offset -1 means the high watermark; an offset at or below the log start changes
 nothing. Only topics whose cleanup.policy contains `delete` allow it, and never internal ones (storage.md section 13).
-Under durability `fsync` the new start is durable before it is answered: what was deleted does not come back. What is
-not done after `timeout_ms` is answered REQUEST_TIMED_OUT and goes on.
+Under durability `fsync` the new start is durable before it is answered: what was deleted does not come back. The
+request's timeout is for the wait for other replicas, as in Kafka, and there are none.
 """
 
 import asyncio
@@ -40,17 +40,14 @@ def handle(
             topics=tuple(
                 DeleteRecordsTopicResult(
                     name,
-                    tuple(
-                        task.result() if task.done() else _refused(index, ErrorCode.REQUEST_TIMED_OUT)
-                        for index, task in partitions
-                    ),
+                    tuple(task.result() for _, task in partitions),
                 )
                 for name, partitions in topics
             )
         )
 
     tasks = [task for _, partitions in topics for _, task in partitions]
-    return after_all(tasks, clock=services.clock, timeout_ms=request.timeout_ms, then=answer)
+    return after_all(tasks, then=answer)
 
 
 def _begin(topic: str, wanted: DeleteRecordsPartition, services: Services) -> "asyncio.Task[_Result]":

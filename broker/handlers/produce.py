@@ -12,8 +12,9 @@ Checks come in Kafka's order (storage.md section 4): steps 1 to 6 in `broker/pro
 word in `broker/transactions/verification.py`, the rest in the log. Batches are appended before the handler returns, so
 that pipelined requests reach the logs in the order in which they came; only a request that needs the coordinator's word
 first appends later, and its producer's next ones wait for it. What is waited for after that is durability: acks=1 and
-acks=-1 both answer when the high watermark has passed the batch (storage.md 19). acks=0 answers nothing; an error
-closes the connection.
+acks=-1 both answer when the high watermark has passed the batch (storage.md 19). The request's timeout is for the wait
+for other replicas, as in Kafka, and there are none: an error for what is written makes a client without idempotence
+write it twice. acks=0 answers nothing; an error closes the connection.
 """
 
 import asyncio
@@ -46,8 +47,6 @@ FLUSH_BACKLOG_MAX_BYTES: Final = 64 * 1024 * 1024
 """Bytes that are written but not durable yet, over all partitions, beyond which producers with acks=0 have to wait,
 too."""
 
-_TOO_LATE: Final = Refused(ErrorCode.REQUEST_TIMED_OUT, "written, but not durable within the request's timeout")
-
 _Answer = ProduceResponse | None
 
 
@@ -60,21 +59,19 @@ def handle(request: ProduceRequest, context: RequestContext, services: Services)
             produced.transactional_id, produced.transactional, api_version=context.api_version
         )
         if not verification.verify_now(question):
-            work = _verify_first(produced, question, request.timeout_ms, context, services)
+            work = _verify_first(produced, question, context, services)
             return verification.in_turn(question.producer, work)
-    return _append(produced, request.timeout_ms, context, services)
+    return _append(produced, context, services)
 
 
 async def _verify_first(
-    produced: Produced, question: VerificationRequest, timeout_ms: int, context: RequestContext, services: Services
+    produced: Produced, question: VerificationRequest, context: RequestContext, services: Services
 ) -> "_Answer | asyncio.Future[_Answer]":
     await services.partitions.verification.verify(question)
-    return _append(produced, timeout_ms, context, services)
+    return _append(produced, context, services)
 
 
-def _append(
-    produced: Produced, timeout_ms: int, context: RequestContext, services: Services
-) -> "_Answer | asyncio.Future[_Answer]":
+def _append(produced: Produced, context: RequestContext, services: Services) -> "_Answer | asyncio.Future[_Answer]":
     now_ms = services.clock.now_ms()
     waiting: list[ProducedBatch] = []
     for topic in produced.topics:
@@ -89,9 +86,9 @@ def _append(
         if services.partitions.unflushed_bytes <= FLUSH_BACKLOG_MAX_BYTES:
             return None
         # Its place among the connection's requests stays taken, which slows the client down instead of filling memory.
-        return after_all(_durable(waiting), clock=services.clock, timeout_ms=timeout_ms, then=lambda: None)
+        return after_all(_durable(waiting), then=lambda: None)
     if waiting:
-        return _answer_when_durable(produced, waiting, timeout_ms, context, services)
+        return _answer_when_durable(produced, waiting, context, services)
     return _answer(produced, context, services)
 
 
@@ -124,19 +121,17 @@ def _durable(batches: list[ProducedBatch]) -> "list[asyncio.Future[ErrorCode]]":
 
 
 def _answer_when_durable(
-    produced: Produced, waiting: list[ProducedBatch], timeout_ms: int, context: RequestContext, services: Services
+    produced: Produced, waiting: list[ProducedBatch], context: RequestContext, services: Services
 ) -> "asyncio.Future[_Answer]":
     durable = _durable(waiting)
 
     def answer() -> _Answer:
         for batch, future in zip(waiting, durable, strict=True):
-            if not future.done():
-                batch.outcome = _TOO_LATE
-            elif future.result() != ErrorCode.NONE:
+            if future.result() != ErrorCode.NONE:
                 batch.outcome = Refused(future.result())
         return _answer(produced, context, services)
 
-    return after_all(durable, clock=services.clock, timeout_ms=timeout_ms, then=answer)
+    return after_all(durable, then=answer)
 
 
 def _answer(produced: Produced, context: RequestContext, services: Services) -> ProduceResponse:

@@ -17,10 +17,12 @@ from eosin.protocol.schemas.list_offsets import ListOffsetsPartition, ListOffset
 NONE = ErrorCode.NONE
 
 
-async def delete_records(wire: Wire, partition: TopicPartition, before: int, *, version: int = 2) -> tuple[int, int]:
+async def delete_records(
+    wire: Wire, partition: TopicPartition, before: int, *, version: int = 2, timeout_ms: int = 10_000
+) -> tuple[int, int]:
     """The error and the new start of the log."""
     asked = DeleteRecordsTopic(partition.topic, (DeleteRecordsPartition(partition.partition, before),))
-    answer = await wire.ask(DeleteRecordsRequest((asked,), 10_000), version)
+    answer = await wire.ask(DeleteRecordsRequest((asked,), timeout_ms), version)
     found = answer.topics[0].partitions[0]
     return found.error_code, found.low_watermark
 
@@ -125,6 +127,13 @@ async def test_deleting_records_moves_the_start(wire: Wire, partition: TopicPart
     found = await wire.fetch(partition, 3)
     assert (found.error_code, found.log_start_offset, found.high_watermark) == (NONE, 3, 6)
     assert (await wire.list_offset(partition, 0)).offset == 3
+
+
+async def test_deleting_records_needs_no_time_where_there_are_no_replicas(
+    wire: Wire, partition: TopicPartition
+) -> None:
+    await wire.append(partition, 3)
+    assert await delete_records(wire, partition, 2, timeout_ms=0) == (NONE, 2)
 
 
 async def test_deleting_what_is_deleted_already_changes_nothing(wire: Wire, partition: TopicPartition) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 from wire import Wire, better_than_kafka, now_ms, produced, records, unique
 from wire_producer import transactional
@@ -39,6 +40,15 @@ async def test_every_version_appends_and_answers_the_offset(wire: Wire, version:
     assert [(each.error_code, each.base_offset) for each in answers] == [(0, 0), (0, 3)]
     assert answers[0].log_append_time_ms == -1
     assert answers[0].log_start_offset == (0 if version >= 5 else -1)
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+async def test_the_timeout_of_a_request_is_not_for_what_is_written_here(
+    wire: Wire, partition: TopicPartition, acks: int
+) -> None:
+    request = msgspec.structs.replace(wire.produce_request(partition, plain(), acks=acks), timeout_ms=0)
+    answer = produced(await wire.ask(request, 11))
+    assert (answer.error_code, answer.base_offset) == (0, 0)
 
 
 async def test_a_batch_keeps_its_bytes_but_for_its_place_in_the_log(wire: Wire) -> None:

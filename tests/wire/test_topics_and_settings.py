@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 import pytest
-from wire import LATEST, Wire, unique, until
+from wire import LATEST, Wire, better_than_kafka, unique, until
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ZERO_UUID, TopicPartition
@@ -210,6 +210,19 @@ async def test_a_topic_is_deleted_by_its_id(wire: Wire) -> None:
     for code in (NONE, ErrorCode.UNKNOWN_TOPIC_ID):
         request = DeleteTopicsRequest(topics=(DeleteTopicState(topic_id=topic_id),), timeout_ms=30_000)
         assert [each.error_code for each in (await wire.ask(request, 6)).responses] == [code]
+
+
+@better_than_kafka("Apache Kafka says REQUEST_TIMED_OUT, and does it all the same")
+async def test_what_is_done_is_told_however_short_the_timeout(wire: Wire) -> None:
+    name = unique("topic")
+    made = await wire.ask(CreateTopicsRequest((CreatableTopic(name, 1, 1),), 0), 7)
+    assert [each.error_code for each in made.topics] == [NONE]
+    more = await wire.ask(CreatePartitionsRequest((CreatePartitionsTopic(name, 2),), 0), 3)
+    assert [each.error_code for each in more.results] == [NONE]
+    assert await _has_partitions(wire, name, 2)
+    gone = await wire.ask(DeleteTopicsRequest(topics=(DeleteTopicState(name=name),), timeout_ms=0), 6)
+    assert [each.error_code for each in gone.responses] == [NONE]
+    assert not await is_there(wire, name)
 
 
 # --- CreatePartitions
