@@ -1,13 +1,15 @@
 """Background work under supervision: retention, checkpoints, expiry scans.
 
-Always true: a failure in background work is logged and ends that round of it, never the broker; and nothing outlives
-`stop`. This is one of the two places that may catch Exception; the other is the connection's edge.
+Always true: a failure in background work is logged and ends that round of it, never the broker; an error of the system
+that goes on (a full disk) is told when it begins, once a minute and when it ends; and nothing outlives `stop`. This is
+one of the two places that may catch Exception; the other is the connection's edge.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 from eosin.storage.clock import Clock
 
@@ -17,12 +19,24 @@ Work = Callable[[], Awaitable[object] | object]
 """One round of work; what it returns is awaited when it can be, and otherwise ignored."""
 
 
+TELL_INTERVAL_MS: Final = 60_000
+"""How often work that goes on failing is told of."""
+
+
+@dataclass(slots=True)
+class _Failing:
+    told_ms: int
+    rounds: int = 0
+    """How many have failed since then."""
+
+
 class Background:
     """The tasks of one broker that nobody waits for."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._tasks: dict[asyncio.Task[None], str] = {}
+        self._failing: dict[str, _Failing] = {}
 
     def every(self, interval_ms: int, name: str, work: Work) -> None:
         """Do `work` again and again, `interval_ms` after the end of the last round, until `stop`."""
@@ -57,5 +71,22 @@ class Background:
             result = work()
             if isinstance(result, Awaitable):
                 await result
+        except OSError as error:
+            self._failed(name, error)
         except Exception:
             log.exception("%s failed; the broker goes on", name)
+        else:
+            if self._failing.pop(name, None) is not None:
+                log.info("%s: it works again", name)
+
+    def _failed(self, name: str, error: OSError) -> None:
+        now_ms = self._clock.elapsed_ms()
+        failing = self._failing.get(name)
+        if failing is None:
+            self._failing[name] = _Failing(now_ms)
+            log.error("%s failed; the broker goes on: %s", name, error)
+            return
+        failing.rounds += 1
+        if now_ms - failing.told_ms >= TELL_INTERVAL_MS:
+            log.error("%s failed %d more times; the broker goes on: %s", name, failing.rounds, error)
+            self._failing[name] = _Failing(now_ms)

@@ -133,8 +133,8 @@ class Partitions:
             self._logs.pop(TopicPartition(topic.name, index), None)
         try:
             self._log_manager.delete_logs(topic.name)
-        except OSError:
-            _LOG.exception("could not delete the logs of topic %s: their files stay behind", topic.name)
+        except OSError as error:
+            _LOG.error("could not delete all of topic %s: what is left goes at the next start: %s", topic.name, error)
 
     def configs_changed(self, topic: Topic) -> None:
         """Let the topic's logs follow its new settings."""

@@ -300,7 +300,11 @@ class Server:
         await self._close_connections()
         await self._background.stop()
         assert self._log_manager is not None
-        await self._log_manager.close(clean=True)
+        try:
+            await self._log_manager.close(clean=True)
+        except OSError as error:
+            log.error("the last files could not be written, and the next start recovers: %s", error)
+            finished = False
         log.info("stopped", extra=fields(clean=finished))
         return finished
 
@@ -372,6 +376,7 @@ def open_logs(
         producer_id_expiration_check_interval_ms=config.producer_id_expiration_check_interval_ms,
         retention_check_interval_ms=config.log_retention_check_interval_ms,
         cleaner=cleaner_config(config),
+        reserve_bytes=config.eosin_disk_reserve_bytes,
     )
 
 

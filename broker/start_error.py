@@ -5,6 +5,7 @@ import errno
 from eosin.broker.listeners import Listener
 from eosin.broker.metadata.log import UnreadableMetadata
 from eosin.storage.disk import DirectoryInUse, UnusableDirectory
+from eosin.storage.disk_space import RESERVE, is_no_space
 
 
 class StartError(Exception):
@@ -20,6 +21,12 @@ def cannot_use(data_dir: str | None, error: OSError | UnreadableMetadata) -> Sta
             why = str(error)
         case FileExistsError():
             why = "it is a file"
+        case OSError() if is_no_space(error):
+            why = (
+                "no space left on its file system, and the start has to write a little; remove what else is on it, or,"
+                f" in the directory, {RESERVE}, files named *.truncated-* and directories named *-stray"
+                " (docs/operations.md, Full disk)"
+            )
         case _:
             why = error.strerror or str(error)
     return StartError(f"cannot use the data directory {data_dir}: {why}")

@@ -7,16 +7,18 @@ content, or newer, is in the file.
 import threading
 
 from eosin.storage.disk import Disk
+from eosin.storage.disk_space import DiskSpace, Need
 
 
 class CheckpointFile:
     """A file in a data directory."""
 
-    __slots__ = ("_content", "_disk", "_durable", "_lock", "_newest", "_path", "_written")
+    __slots__ = ("_content", "_disk", "_durable", "_lock", "_newest", "_path", "_space", "_written")
 
-    def __init__(self, disk: Disk, path: str, *, durable: bool) -> None:
-        """`durable`: whether a save waits for the device."""
+    def __init__(self, disk: Disk, path: str, *, durable: bool, space: DiskSpace) -> None:
+        """`durable`: whether a save waits for the device. On a full disk it takes room from the reserve of `space`."""
         self._disk = disk
+        self._space = space
         self._path = path
         self._durable = durable
         self._lock = threading.Lock()
@@ -46,6 +48,6 @@ class CheckpointFile:
     def _write(self, version: int, content: bytes) -> None:
         with self._lock:
             if version > self._written:
-                self._disk.write_atomic(self._path, content, durable=self._durable)
+                self._space.attempt(Need.VITAL, self._disk.write_atomic, self._path, content, durable=self._durable)
                 self._written = version
                 self._content = content

@@ -13,6 +13,7 @@ from eosin.storage.checkpoint_file import CheckpointFile
 from eosin.storage.checkpoints import CLEANER_OFFSET, OWN_CLEANER_OFFSET, encode_offsets
 from eosin.storage.compaction.choice import first_dirty_offset
 from eosin.storage.disk import Disk
+from eosin.storage.disk_space import DiskSpace
 from eosin.storage.offset_checkpoints import read_offsets
 
 if TYPE_CHECKING:
@@ -27,11 +28,13 @@ def gaps_below(clean_offset: int, own_clean_offset: int) -> int:
 class CleanOffsets:
     """The two files of one data directory."""
 
-    def __init__(self, disk: Disk, data_dir: str, logs: "Mapping[TopicPartition, PartitionLog]") -> None:
+    def __init__(
+        self, disk: Disk, data_dir: str, logs: "Mapping[TopicPartition, PartitionLog]", space: DiskSpace
+    ) -> None:
         """`logs` are those of the directory, now and later."""
         self._logs = logs
-        self._all = CheckpointFile(disk, f"{data_dir}/{CLEANER_OFFSET}", durable=False)
-        self._own = CheckpointFile(disk, f"{data_dir}/{OWN_CLEANER_OFFSET}", durable=True)
+        self._all = CheckpointFile(disk, f"{data_dir}/{CLEANER_OFFSET}", durable=False, space=space)
+        self._own = CheckpointFile(disk, f"{data_dir}/{OWN_CLEANER_OFFSET}", durable=True, space=space)
         self._told: dict[TopicPartition, int] = {}
         self._told_own: dict[TopicPartition, int] = {}
 

@@ -24,6 +24,9 @@ class Clock(Protocol):
     def now_ms(self) -> int:
         """Wall-clock time in ms since the epoch: record timestamps, and what is written to disk."""
 
+    def elapsed_ms(self) -> int:
+        """Milliseconds since some moment in the past, which no setting of the wall clock moves: for intervals."""
+
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
         """Call back once, in the event loop, after `delay_ms` milliseconds (0 or less: at the next turn of it)."""
 
@@ -46,6 +49,9 @@ class SystemClock:
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
+
+    def elapsed_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
         return asyncio.get_running_loop().call_later(max(0.0, delay_ms) / 1000, callback)

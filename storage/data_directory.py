@@ -13,6 +13,7 @@ from typing import Final
 from eosin.protocol.names import TopicPartition, Uuid, is_legal_topic_name, uuid_from_text, uuid_text
 from eosin.storage.clock import Chance
 from eosin.storage.disk import Disk, Lock, UnusableDirectory
+from eosin.storage.disk_space import DiskSpace, Need, is_no_space
 from eosin.storage.meta_properties import FILE_NAME as META_PROPERTIES
 from eosin.storage.meta_properties import MetaProperties
 
@@ -54,9 +55,11 @@ class Contents:
 class DataDirectory:
     """A directory that holds partitions."""
 
-    def __init__(self, disk: Disk, path: str) -> None:
+    def __init__(self, disk: Disk, path: str, space: DiskSpace) -> None:
+        """On a full disk it takes room from the reserve of `space`."""
         self.path = path
         self._disk = disk
+        self._space = space
         self._lock: Lock | None = None
         self.properties: MetaProperties | None = None
 
@@ -124,7 +127,12 @@ class DataDirectory:
         path = f"{self.path}/{BOOT_ID}"
         if BOOT_ID in names and self._disk.read_whole(path) == boot_id:
             return True
-        self._disk.write_atomic(path, boot_id, durable=False)
+        try:
+            self._space.attempt(Need.VITAL, self._disk.write_atomic, path, boot_id, durable=False)
+        except OSError as error:
+            if not is_no_space(error):
+                raise
+            # What is there, if anything, names an earlier boot: the next start only presumes less.
         return False
 
     @property
@@ -142,7 +150,9 @@ class DataDirectory:
     def mark_clean(self, *, broker_epoch: int) -> None:
         """Say that everything is saved: the last thing before `close`. Blocks."""
         content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
-        self._disk.write_atomic(f"{self.path}/{CLEAN_MARK}", content.encode())
+        self._space.attempt(
+            Need.VITAL, self._disk.write_atomic, f"{self.path}/{CLEAN_MARK}", content.encode(), durable=True
+        )
 
     def close(self) -> None:
         """Let others in."""

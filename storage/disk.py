@@ -7,7 +7,7 @@ the event loop through `Disk.off_loop`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import ParamSpec, Protocol, TypeVar
+from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 
 Buffer = bytes | bytearray | memoryview
 """Bytes of one-byte items, so that `len` counts bytes."""
@@ -26,6 +26,15 @@ class DirectoryInUse(UnusableDirectory):
 
 class TornWrite(OSError):
     """A write stopped half-way and what it left behind could not be taken back."""
+
+
+class FreeBytes(NamedTuple):
+    """The room of a file system."""
+
+    free: int
+    """Bytes that this process may still use."""
+    total: int
+    """Bytes in all."""
 
 
 class File(Protocol):
@@ -49,6 +58,10 @@ class File(Protocol):
 
     def truncate(self, size: int) -> None:
         """Cut the file to `size` bytes."""
+
+    def allocate(self, size: int) -> None:
+        """Make the file `size` bytes long and have the device hold room for all of them. Raises OSError, after which
+        it may have any size in between."""
 
     def pin(self) -> None:
         """Keep the descriptor open beyond `close`, until `unpin`: a thread is using it."""
@@ -111,6 +124,9 @@ class Disk(Protocol):
 
     def modified_ms(self, path: str) -> int:
         """When a file was last changed, ms since the epoch."""
+
+    def free_bytes(self, path: str) -> FreeBytes | None:
+        """The room of the file system that `path` is on; None when there is no limit to tell of. Raises OSError."""
 
     def lock(self, path: str) -> Lock:
         """Take the exclusive lock that the file `path` stands for. Raises DirectoryInUse."""

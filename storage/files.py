@@ -7,6 +7,7 @@ What is promised stands in `disk.py`; `MemoryDisk` keeps the same promises witho
 import contextlib
 import errno
 import os
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from typing import Any, Final, NoReturn, ParamSpec, TypeVar
 
 import aiofiles.os
 
-from eosin.storage.disk import Buffer, DirectoryInUse, Disk, File, Lock, TornWrite, UnusableDirectory
+from eosin.storage.disk import Buffer, DirectoryInUse, Disk, File, FreeBytes, Lock, TornWrite, UnusableDirectory
 from eosin.storage.memory_disk import MemoryDisk, MemoryLock
 
 __all__ = [
@@ -34,6 +35,8 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 _NO_WAIT_UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+_NO_FALLOCATE: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+_ZEROS_BYTES: Final = 1024 * 1024
 _PROBABLY_CACHED_BYTES: Final = 16 * 1024 * 1024
 """Where the system cannot say whether a read would block: how much of a file's end is taken to be in the cache."""
 
@@ -41,6 +44,7 @@ _writev: Callable[[int, Sequence[Buffer]], int] | None = getattr(os, "writev", N
 _preadv = getattr(os, "preadv", None)
 _pread = getattr(os, "pread", None)
 _NO_WAIT: Final[int] = getattr(os, "RWF_NOWAIT", 0)
+_posix_fallocate: Callable[[int, int, int], None] | None = getattr(os, "posix_fallocate", None)
 _fdatasync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 
 
@@ -108,6 +112,23 @@ class SystemFile:
     def truncate(self, size: int) -> None:
         os.ftruncate(self._descriptor, size)
         self.size = size
+
+    def allocate(self, size: int) -> None:
+        if size > self.size:
+            self._hold_room(size)
+        os.ftruncate(self._descriptor, size)
+        self.size = size
+
+    def _hold_room(self, size: int) -> None:
+        if _posix_fallocate is not None:
+            try:
+                _posix_fallocate(self._descriptor, 0, size)
+                return
+            except OSError as error:
+                if error.errno not in _NO_FALLOCATE:
+                    raise
+        while self.size < size:  # what is written has its room, too
+            self.append([bytes(min(size - self.size, _ZEROS_BYTES))])
 
     def pin(self) -> None:
         self._pins += 1
@@ -190,13 +211,18 @@ class SystemDisk:
 
     def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
         temporary = path + ".tmp"
-        with open(temporary, "wb", buffering=0) as file:
-            written = 0
-            while written < len(data):
-                written += file.write(memoryview(data)[written:])
-            if durable:
-                os.fsync(file.fileno())
-        os.replace(temporary, path)
+        try:
+            with open(temporary, "wb", buffering=0) as file:
+                written = 0
+                while written < len(data):
+                    written += file.write(memoryview(data)[written:])
+                if durable:
+                    os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)  # on a full disk others need what it has taken
+            raise
         if durable:
             self.sync_directory(os.path.dirname(path))
 
@@ -248,6 +274,10 @@ class SystemDisk:
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
+
+    def free_bytes(self, path: str) -> FreeBytes | None:
+        usage = shutil.disk_usage(path)
+        return FreeBytes(usage.free, usage.total)
 
     def lock(self, path: str) -> Lock:
         return _locked(path, os.open(path, os.O_RDWR | os.O_CREAT, 0o644))

@@ -8,8 +8,11 @@ is deleted meanwhile has its files left alone.
 
 import logging
 import threading
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from eosin.storage.disk_space import Need, is_no_space
 from eosin.storage.flusher import Flush
 from eosin.storage.index_rows import IndexRows, IndexWrite
 from eosin.storage.leader_epochs import FILE_NAME as LEADER_EPOCHS
@@ -37,15 +40,18 @@ class Checkpoint:
         "_keep",
         "_lock",
         "_log",
+        "_need",
         "_saved_bytes",
         "_snapshots",
         "_syncs_epochs",
         "end_offset",
     )
 
-    def __init__(self, log: "PartitionLog", now_ms: int) -> None:
-        """Decide what to save: everything up to the log end. Raises OSError when a file cannot be opened."""
+    def __init__(self, log: "PartitionLog", elapsed_ms: int, need: Need = Need.UPKEEP) -> None:
+        """Decide what to save: everything up to the log end; on a full disk it takes room from the reserve for `need`.
+        Raises OSError when a file cannot be opened."""
         self._log = log
+        self._need = need
         self._disk = log.context.disk
         self._directory = log.directory
         self._lock = threading.Lock()
@@ -55,7 +61,7 @@ class Checkpoint:
         self._saved_bytes = log.unsaved_bytes
         self._syncs_epochs = not log.epochs.is_saved
         if self._syncs_epochs:
-            log.write_epochs()
+            self._attempt(log.write_epochs)
         self._flush = _flush(log)
         self._indexes: list[tuple[IndexRows, IndexWrite]] = [
             (index, index.write()) for segment in log.segments for index in segment.unstored_indexes()
@@ -67,7 +73,7 @@ class Checkpoint:
         self._keep = {*log.segments.bases, log.saved_recovery_point, self.end_offset}
         self._is_flushed = False
         log.checkpoint_running = True
-        log.last_checkpoint_ms = now_ms
+        log.last_checkpoint_ms = elapsed_ms
         log.mark_clean()
 
     def run(self) -> None:
@@ -78,18 +84,21 @@ class Checkpoint:
             with self._lock:
                 if self._cancelled:
                     return
-                write.run()
+                self._attempt(write.run)
         with self._lock:
             if self._cancelled:
                 return
             if self._syncs_epochs:
                 self._disk.sync_file(f"{self._directory}/{LEADER_EPOCHS}")
             for offset, data in self._snapshots:
-                self._disk.write_atomic(snapshot_path(self._log, offset), data)
+                self._attempt(partial(self._disk.write_atomic, snapshot_path(self._log, offset), data))
             self._drop_obsolete_snapshots()
             self._disk.sync_directory(self._directory)
             if self._is_first:
                 self._disk.sync_directory(self._directory.rpartition("/")[0])
+
+    def _attempt(self, write: Callable[[], None]) -> None:
+        self._log.context.space.attempt(self._need, write)
 
     def _drop_obsolete_snapshots(self) -> None:
         for offset in offsets_of(self._disk.list(self._directory), SNAPSHOT_SUFFIX):
@@ -107,7 +116,8 @@ class Checkpoint:
         self._flush.release()
         log.checkpoint_running = False
         if error is not None:
-            _LOG.error("%s: a checkpoint failed: %s", log.topic_partition, error)
+            if not is_no_space(error):  # of that the disk's state tells, once for all logs
+                _LOG.error("%s: a checkpoint failed: %s", log.topic_partition, error)
             if self._is_flushed:
                 log.epochs.is_saved = log.epochs.is_saved and not self._syncs_epochs
                 log.mark_dirty()  # the records are safe, the rest can be tried again

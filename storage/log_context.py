@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from eosin.storage.clock import Chance
 from eosin.storage.disk import Disk
+from eosin.storage.disk_space import DiskSpace
 from eosin.storage.flusher import Flusher
 
 if TYPE_CHECKING:
@@ -29,5 +30,6 @@ class LogContext:
     flusher: Flusher
     chance: Chance
     owner: LogOwner
+    space: DiskSpace
     verification_enabled: bool = True
     """Whether a transaction's first batch needs a guard (`transaction.partition.verification.enable`)."""

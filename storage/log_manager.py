@@ -20,6 +20,7 @@ from eosin.storage.compaction.cleaner import Cleaner, CleanerConfig
 from eosin.storage.completeness import missing
 from eosin.storage.data_directory import DELETED, STRAY, DataDirectory
 from eosin.storage.disk import DirectoryInUse, Disk, UnusableDirectory
+from eosin.storage.disk_space import DiskSpace, Need, is_no_space
 from eosin.storage.doomed_files import DoomedFiles
 from eosin.storage.flusher import Durability, Flusher, flusher_for
 from eosin.storage.log_checkpoint import Checkpoint
@@ -45,6 +46,8 @@ SMALL_AFTER_MS: Final = 60_000
 """A log with less than `SMALL_BYTES` to recover may wait this long: scanning it costs less than saving it often."""
 LARGE_AFTER_MS: Final = 5000
 IDLE_INTERVAL_MS: Final = 10_000
+WITHOUT_SPACE_INTERVAL_MS: Final = 10_000
+"""On a full disk, how often retention looks for something to delete, and how long saves wait that found no room."""
 
 
 class PeriodicWork(NamedTuple):
@@ -77,8 +80,10 @@ class LogManager:
         producer_id_expiration_check_interval_ms: int = 600_000,
         retention_check_interval_ms: int = 300_000,
         cleaner: CleanerConfig | None = None,
+        reserve_bytes: int = 16 * 1024 * 1024,
     ) -> None:
-        """Nothing is touched before `open`. `cluster_id` None takes the directory's, or a new one."""
+        """Nothing is touched before `open`. `cluster_id` None takes the directory's, or a new one. `reserve_bytes`:
+        what is held back for the time when the disk is full."""
         self.durability = durability
         self.logs: dict[TopicPartition, PartitionLog] = {}
         """Every log that is served, by its partition."""
@@ -92,12 +97,19 @@ class LogManager:
         self._defaults = defaults if defaults is not None else LogConfig()
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._intervals = (retention_check_interval_ms, producer_id_expiration_check_interval_ms)
-        self._directory = DataDirectory(disk, data_dir)
-        self._checkpoints = OffsetCheckpoints(disk, data_dir, self.logs)
-        self._clean_offsets = CleanOffsets(disk, data_dir, self.logs)
+        self.space = DiskSpace(disk, data_dir, reserve_bytes=reserve_bytes, elapsed_ms=clock.elapsed_ms)
+        """Whether the disk is full, and the reserve for that."""
+        self._directory = DataDirectory(disk, data_dir, self.space)
+        self._checkpoints = OffsetCheckpoints(disk, data_dir, self.logs, self.space)
+        self._clean_offsets = CleanOffsets(disk, data_dir, self.logs, self.space)
         self._doomed = DoomedFiles(disk)
         self._dirty: dict[PartitionLog, None] = {}
         self._saving: dict[PartitionLog, tuple[Checkpoint, asyncio.Task[None]]] = {}
+        self._tells_of_retired = False
+        """Whether the checkpoint files may still tell of logs that were deleted."""
+        self._save_need = Need.UPKEEP
+        self._saves_wait_until_ms = 0
+        self._full_retention_due_ms = 0
         self._leader_epoch = 0
         self.cleaner = Cleaner(
             cleaner or CleanerConfig(),
@@ -106,7 +118,7 @@ class LogManager:
             save=self._clean_offsets.save,
             quiet=self._quiet,
         )
-        self._context = LogContext(disk, self.flusher, chance, self, verification_enabled)
+        self._context = LogContext(disk, self.flusher, chance, self, self.space, verification_enabled)
 
     # Start and stop -------------------------------------------------------------------------------------------------
 
@@ -138,14 +150,27 @@ class LogManager:
         self._clean_offsets.tell_logs()
         self._checkpoints.note_vanished()
         for path in contents.deleted:
-            self._doomed.add_tree(path, due_ms=now_ms)
+            self._doomed.add_tree(path, due_ms=self._clock.elapsed_ms())
+        if not self.space.fill() and self._doomed:
+            self._make_room_for_start()
+
+    def _make_room_for_start(self) -> None:
+        """A start has to write something itself: remove now what waits for that."""
+        try:
+            self._checkpoints.save_now()
+        except OSError as error:
+            if not is_no_space(error):
+                raise
+            self._doomed.remove_now(trees_only=True)
+        else:
+            self._doomed.remove_now()
 
     def _load(self, order: LoadOrder, now_ms: int) -> PartitionLog:
         try:
             log = load_log(self._context, order, now_ms)
             for name in self._disk.list(order.directory):
                 if name.endswith(DELETED_SUFFIX):  # removed when the log start is saved
-                    self._doomed.add_file(f"{order.directory}/{name}", due_ms=now_ms)
+                    self._doomed.add_file(f"{order.directory}/{name}", due_ms=self._clock.elapsed_ms())
             return log
         except (OSError, CorruptRecords, MalformedCheckpoint) as error:
             # One bad partition must not take the others with it; nothing of it is touched.
@@ -177,6 +202,7 @@ class LogManager:
             self._directory.close()
 
     async def _save_everything(self) -> None:
+        self._save_need = Need.STOP
         dirty = [log for log in self._dirty if log.unusable is None]
         for log in dirty:
             if log.segments.active is not None:
@@ -186,6 +212,8 @@ class LogManager:
         await self._checkpoints.save()
         if all(log.failure is None for log in self.logs.values()) and not self._dirty:
             await self._disk.off_loop(self._directory.mark_clean, broker_epoch=self._leader_epoch)
+        elif self._dirty:
+            _LOG.warning("%d logs could not be saved in full: the next start recovers them", len(self._dirty))
 
     # The directory --------------------------------------------------------------------------------------------------
 
@@ -221,6 +249,7 @@ class LogManager:
             why = f"there is no such directory: {missing(told.log_start_offset or 0, told.recovery_point)}"
             log = self.logs[partition] = self._offline_log(partition, told, OSError(errno.EIO, why, path))
         if log is None:
+            self._forget_retired()
             log = self.logs[partition] = self._new_log(partition, topic_id, config)
         log.adopt_topic_id(topic_id)
         log.update_config(config)
@@ -264,11 +293,17 @@ class LogManager:
             if log in self._saving:
                 self._saving[log][0].cancel()
             log.release_files()
-            renamed = self._directory.retire(partition, reason, self._chance)
+            renamed = self.space.attempt(Need.VITAL, self._directory.retire, partition, reason, self._chance)
             if renamed is not None and reason == DELETED:
-                self._doomed.add_tree(renamed, due_ms=self._clock.now_ms() + log.config.file_delete_delay_ms)
+                self._doomed.add_tree(renamed, due_ms=self._clock.elapsed_ms() + log.config.file_delete_delay_ms)
         # A new log of the same name must not inherit what the checkpoints say about this one.
-        self._checkpoints.save_now()
+        self._tells_of_retired = True
+        self._forget_retired()
+
+    def _forget_retired(self) -> None:
+        if self._tells_of_retired:
+            self._checkpoints.save_now()
+            self._tells_of_retired = False
 
     # Checkpoints ----------------------------------------------------------------------------------------------------
 
@@ -278,7 +313,7 @@ class LogManager:
         now = self._clock.now_ms
         return (
             PeriodicWork("checkpoints", CHECKPOINT_INTERVAL_MS, self.checkpoint),
-            PeriodicWork("compaction", self.cleaner.interval_ms, self.cleaner.round, can_wait=True),
+            PeriodicWork("compaction", self.cleaner.interval_ms, self._compact, can_wait=True),
             PeriodicWork("idle files", IDLE_INTERVAL_MS, self.release_idle_files),
             PeriodicWork("retention", retention_ms, lambda: self.apply_retention(now())),
             PeriodicWork("producer expiry", expiry_ms, lambda: self.expire_producers(now())),
@@ -289,21 +324,42 @@ class LogManager:
         assert isinstance(log, PartitionLog)
         self._dirty[log] = None
         if not log.last_checkpoint_ms:
-            log.last_checkpoint_ms = self._clock.now_ms()
+            log.last_checkpoint_ms = self._clock.elapsed_ms()
 
     async def checkpoint(self, *, force: bool = False) -> None:
         """Save the logs for which it is time, or all that have changed, and then the offsets that recovery goes by;
         remove files whose time has come. Raises OSError."""
-        now_ms = self._clock.now_ms()
-        due = [log for log in self._dirty if force or self._is_due(log, now_ms)]
-        for log in due or too_many_small(self._dirty):
-            self._begin_save(log)
-        await self._finish_saving()
-        await self._checkpoints.save()
-        await self._doomed.remove_due(now_ms)
+        await self._look_at_space()
+        elapsed_ms = self._clock.elapsed_ms()
+        if force or elapsed_ms >= self._saves_wait_until_ms:
+            due = [log for log in self._dirty if force or self._is_due(log, elapsed_ms)]
+            for log in due or too_many_small(self._dirty):
+                self._begin_save(log)
+            await self._finish_saving()
+        try:
+            await self._checkpoints.save()
+        except OSError:
+            # Segments wait until the log starts are durable; that a topic is deleted stands in the metadata already.
+            await self._doomed.remove_due(elapsed_ms, at_once=self.space.is_full, trees_only=True)
+            raise
+        await self._doomed.remove_due(elapsed_ms, at_once=self.space.is_full)
 
-    def _is_due(self, log: PartitionLog, now_ms: int) -> bool:
-        waited_ms = now_ms - log.last_checkpoint_ms
+    async def _look_at_space(self) -> None:
+        if self.space.needs_look:
+            await self._disk.off_loop(self.space.look)
+        elapsed_ms = self._clock.elapsed_ms()
+        if not self.space.is_full:
+            self._full_retention_due_ms = 0
+        elif elapsed_ms >= self._full_retention_due_ms:
+            self._full_retention_due_ms = elapsed_ms + WITHOUT_SPACE_INTERVAL_MS
+            self.apply_retention(self._clock.now_ms())
+
+    async def _compact(self) -> None:
+        if not self.space.is_full:  # it writes before it removes
+            await self.cleaner.round()
+
+    def _is_due(self, log: PartitionLog, elapsed_ms: int) -> bool:
+        waited_ms = elapsed_ms - log.last_checkpoint_ms
         limit_ms = SMALL_AFTER_MS if log.unsaved_bytes < SMALL_BYTES else LARGE_AFTER_MS
         unsaved_records = 0
         if self.durability is Durability.OS:  # where the topic may ask that its records are synced now and then
@@ -320,9 +376,10 @@ class LogManager:
         if log.files_busy or log.unusable is not None:
             return
         try:
-            checkpoint = Checkpoint(log, self._clock.now_ms())
+            checkpoint = Checkpoint(log, self._clock.elapsed_ms(), self._save_need)
         except OSError as error:
-            _LOG.error("%s: a checkpoint could not begin: %s", log.topic_partition, error)
+            if not self._waits_for_space(error):
+                _LOG.error("%s: a checkpoint could not begin: %s", log.topic_partition, error)
             return
         self._dirty.pop(log, None)
         self._saving[log] = checkpoint, asyncio.get_running_loop().create_task(self._save(log, checkpoint))
@@ -333,8 +390,16 @@ class LogManager:
             await self._disk.off_loop(checkpoint.run)
         except OSError as raised:
             error = raised
+            self._waits_for_space(error)
         del self._saving[log]
         checkpoint.conclude(error)
+
+    def _waits_for_space(self, error: OSError) -> bool:
+        """Whether a save failed for want of space: then the next ones wait a while."""
+        if is_no_space(error):
+            self._saves_wait_until_ms = self._clock.elapsed_ms() + WITHOUT_SPACE_INTERVAL_MS
+            return True
+        return False
 
     async def _quiet(self, log: PartitionLog) -> None:
         if log in self._saving:
@@ -353,12 +418,14 @@ class LogManager:
 
     def apply_retention(self, now_ms: int) -> None:
         """Drop what the topics' configurations do not keep at `now_ms` (storage.md section 13)."""
+        elapsed_ms = self._clock.elapsed_ms()
         for log in self.logs.values():
             try:
                 for path in delete_old_segments(log, now_ms):
-                    self._doomed.add_file(path, due_ms=now_ms + log.config.file_delete_delay_ms)
+                    self._doomed.add_file(path, due_ms=elapsed_ms + log.config.file_delete_delay_ms)
             except OSError as error:
-                _LOG.error("%s: retention stopped: %s", log.topic_partition, error)
+                if not is_no_space(error):
+                    _LOG.error("%s: retention stopped: %s", log.topic_partition, error)
 
     def expire_producers(self, now_ms: int) -> None:
         """Forget the producers that have been idle for `producer.id.expiration.ms` at `now_ms`."""

@@ -12,6 +12,7 @@ from eosin.protocol.records import CorruptRecords, verify_crc
 from eosin.storage.batch_scan import scan_batches
 from eosin.storage.completeness import missing
 from eosin.storage.disk import Disk
+from eosin.storage.disk_space import Need
 from eosin.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, MAX_RELATIVE_OFFSET, NO_TIMESTAMP, Segment
 from eosin.storage.tail_damage import check_tail
 
@@ -67,7 +68,7 @@ def recover_segment(
             same_boot=same_boot,
             has_later=has_later,
         )
-        _cut(log.context.disk, segment, good, now_ms)
+        _cut(log, segment, good, now_ms)
         if segment.aborted_index is not None:
             segment.aborted_index.drop_from(segment.end_offset)
         scanned_from = min(scanned_from, segment.end_offset)
@@ -103,7 +104,7 @@ def _scan(log: "PartitionLog", segment: Segment, start: int, end: int) -> int:
     return position
 
 
-def _cut(disk: Disk, segment: Segment, size: int, now_ms: int) -> None:
+def _cut(log: "PartitionLog", segment: Segment, size: int, now_ms: int) -> None:
     file = segment.file
     aside = f"{segment.path}{LOG_SUFFIX}.truncated-{now_ms}"
     _LOG.warning(
@@ -114,12 +115,13 @@ def _cut(disk: Disk, segment: Segment, size: int, now_ms: int) -> None:
         file.size - size,
         aside,
     )
-    copy = disk.open(aside, create=True)
+    space, disk = log.context.space, log.context.disk
+    copy = space.attempt(Need.VITAL, disk.open, aside, create=True)
     try:
         position = size
         while position < file.size:
             data = file.read(position, _COPY_BYTES)
-            copy.append([data])
+            space.attempt(Need.VITAL, copy.append, [data])
             position += len(data)
     finally:
         copy.close()

@@ -4,7 +4,7 @@ import errno
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from eosin.storage.disk import Buffer, File, Lock
+from eosin.storage.disk import Buffer, File, FreeBytes, Lock
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -42,6 +42,10 @@ class MemoryFile:
 
     def truncate(self, size: int) -> None:
         del self.content[size:]
+
+    def allocate(self, size: int) -> None:
+        self.truncate(size)
+        self.content.extend(bytes(size - len(self.content)))
 
     def pin(self) -> None:
         """There is no descriptor."""
@@ -139,6 +143,9 @@ class MemoryDisk:
 
     def modified_ms(self, path: str) -> int:
         return self._modified[path]
+
+    def free_bytes(self, path: str) -> FreeBytes | None:
+        return None
 
     def lock(self, path: str) -> Lock:
         return MemoryLock()

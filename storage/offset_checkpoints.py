@@ -20,6 +20,7 @@ from eosin.storage.checkpoints import (
     encode_offsets,
 )
 from eosin.storage.disk import Disk
+from eosin.storage.disk_space import DiskSpace
 from eosin.storage.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("eosin.storage")
@@ -36,13 +37,15 @@ class Told(NamedTuple):
 class OffsetCheckpoints:
     """The checkpoint files of one data directory."""
 
-    def __init__(self, disk: Disk, data_dir: str, logs: Mapping[TopicPartition, PartitionLog]) -> None:
+    def __init__(
+        self, disk: Disk, data_dir: str, logs: Mapping[TopicPartition, PartitionLog], space: DiskSpace
+    ) -> None:
         """`logs` are those of the directory, now and later."""
         self._logs = logs
-        self._recovery_points = CheckpointFile(disk, f"{data_dir}/{RECOVERY_POINT}", durable=True)
+        self._recovery_points = CheckpointFile(disk, f"{data_dir}/{RECOVERY_POINT}", durable=True, space=space)
         # Durable at any level: segments are removed only once it tells so, else they would be missed.
-        self._log_starts = CheckpointFile(disk, f"{data_dir}/{LOG_START_OFFSET}", durable=True)
-        self._high_watermarks = CheckpointFile(disk, f"{data_dir}/{HIGH_WATERMARK}", durable=False)
+        self._log_starts = CheckpointFile(disk, f"{data_dir}/{LOG_START_OFFSET}", durable=True, space=space)
+        self._high_watermarks = CheckpointFile(disk, f"{data_dir}/{HIGH_WATERMARK}", durable=False, space=space)
         self._told_recovery_points: dict[TopicPartition, int] = {}
         self._told_log_starts: dict[TopicPartition, int] = {}
         self._vanished: dict[TopicPartition, Told] = {}
@@ -82,6 +85,9 @@ class OffsetCheckpoints:
 
     async def save(self) -> None:
         """Save everything. Raises OSError."""
+        # First: what retention has taken may never have been synced, so that its files cannot tell how far it went. A
+        # recovery point beyond a log start that nothing tells of would be taken for damage.
+        await self.save_log_starts()
         saved = {log: log.recovery_point for _, log in self._written()}
         await self._recovery_points.save(self._encode_recovery_points())
         for log, recovery_point in saved.items():
@@ -89,7 +95,6 @@ class OffsetCheckpoints:
         await self._high_watermarks.save(
             encode_offsets({partition: log.high_watermark for partition, log in self._written()})
         )
-        await self.save_log_starts()
 
     async def save_log_starts(self) -> None:
         """Save every log start offset. Raises OSError."""

@@ -10,10 +10,11 @@ Always true:
 """
 
 from collections.abc import Awaitable, Callable, Iterator
+from typing import Final
 
 from eosin.protocol.batch_header import LOG_APPEND_TIME
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition, Uuid
+from eosin.protocol.names import METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition, Uuid
 from eosin.protocol.plain_batch import plain_batch
 from eosin.protocol.records import (
     STAMP_BYTES,
@@ -37,6 +38,7 @@ from eosin.storage.appends import (
     VerificationGuard,
 )
 from eosin.storage.disk import Buffer, TornWrite
+from eosin.storage.disk_space import Need, is_no_space
 from eosin.storage.log_config import LogConfig
 from eosin.storage.log_context import LogContext
 from eosin.storage.producer_refill import refill
@@ -47,11 +49,15 @@ from eosin.storage.segmented_log import LOG, PASSING_ERRORS, SegmentedLog
 from eosin.storage.timestamp_search import FoundOffset
 from eosin.storage.waiters import Waiter, Waiters
 
+_NEEDS: Final = {METADATA_TOPIC: Need.VITAL, TRANSACTION_STATE_TOPIC: Need.UPKEEP}
+"""What may be written while the disk is full."""
+
 
 class PartitionLog(SegmentedLog):
     """One partition's log. Nothing of it is on disk before its first append."""
 
     __slots__ = (
+        "_need",
         "_unusable",
         "_waiters",
         "failure",
@@ -83,6 +89,7 @@ class PartitionLog(SegmentedLog):
             leader_epoch=leader_epoch,
             log_end_offset=log_start_offset,
         )
+        self._need = _NEEDS.get(topic_partition.topic, Need.RECORDS)
         self.log_start_offset = log_start_offset
         """The first offset that may be read."""
         self.high_watermark = log_start_offset
@@ -118,6 +125,8 @@ class PartitionLog(SegmentedLog):
         somebody waits until it is durable (`awaited`), it takes no sync of its own."""
         if self._unusable is not None:
             return self._unusable
+        if self.context.space.refuses_records and self._need is Need.RECORDS:
+            return self._no_space()
         if header is None:
             header = read_header(batch)
         size = header.size
@@ -132,16 +141,19 @@ class PartitionLog(SegmentedLog):
                 return verdict
         base_offset = self.log_end_offset
         head = stamp(base_offset=base_offset, size=size, partition_leader_epoch=self.leader_epoch)
-        try:
-            self.write(
-                (head, memoryview(batch)[STAMP_BYTES:]),
-                size=size,
-                last_offset=base_offset + header.last_offset_delta,
-                max_timestamp=header.max_timestamp,
-                now_ms=now_ms,
-            )
-        except OSError as error:
-            return self._write_failed(error)
+        while True:
+            try:
+                self.write(
+                    (head, memoryview(batch)[STAMP_BYTES:]),
+                    size=size,
+                    last_offset=base_offset + header.last_offset_delta,
+                    max_timestamp=header.max_timestamp,
+                    now_ms=now_ms,
+                )
+                break
+            except OSError as error:
+                if not self.context.space.makes_room(error, self._need):
+                    return self._write_failed(error)
         if has_producer:
             self.producer_state.data_appended(header, base_offset, max_timestamp=header.max_timestamp, now_ms=now_ms)
         self.context.flusher.appended(self, size, awaited=awaited)
@@ -157,16 +169,25 @@ class PartitionLog(SegmentedLog):
         is nothing to check but its size. `awaited` as in `append`."""
         if self._unusable is not None:
             return self._unusable
+        if self.context.space.refuses_records and self._need is Need.RECORDS:
+            return self._no_space()
         offset, epoch = self.log_end_offset, self.leader_epoch
         batch = plain_batch(records, count=count, timestamp=now_ms, base_offset=offset, partition_leader_epoch=epoch)
         if (size := len(batch)) > self._segment_limit_bytes or size > self._config.max_message_bytes:
             return self._too_large(size)
-        try:
-            self.write((batch,), size=size, last_offset=offset + count - 1, max_timestamp=now_ms, now_ms=now_ms)
-        except OSError as error:
-            return self._write_failed(error)
+        while True:
+            try:
+                self.write((batch,), size=size, last_offset=offset + count - 1, max_timestamp=now_ms, now_ms=now_ms)
+                break
+            except OSError as error:
+                if not self.context.space.makes_room(error, self._need):
+                    return self._write_failed(error)
         self.context.flusher.appended(self, size, awaited=awaited)
         return Appended(offset, offset + count - 1, -1, self.log_start_offset)
+
+    def _no_space(self) -> Refused:
+        self.context.space.refused_records()
+        return Refused(ErrorCode.KAFKA_STORAGE_ERROR, "no space left on the disk: records are not taken for now")
 
     def _too_large(self, size: int) -> Refused:
         error = ErrorCode.RECORD_LIST_TOO_LARGE if size > self._segment_limit_bytes else ErrorCode.MESSAGE_TOO_LARGE
@@ -208,10 +229,14 @@ class PartitionLog(SegmentedLog):
             base_offset=offset,
             partition_leader_epoch=self.leader_epoch,
         )
-        try:
-            self.write((batch,), size=len(batch), last_offset=offset, max_timestamp=now_ms, now_ms=now_ms)
-        except OSError as error:
-            return self._write_failed(error)
+        while True:
+            try:
+                self.write((batch,), size=len(batch), last_offset=offset, max_timestamp=now_ms, now_ms=now_ms)
+                break
+            except OSError as error:
+                # What a transaction holds back may be deleted only once it has ended.
+                if not self.context.space.makes_room(error, max(self._need, Need.UPKEEP)):
+                    return self._write_failed(error)
         ended = self.producer_state.marker_appended(
             producer_id=marker.producer_id,
             producer_epoch=marker.producer_epoch,
@@ -251,7 +276,7 @@ class PartitionLog(SegmentedLog):
     def _write_failed(self, error: OSError) -> Refused:
         if isinstance(error, TornWrite) or error.errno not in PASSING_ERRORS:
             self.fail(error)
-        else:
+        elif not is_no_space(error):  # of that the disk's state tells, once for all logs
             LOG.error("%s-%d: an append failed and was taken back: %s", self.topic, self.partition, error)
         return Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 

@@ -7,6 +7,7 @@ first; their files are renamed at once and unlinked later, so that running reads
 from typing import TYPE_CHECKING, Final
 
 from eosin.protocol.errors import ErrorCode
+from eosin.storage.disk_space import Need
 from eosin.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, Segment, stem
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def delete_old_segments(log: "PartitionLog", now_ms: int) -> list[str]:
         log.mark_dirty()  # what is known again only now must be in a snapshot first
         return []
     if count == len(log.segments):
-        log.roll(now_ms)  # the active segment goes too: an empty one takes its place
+        # The active segment goes too: an empty one takes its place.
+        log.context.space.attempt(Need.VITAL, log.roll, now_ms)
     survivor = log.segments[count]
     if not _has_snapshot_from(log, survivor.base_offset):
         return []
@@ -76,7 +78,9 @@ def _has_snapshot_from(log: "PartitionLog", base_offset: int) -> bool:
     and a transaction that began there may still be open. A snapshot that is only in memory is written now."""
     for offset, snapshot in log.unsaved_snapshots:
         if offset == base_offset:
-            log.context.disk.write_atomic(snapshot_path(log, offset), snapshot, durable=log.context.flusher.defers)
+            context = log.context
+            path, durable = snapshot_path(log, offset), context.flusher.defers
+            context.space.attempt(Need.VITAL, context.disk.write_atomic, path, snapshot, durable=durable)
             return True
     return log.saved_recovery_point >= base_offset
 

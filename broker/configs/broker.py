@@ -265,6 +265,13 @@ class BrokerConfig:
     eosin_group_member_metadata_max_bytes: int = setting(
         1_048_576, "Protocol metadata that one member may bring along.", kind=INT, at_least=1
     )
+    eosin_disk_reserve_bytes: int = setting(
+        16 * 1024 * 1024,
+        "Held back in the data directory for the time when the disk is full, so that deletion, checkpoints, a stop and"
+        " a start find room; at most a 32nd of the file system. 0 holds nothing back.",
+        kind=LONG,
+        at_least=0,
+    )
     eosin_flush_threads: int = setting(4, "Threads that sync files side by side.", kind=INT, at_least=1, at_most=64)
     eosin_connection_max_in_flight_requests: int = setting(
         64, "Requests of one connection handled at a time; reading stops there.", kind=INT, at_least=1, at_most=10_000

@@ -98,7 +98,8 @@ class EmbeddedCluster:
         for topic in internal_topics.missing(self._config, self.topics, self._chance):
             changes.append(self._writer.write(topic.name, TopicKey(topic.name), topic_record(topic)))
         if any(error != ErrorCode.NONE for error in await asyncio.gather(*changes)):
-            raise OSError(errno.EIO, "cannot write cluster metadata", str(METADATA_PARTITION))
+            code = errno.ENOSPC if self._log_manager.space.is_full else errno.EIO
+            raise OSError(code, "cannot write cluster metadata", str(METADATA_PARTITION))
         self._put_away_old_logs(deleted)
         internal_topics.warn_of_capped_replication(self._config, brokers=1)
 

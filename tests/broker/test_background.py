@@ -1,6 +1,7 @@
 """Background work: it repeats, its failures end a round and not the broker, and it stops."""
 
 import asyncio
+import logging
 
 import pytest
 from fake_peer import turns
@@ -27,12 +28,32 @@ async def test_a_round_that_fails_is_logged_and_the_next_one_comes(caplog: pytes
     async def work() -> None:
         rounds.append(1)
         if len(rounds) == 1:
-            raise OSError("disk full")
+            raise ValueError("a defect")
 
     background.every(100, "the flaky work", work)
     await clock.run(250)
     assert len(rounds) == 2
     assert [record.getMessage() for record in caplog.records] == ["the flaky work failed; the broker goes on"]
+    await background.stop()
+
+
+async def test_an_error_of_the_system_that_goes_on_is_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    clock, rounds = ManualClock(), []
+    background = Background(clock)
+
+    def work() -> None:
+        rounds.append(1)
+        if len(rounds) <= 100:
+            raise OSError("disk full")
+
+    background.every(1000, "saving", work)
+    await clock.run(120_000)
+    assert [record.getMessage() for record in caplog.records] == [
+        "saving failed; the broker goes on: disk full",
+        "saving failed 60 more times; the broker goes on: disk full",
+        "saving: it works again",
+    ]
     await background.stop()
 
 

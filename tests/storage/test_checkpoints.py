@@ -16,6 +16,7 @@ from eosin.storage.checkpoints import (
     encode_offsets,
     encode_partition_metadata,
 )
+from eosin.storage.disk_space import DiskSpace
 from eosin.storage.leader_epochs import LeaderEpochs
 
 
@@ -52,10 +53,14 @@ def test_malformed_partition_metadata_is_told(content: bytes) -> None:
         decode_partition_metadata(content)
 
 
+def room_on(disk: FakeDisk) -> DiskSpace:
+    return DiskSpace(disk, "/d", reserve_bytes=0, elapsed_ms=lambda: 0)
+
+
 def test_the_newest_content_stays_however_the_writers_are_scheduled() -> None:
     disk = FakeDisk()
     disk.make_directory("/d")
-    file = CheckpointFile(disk, "/d/c", durable=True)
+    file = CheckpointFile(disk, "/d/c", durable=True, space=room_on(disk))
     jobs = []
     for number in range(20):
         file._newest += 1
@@ -72,7 +77,7 @@ def test_the_newest_content_stays_however_the_writers_are_scheduled() -> None:
 async def test_content_that_is_there_already_is_not_written_again() -> None:
     disk = FakeDisk()
     disk.make_directory("/d")
-    file = CheckpointFile(disk, "/d/c", durable=True)
+    file = CheckpointFile(disk, "/d/c", durable=True, space=room_on(disk))
     assert file.read() is None
     await file.save(b"x")
     calls = len(disk.calls)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
-from eosin.storage.disk import Buffer, File, Lock, TornWrite
+from eosin.storage.disk import Buffer, File, FreeBytes, Lock, TornWrite
 from eosin.storage.memory_disk import MemoryLock
 
 _P = ParamSpec("_P")
@@ -88,9 +88,15 @@ class FakeFile:
 
     def truncate(self, size: int) -> None:
         self._disk.fail("truncate", self.path)
+        self._disk.freed(len(self._inode.content[size:]))
         del self._inode.content[size:]
         self._inode.content.extend(bytes(size - len(self._inode.content)))
         self.size = size
+
+    def allocate(self, size: int) -> None:
+        if size > self.size:
+            self.append([bytes(size - self.size)])
+        self.truncate(size)
 
     def pin(self) -> None:
         self.pins += 1
@@ -119,7 +125,9 @@ class FakeDisk:
         self.stop_at: int | None = None
         """How many such calls succeed; the next one stops the machine, an append half-way."""
         self.space: int | None = None
-        """Bytes that are left."""
+        """Bytes that are left; None if nobody counts them."""
+        self.total = 2**40
+        """Bytes in all, as far as it is told."""
         self.cold = False
         """Whether no read can be answered from the cache."""
 
@@ -155,6 +163,15 @@ class FakeDisk:
         inode.modified_ms = self._now_ms()
         if self.space is not None:
             self.space -= size
+
+    def freed(self, size: int) -> None:
+        """Account for `size` bytes that are not used any more."""
+        if self.space is not None:
+            self.space += size
+
+    def _remove(self, path: str) -> None:
+        if path in self._files:
+            self.freed(len(self._files.pop(path).content))
 
     def count(self, call: str, path: str = "") -> int:
         """How often `call` was made on a path that contains `path`."""
@@ -211,12 +228,16 @@ class FakeDisk:
 
     def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
         temporary = path + ".tmp"
-        self._files.pop(temporary, None)
-        file = self.open(temporary, create=True)
-        file.append([data])
-        if durable:
-            self.sync_file(temporary)
-        self.rename(temporary, path)
+        self._remove(temporary)
+        try:
+            file = self.open(temporary, create=True)
+            file.append([data])
+            if durable:
+                self.sync_file(temporary)
+            self.rename(temporary, path)
+        except OSError:
+            self._remove(temporary)
+            raise
         if durable:
             self.sync_directory(path.rpartition("/")[0])
 
@@ -242,6 +263,8 @@ class FakeDisk:
     def rename(self, old: str, new: str) -> None:
         if old in self._files:
             self.fail("rename", new)
+            if new != old:
+                self._remove(new)
             self._files[new] = self._files.pop(old)
             return
         if old not in self._directories:
@@ -261,7 +284,7 @@ class FakeDisk:
         if path not in self._files:
             raise FileNotFoundError(errno.ENOENT, "no such file", path)
         self.fail("unlink", path)
-        del self._files[path]
+        self._remove(path)
 
     def make_directory(self, path: str) -> None:
         while path and path not in self._directories:
@@ -272,10 +295,10 @@ class FakeDisk:
             path = path.rpartition("/")[0]
 
     def remove_tree(self, path: str) -> None:
-        tables: tuple[dict[str, Any], ...] = (self._files, self._directories)
-        for table in tables:
-            for key in [key for key in table if key == path or key.startswith(path + "/")]:
-                del table[key]
+        for name in [name for name in self._files if name == path or name.startswith(path + "/")]:
+            self._remove(name)
+        for name in [name for name in self._directories if name == path or name.startswith(path + "/")]:
+            del self._directories[name]
 
     def list(self, path: str) -> list[str]:
         if path not in self._directories:
@@ -292,6 +315,9 @@ class FakeDisk:
 
     def modified_ms(self, path: str) -> int:
         return self._files[path].modified_ms
+
+    def free_bytes(self, path: str) -> FreeBytes | None:
+        return None if self.space is None else FreeBytes(self.space, self.total)
 
     def lock(self, path: str) -> Lock:
         return MemoryLock()

@@ -32,6 +32,7 @@ class Logs:
         verification_enabled: bool = False,
         cleaner: CleanerConfig | None = None,
         data_dir: str = DATA_DIR,
+        reserve_bytes: int = 0,
     ) -> None:
         self.clock = clock or ManualClock()
         self.disk = disk if disk is not None else FakeDisk(self.clock.now_ms)
@@ -41,6 +42,7 @@ class Logs:
         self.verification_enabled = verification_enabled
         self.cleaner = cleaner
         self.data_dir = data_dir
+        self.reserve_bytes = reserve_bytes
         self.epoch = 0
         self.manager = self._manager()
 
@@ -57,6 +59,7 @@ class Logs:
             verification_enabled=self.verification_enabled,
             defaults=self.config,
             cleaner=self.cleaner,
+            reserve_bytes=self.reserve_bytes,
         )
 
     @property

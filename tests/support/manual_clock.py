@@ -26,8 +26,13 @@ class ManualClock:
         self._now_ms: float = now_ms
         self._timers: list[ManualTimer] = []
         self._made = 0
+        self.ahead_ms = 0
+        """How far the wall clock was set ahead (or, negative, back) since the beginning."""
 
     def now_ms(self) -> int:
+        return int(self._now_ms) + self.ahead_ms
+
+    def elapsed_ms(self) -> int:
         return int(self._now_ms)
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> ManualTimer:

@@ -20,6 +20,9 @@ class SimulatedClock:
     def now_ms(self) -> int:
         return EPOCH_MS + self.ahead_ms + int(self._scheduler.now * 1000)
 
+    def elapsed_ms(self) -> int:
+        return int(self._scheduler.now * 1000)
+
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
         return asyncio.get_running_loop().call_later(max(0.0, delay_ms) / 1000, callback)
 

@@ -15,7 +15,7 @@ import random
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from eosin.storage.disk import File, Lock
+from eosin.storage.disk import File, FreeBytes, Lock
 from eosin.storage.memory_disk import MemoryLock
 from simulation.files import Directory, Inode, SimulatedFile
 from simulation.loop import Killed
@@ -224,6 +224,9 @@ class SimulatedDisk:
 
     def modified_ms(self, path: str) -> int:
         return self._file(path).modified_ms
+
+    def free_bytes(self, path: str) -> FreeBytes | None:
+        return None
 
     def lock(self, path: str) -> Lock:
         return MemoryLock()

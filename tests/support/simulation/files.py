@@ -220,6 +220,10 @@ class SimulatedFile:
             raise self._disk.die()
         self._inode.truncate(size)
 
+    def allocate(self, size: int) -> None:
+        self.append([bytes(max(0, size - self.size))])
+        self.truncate(size)
+
     def pin(self) -> None:
         """There is no descriptor."""
 
