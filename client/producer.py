@@ -112,7 +112,9 @@ class Producer:
 
     async def init(self, *, keep: bool = False) -> ProducerIdentity:
         """Get a producer id and an epoch, fencing earlier holders of the transactional id. With `keep`, ask to go on
-        with the present ones in the next epoch (KIP-360). An unfinished transaction of an earlier holder is aborted."""
+        with the present ones in the next epoch (KIP-360): refused when another holder has come since, and granted under
+        a new producer id when nobody has and the id was forgotten (`transactional.id.expiration.ms`). An unfinished
+        transaction of an earlier holder is aborted."""
         await self._agree()
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id,
@@ -256,13 +258,28 @@ class Producer:
             raise ProducerStateError("a transaction is open already")
         self._in_transaction = True
 
-    async def send_offsets(self, offsets: Mapping[TopicPartition, int], group: GroupMember | str) -> None:
-        """Commit a group's offsets as part of the transaction. Raises a ClientError."""
+    async def send_offsets(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        group: GroupMember | str,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        may_be_gone: bool = False,
+    ) -> set[TopicPartition]:
+        """Commit a group's offsets as part of the transaction. Raises a ClientError.
+
+        `metadata` is kept with the offsets of each topic. With `may_be_gone`, partitions that the broker does not know
+        are left out, and answered.
+        """
         member = GroupMember(group) if isinstance(group, str) else group
         await self._join(member.group_id)
         partitions: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
         for partition, offset in offsets.items():
-            entry = TxnOffsetCommitRequestPartition(partition_index=partition.partition, committed_offset=offset)
+            entry = TxnOffsetCommitRequestPartition(
+                partition_index=partition.partition,
+                committed_offset=offset,
+                committed_metadata=(metadata or {}).get(partition.topic),
+            )
             partitions.setdefault(partition.topic, []).append(entry)
         request = TxnOffsetCommitRequest(
             transactional_id=self.transactional_id or "",
@@ -276,15 +293,20 @@ class Producer:
         )
         at_most = _TV2_OFFSET_COMMIT if self._transaction_version >= TV2 else _TV2_OFFSET_COMMIT - 1
 
-        async def attempt() -> None:
+        async def attempt() -> set[TopicPartition]:
             answer: TxnOffsetCommitResponse = await self._client.ask_coordinator(
                 CoordinatorType.GROUP, member.group_id, ApiKey.TXN_OFFSET_COMMIT, request, at_most=at_most
             )
+            gone = set()
             for topic in answer.topics:
                 for each in topic.partitions:
-                    check(each.error_code, f"committing group {member.group_id!r} in a transaction")
+                    if may_be_gone and each.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                        gone.add(TopicPartition(topic.name, each.partition_index))
+                    else:
+                        check(each.error_code, f"committing group {member.group_id!r} in a transaction")
+            return gone
 
-        await self._guarded(lambda: self._client.retry(attempt))
+        return await self._guarded(lambda: self._client.retry(attempt))
 
     async def commit(self) -> None:
         """End the transaction, keeping it. Raises a ClientError; then `abort` is what remains."""

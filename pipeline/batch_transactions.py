@@ -73,8 +73,6 @@ class BatchTransactions:
         self._query = ""
         self._next: ProgressMarker | None = None
         self._begun_ms = 0
-        self._fresh = False
-        """Whether nothing has been written in the present epoch."""
         self._asked_to_commit = False
 
     async def start(self, query: str) -> ProgressMarker | None:
@@ -82,12 +80,9 @@ class BatchTransactions:
         came. Raises a ClientError, ForeignMarker, BadProgressTopic or TimeoutError."""
         await ensure_topic(self._client, self.topic)
         await self.producer.init()
-        self._fresh = True
         self._asked_to_commit = False
         self._query = query
-        self.marker = await read_marker(
-            self._client, self.pipeline, self.topic, timeout_ms=self._task_timeout_ms, clock=self._clock
-        )
+        self.marker = await self._read_marker()
         if self.marker is not None and self.marker.query != query and not self._adopt:
             raise ForeignMarker(
                 f"pipeline {self.pipeline!r} was last written by query {self.marker.query} (batch {self.marker.batch}),"
@@ -156,17 +151,31 @@ class BatchTransactions:
         return True
 
     async def begin(self) -> None:
-        """Open the transaction of a batch, in an epoch in which nothing was written. Raises a ClientError."""
+        """Open the transaction of a batch, in an epoch in which nothing was written. Raises PipelineFenced or a
+        ClientError."""
         self._begun_ms = self._clock.monotonic_ms()
-        if not self._fresh:
-            # With the present epoch in the request: a driver that slept through its own end is fenced here, and does
-            # not fence the one that has come after it.
-            try:
-                await self.producer.init(keep=True)
-            except ClientError as error:
-                raise self.explained(error) from error
-        self._fresh = False
+        before = self.producer.identity
+        # With the present epoch in the request: a driver that slept through its own end is fenced here, and does not
+        # fence the one that has come after it. And one whose id was forgotten, since there was nothing to write for
+        # transactional.id.expiration.ms, gets another producer id.
+        try:
+            await self.producer.init(keep=True)
+        except ClientError as error:
+            raise self.explained(error) from error
+        if self.producer.identity.producer_id != before.producer_id:
+            await self._check_that_nobody_came()
         self.producer.begin()
+
+    async def _check_that_nobody_came(self) -> None:
+        """Raise PipelineFenced if somebody has committed since: a driver that came and was forgotten in its turn."""
+        found = await self._read_marker()
+        if _place(found) != _place(self.marker):
+            raise PipelineFenced(f"pipeline {self.pipeline!r} was taken over by another driver while it had no batch")
+
+    async def _read_marker(self) -> ProgressMarker | None:
+        return await read_marker(
+            self._client, self.pipeline, self.topic, timeout_ms=self._task_timeout_ms, clock=self._clock
+        )
 
     async def prepare(self, batch: int, range_hash: str, rows: int) -> None:
         """Write the marker of the batch into its transaction: the last thing before `commit`."""
@@ -177,7 +186,6 @@ class BatchTransactions:
     async def commit(self) -> None:
         """End the transaction, keeping it. Repeated until there is an answer; without one, UnknownOutcome."""
         assert self._next is not None, "prepare comes first"
-        epoch = self.producer.identity
         self._asked_to_commit = True
         try:
             await self.producer.commit()
@@ -190,7 +198,6 @@ class BatchTransactions:
             ) from error
         self.marker = self._next
         self._adopt = False
-        self._fresh = self.producer.identity != epoch
         self._asked_to_commit = False
 
     async def abort(self) -> None:
@@ -210,3 +217,7 @@ class BatchTransactions:
         if error.code in STALE:
             return PipelineFenced(f"pipeline {self.pipeline!r} was taken over by another driver ({error})")
         return error
+
+
+def _place(marker: ProgressMarker | None) -> tuple[str, int, str] | None:
+    return None if marker is None else (marker.query, marker.batch, marker.range)

@@ -29,6 +29,10 @@ class DataLoss(PipelineError):
     """Records that a source was to read are gone."""
 
 
+class MissingOffsets(PipelineError):
+    """An application has read partitions before, and its group has no offsets for them any more."""
+
+
 class RowsLost(PipelineError):
     """Tasks wrote another number of rows than they were given, or ran twice. The batch is not kept."""
 
@@ -66,7 +70,7 @@ class RangeMismatch(RolledBackCheckpoint):
 
 
 class PipelineFenced(PipelineError):
-    """Another driver runs this pipeline. This one must stop: to start it again would stop the other."""
+    """Another driver or runner works for this pipeline. This one must stop: to start it again would stop the other."""
 
 
 class TransactionTimedOut(PipelineError):

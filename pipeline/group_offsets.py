@@ -5,6 +5,7 @@ began at the older one would do the same work twice.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from eosin.client.client import Client, CoordinatorType
 from eosin.client.errors import check
@@ -23,9 +24,18 @@ from eosin.protocol.schemas.offset_fetch import (
 _BY_TOPIC_NAME = 9
 
 
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """Where a group goes on in one partition."""
+
+    offset: int
+    metadata: str
+    """What was kept with it; empty when nothing was."""
+
+
 async def committed_offsets(
     client: Client, group: str, partitions: Sequence[TopicPartition]
-) -> dict[TopicPartition, int]:
+) -> dict[TopicPartition, CommittedOffset]:
     """Where the group goes on in each partition; a partition that it has never committed is left out."""
     by_topic: dict[str, list[int]] = {}
     for topic, index in partitions:
@@ -46,12 +56,12 @@ async def committed_offsets(
     )
     doing = f"reading the offsets of group {group!r}"
 
-    async def attempt() -> dict[TopicPartition, int]:
+    async def attempt() -> dict[TopicPartition, CommittedOffset]:
         answer: OffsetFetchResponse = await client.ask_coordinator(
             CoordinatorType.GROUP, group, ApiKey.OFFSET_FETCH, request, at_most=_BY_TOPIC_NAME
         )
         check(answer.error_code, doing)
-        found: dict[TopicPartition, int] = {}
+        found: dict[TopicPartition, CommittedOffset] = {}
         for group_answer in answer.groups:  # from version 8 on; before, it is the answer itself
             check(group_answer.error_code, doing)
             for named in group_answer.topics:
@@ -67,11 +77,11 @@ def _known(
     topic: str,
     partitions: Sequence[OffsetFetchResponsePartition] | Sequence[OffsetFetchResponsePartitions],
     doing: str,
-) -> dict[TopicPartition, int]:
+) -> dict[TopicPartition, CommittedOffset]:
     for each in partitions:
         check(each.error_code, doing)
     return {
-        TopicPartition(topic, each.partition_index): each.committed_offset
+        TopicPartition(topic, each.partition_index): CommittedOffset(each.committed_offset, each.metadata or "")
         for each in partitions
         if each.committed_offset >= 0
     }

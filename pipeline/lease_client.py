@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from eosin.client.errors import BrokerError
 from eosin.pipeline.errors import DriverOutOfReach, RowsLost
-from eosin.pipeline.lease_server import LeaseAddress
+from eosin.pipeline.lease_server import LONGEST_REASON, LeaseAddress, shortened
 
 CONNECT_TIMEOUT_S = 30.0
 
@@ -55,7 +55,8 @@ class Leases:
             return
         if error is not None and self._refusal is None:
             code = int(error.code) if isinstance(error, BrokerError) else None
-            self._tell({"failed": "".join(traceback.format_exception_only(error)).strip(), "code": code})
+            reason = "".join(traceback.format_exception_only(error)).strip()
+            self._tell({"failed": shortened(reason), "code": code})
         self._listening.cancel()
         self._writer.close()
         await asyncio.gather(self._listening, self._writer.wait_closed(), return_exceptions=True)
@@ -113,7 +114,7 @@ class Leases:
 
     async def _hear(self, reader: asyncio.StreamReader) -> Exception:
         """Hand on answers, until there is a reason why there will be none."""
-        with contextlib.suppress(ConnectionError):
+        try:
             while line := await reader.readline():
                 said = json.loads(line)
                 if "refused" in said:
@@ -124,4 +125,8 @@ class Leases:
                 expected = self._expected.pop((answer, said[answer]))
                 if not expected.done():
                     expected.set_result(said)
+        except ConnectionError:
+            pass
+        except (ValueError, LookupError, TypeError, AttributeError, StopIteration) as error:
+            return BatchGivenUp(f"the driver said something that no task understands: {error!r}"[:LONGEST_REASON])
         return BatchGivenUp("the connection to the driver is gone: its batch has ended, or the driver itself")

@@ -19,6 +19,17 @@ from eosin.client.errors import known_code
 from eosin.pipeline.errors import ConflictingSettings
 from eosin.pipeline.lease_book import GivenUp, LeaseBook, Refused
 
+LONGEST_REASON: Final = 4_000
+"""Characters of a reason that are told: JSON makes up to 12 bytes of each, and a line may have 64 KiB."""
+
+
+def shortened(reason: str) -> str:
+    """`reason`, without its middle if it is longer than a line may hold: the end of a long error says most."""
+    if len(reason) <= LONGEST_REASON:
+        return reason
+    half = LONGEST_REASON // 2 - 4
+    return f"{reason[:half]} [...] {reason[-half:]}"
+
 
 @dataclass(frozen=True, slots=True)
 class LeaseAddress:

@@ -106,9 +106,33 @@ async def read_marker(
     timeout_ms: int = TASK_TIMEOUT_MS,
     clock: Clock | None = None,
 ) -> ProgressMarker | None:
-    """The committed marker of a pipeline, None if it has none. Raises BadProgressTopic, ClientError, TimeoutError.
+    """The committed marker of a pipeline, None if it has none. Raises BadProgressTopic, ClientError, TimeoutError."""
+    found = await last_record(client, pipeline, topic, timeout_ms=timeout_ms, clock=clock)
+    if found is None:
+        return None
+    try:
+        return ProgressMarker.parse(found[0], committed_ms=found[1])
+    except ValueError as error:
+        raise unreadable(pipeline, topic, error) from error
 
-    Waits for transactions of others that are undecided in the topic: behind one of them could be the marker.
+
+def unreadable(name: str, topic: str, error: ValueError) -> BadProgressTopic:
+    """What to raise for a marker that cannot be read."""
+    return BadProgressTopic(f"the last record of {name!r} in topic {topic} is unreadable: {error}")
+
+
+async def last_record(
+    client: Client,
+    name: str,
+    topic: str,
+    *,
+    timeout_ms: int = TASK_TIMEOUT_MS,
+    clock: Clock | None = None,
+) -> tuple[bytes, int] | None:
+    """The value and the time of the last committed record whose key is `name`; None if there is none.
+
+    Waits for transactions of others that are undecided in the topic: behind one of them could be the record.
+    Raises ClientError or TimeoutError.
     """
     clock = clock or SystemClock()
     deadline_ms = clock.monotonic_ms() + timeout_ms
@@ -117,16 +141,12 @@ async def read_marker(
     end = (await everything.list_offset(partition, LATEST)).offset
     consumer = Consumer(client, isolation=Isolation.READ_COMMITTED)
     await consumer.assign_from([partition], EARLIEST)
-    found: tuple[bytes | None, int] | None = None
+    found: tuple[bytes, int] | None = None
     while consumer.position(partition) < end:
         for each in await consumer.poll(_POLL_MS):
-            if each.record.key == pipeline.encode():
-                found = each.record.value, each.record.timestamp
+            if each.record.key == name.encode():
+                value = each.record.value
+                found = None if value is None else (value, each.record.timestamp)
         if clock.monotonic_ms() > deadline_ms:
             raise TimeoutError(f"an undecided transaction in topic {topic} hides what comes after it")
-    if found is None or found[0] is None:
-        return None
-    try:
-        return ProgressMarker.parse(found[0], committed_ms=found[1])
-    except ValueError as error:
-        raise BadProgressTopic(f"the last record of {pipeline!r} in topic {topic} is unreadable: {error}") from error
+    return found

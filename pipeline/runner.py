@@ -6,6 +6,8 @@ Owns the positions of its input partitions and one transactional id. Always true
 - what all tasks have written since the last commit, and how far they have read, is one transaction, in which an output
   topic has one number of partitions;
 - the id is initialised before positions are read, so nothing of an earlier instance is undecided by then;
+- the first transaction commits where every partition begins, and a marker with it that says what has been read before
+  (`input_marker.py`); offsets of partitions that do not move are committed again before any retention is over;
 - once a commit was asked for, the same request is repeated until there is an answer: never an abort.
 
 The application id is the transactional id and the group whose offsets are committed; there is no membership, and a
@@ -13,7 +15,10 @@ second instance fences the first.
 """
 
 import functools
+import logging
+import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from eosin.client.admin import Admin
@@ -24,22 +29,37 @@ from eosin.pipeline.clock import Clock, SystemClock
 from eosin.pipeline.commit_report import CommitReport
 from eosin.pipeline.errors import PipelineFenced, TransactionTimedOut
 from eosin.pipeline.giving_up import OVER, STALE, abort_as_courtesy
+from eosin.pipeline.input_marker import InputMarker, marker_topic, read_input_marker
 from eosin.pipeline.input_partitions import Answer, InputPartitions
 from eosin.pipeline.output_partitions import OutputPartitions
 from eosin.pipeline.outputs import Made, Output, Transform, transformed
 from eosin.pipeline.patient_client import PatientClient
+from eosin.pipeline.progress_marker import ensure_topic
 from eosin.pipeline.rounds import PATIENCE_MS, Rounds
 from eosin.pipeline.row_writer import RowWriter
 from eosin.pipeline.settings import PipelineSettings
 from eosin.pipeline.task_timeouts import TaskTimeouts
-from eosin.pipeline.topic_creation import create_topics
+from eosin.pipeline.topic_creation import Create, create_topics
+from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 
 _IDLE_MS: Final = 20
 """The first pause when nothing comes. It doubles, up to `commit.interval.ms`: for so long a record waits anyway."""
 
+log = logging.getLogger(__name__)
 
 __all__ = ["CommitReport", "Output", "Runner", "Transform"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What one run works with."""
+
+    writing: PatientClient
+    producer: Producer
+    rounds: Rounds[Answer]
+    inputs: InputPartitions
+    outputs: OutputPartitions
 
 
 class Runner:
@@ -74,10 +94,17 @@ class Runner:
         self._patience_ms = patience_ms
         self.partitions: list[str] = []
         """The input partitions that are read, by name: those that were added to a topic while it runs, too."""
+        self._run_id = uuid.uuid4().hex
+        self._marker: InputMarker | None = None
+        """The marker that this run has committed last."""
+        self._refresh_due_ms = 0
+        self._introduced_again = False
+        """Whether nothing was committed since."""
         self._moved: dict[TopicPartition, int] = {}
         self._records_in = self._records_out = 0
         self._totals = {"records_in_total": 0, "records_out_total": 0, "commits_total": 0}
         self._begun_ms = 0
+        self._idle_ms = _IDLE_MS
         self._committing = False
         self._stopping = False
 
@@ -92,54 +119,39 @@ class Runner:
 
     async def run(self) -> None:
         """Work. Raises PipelineFenced when another instance took over, TransactionTimedOut, MissingTopic, DataLoss,
-        BadRows, what `transform` raises, or the error of a task whose time was up. Then, and when it is cancelled, what
-        was not committed yet is aborted."""
+        MissingOffsets, BadRows, what `transform` raises, or the error of a task whose time was up. Then, and when it is
+        cancelled, what was not committed yet is aborted."""
         writing = self._client("producer.retries")
-        reading = Client(
-            self._bootstrap,
-            request_timeout_ms=self.settings.request_timeout_ms,
-            retry_timeout_ms=self.settings.request_timeout_ms,
+        limit_ms, max_age_ms, clock = self.settings.request_timeout_ms, self.settings.metadata_max_age_ms, self._clock
+        reading = Client(self._bootstrap, request_timeout_ms=limit_ms, retry_timeout_ms=limit_ms)
+        parts = _Parts(
+            writing,
+            Producer(writing, self._application_id, transaction_timeout_ms=self.settings.transaction_timeout_ms),
+            Rounds(self.timeouts, patience_ms=self._patience_ms, clock=clock),
+            InputPartitions(
+                reading,
+                self._application_id,
+                self._inputs,
+                max_age_ms=max_age_ms,
+                clock=clock,
+                offset_reset=self.settings.offset_reset,
+            ),
+            OutputPartitions(writing, reading, self._outputs, max_age_ms=max_age_ms, clock=clock),
         )
-        rounds: Rounds[Answer] = Rounds(self.timeouts, patience_ms=self._patience_ms, clock=self._clock)
-        inputs = InputPartitions(
-            reading,
-            self._application_id,
-            self._inputs,
-            max_age_ms=self.settings.metadata_max_age_ms,
-            clock=self._clock,
-        )
-        outputs = OutputPartitions(
-            writing, reading, self._outputs, max_age_ms=self.settings.metadata_max_age_ms, clock=self._clock
-        )
-        producer = Producer(writing, self._application_id, transaction_timeout_ms=self.settings.transaction_timeout_ms)
-        idle_ms = _IDLE_MS
         try:
-            await self._start(writing, producer, inputs)
-            while not self._stopping:
-                answers = await rounds.ask(inputs.questions())
-                if not producer.in_transaction:
-                    outputs.refresh()
-                await self._work(writing, producer, outputs, inputs.moved(answers))
-                if inputs.look_for_new():
-                    self.partitions = inputs.tasks
-                if self._is_due():
-                    await self._commit(writing, producer)
-                elif any(records for records, _ in answers.values()):
-                    idle_ms = _IDLE_MS
-                else:
-                    await self._clock.sleep_ms(idle_ms)
-                    idle_ms = self._next_pause_ms(idle_ms)
-            await self._commit(writing, producer)
+            await self._start(parts)
+            while await self._goes_on(parts):
+                pass
         except BrokerError as error:
-            explained = self._explained(error, producer)
+            explained = self._explained(error, parts.producer)
             if explained is error:
                 raise
             raise explained from error
         finally:
-            await rounds.close()
-            await inputs.close()
-            await outputs.close()
-            await abort_as_courtesy(producer, asked_to_commit=self._committing)
+            await parts.rounds.close()
+            await parts.inputs.close()
+            await parts.outputs.close()
+            await abort_as_courtesy(parts.producer, asked_to_commit=self._committing)
             await reading.close()
             await writing.close()
 
@@ -163,31 +175,43 @@ class Runner:
 
     # --- the start
 
-    async def _start(self, writing: PatientClient, producer: Producer, inputs: InputPartitions) -> None:
-        """Topics, then the id, then positions, in this order."""
-        writing.tasks = (self._application_id,)
-        await self._create_outputs()
-        await producer.init()
-        await inputs.start(writing)
-        self.partitions = inputs.tasks
-
-    async def _create_outputs(self) -> None:
-        if not self._outputs:
-            return
-        client = self._client("admin.retries")
+    async def _start(self, parts: _Parts) -> None:
+        """Topics, then the id, then the marker and positions, in this order; and a transaction with all of them."""
+        parts.writing.tasks = (self._application_id,)
+        self._refresh_due_ms = self._clock.monotonic_ms()
+        creating = self._client("admin.retries")
         try:
-            admin = Admin(client)
-            await create_topics(
-                {
-                    name: functools.partial(admin.create_topic, name, partitions)
-                    for name, partitions in self._outputs.items()
-                },
-                limit_ms=self.settings.topic_creation_ms,
-                retry_backoff_ms=self.settings.retry_backoff_ms,
-                clock=self._clock,
-            )
+            await self._create_outputs(creating)
+            await parts.producer.init()
+            await self._create_marker_topic(creating)
         finally:
-            await client.close()
+            await creating.close()
+        found = await self._read_marker(parts.writing)
+        await parts.inputs.start(parts.writing, found)
+        self._marker = None if found is None else InputMarker("", found.topics)
+        await self._commit(parts)
+        self.partitions = parts.inputs.tasks
+
+    async def _read_marker(self, client: PatientClient) -> InputMarker | None:
+        limit_ms = self.settings.task_timeout_ms
+        return await read_input_marker(client, self._application_id, timeout_ms=limit_ms, clock=self._clock)
+
+    async def _create_outputs(self, client: Client) -> None:
+        admin = Admin(client)
+        topics = {name: functools.partial(admin.create_topic, name, count) for name, count in self._outputs.items()}
+        await self._create(topics)
+
+    async def _create_marker_topic(self, client: Client) -> None:
+        topic = marker_topic(self._application_id)
+        await self._create({topic: functools.partial(ensure_topic, client, topic)})
+
+    async def _create(self, topics: Mapping[str, Create]) -> None:
+        await create_topics(
+            topics,
+            limit_ms=self.settings.topic_creation_ms,
+            retry_backoff_ms=self.settings.retry_backoff_ms,
+            clock=self._clock,
+        )
 
     def _client(self, retries: str) -> PatientClient:
         return PatientClient(
@@ -200,13 +224,43 @@ class Runner:
 
     # --- the rounds
 
-    async def _work(
-        self,
-        writing: PatientClient,
-        producer: Producer,
-        outputs: OutputPartitions,
-        moved: Mapping[TopicPartition, Answer],
-    ) -> None:
+    async def _goes_on(self, parts: _Parts) -> bool:
+        """One round, or the commit of the last one."""
+        try:
+            if self._stopping:
+                if self._moved:
+                    await self._commit(parts)
+                return False
+            await self._round(parts)
+        except BrokerError as error:
+            if not self._is_forgotten(error, parts.producer):
+                raise
+            log.warning(
+                "%s was forgotten by its coordinator after a long silence (transactional.id.expiration.ms), and"
+                " introduces itself again: %s",
+                self._application_id,
+                error,
+            )
+            await self._introduce_again(parts)
+        return True
+
+    async def _round(self, parts: _Parts) -> None:
+        answers = await parts.rounds.ask(parts.inputs.questions())
+        if not parts.producer.in_transaction:
+            parts.outputs.refresh()
+        await self._work(parts, parts.inputs.moved(answers))
+        if parts.inputs.look_for_new():
+            self.partitions = parts.inputs.tasks
+            self._refresh_due_ms = self._clock.monotonic_ms()
+        if self._is_due():
+            await self._commit(parts)
+        elif any(records for records, _ in answers.values()):
+            self._idle_ms = _IDLE_MS
+        else:
+            await self._clock.sleep_ms(self._idle_ms)
+            self._idle_ms = self._next_pause_ms(self._idle_ms)
+
+    async def _work(self, parts: _Parts, moved: Mapping[TopicPartition, Answer]) -> None:
         made = Made([], [])
         for partition, (records, position) in moved.items():
             for record in records:
@@ -215,14 +269,17 @@ class Runner:
             self._moved[partition] = position
         if not self._moved:
             return
+        self._begin(parts.producer)
+        parts.writing.tasks = tuple(str(partition) for partition in self._moved)
+        if made.outputs:
+            await parts.outputs.know(made.topics())
+            made.check_partitions(parts.outputs.counts)
+            await self._write(parts.writing, parts.producer, made, parts.outputs.counts)
+
+    def _begin(self, producer: Producer) -> None:
         if not producer.in_transaction:
             producer.begin()
             self._begun_ms = self._clock.monotonic_ms()
-        writing.tasks = tuple(str(partition) for partition in self._moved)
-        if made.outputs:
-            await outputs.know(made.topics())
-            made.check_partitions(outputs.counts)
-            await self._write(writing, producer, made, outputs.counts)
 
     async def _write(self, client: Client, producer: Producer, made: Made, counts: dict[str, int]) -> None:
         now_ms, batch_bytes = self._clock.now_ms(), self.settings.batch_bytes
@@ -237,16 +294,58 @@ class Runner:
             await writer.discard()
         self._records_out += len(made.outputs)
 
-    def _is_due(self) -> bool:
-        return bool(self._moved) and (self._clock.monotonic_ms() - self._begun_ms >= self.settings.commit_interval_ms)
+    # --- commits
 
-    async def _commit(self, writing: PatientClient, producer: Producer) -> None:
+    def _is_due(self) -> bool:
+        now_ms = self._clock.monotonic_ms()
+        if self._moved:
+            return now_ms - self._begun_ms >= self.settings.commit_interval_ms
+        return now_ms >= self._refresh_due_ms
+
+    async def _commit(self, parts: _Parts) -> None:
+        """Commit what has moved, and now and then where all the others are, lest their offsets expire."""
+        producer, inputs = parts.producer, parts.inputs
+        everything = self._clock.monotonic_ms() >= self._refresh_due_ms
+        self._begin(producer)
+        if self._moved:
+            await producer.send_offsets(self._moved, self._application_id, metadata=inputs.offset_metadata)
+        if everything and not await self._refresh(parts):
+            await producer.abort()  # of nothing: all input topics were deleted
+        else:
+            self._committing = True
+            await producer.commit()
+            self._committing = False
+        self._introduced_again = False
+        if everything:
+            self._refresh_due_ms = self._clock.monotonic_ms() + self.settings.offsets_refresh_interval_ms
+        if self._moved:
+            inputs.committed(self._moved)
+            self._tell()
+
+    async def _refresh(self, parts: _Parts) -> bool:
+        """Put the offsets of partitions that have not moved into the transaction, and the marker if it says more than
+        before. False if there is nothing to commit."""
+        producer, inputs = parts.producer, parts.inputs
+        quiet = {each: at for each, at in inputs.positions.items() if each not in self._moved}
         if not self._moved:
-            return
-        await producer.send_offsets(self._moved, self._application_id)
-        self._committing = True
-        await producer.commit()
-        self._committing = False
+            parts.writing.tasks = tuple(inputs.tasks)
+        gone = set[TopicPartition]()
+        if quiet:
+            gone = await producer.send_offsets(
+                quiet, self._application_id, metadata=inputs.offset_metadata, may_be_gone=True
+            )
+        before = {} if self._marker is None else self._marker.topics
+        marker = InputMarker(self._run_id, {**before, **inputs.read_topics(gone)})
+        if marker != self._marker:
+            partition = TopicPartition(marker_topic(self._application_id), 0)
+            record = marker.record(self._application_id)
+            await producer.send(partition, [record], timestamp=self._clock.now_ms())
+            self._marker = marker
+            return True
+        return bool(self._moved) or len(gone) < len(quiet)
+
+    def _tell(self) -> None:
+        """Count a commit, and report it."""
         self._totals["commits_total"] += 1
         self._totals["records_in_total"] += self._records_in
         self._totals["records_out_total"] += self._records_out
@@ -263,3 +362,35 @@ class Runner:
         self._records_in = self._records_out = 0
         if self._on_commit is not None:
             self._on_commit(report)
+
+    # --- a coordinator that has forgotten the id
+
+    def _is_forgotten(self, error: BrokerError, producer: Producer) -> bool:
+        """Whether to introduce itself again: the id was forgotten, so that nothing of it is open, and nothing of the
+        present transaction can have been committed."""
+        took_ms = self._clock.monotonic_ms() - self._begun_ms
+        return (
+            error.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+            and producer.in_transaction
+            and not self._committing
+            and not self._introduced_again
+            and took_ms < self.settings.transaction_timeout_ms
+        )
+
+    async def _introduce_again(self, parts: _Parts) -> None:
+        """Get a new producer id, see that nobody has worked in between, and go back to what was committed last.
+
+        The present pair is in the request, so that an instance that has come since is not fenced (KIP-360). One that
+        came and was forgotten in its turn is known by its marker. Raises PipelineFenced or a ClientError.
+        """
+        await parts.rounds.close()
+        parts.writing.tasks = (self._application_id,)
+        await parts.producer.init(keep=True)
+        found = await self._read_marker(parts.writing)
+        if found is None or found.run != self._run_id:
+            raise PipelineFenced(f"{self._application_id!r} was taken over by another instance while it was silent")
+        self._introduced_again = True
+        self._marker = found
+        self._moved.clear()
+        self._records_in = self._records_out = 0
+        parts.inputs.rewind()

@@ -18,6 +18,10 @@ from eosin.pipeline.task_timeouts import RETRY_BACKOFF_MS, TASK_TIMEOUT_MS
 MAX_POLL_INTERVAL_MS: Final = 300_000
 COMMIT_INTERVAL_MS: Final = 100
 METADATA_MAX_AGE_MS: Final = 300_000
+OFFSETS_REFRESH_INTERVAL_MS: Final = 20_000
+"""A third of the shortest retention that a broker can have, a minute (`offsets.retention.minutes`)."""
+RESET_NONE: Final = "none"
+RESET_EARLIEST: Final = "earliest"
 _LIMITS: Final[Mapping[str, tuple[str, int]]] = {
     # name: (field, least)
     "task.timeout.ms": ("task_timeout_ms", 0),
@@ -29,7 +33,9 @@ _LIMITS: Final[Mapping[str, tuple[str, int]]] = {
     "metadata.max.age.ms": ("metadata_max_age_ms", 0),
     "batch.size": ("batch_bytes", 1),
     "lease.port": ("lease_port", 0),
+    "eosin.offsets.refresh.interval.ms": ("offsets_refresh_interval_ms", 1),
 }
+_OFFSET_RESET: Final = "auto.offset.reset"
 _RETRIES: Final = "retries"
 _HANDED_ON: Final = ("producer.retries", "admin.retries")
 
@@ -52,6 +58,11 @@ class PipelineSettings:
     """How large the batches of a runner may become, unless a single record is larger."""
     lease_port: int = 0
     """Where tasks of route `executors` ask the driver for partitions; 0 is any free port."""
+    offsets_refresh_interval_ms: int = OFFSETS_REFRESH_INTERVAL_MS
+    """How old the committed offset of a partition that does not move may become before a runner commits it again."""
+    offset_reset: str = RESET_NONE
+    """What a runner does about a partition that it has read before and that has no offset any more: `none` is an error,
+    `earliest` reads it again. What was never read begins at its earliest record in any case."""
     client_retries: Mapping[str, int] = field(default_factory=dict)
     """`producer.retries` and `admin.retries`, as far as they were given: attempts of one call of that client."""
 
@@ -60,6 +71,9 @@ class PipelineSettings:
         """From names and values as text. Raises ConflictingSettings."""
         found: dict[str, int] = {}
         retries: dict[str, int] = {}
+        reset = given.get(_OFFSET_RESET, RESET_NONE)
+        if reset not in (RESET_NONE, RESET_EARLIEST):
+            raise ConflictingSettings(f"{_OFFSET_RESET} is {reset!r}, and can be {RESET_NONE} or {RESET_EARLIEST}")
         for name, text in given.items():
             if name == _RETRIES:
                 log.warning("retries is ignored: task.timeout.ms says how long a task is tried again (KIP-572)")
@@ -68,10 +82,10 @@ class PipelineSettings:
             elif name in _LIMITS:
                 attribute, least = _LIMITS[name]
                 found[attribute] = number(name, text, least=least)
-            else:
-                known = ", ".join([*_LIMITS, *_HANDED_ON])
+            elif name != _OFFSET_RESET:
+                known = ", ".join([*_LIMITS, _OFFSET_RESET, *_HANDED_ON])
                 raise ConflictingSettings(f"a pipeline has no setting {name!r}: there are {known}")
-        return cls(**found, client_retries=retries)
+        return cls(**found, offset_reset=reset, client_retries=retries)
 
     @property
     def topic_creation_ms(self) -> int:

@@ -4,13 +4,15 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from pipeline_broker import Faults, Seen, served
+from pipeline_broker import AheadClock, Faults, Seen, served
 from pipeline_job import Job, rows, run_until_done
+from wire import until
 
 from eosin.broker.server import Server
 from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.producer import TV1, TV2, Producer
+from eosin.client.transactions import TransactionAdmin
 from eosin.pipeline.errors import (
     BadProgressTopic,
     BatchGap,
@@ -379,3 +381,59 @@ async def test_a_marker_behind_an_open_transaction_of_another_pipeline_is_waited
 def test_what_is_no_marker_is_said_to_be_none(value: bytes) -> None:
     with pytest.raises(ValueError, match=r"^it (is no progress marker|has version 2)"):
         ProgressMarker.parse(value)
+
+
+# A long silence -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def forgetful() -> AsyncIterator[tuple[str, AheadClock]]:
+    """A broker that forgets ids ten minutes after their last use, and the clock that says when that is."""
+    clock = AheadClock()
+    settings = {
+        "transactional_id_expiration_ms": 600_000,
+        "transaction_remove_expired_transaction_cleanup_interval_ms": 20,
+    }
+    async with served(clock=clock, **settings) as server:
+        yield server.addresses[0], clock
+
+
+async def is_forgotten(job: Job, clock: AheadClock) -> None:
+    clock.ahead_ms += 700_000
+    async with Client(job.address) as client:
+
+        async def is_not_listed() -> bool:
+            listed = await TransactionAdmin(client).list_transactions()
+            return all(each.transactional_id != job.name for each in listed)
+
+        await until(is_not_listed)
+
+
+async def test_a_driver_that_had_no_batch_for_so_long_that_its_id_was_forgotten_goes_on(
+    forgetful: tuple[str, AheadClock], version: int
+) -> None:
+    job = await Job(forgetful[0], version).create()
+    async with job.client() as client:
+        transactions = job.driver(client)
+        await transactions.start("q")
+        for batch in range(3):
+            await is_forgotten(job, forgetful[1])
+            assert await job.batch(transactions, batch)
+    assert await job.visible() == rows(0, 1, 2)
+    assert job.attempts == 3
+
+
+async def test_a_driver_that_was_forgotten_does_not_write_again_what_another_has_written_meanwhile(
+    forgetful: tuple[str, AheadClock], version: int
+) -> None:
+    job = await Job(forgetful[0], version).create()
+    async with job.client() as one, job.client() as two:
+        sleeping, other = job.driver(one), job.driver(two)
+        await sleeping.start("q")
+        assert await job.batch(sleeping, 0)
+        await other.start("q")
+        assert await job.batch(other, 1)
+        await is_forgotten(job, forgetful[1])
+        with pytest.raises(PipelineFenced, match="was taken over by another driver while it had no batch"):
+            await job.batch(sleeping, 1)
+    assert await job.visible() == rows(0, 1)

@@ -257,3 +257,35 @@ async def test_a_batch_that_has_ended_gives_nothing_to_who_comes_late(
         with pytest.raises(BatchGivenUp, match="its batch has ended, or"):
             async with late.held(0):
                 pass
+
+
+@pytest.mark.parametrize("letter", ["x", "\N{SNOWMAN}", "\N{PILE OF POO}"])
+async def test_a_long_reason_reaches_every_task_though_a_line_has_its_limit(
+    server: LeaseServer, address: LeaseAddress, letter: str
+) -> None:
+    """The reasons of tasks are errors of brokers and of user code, of any length."""
+    async with asyncio.timeout(10), Leases(address, 0) as waiting, Leases(address, 1) as holding, holding.held(0):
+        asking = asyncio.create_task(take_again_and_again(waiting))
+        with contextlib.suppress(ValueError):
+            async with Leases(address, 2) as failing:
+                await failing.begin()
+                raise ValueError(f"it begins, {letter * 200_000}, and it ends")
+        with pytest.raises(BatchGivenUp, match=r"since task 2 failed: ValueError: it begins, .*, and it ends"):
+            await asking
+    assert server.book.failure is not None
+    assert len(server.book.failure.reason) < 5_000
+
+
+@pytest.mark.parametrize("said", [b"x" * 70_000, b"{}\n", b"[]\n", b"nonsense\n", b'{"taken": 7, "sequence": 0}\n'])
+async def test_a_task_does_not_wait_for_ever_for_a_driver_that_it_does_not_understand(said: bytes) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(said)
+        await reader.read()
+        writer.close()
+
+    async with asyncio.timeout(5), await asyncio.start_server(answer, LOOPBACK, 0) as strange:
+        address = LeaseAddress(LOOPBACK, strange.sockets[0].getsockname()[1], "secret")
+        async with Leases(address, 0) as leases:
+            with pytest.raises(BatchGivenUp, match="the driver said something that no task understands"):
+                await leases.begin()

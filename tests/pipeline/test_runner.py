@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import runner_program
 from pipeline_broker import Faults, ThreadedBroker, served
-from pipeline_copier import Killer, stop
+from pipeline_copier import Killer, Step, stop
 from runner_job import Job, until
 from stalling_leader import TwoBrokers
 from topic_load import TopicLoad
@@ -219,7 +219,7 @@ async def test_a_look_for_new_partitions_that_fails_is_told_and_costs_nothing_el
         async def unanswered(*_: object) -> None:
             raise ConnectionFailed("nobody there")
 
-        patch.setattr("eosin.pipeline.input_partitions.topic_partitions", unanswered)
+        patch.setattr("eosin.pipeline.input_partitions.find_partitions", unanswered)
         await job.feed("a", "b", "c")
         await until(lambda: job.records_in() == 3)
         await until(lambda: f"looking for new partitions of {job.input} failed: nobody there" in caplog.messages)
@@ -322,6 +322,20 @@ def ends(key: ApiKey, request: Any) -> bool:
 STEPS = [("before", writes), ("after", writes), ("after", commits_offsets), ("before", ends), ("after", ends)]
 
 
+class Once:
+    """A step in the first transaction of a run, which says where it begins, or in a later one, which holds records."""
+
+    def __init__(self, step: Step, *, of_the_start: bool) -> None:
+        self._step = step
+        self._of_the_start = of_the_start
+        self._ended = 0
+
+    def __call__(self, key: ApiKey, request: Any) -> bool:
+        is_the_first = self._ended == 0
+        self._ended += ends(key, request)
+        return is_the_first == self._of_the_start and self._step(key, request)
+
+
 @pytest.mark.timeout(240)
 def test_a_runner_that_is_killed_at_each_step_has_doubled_each_number_once(tmp_path: Path) -> None:
     killer = Killer()
@@ -335,7 +349,8 @@ def test_a_runner_that_is_killed_at_each_step_has_doubled_each_number_once(tmp_p
             return killer.driver
 
         fed = 0
-        for happened, (when, step) in enumerate(STEPS, 1):
+        moments = [(when, Once(step, of_the_start=first)) for first in (True, False) for when, step in STEPS]
+        for happened, (when, step) in enumerate(moments, 1):
             load.transaction(runner_program.INPUT, [(each % 2, str(each)) for each in range(fed, fed + 6)])
             load.transaction(runner_program.INPUT, [(0, "1000")], end="abort")
             fed += 6

@@ -198,8 +198,9 @@ async def test_a_transform_that_outlives_the_transaction_is_told_so_and_its_work
 
     await job.feed("a", partition=0)
     settings = {"commit.interval.ms": "60000", "transaction.timeout.ms": "500"}
-    running = asyncio.create_task(job.runner(slow, **settings).run())
-    await comes_true(lambda: job.is_in("Ongoing"))
+    runner = job.runner(slow, **settings)
+    running = asyncio.create_task(runner.run())
+    await job.is_transforming(runner)
     await job.feed("slow", partition=0)
     with pytest.raises(TransactionTimedOut, match=r"took \d+ ms, and was aborted after transaction.timeout.ms=500"):
         await running
@@ -211,8 +212,9 @@ async def test_a_transform_that_outlives_the_transaction_is_told_so_and_its_work
 
 async def test_a_run_that_is_cancelled_aborts_what_it_has_not_committed(job: Job) -> None:
     await job.feed("a")
-    running = asyncio.create_task(job.runner(**{"commit.interval.ms": "60000"}).run())
-    await comes_true(lambda: job.is_in("Ongoing"))
+    runner = job.runner(**{"commit.interval.ms": "60000"})
+    running = asyncio.create_task(runner.run())
+    await job.is_transforming(runner)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

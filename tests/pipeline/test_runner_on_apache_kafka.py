@@ -1,15 +1,18 @@
 """The asyncio runner with Apache Kafka at both ends."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pytest
+from apache_kafka import ApacheKafka
 from runner_job import Job, until
+from toolchains import skipped_without
 from wire import until as comes_true
 
 from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.consumer import ConsumedRecord
+from eosin.client.transactions import TransactionAdmin
 from eosin.pipeline.errors import DataLoss, MissingTopic, TransactionTimedOut
 from eosin.pipeline.partitioning import partition_of
 from eosin.pipeline.runner import Output
@@ -17,10 +20,19 @@ from eosin.pipeline.runner import Output
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 
+FORGETS = {
+    "transactional.id.expiration.ms": "5000",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "200",
+}
+
+
 @pytest.fixture(scope="module")
-def bootstrap(apache_kafka: str) -> str:
-    """Where Apache Kafka answers."""
-    return apache_kafka
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where Apache Kafka answers, which soon forgets ids that nobody uses."""
+    with skipped_without():
+        kafka = ApacheKafka(tmp_path_factory.mktemp("kafka"), settings=FORGETS)
+    with kafka:
+        yield kafka.address
 
 
 @pytest.fixture
@@ -75,10 +87,32 @@ async def test_a_missing_output_and_a_transaction_that_took_too_long_are_told_so
         return job.upper(consumed)
 
     settings = {"commit.interval.ms": "60000", "transaction.timeout.ms": "500"}
-    running = asyncio.create_task(job.runner(slow, **settings).run())
-    await comes_true(lambda: job.is_in("Ongoing"))
+    runner = job.runner(slow, **settings)
+    running = asyncio.create_task(runner.run())
+    await job.is_transforming(runner)
     await job.feed("slow")
     with pytest.raises(TransactionTimedOut, match=r"was aborted after transaction\.timeout\.ms=500"):
         await running
     await job.run_until(job.runner(), lambda: job.records_in() == 2)
     assert await job.written() == ["A", "SLOW"]
+
+
+async def test_a_runner_whose_id_was_forgotten_introduces_itself_again_and_goes_on(
+    job: Job, caplog: pytest.LogCaptureFixture
+) -> None:
+    await job.feed("a", "b")
+    running = asyncio.create_task((runner := job.runner()).run())
+    await until(lambda: job.records_in() == 2)
+    await comes_true(lambda: is_forgotten(job))
+    await job.feed("c", "d")
+    await until(lambda: job.records_in() == 4)
+    runner.stop()
+    await running
+    assert await job.written() == ["A", "B", "C", "D"]
+    assert "introduces itself again" in caplog.text
+
+
+async def is_forgotten(job: Job) -> bool:
+    async with Client(job.address) as client:
+        listed = await TransactionAdmin(client).list_transactions()
+    return f"app-{job.name}" not in {each.transactional_id for each in listed}

@@ -10,6 +10,7 @@ from eosin.broker.api import Api, CloseConnection, RequestContext
 from eosin.broker.configs.broker import BrokerConfig
 from eosin.broker.server import Server
 from eosin.protocol.keys import ApiKey
+from eosin.storage.clock import Clock, SystemClock
 
 UNLIKE = frozenset({ApiKey.API_VERSIONS})
 """Not counted: they belong to the connection, and each lost one brings another."""
@@ -73,17 +74,28 @@ class Faults:
 
 
 @asynccontextmanager
-async def served(faults: Faults | None = None, **settings: Any) -> AsyncIterator[Server]:
+async def served(faults: Faults | None = None, *, clock: Clock | None = None, **settings: Any) -> AsyncIterator[Server]:
     """A started broker in memory; `server.addresses[0]` is where it listens."""
     few = {"transaction_state_log_num_partitions": 2, "offsets_topic_num_partitions": 2}
     listeners = ("PLAINTEXT://127.0.0.1:0",)
     config = BrokerConfig(**{"listeners": listeners, "eosin_durability": "memory", **few, **settings})
-    server = Server(config, interceptor=faults)
+    server = Server(config, clock=clock, interceptor=faults)
     await server.startup()
     try:
         yield server
     finally:
         await server.shutdown()
+
+
+class AheadClock(SystemClock):
+    """The system's, as much ahead as a test says: what expires, expires then."""
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0
+
+    def now_ms(self) -> int:
+        """The machine's time, and what was added."""
+        return super().now_ms() + self.ahead_ms
 
 
 class ThreadedBroker:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any
 
+from wire import until as comes_true
+
 from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.consumer import ConsumedRecord, Consumer
@@ -104,6 +106,11 @@ class Job:
             consumer = Consumer(client)
             await consumer.assign_from([TopicPartition(self.output, index) for index in partitions])
             return await consumer.read_to_end()
+
+    async def is_transforming(self, runner: Runner) -> None:
+        """Wait until a transaction with records is open: the first one of a run has none."""
+        await until(lambda: runner.partitions)
+        await comes_true(lambda: self.is_in("Ongoing"))
 
     async def is_in(self, state: str) -> bool:
         """Whether the transaction of the application is in this state."""
