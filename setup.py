@@ -32,8 +32,8 @@ MODULES: Final = {
     """,
     "storage": """
         aborted_index appends clock files index_rows leader_epochs log_config offset_index open_transactions
-        partition_log producer_entry producer_state record_walk segment segmented_log segments sparse_index time_index
-        validation verification waiters
+        partition_log producer_entry producer_state record_walk running_time segment segmented_log segments sparse_index
+        time_index validation verification waiters
     """,
     "coordinator": """
         admission effects eager ending entries errors expiry hashing in_turns interpreter introduction keeping machine

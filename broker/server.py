@@ -40,6 +40,7 @@ from eosin.storage.files import SystemDisk
 from eosin.storage.flusher import Durability, Flusher, ThreadFlusher
 from eosin.storage.log_manager import LogManager
 from eosin.storage.memory_disk import MemoryDisk
+from eosin.storage.running_time import READ_TURNS
 
 log = logging.getLogger(__name__)
 
@@ -271,7 +272,9 @@ class Server:
 
     # While it runs
 
-    def _close_idle(self) -> None:
+    async def _close_idle(self) -> None:
+        for _ in range(READ_TURNS):  # a broker that paused has not read yet what came meanwhile
+            await asyncio.sleep(0)
         for connection in list(self.host.connections):
             connection.idle_rounds = connection.idle_rounds + 1 if connection.is_idle() else 0
             if connection.idle_rounds > IDLE_ROUNDS:

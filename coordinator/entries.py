@@ -9,7 +9,7 @@ from typing import Any, Final
 from eosin.coordinator.effects import Reply
 from eosin.coordinator.ports import CoordinatorLog
 from eosin.coordinator.requests import Request
-from eosin.coordinator.txn import Txn
+from eosin.coordinator.txn import NO_TIMESTAMP, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.clock import Clock, Timer
 
@@ -82,13 +82,16 @@ class OwnedPartition:
 class Entry:
     """One transactional id in memory."""
 
-    __slots__ = ("ask", "held", "owes", "partition", "txn", "waiting")
+    __slots__ = ("ask", "began_ms", "began_start_ms", "held", "owes", "partition", "txn", "waiting")
 
     def __init__(self, txn: Txn, partition: OwnedPartition) -> None:
         self.txn = txn
         self.partition = partition
         self.ask: Ask | None = None
         """Whose record is under way."""
+        self.began_ms = 0.0
+        """When the transaction that began at `began_start_ms` (wall clock) did so, in `Clock.running_ms`."""
+        self.began_start_ms = NO_TIMESTAMP
         self.owes = False
         """Whether the log lacks the record of `txn` (`OwedRecords`)."""
         self.held: tuple[Ask, Reply] | None = None

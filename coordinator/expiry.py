@@ -1,8 +1,9 @@
 """When to look at what: deadlines of open transactions, and transactional ids that nobody uses.
 
 Owns times only. What is due is handed to the coordinator, which decides again (transactions.md 7): being named here
-proves nothing. Always true: every watched id is due within one timer turn of its deadline, and also if the wall clock
-was moved, within the fallback interval; one that fails when it is due does not keep the others waiting.
+proves nothing. Always true: every watched id is due soon after its deadline, and never before what came in time was
+read (`Clock.start_deadline`); no wall clock comes into it; one that fails when it is due does not keep the others
+waiting.
 """
 
 import heapq
@@ -24,14 +25,14 @@ class Deadlines:
         self._clock = clock
         self._longest_sleep_ms = longest_sleep_ms
         self._due = due
-        self._heap: list[tuple[int, str]] = []
-        self._earliest: dict[str, int] = {}
+        self._heap: list[tuple[float, str]] = []
+        self._earliest: dict[str, float] = {}
         self._timer: Timer | None = None
-        self._wakes_ms = 0
+        self._wakes_ms = 0.0
         self._stopped = False
 
-    def watch(self, transactional_id: str, deadline_ms: int) -> None:
-        """Call `due` once wall-clock time has passed `deadline_ms`, or earlier."""
+    def watch(self, transactional_id: str, deadline_ms: float) -> None:
+        """Call `due` once `Clock.running_ms` has passed `deadline_ms`, or earlier."""
         earliest = self._earliest.get(transactional_id)
         if earliest is not None and earliest <= deadline_ms:
             return
@@ -51,14 +52,14 @@ class Deadlines:
             self._timer.cancel()
             self._timer = None
         if self._heap and not self._stopped:
-            now_ms = self._clock.now_ms()
+            now_ms = self._clock.running_ms()
             self._wakes_ms = self._heap[0][0]
             wait_ms = min(max(0, self._wakes_ms + 1 - now_ms), self._longest_sleep_ms)
-            self._timer = self._clock.call_later(wait_ms, self._wake)
+            self._timer = self._clock.start_deadline(wait_ms, self._wake)
 
     def _wake(self) -> None:
         self._timer = None
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.running_ms()
         while self._heap and self._heap[0][0] < now_ms:
             deadline_ms, transactional_id = heapq.heappop(self._heap)
             if self._earliest.get(transactional_id) == deadline_ms:

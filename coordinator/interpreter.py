@@ -73,7 +73,7 @@ class Owner(Protocol):
     def forget(self, entry: Entry) -> None:
         """Drop the entry; who waits for it is asked about anew."""
 
-    def opened(self, txn: Txn) -> None:
+    def opened(self, entry: Entry) -> None:
         """A transaction is open: it has a deadline."""
 
     def markers_fenced(self, job: MarkerJob) -> bool:
@@ -258,7 +258,7 @@ class Interpreter:
                 if self._failures:
                     self._failures.pop(entry.txn.transactional_id, None)
                 if entry.txn.phase is Phase.ONGOING and entry.txn.pending is None:
-                    self._owner.opened(entry.txn)
+                    self._owner.opened(entry)
 
     def _retry_later(self, entry: Entry) -> None:
         transactional_id = entry.txn.transactional_id

@@ -39,7 +39,7 @@ def time_out(txn: Txn, request: DeadlinePassed, now_ms: int) -> Decision:
     otherwise, the producer that is late keeps the right to come back, so its pair is remembered (12.3)."""
     if txn.phase is not Phase.ONGOING or txn.pending is not None:
         return txn, ()
-    if txn.never_times_out or txn.deadline_ms >= now_ms:
+    if txn.never_times_out or request.open_ms <= txn.timeout_ms:
         return txn, ()
     return _fence(txn, request, now_ms, recovering=request.recovering)
 

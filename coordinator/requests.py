@@ -52,6 +52,8 @@ class DeadlinePassed(msgspec.Struct, frozen=True, gc=False):
 
     transaction_version: int
     """The server's own."""
+    open_ms: float
+    """For how long it has been open while its producer could be heard: no wall clock, and no pause of the broker."""
     recovering: bool = True
     """Whether the producer that is late may come back; else it is fenced as by a new instance."""
     fresh_producer_id: int = NO_PRODUCER_ID

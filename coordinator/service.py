@@ -165,7 +165,7 @@ class TransactionCoordinator:
             self._entries[entry.txn.transactional_id] = entry
         for entry in entries:
             if entry.txn.phase is Phase.ONGOING:
-                self.opened(entry.txn)
+                self.opened(entry)
             self._interpreter.run(entry, Loaded())
 
     # Requests -------------------------------------------------------------------------------------------------------
@@ -327,11 +327,14 @@ class TransactionCoordinator:
         entry = self._entries.get(transactional_id)
         if entry is None or entry.txn.phase is not Phase.ONGOING:
             return
-        config = self._config
-        self._interpreter.run(entry, DeadlinePassed(config.transaction_version, config.transaction_timeout_recovery))
-        if entry.txn.phase is Phase.ONGOING and not entry.txn.never_times_out:
+        config, now_ms = self._config, self._clock.running_ms()
+        open_ms = now_ms - entry.began_ms if entry.began_start_ms == entry.txn.start_ms else 0
+        passed = DeadlinePassed(config.transaction_version, open_ms, config.transaction_timeout_recovery)
+        self._interpreter.run(entry, passed)
+        txn = entry.txn
+        if txn.phase is Phase.ONGOING and not txn.never_times_out:
             # It is younger than the one that was watched, or it could not be aborted just now.
-            again_ms = max(entry.txn.deadline_ms, self._clock.now_ms() + DEADLINE_RETRY_MS)
+            again_ms = max(entry.began_ms + txn.timeout_ms, now_ms + DEADLINE_RETRY_MS)
             self._deadlines.watch(transactional_id, again_ms)
 
     def _expire_ids(self) -> None:
@@ -373,10 +376,17 @@ class TransactionCoordinator:
             if ask.reply is None:
                 self._route(ask)
 
-    def opened(self, txn: Txn) -> None:
-        """A transaction is open: it has a deadline, unless it takes part in a two-phase commit (KIP-939)."""
+    def opened(self, entry: Entry) -> None:
+        """A transaction is open: it has a deadline, unless it takes part in a two-phase commit (KIP-939).
+
+        The wall clock is asked once, for how long it has been open: of one that was read from the log, nobody else
+        knows. From then on only time counts in which its producer could be heard."""
+        txn = entry.txn
+        if entry.began_start_ms != txn.start_ms:
+            entry.began_start_ms = txn.start_ms
+            entry.began_ms = self._clock.running_ms() - max(0, self._clock.now_ms() - txn.start_ms)
         if not txn.never_times_out:
-            self._deadlines.watch(txn.transactional_id, txn.deadline_ms)
+            self._deadlines.watch(txn.transactional_id, entry.began_ms + txn.timeout_ms)
 
     def markers_fenced(self, job: MarkerJob) -> bool:
         """A partition knows a newer coordinator epoch than ours (5.3.1). When that is so, the newer one finishes the

@@ -139,11 +139,6 @@ class Txn(msgspec.Struct, frozen=True, gc=False):
         return self.producer_epoch == NO_EPOCH
 
     @property
-    def deadline_ms(self) -> int:
-        """The last moment (wall clock) at which the open transaction has not timed out."""
-        return self.start_ms + self.timeout_ms
-
-    @property
     def pair(self) -> ProducerPair:
         """Who the producer is now; whose a transaction is while one is open or being ended."""
         return ProducerPair(self.producer_id, self.producer_epoch)

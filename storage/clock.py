@@ -10,12 +10,10 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from eosin.storage.running_time import Cancellable, Deadline, RunningTime
 
-class Timer(Protocol):
-    """A scheduled call."""
-
-    def cancel(self) -> None:
-        """Do not call. Harmless when the call already happened."""
+Timer = Cancellable
+"""A scheduled call."""
 
 
 class Clock(Protocol):
@@ -29,6 +27,14 @@ class Clock(Protocol):
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
         """Call back once, in the event loop, after `delay_ms` milliseconds (0 or less: at the next turn of it)."""
+
+    def running_ms(self) -> float:
+        """Milliseconds for which this process has been running, from an arbitrary moment on. It never goes back, nobody
+        can set it, and pauses do not count (`RunningTime`)."""
+
+    def start_deadline(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
+        """Call back once, after this process has been running for `delay_ms` milliseconds more and has then read its
+        sockets: for whatever a client has to do in time."""
 
     async def sleep(self, delay_ms: float) -> None:
         """Wait for `delay_ms` milliseconds of this clock."""
@@ -45,7 +51,10 @@ class Chance(Protocol):
 
 
 class SystemClock:
-    """The machine's clock and the running event loop's timers."""
+    """The machine's clock and the running event loop's timers. Deadlines are those of one loop."""
+
+    def __init__(self) -> None:
+        self._running_time = RunningTime(self)
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -55,6 +64,16 @@ class SystemClock:
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
         return asyncio.get_running_loop().call_later(max(0.0, delay_ms) / 1000, callback)
+
+    def call_soon(self, callback: Callable[[], None]) -> Timer:
+        """For `RunningTime`."""
+        return asyncio.get_running_loop().call_soon(callback)
+
+    def running_ms(self) -> float:
+        return self._running_time.now_ms()
+
+    def start_deadline(self, delay_ms: float, callback: Callable[[], None]) -> Deadline:
+        return self._running_time.start(delay_ms, callback)
 
     async def sleep(self, delay_ms: float) -> None:
         await asyncio.sleep(delay_ms / 1000)

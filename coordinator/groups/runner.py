@@ -104,7 +104,7 @@ class GroupRunner:
         running = self._timers.get(key)
         if running is not None:
             running.cancel()
-        self._timers[key] = self._clock.call_later(delay_ms, partial(self._on_timer, key, group.generation_id))
+        self._timers[key] = self._clock.start_deadline(delay_ms, partial(self._on_timer, key, group.generation_id))
 
     def _on_timer(self, key: tuple[str, TimerName], generation_id: int) -> None:
         del self._timers[key]

@@ -175,16 +175,16 @@ def test_no_client_is_ever_given_the_epoch_kept_for_fencing() -> None:
 
 
 def test_a_transaction_is_timed_out_only_after_its_deadline() -> None:
-    assert decide(ONGOING, DeadlinePassed(2), 60_001) == (ONGOING, ())
-    after, effects = outcome(ONGOING, DeadlinePassed(2), 60_002)
+    assert decide(ONGOING, DeadlinePassed(2, 60_000), 60_001) == (ONGOING, ())
+    after, effects = outcome(ONGOING, DeadlinePassed(2, 60_001), 60_002)
     assert (after.phase, after.producer_epoch, after.last_epoch) == (Phase.PREPARE_ABORT, 6, 5)
     assert after.timed_out == (7, 5)
     assert effects[0] == WriteMarkers(after)
 
 
 def test_a_timeout_means_nothing_when_nothing_is_open_or_a_record_is_under_way() -> None:
-    assert decide(EMPTY, DeadlinePassed(2), 10**9) == (EMPTY, ())
+    assert decide(EMPTY, DeadlinePassed(2, 10**9), 10**9) == (EMPTY, ())
     preparing = msgspec.structs.replace(ONGOING, phase=Phase.PREPARE_COMMIT)
-    assert decide(preparing, DeadlinePassed(2), 10**9) == (preparing, ())
+    assert decide(preparing, DeadlinePassed(2, 10**9), 10**9) == (preparing, ())
     pending, _ = decide(ONGOING, init(), NOW)
-    assert decide(pending, DeadlinePassed(2), 10**9) == (pending, ())
+    assert decide(pending, DeadlinePassed(2, 10**9), 10**9) == (pending, ())

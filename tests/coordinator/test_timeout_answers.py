@@ -167,7 +167,7 @@ def test_what_a_pair_is_to_an_id() -> None:
 
 def timed_out(*, recovering: bool = True) -> Txn:
     """While the markers are under way."""
-    pending, _ = decide(OPEN, DeadlinePassed(0, recovering), 101)
+    pending, _ = decide(OPEN, DeadlinePassed(0, 101, recovering), 101)
     return decide(pending, Appended(), 101)[0]
 
 
@@ -191,7 +191,7 @@ def test_a_late_abort_succeeds_as_soon_as_the_abort_is_durable(txn: Txn) -> None
 
 
 def test_a_late_abort_waits_while_the_abort_is_not_durable() -> None:
-    pending, _ = decide(OPEN, DeadlinePassed(0), 101)
+    pending, _ = decide(OPEN, DeadlinePassed(0, 101), 101)
     for version in (0, 2):
         request = EndTxn(*LATE, commit=False, client_version=version)
         assert decide(pending, request, 200)[1] == (Reply(ErrorCode.CONCURRENT_TRANSACTIONS),)

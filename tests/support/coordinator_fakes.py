@@ -284,12 +284,14 @@ class FakeBlocks:
 class FakeBroker:
     """A coordinator with all that it stands on; what it stands on survives `restart`."""
 
-    def __init__(self, config: TransactionConfig | None = None, *, partition_count: int = 1) -> None:
+    def __init__(
+        self, config: TransactionConfig | None = None, *, partition_count: int = 1, clock: ManualClock | None = None
+    ) -> None:
         self.config = config or TransactionConfig()
         self.logs = StateLogs(partition_count)
         self.partitions = FakePartitions()
         self.blocks = FakeBlocks()
-        self.clock = ManualClock()
+        self.clock = clock or ManualClock()
         self.transactions = self._coordinator()
 
     @property

@@ -166,8 +166,14 @@ class CountingChance:
 class Broker:
     """A group coordinator over one fake log, and short words for what clients do to it."""
 
-    def __init__(self, config: GroupConfig | None = None, *, log: FakeOffsetsLog | None = None) -> None:
-        self.clock = ManualClock()
+    def __init__(
+        self,
+        config: GroupConfig | None = None,
+        *,
+        log: FakeOffsetsLog | None = None,
+        clock: ManualClock | None = None,
+    ) -> None:
+        self.clock = clock or ManualClock()
         self.logs = FakeOffsetsLogs()
         if log is not None:
             self.logs.logs[0] = log

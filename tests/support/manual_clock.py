@@ -5,6 +5,9 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from eosin.storage.clock import Timer
+from eosin.storage.running_time import RunningTime
+
 
 @dataclass(slots=True, order=True)
 class ManualTimer:
@@ -35,11 +38,20 @@ class ManualClock:
     def elapsed_ms(self) -> int:
         return int(self._now_ms)
 
+    def running_ms(self) -> float:
+        return self._now_ms
+
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> ManualTimer:
         self._made += 1
         timer = ManualTimer(self._now_ms + max(0.0, delay_ms), self._made, callback)
         heapq.heappush(self._timers, timer)
         return timer
+
+    def call_soon(self, callback: Callable[[], None]) -> ManualTimer:
+        return self.call_later(0, callback)
+
+    def start_deadline(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
+        return self.call_later(delay_ms, callback)
 
     async def sleep(self, delay_ms: float) -> None:
         waiting = asyncio.get_running_loop().create_future()
@@ -61,6 +73,10 @@ class ManualClock:
                 timer.callback()
         self._now_ms = end
 
+    def pause(self, ms: float) -> None:
+        """Let `ms` milliseconds pass in which nothing runs; calls that came due meanwhile are late."""
+        self._now_ms += ms
+
     async def run(self, ms: float, *, turns: int = 20) -> None:
         """Move `ms` ahead one timer at a time, and let the loop turn in between so that sleepers act at their time."""
         end = self._now_ms + ms
@@ -76,3 +92,17 @@ class ManualClock:
 async def _turn(turns: int) -> None:
     for _ in range(turns):
         await asyncio.sleep(0)
+
+
+class PausingClock(ManualClock):
+    """A `ManualClock` whose deadlines are those of a real broker, so that `pause` is no time of them."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        super().__init__(now_ms)
+        self._running_time = RunningTime(self)
+
+    def running_ms(self) -> float:
+        return self._running_time.now_ms()
+
+    def start_deadline(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
+        return self._running_time.start(delay_ms, callback)

@@ -148,7 +148,7 @@ class TranscriptPlayer:
             case "markers", []:
                 return MarkersWritten(*self._txns[name].pair)
             case "deadline", []:
-                return DeadlinePassed(self._server_version)
+                return DeadlinePassed(self._server_version, self._now_ms - self._txns[name].start_ms)
             case "expire", []:
                 return Expire(EXPIRATION_MS)
             case "load", []:

@@ -76,7 +76,12 @@ def ask(step: Step, request: Request, message: Message) -> None:
 def deadline(step: Step) -> None:
     """The open transaction is out of time."""
     bounds = step.world.bounds
-    decide_on(step, DeadlinePassed(bounds.server_version, bounds.recovering), None, now_ms=AFTER_DEADLINE_MS)
+    decide_on(
+        step,
+        DeadlinePassed(bounds.server_version, AFTER_DEADLINE_MS, bounds.recovering),
+        None,
+        now_ms=AFTER_DEADLINE_MS,
+    )
 
 
 def terminate(step: Step) -> None:

@@ -26,5 +26,11 @@ class SimulatedClock:
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
         return asyncio.get_running_loop().call_later(max(0.0, delay_ms) / 1000, callback)
 
+    def running_ms(self) -> float:
+        return self._scheduler.now * 1000
+
+    def start_deadline(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
+        return self.call_later(delay_ms, callback)
+
     async def sleep(self, delay_ms: float) -> None:
         await asyncio.sleep(delay_ms / 1000)

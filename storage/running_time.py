@@ -1,0 +1,127 @@
+"""`RunningTime`: deadlines of clients, which only count while the broker could hear them.
+
+A process that is stopped (a migrated machine, SIGSTOP, a step of its own that takes seconds) finds its timers late and,
+in its sockets, everything that came in time. Always true:
+
+- Time in which the event loop did not turn is not held against a client: of any pause, `LONGEST_STEP_MS` count.
+- Before a deadline has passed, the sockets are read: `READ_TURNS` turns of the loop lie between the timer and the call,
+  each of which reads every socket once. Whoever is heard in them cancels the deadline.
+- Wall clocks do not come into it: who sets one does not end a session.
+
+So a client that is gone is found out as much later as the broker paused, and no later.
+"""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+
+class Cancellable(Protocol):
+    """A call that is to come."""
+
+    def cancel(self) -> None:
+        """Do not call. Harmless when the call already happened."""
+
+
+BEAT_MS: Final = 100
+"""How often the loop shows that it turns, while any deadline runs."""
+LONGEST_STEP_MS: Final = 200
+"""Between two beats at most so much time counts. Twice the beat: late by a whole one is a loop that stood still."""
+READ_TURNS: Final = 8
+"""Turns of the loop between a timer and the call. A connection is accepted, read and begun within three; a busy one has
+256 KiB of requests read in the others."""
+_TOLERANCE_MS: Final = 1.0
+"""Loops round timers to milliseconds and may be early by so much."""
+
+
+class LoopTimers(Protocol):
+    """What an event loop has."""
+
+    def elapsed_ms(self) -> int:
+        """Time that nobody sets, in ms."""
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Cancellable:
+        """Call back once, after `delay_ms` milliseconds."""
+
+    def call_soon(self, callback: Callable[[], None]) -> Cancellable:
+        """Call back once, in the next turn of the loop, after it has read its sockets."""
+
+
+class RunningTime:
+    """The time of one event loop without the pauses, and the deadlines on it."""
+
+    def __init__(self, timers: LoopTimers) -> None:
+        self._timers = timers
+        self._paused_ms = 0
+        self._beat_at_ms = 0
+        self._beat: Cancellable | None = None
+        self._running = 0
+        """Deadlines that neither passed nor were cancelled."""
+
+    def now_ms(self) -> int:
+        """Milliseconds of this clock, from an arbitrary moment on; it never goes back. Pauses are only noticed while a
+        deadline runs."""
+        now_ms = self._timers.elapsed_ms()
+        if self._beat is not None:
+            step_ms = now_ms - self._beat_at_ms
+            if step_ms > LONGEST_STEP_MS:
+                self._paused_ms += step_ms - LONGEST_STEP_MS
+                self._beat_at_ms = now_ms
+        return now_ms - self._paused_ms
+
+    def start(self, delay_ms: float, callback: Callable[[], None]) -> "Deadline":
+        """Call back once `delay_ms` of this clock have passed and the sockets were read after that."""
+        self._running += 1
+        if self._beat is None:
+            self._beat_at_ms = self._timers.elapsed_ms()
+            self._beat = self._timers.call_later(BEAT_MS, self._on_beat)
+        return Deadline(self, self._timers, max(0.0, delay_ms), callback)
+
+    def ended(self) -> None:
+        """For `Deadline`: one is over."""
+        self._running -= 1
+
+    def _on_beat(self) -> None:
+        self.now_ms()  # notices a pause
+        self._beat_at_ms = self._timers.elapsed_ms()
+        self._beat = self._timers.call_later(BEAT_MS, self._on_beat) if self._running else None
+
+
+class Deadline:
+    """One deadline (`Timer`)."""
+
+    __slots__ = ("_call", "_callback", "_due_ms", "_is_over", "_time", "_timers", "_turns")
+
+    def __init__(self, time: RunningTime, timers: LoopTimers, delay_ms: float, callback: Callable[[], None]) -> None:
+        self._time = time
+        self._timers = timers
+        self._callback = callback
+        self._due_ms = time.now_ms() + delay_ms
+        self._is_over = False
+        self._turns = 0
+        self._call = timers.call_later(delay_ms, self._look)
+
+    def cancel(self) -> None:
+        """Do not call. Harmless when the call already happened."""
+        if not self._is_over:
+            self._end()
+            self._call.cancel()
+
+    def _look(self) -> None:
+        left_ms = self._due_ms - self._time.now_ms()
+        if left_ms >= _TOLERANCE_MS:
+            self._call = self._timers.call_later(left_ms, self._look)
+        else:
+            self._turns = READ_TURNS
+            self._let_read()
+
+    def _let_read(self) -> None:
+        if self._turns:
+            self._turns -= 1
+            self._call = self._timers.call_soon(self._let_read)
+            return
+        self._end()
+        self._callback()
+
+    def _end(self) -> None:
+        self._is_over = True
+        self._time.ended()
