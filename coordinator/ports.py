@@ -6,13 +6,16 @@ NOT_LEADER_OR_FOLLOWER when it is not.
 
 from asyncio import Future
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.storage.appends import AppendResult, Marker
+
+if TYPE_CHECKING:
+    from eosin.coordinator.entries import Ask
 
 
 class CoordinatorLog(Protocol):
@@ -110,12 +113,12 @@ class TransactionVerifier(Protocol):
         """Whether each partition is in the producer's ongoing transaction: NONE, TRANSACTION_ABORTABLE (not in it), or
         why it cannot be said (transactions.md 4.3)."""
 
-    async def add_partitions(
+    def add_partitions(
         self,
         transactional_id: str,
         *,
         producer_id: int,
         producer_epoch: int,
         partitions: Sequence[TopicPartition],
-    ) -> ErrorCode:
+    ) -> "Ask":
         """Add partitions to the producer's transaction, starting one if none is open; NONE once that is durable."""

@@ -192,18 +192,11 @@ class TransactionCoordinator:
         fresh = self._producer_ids.take()
         return Reply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) if fresh is None else Reply(ErrorCode.NONE, fresh, 0)
 
-    async def add_partitions(
-        self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
-    ) -> ErrorCode:
-        """Add partitions to the producer's transaction, starting one if none is open; NONE once that is durable
-        (transactions.md 4.1)."""
-        request = AddPartitions(producer_id, producer_epoch, frozenset(partitions))
-        return (await self._asked(transactional_id, request)).error
-
-    def ask_to_add(
+    def add_partitions(
         self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
     ) -> Ask:
-        """`add_partitions` for whoever can do without a coroutine when the answer is there at once."""
+        """Add partitions to the producer's transaction, starting one if none is open; NONE once that is durable
+        (transactions.md 4.1)."""
         return self._asked(transactional_id, AddPartitions(producer_id, producer_epoch, frozenset(partitions)))
 
     def end(

@@ -27,12 +27,13 @@ def handle(
 async def _handle(
     request: AddOffsetsToTxnRequest, context: RequestContext, services: Services
 ) -> AddOffsetsToTxnResponse:
-    error = await services.transactions.add_partitions(
+    reply = await services.transactions.add_partitions(
         request.transactional_id,
         producer_id=request.producer_id,
         producer_epoch=request.producer_epoch,
         partitions=(TopicPartition(CONSUMER_OFFSETS_TOPIC, services.groups.partition_for(request.group_id)),),
     )
+    error = reply.error
     if error is not ErrorCode.NONE:
         error = told(
             Asked.ADD_OFFSETS,

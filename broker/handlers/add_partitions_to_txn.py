@@ -38,7 +38,7 @@ def handle(
         return _answer(request, ErrorCode.OPERATION_NOT_ATTEMPTED, at_fault)
     if not partitions:
         return _answer(request, ErrorCode.NONE)
-    asked = services.transactions.ask_to_add(
+    asked = services.transactions.add_partitions(
         request.v3_and_below_transactional_id,
         producer_id=request.v3_and_below_producer_id,
         producer_epoch=request.v3_and_below_producer_epoch,

@@ -12,6 +12,7 @@ from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from eosin.coordinator.eager import start_now
+from eosin.coordinator.entries import Ask
 from eosin.coordinator.ports import TransactionVerifier
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -78,7 +79,7 @@ class TransactionalBatch(Protocol):
 class VerificationRequest:
     """What one Produce request asks the coordinator: one producer, all its batches that may start a transaction."""
 
-    __slots__ = ("api_version", "batches", "producer", "transactional_id")
+    __slots__ = ("api_version", "asked", "batches", "producer", "transactional_id")
 
     def __init__(self, transactional_id: str, batches: Sequence[TransactionalBatch], *, api_version: int) -> None:
         header = batches[0].header
@@ -86,6 +87,8 @@ class VerificationRequest:
         self.batches = batches
         self.api_version = api_version
         self.producer: ProducerKey = (header.producer_id, header.producer_epoch)
+        self.asked: Ask | None = None
+        """What `verify_now` has asked the coordinator, when its answer has to be waited for."""
 
 
 def translated(refused: Refused, api_version: int) -> Refused:
@@ -116,18 +119,22 @@ class TransactionVerification:
         self._verifier = verifier
 
     def verify_now(self, request: VerificationRequest) -> bool:
-        """Settle every batch of `request` if that takes no wait; else change nothing and answer False, and the caller
-        goes on with `in_turn` and `verify`."""
+        """Settle every batch of `request`, if that takes no wait; else the caller goes on, at once, with `in_turn` and
+        `verify`."""
         if request.producer in self._turns:
             return False
         unknown = _begin(request)
-        # From version 12 on, asking takes a write, and a log that still lacks the previous transaction's marker is
-        # worth a wait.
-        if request.api_version >= FIRST_ADDING_VERSION and (unknown or _is_busy(request.batches)):
-            return False
         if len(unknown) < len(request.batches):
+            if request.api_version >= FIRST_ADDING_VERSION and _is_busy(request.batches):
+                return False  # a log that still lacks the previous transaction's marker is worth a wait
             self._recognise(request)
-        if unknown:
+        if unknown and request.api_version >= FIRST_ADDING_VERSION:
+            asked = self._add(request, unknown)
+            if asked.reply is None or asked.reply.error is ErrorCode.CONCURRENT_TRANSACTIONS:
+                request.asked = asked
+                return False
+            _take_answer(request, asked.reply.error)
+        elif unknown:
             self._ask(request, unknown)
         _translate(request)
         return True
@@ -157,17 +164,25 @@ class TransactionVerification:
         """Settle every batch of `request`: give it its guard, or its refusal."""
         deadline_ms = self._clock.now_ms() + self._retry_for_ms
         while True:
-            unknown = _begin(request)
-            self._recognise(request)
-            if unknown and request.api_version >= FIRST_ADDING_VERSION:
-                await self._add(request, unknown)
-            elif unknown:
-                self._ask(request, unknown)
+            asked, request.asked = request.asked, None
+            if asked is None:
+                asked = self._begin_asking(request)
+            if asked is not None:
+                _take_answer(request, (await asked).error)
             again = request.api_version >= FIRST_ADDING_VERSION and _is_busy(request.batches)
             if not again or self._clock.now_ms() + RETRY_BACKOFF_MS > deadline_ms:
                 break
             await self._clock.sleep(RETRY_BACKOFF_MS)
         _translate(request)
+
+    def _begin_asking(self, request: VerificationRequest) -> Ask | None:
+        unknown = _begin(request)
+        self._recognise(request)
+        if unknown and request.api_version >= FIRST_ADDING_VERSION:
+            return self._add(request, unknown)
+        if unknown:
+            self._ask(request, unknown)
+        return None
 
     def _ask(self, request: VerificationRequest, unknown: Sequence[TransactionalBatch]) -> None:
         if not self._enabled:
@@ -200,17 +215,22 @@ class TransactionVerification:
             if error in _IMPOSSIBLE:
                 batch.outcome = Refused(error)
 
-    async def _add(self, request: VerificationRequest, unknown: Sequence[TransactionalBatch]) -> None:
+    def _add(self, request: VerificationRequest, unknown: Sequence[TransactionalBatch]) -> Ask:
         assert self._verifier is not None, "a transactional batch before the coordinator is bound"
         producer_id, producer_epoch = request.producer
-        error = await self._verifier.add_partitions(
+        return self._verifier.add_partitions(
             request.transactional_id,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             partitions=[batch.partition for batch in unknown],
         )
-        if error != ErrorCode.NONE:
-            for batch in unknown:
+
+
+def _take_answer(request: VerificationRequest, error: ErrorCode) -> None:
+    """The coordinator's answer for the batches that were given a guard to ask with."""
+    if error is not ErrorCode.NONE:
+        for batch in request.batches:
+            if batch.guard is not None:
                 batch.outcome = Refused(error)
 
 

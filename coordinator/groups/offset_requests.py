@@ -181,14 +181,14 @@ class OffsetRequests:
     async def _verify(self, producer: Producer, partition: TopicPartition, api_version: int) -> ErrorCode:
         """Whether the partition is in the producer's open transaction. Version 5 puts it there (KIP-890)."""
         if api_version >= 5:
-            error = await self._verifier.add_partitions(
+            added = await self._verifier.add_partitions(
                 producer.transactional_id,
                 producer_id=producer.producer_id,
                 producer_epoch=producer.producer_epoch,
                 partitions=[partition],
             )
             # The answer is a moment old: the transaction may have timed out since.
-            return error or self._ask(producer, partition)
+            return added.error or self._ask(producer, partition)
         error = self._ask(producer, partition)
         waited = 0
         while error is ErrorCode.CONCURRENT_TRANSACTIONS and api_version < _KNOWS_CONCURRENT and waited < _PATIENCE_MS:

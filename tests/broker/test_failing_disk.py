@@ -49,7 +49,7 @@ async def test_a_commit_on_a_full_disk_is_to_be_retried_and_succeeds_once_there_
     producer = await init(broker)
     pair = {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
     added = await broker.transactions.add_partitions(NAME, partitions=(TopicPartition("orders", 0),), **pair)
-    assert added == ErrorCode.NONE
+    assert added.error == ErrorCode.NONE
     disk.space = 0
     refused = await broker.transactions.end(NAME, commit=True, client_transaction_version=1, **pair)
     assert refused.error in RETRIABLE

@@ -79,13 +79,13 @@ class Producer:
         )
 
     async def add(self, *partitions: int) -> None:
-        error = await self.broker.transactions.add_partitions(
+        added = await self.broker.transactions.add_partitions(
             self.transactional_id,
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             partitions=[TopicPartition("orders", each) for each in partitions],
         )
-        assert error is ErrorCode.NONE
+        assert added.error is ErrorCode.NONE
 
     async def send(self, *values: str, partition: int = 0) -> PartitionProduceResponse:
         if self.transaction_version < 2:
@@ -534,13 +534,13 @@ async def test_a_transaction_over_a_deleted_topic_commits_for_the_others() -> No
     await broker.create_topic("doomed")
     producer = await Producer(broker, transaction_version=1).init()
     await producer.send("kept")
-    error = await broker.transactions.add_partitions(
+    added = await broker.transactions.add_partitions(
         "tx",
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
         partitions=[TopicPartition("doomed", 0)],
     )
-    assert error is ErrorCode.NONE
+    assert added.error is ErrorCode.NONE
     await broker.cluster.delete_topic("doomed")
     await producer.commit()
     assert await committed(broker) == ["kept"]

@@ -74,15 +74,28 @@ def test_an_older_client_is_verified_at_once_and_gets_its_guard(version: int) ->
     assert verifier.asked == [("verify", (first.partition,))]
 
 
-async def test_from_version_12_on_asking_adds_the_partitions_all_at_once() -> None:
+def test_from_version_12_on_asking_adds_the_partitions_all_at_once() -> None:
     verifier = FakeVerifier(ErrorCode.NONE)
     batches = [Batch(FakeVerifiedLog(GUARD), index) for index in range(3)]
     asking = question(*batches, version=12)
     asker = verification(verifier)
-    assert not asker.verify_now(asking)
-    await asker.verify(asking)
+    assert asker.verify_now(asking)
     assert all(batch.guard is GUARD and batch.outcome is None for batch in batches)
     assert verifier.asked == [("add", tuple(batch.partition for batch in batches))]
+
+
+async def test_a_coordinator_that_has_been_asked_at_once_is_not_asked_again_while_its_answer_is_waited_for() -> None:
+    verifier = FakeVerifier(ErrorCode.NONE)
+    verifier.gate = asyncio.Event()
+    batch = Batch(log := FakeVerifiedLog(GUARD))
+    asker, asking = verification(verifier), question(batch, version=12)
+    assert not asker.verify_now(asking)
+    waiting = asker.in_turn(PRODUCER, asker.verify(asking))
+    assert isinstance(waiting, asyncio.Task)
+    verifier.gate.set()
+    await waiting
+    assert (batch.guard, batch.outcome) == (GUARD, None)
+    assert (verifier.asked, log.asked) == ([("add", (batch.partition,))], 1)
 
 
 @pytest.mark.parametrize(
@@ -194,16 +207,14 @@ def test_a_fenced_producers_batch_is_refused_without_asking() -> None:
     assert verifier.asked == []
 
 
-async def test_without_verification_only_version_12_still_asks_because_it_adds() -> None:
+def test_without_verification_only_version_12_still_asks_because_it_adds() -> None:
     verifier = FakeVerifier(ErrorCode.NONE)
     asker = verification(verifier, transaction_partition_verification_enable=False)
     old, new = Batch(FakeVerifiedLog(GUARD)), Batch(FakeVerifiedLog(GUARD))
     assert asker.verify_now(question(old, version=11))
     assert old.guard is GUARD
     assert verifier.asked == []
-    asking = question(new, version=12)
-    assert not asker.verify_now(asking)
-    await asker.verify(asking)
+    assert asker.verify_now(question(new, version=12))
     assert verifier.asked == [("add", (new.partition,))]
 
 

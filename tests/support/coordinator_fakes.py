@@ -368,12 +368,13 @@ class Producer:
 
     async def add(self, *partitions: TopicPartition) -> ErrorCode:
         """Add partitions to the transaction."""
-        return await self.broker.transactions.add_partitions(
+        added = await self.broker.transactions.add_partitions(
             self.transactional_id,
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             partitions=partitions,
         )
+        return added.error
 
     def produce(self, partition: TopicPartition, value: str) -> ErrorCode:
         """Write one record, as the leader of the partition lets it: only after it asked the coordinator."""

@@ -2,7 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
+from eosin.coordinator.effects import Reply
+from eosin.coordinator.entries import Ask
+from eosin.coordinator.requests import AddPartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.storage.appends import Isolation, Refused, VerificationGuard
@@ -61,6 +65,7 @@ class FakeVerifier:
         self.asked: list[tuple[str, tuple[TopicPartition, ...]]] = []
         self.gate: asyncio.Event | None = None
         """Adding waits for this when it is set."""
+        self._opened: dict[asyncio.Task[bool], None] = {}
 
     def _answer(self) -> ErrorCode:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
@@ -72,11 +77,16 @@ class FakeVerifier:
         answer = self._answer()
         return dict.fromkeys(partitions, answer)
 
-    async def add_partitions(
+    def add_partitions(
         self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
-    ) -> ErrorCode:
+    ) -> Ask:
         self.asked.append(("add", tuple(partitions)))
-        answer = self._answer()
-        if self.gate is not None:
-            await self.gate.wait()
-        return answer
+        ask = Ask(transactional_id, AddPartitions(producer_id, producer_epoch, frozenset(partitions)))
+        answer = partial(ask.answer, Reply(self._answer()))
+        if self.gate is None:
+            answer()
+        else:
+            opened = asyncio.get_running_loop().create_task(self.gate.wait())
+            self._opened[opened] = None
+            opened.add_done_callback(lambda _: answer())
+        return ask

@@ -8,10 +8,13 @@ from typing import Any
 
 from manual_clock import ManualClock
 
+from eosin.coordinator.effects import Reply
+from eosin.coordinator.entries import Ask
 from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.effects import JoinResult, SyncResult
 from eosin.coordinator.groups.service import GroupCoordinator
 from eosin.coordinator.in_turns import BATCHES_PER_TURN
+from eosin.coordinator.requests import AddPartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records import build_control_batch, read_header, stamp_in_place
@@ -141,12 +144,13 @@ class FakeTransactions:
         self.verified.append((transactional_id, producer_id, producer_epoch, tuple(partitions)))
         return dict.fromkeys(partitions, self.verdict)
 
-    async def add_partitions(
+    def add_partitions(
         self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
-    ) -> ErrorCode:
+    ) -> Ask:
         self.added.append((transactional_id, producer_id, producer_epoch, tuple(partitions)))
-        await asyncio.sleep(0)
-        return self.add_verdict
+        ask = Ask(transactional_id, AddPartitions(producer_id, producer_epoch, frozenset(partitions)))
+        asyncio.get_running_loop().call_soon(ask.answer, Reply(self.add_verdict))
+        return ask
 
 
 class CountingChance:
