@@ -54,6 +54,8 @@ from eosin.storage.appends import Refused
 from eosin.storage.clock import Chance, Clock
 
 _APPENDED: Final = Appended()
+_ONGOING: Final = Phase.ONGOING
+_CONCURRENT: Final = ErrorCode.CONCURRENT_TRANSACTIONS
 _LOST_LOG: Final = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER})
 """After these nobody here can say what the log holds: its next owner reads it."""
 
@@ -173,7 +175,7 @@ class Interpreter:
     # Answers --------------------------------------------------------------------------------------------------------
 
     def _reply(self, entry: Entry, reply: Reply, ask: Ask) -> None:
-        if reply.error is ErrorCode.CONCURRENT_TRANSACTIONS:
+        if reply.error is _CONCURRENT:
             self._let_wait(entry, ask)
         elif reply.after_markers and entry.txn.is_preparing and self._holds_answers:
             entry.held = (ask, reply)
@@ -257,7 +259,7 @@ class Interpreter:
             if event is _APPENDED:
                 if self._failures:
                     self._failures.pop(entry.txn.transactional_id, None)
-                if entry.txn.phase is Phase.ONGOING and entry.txn.pending is None:
+                if entry.txn.phase is _ONGOING and entry.txn.pending is None:
                     self._owner.opened(entry)
 
     def _retry_later(self, entry: Entry) -> None:

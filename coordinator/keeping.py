@@ -58,13 +58,13 @@ def closed_to(txn: Txn, pair: tuple[int, int]) -> ErrorCode:
 def raised(txn: Txn, fresh_producer_id: int) -> Txn:
     """`txn` one epoch further, for its end: so that its markers shut out whatever of it is late, and so that the client
     goes on with a pair of which nothing can be late. `fresh_producer_id` when the client's epochs are used up."""
-    rotates = fresh_producer_id != NO_PRODUCER_ID
-    marked = msgspec.structs.replace(txn, producer_epoch=min(txn.producer_epoch + 1, FENCING_EPOCH))
+    marked_epoch = min(txn.producer_epoch + 1, FENCING_EPOCH)
     if not txn.is_kept:
-        return msgspec.structs.replace(marked, next_producer_id=fresh_producer_id)
-    client = txn.client_pair
+        return msgspec.structs.replace(txn, producer_epoch=marked_epoch, next_producer_id=fresh_producer_id)
+    client, rotates = txn.client_pair, fresh_producer_id != NO_PRODUCER_ID
     return msgspec.structs.replace(
-        marked,
+        txn,
+        producer_epoch=marked_epoch,
         next_producer_id=fresh_producer_id if rotates else client.producer_id,
         next_epoch=0 if rotates else client.producer_epoch + 1,
         previous_producer_id=client.producer_id if rotates else txn.previous_producer_id,

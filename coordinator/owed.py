@@ -37,7 +37,8 @@ class OwedRecords:
         """The state of `entry` is to be written, some time."""
         entry.owes = True
         self._entries[entry] = None
-        self._wake_in(OWED_MS)
+        if self._timer is None:
+            self._timer = self._clock.call_later(OWED_MS, self._wake)
 
     def paid(self, entry: Entry) -> None:
         """A newer record of its id is in the log."""
@@ -81,12 +82,8 @@ class OwedRecords:
         for entry in entries:
             self.paid(entry)
 
-    def _wake_in(self, delay_ms: int) -> None:
-        if self._timer is None:
-            self._timer = self._clock.call_later(delay_ms, self._wake)
-
     def _wake(self) -> None:
         self._timer = None
         self.write()
         if self._entries:
-            self._wake_in(RETRY_MS)
+            self._timer = self._clock.call_later(RETRY_MS, self._wake)

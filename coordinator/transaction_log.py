@@ -7,8 +7,8 @@ pairs); and what cannot be understood is not half believed: `CorruptTransactionL
 served.
 """
 
+import struct
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 from eosin.coordinator.state_value import encode_txn
@@ -22,7 +22,7 @@ from eosin.coordinator.txn import (
 )
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.plain_batch import plain_batch
-from eosin.protocol.record_codec import decode_key, decode_value, encode_key
+from eosin.protocol.record_codec import decode_key, decode_value
 from eosin.protocol.record_fields import encode_record
 from eosin.protocol.records import (
     CorruptRecords,
@@ -32,14 +32,18 @@ from eosin.protocol.records import (
     verify_crc,
 )
 from eosin.protocol.schemas.records.transaction_state import (
+    KEY,
     KINDS,
     PartitionsSchema,
-    TransactionLogKey,
     TransactionLogValue,
 )
 from eosin.protocol.types import DecodeError
 
 _STORED_PHASES: Final = {phase.value: phase for phase in Phase if phase is not Phase.DEAD}
+
+
+_KEY_START: Final = struct.Struct(">hh")
+_KEY_VERSION: Final = KEY.versions[-1]
 
 
 class CorruptTransactionLog(Exception):
@@ -67,9 +71,10 @@ def encode_batch(txns: Sequence[Txn], *, now_ms: int, transaction_version: int) 
     return bytes(plain_batch(records, count=len(txns), timestamp=now_ms))
 
 
-@lru_cache(maxsize=1024)
 def _encoded_key(transactional_id: str) -> bytes:
-    return encode_key(TransactionLogKey(transactional_id))
+    """What the codec of `TransactionLogKey` makes; there are too many ids to keep the keys of all."""
+    name = transactional_id.encode()
+    return _KEY_START.pack(_KEY_VERSION, len(name)) + name
 
 
 def replay(batch: bytes | memoryview, txns: dict[str, Txn]) -> None:

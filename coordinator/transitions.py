@@ -1,6 +1,7 @@
 """How a decision ends, refused, moved on or settled, and what every move must respect (transactions.md 1.3). Pure."""
 
 from functools import cache
+from typing import Final
 
 import msgspec
 
@@ -9,6 +10,11 @@ from eosin.coordinator.txn import FENCING_EPOCH, NO_EPOCH, NO_TIMESTAMP, PREDECE
 from eosin.protocol.errors import ErrorCode
 
 Decision = tuple[Txn, Effects]
+
+# An enum's member takes as long to find as a call, and every move asks for each.
+_EMPTY: Final = Phase.EMPTY
+_ONGOING: Final = Phase.ONGOING
+_DEAD: Final = Phase.DEAD
 
 
 def refuse(txn: Txn, error: ErrorCode) -> Decision:
@@ -35,7 +41,7 @@ def check_transition(before: Txn, after: Txn) -> None:
     """Assert that `after` may be written over `before`: a mistake here is ours, never a client's."""
     phase = after.phase
     assert before.phase in PREDECESSORS[phase], f"{before.phase.name} cannot become {phase.name}"
-    if phase is Phase.DEAD:
+    if phase is _DEAD:
         return
     rotated = after.producer_id != before.producer_id
     was_kept, is_kept = before.next_epoch != NO_EPOCH, after.next_epoch != NO_EPOCH  # quicker than the properties
@@ -47,13 +53,13 @@ def check_transition(before: Txn, after: Txn) -> None:
         assert before.is_fresh or after.previous_producer_id == before.producer_id
     else:
         assert before.producer_epoch <= after.producer_epoch <= min(before.producer_epoch + 1, FENCING_EPOCH)
-    if phase is Phase.EMPTY:
+    if phase is _EMPTY:
         assert not after.partitions
         assert after.start_ms == NO_TIMESTAMP
         return
     assert after.timeout_ms == before.timeout_ms or _may_change_timeout(before, after)
     assert after.start_ms != NO_TIMESTAMP
-    if phase is Phase.ONGOING:
+    if phase is _ONGOING:
         assert not rotated
         assert after.producer_epoch == before.producer_epoch
         assert before.partitions <= after.partitions

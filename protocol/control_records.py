@@ -5,6 +5,7 @@ Always true: a marker batch is transactional and control, holds one record, has 
 
 import struct
 from enum import IntEnum
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -19,8 +20,10 @@ from eosin.protocol.batch_header import (
     NO_LEADER_EPOCH,
     NO_SEQUENCE,
     SIZE_PREFIX_BYTES,
+    STAMP_BYTES,
     TRANSACTIONAL,
     checksum,
+    stamp,
 )
 from eosin.protocol.compression import CorruptRecords
 from eosin.protocol.record_fields import Record
@@ -63,13 +66,20 @@ def build_control_batch(
     partition_leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytearray:
     """A whole marker batch; `timestamp` in ms."""
+    head = stamp(base_offset=base_offset, size=_MARKER_BYTES, partition_leader_epoch=partition_leader_epoch)
+    return bytearray().join((head, _behind_stamp(producer_id, producer_epoch, commit, coordinator_epoch, timestamp)))
+
+
+@lru_cache(maxsize=1)  # the same for every partition of a transaction
+def _behind_stamp(producer_id: int, producer_epoch: int, commit: bool, coordinator_epoch: int, timestamp: int) -> bytes:
+    """What does not depend on where the marker is written."""
     batch = bytearray(_MARKER_BYTES)
     HEADER.pack_into(
         batch,
         0,
-        base_offset,
+        0,
         _MARKER_BYTES - SIZE_PREFIX_BYTES,
-        partition_leader_epoch,
+        NO_LEADER_EPOCH,
         MAGIC,
         0,
         TRANSACTIONAL | CONTROL,
@@ -84,7 +94,7 @@ def build_control_batch(
     kind = ControlType.COMMIT if commit else ControlType.ABORT
     _RECORD.pack_into(batch, HEADER_BYTES, 16 << 1, 0, 0, 0, 4 << 1, 0, kind, 6 << 1, 0, coordinator_epoch, 0)
     batch[CRC_OFFSET:CHECKED_FROM] = checksum(batch, 0, _MARKER_BYTES).to_bytes(4, "big")
-    return batch
+    return bytes(batch[STAMP_BYTES:])
 
 
 def parse_control_record(record: Record) -> ControlRecord | None:

@@ -87,13 +87,15 @@ def encode_record(
     headers: Sequence[Header] = (),
 ) -> bytes:
     """One record with its length in front."""
-    body = b"\0%b%b%b%b" % (
-        varint(timestamp_delta),
-        varint(offset_delta),
-        _NULL if key is None else varint(len(key)) + key,
-        _NULL if value is None else varint(len(value)) + value,
+    body = b"\0%b%b%b%b%b%b%b" % (
+        varint(timestamp_delta) if timestamp_delta else b"\0",
+        varint(offset_delta) if offset_delta else b"\0",
+        _NULL if key is None else varint(len(key)),
+        key or b"",
+        _NULL if value is None else varint(len(value)),
+        value or b"",
+        encode_headers(headers) if headers else b"\0",
     )
-    body += encode_headers(headers) if headers else b"\0"
     return varint(len(body)) + body
 
 

@@ -12,14 +12,17 @@ from collections import deque
 class OpenTransactions:
     """First offsets of the transactions that are open or whose marker is not yet below the high watermark."""
 
-    __slots__ = ("_open", "_unreplicated")
+    __slots__ = ("_open", "_unreplicated", "is_any")
 
     def __init__(self) -> None:
+        self.is_any = False
+        """For readers: whether there is any to hold the last stable offset back."""
         self._open: list[int] = []
         self._unreplicated: deque[tuple[int, int]] = deque()
 
     def opened(self, first_offset: int) -> None:
         """A transaction starts."""
+        self.is_any = True
         if self._open and first_offset < self._open[-1]:
             self._open.insert(bisect_left(self._open, first_offset), first_offset)
         else:
@@ -37,7 +40,10 @@ class OpenTransactions:
             unreplicated.popleft()
         if unreplicated:
             return self.first_unstable
-        return self._open[0] if self._open else None
+        if self._open:
+            return self._open[0]
+        self.is_any = False
+        return None
 
     @property
     def first_open(self) -> int | None:

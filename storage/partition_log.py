@@ -312,9 +312,13 @@ class PartitionLog(SegmentedLog):
         if end_offset <= self.high_watermark:
             return
         self.high_watermark = end_offset
-        self._settle(self.producer_state.transactions.high_watermark_moved(end_offset))
-        if self._waiters is not None:
-            self._waiters.reached(end_offset)
+        transactions = self.producer_state.transactions
+        if transactions.is_any:
+            self._settle(transactions.high_watermark_moved(end_offset))
+        else:
+            self.last_stable_offset = end_offset
+        if self._waiters is not None and not self._waiters.reached(end_offset):
+            self._waiters = None
         if self.on_progress is not None:
             self.on_progress(self)
 

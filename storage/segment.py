@@ -235,20 +235,29 @@ class Segment:
         """No batch will follow: add the final time-index row."""
         self.time_index.add_if_later(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
 
-    def is_full(self, incoming_bytes: int, *, last_offset: int, limit_bytes: int, max_index_bytes: int) -> bool:
-        """Whether a batch does not fit any more: in the file, an index, or 31 bits of relative offset."""
+    def is_over(
+        self,
+        incoming_bytes: int,
+        *,
+        last_offset: int,
+        max_timestamp: int,
+        now_ms: int,
+        limit_bytes: int,
+        max_index_bytes: int,
+        roll_after_ms: int,
+    ) -> bool:
+        """Whether a batch belongs into another segment: it does not fit into the file, an index or 31 bits of relative
+        offset, or it is too young; a segment ages by record time (section 7)."""
         offset_index, time_index = self._offset_index, self._time_index
         if offset_index is None or time_index is None:
             offset_index, time_index = self.offset_index, self.time_index
-        return (
+        if (
             self.size + incoming_bytes > limit_bytes
             or last_offset - self.base_offset > MAX_RELATIVE_OFFSET
             or (offset_index.count + 1) * _OFFSET_ROW_BYTES > max_index_bytes
             or (time_index.count + 2) * _TIME_ROW_BYTES > max_index_bytes
-        )
-
-    def is_old(self, max_timestamp: int, *, now_ms: int, roll_after_ms: int) -> bool:
-        """Whether a batch with this timestamp belongs into another segment: it ages by record time (section 7)."""
+        ):
+            return True
         first = self._first_timestamp
         if first == _UNKNOWN:
             first = self.first_timestamp

@@ -57,6 +57,7 @@ class SegmentedLog:
         "segments",
         "topic",
         "topic_id",
+        "topic_partition",
         "unflushed_bytes",
         "unsaved_bytes",
         "unsaved_snapshots",
@@ -75,6 +76,7 @@ class SegmentedLog:
         log_end_offset: int,
     ) -> None:
         self.context = context
+        self.topic_partition = topic_partition
         self.topic, self.partition = topic_partition
         self.topic_id = topic_id
         self.directory = directory
@@ -112,11 +114,6 @@ class SegmentedLog:
         self.update_config(config)
 
     @property
-    def topic_partition(self) -> TopicPartition:
-        """The partition's name."""
-        return TopicPartition(self.topic, self.partition)
-
-    @property
     def config(self) -> LogConfig:
         """The topic's configuration."""
         return self._config
@@ -148,14 +145,14 @@ class SegmentedLog:
         segment = self.segments.active
         if segment is None:
             segment = self._create_first_segment(now_ms)
-        elif segment.size and (
-            segment.is_full(
-                size,
-                last_offset=last_offset,
-                limit_bytes=self._segment_limit_bytes,
-                max_index_bytes=self._max_index_bytes,
-            )
-            or segment.is_old(max_timestamp, now_ms=now_ms, roll_after_ms=self._roll_after_ms)
+        elif segment.size and segment.is_over(
+            size,
+            last_offset=last_offset,
+            max_timestamp=max_timestamp,
+            now_ms=now_ms,
+            limit_bytes=self._segment_limit_bytes,
+            max_index_bytes=self._max_index_bytes,
+            roll_after_ms=self._roll_after_ms,
         ):
             segment = self.roll(now_ms)
         if self.epochs.latest < self.leader_epoch:

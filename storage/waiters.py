@@ -27,13 +27,14 @@ class Waiters:
         heapq.heappush(self._heap, (end_offset, self._made, waiter))
         return waiter
 
-    def reached(self, high_watermark: int) -> None:
-        """Answer everyone who waited for `high_watermark` or less."""
+    def reached(self, high_watermark: int) -> bool:
+        """Answer everyone who waited for `high_watermark` or less; whether anyone still waits."""
         heap = self._heap
         while heap and heap[0][0] <= high_watermark:
             waiter = heapq.heappop(heap)[2]
             if not waiter.done():
                 waiter.set_result(ErrorCode.NONE)
+        return bool(heap)
 
     def give_up(self, error: ErrorCode) -> None:
         """Answer everyone with `error`."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from eosin.broker.partitions import Partitions
     from eosin.coordinator.groups.service import GroupCoordinator
 
+_NONE: Final = ErrorCode.NONE
 MarkerKey = tuple[int, TopicPartition]
 """Producer id and partition: what an answer belongs to."""
 
@@ -57,31 +58,26 @@ class LocalMarkers:
                 if partition.topic == CONSUMER_OFFSETS_TOPIC:
                     offsets.append((key, each.marker))
                     continue
-                outcome = self._append(partition, each.marker, now_ms)
-                if isinstance(outcome, ErrorCode):
-                    answers[key] = outcome
+                log = self._partitions.get(partition)
+                if isinstance(log, ErrorCode):
+                    answers[key] = log
+                    continue
+                result = log.append_marker(each.marker, now_ms=now_ms)
+                if isinstance(result, Refused):
+                    answers[key] = result.error
+                elif log.high_watermark > result.last_offset:
+                    answers[key] = _NONE
                 else:
-                    waiting.append((key, outcome))
-        await self._write_offsets(offsets, answers)
+                    waiting.append((key, log.durable(result.last_offset + 1)))
+        if offsets:
+            await self._write_offsets(offsets, answers)
         for key, durable in waiting:
             answers[key] = await durable
         return answers
 
-    def _append(self, partition: TopicPartition, marker: Marker, now_ms: int) -> ErrorCode | Awaitable[ErrorCode]:
-        log = self._partitions.get(partition)
-        if isinstance(log, ErrorCode):
-            return log
-        result = log.append_marker(marker, now_ms=now_ms)
-        if isinstance(result, Refused):
-            return result.error
-        end_offset = result.last_offset + 1
-        return ErrorCode.NONE if log.high_watermark >= end_offset else log.durable(end_offset)
-
     async def _write_offsets(
         self, offsets: Sequence[tuple[MarkerKey, Marker]], answers: dict[MarkerKey, ErrorCode]
     ) -> None:
-        if not offsets:
-            return
         groups = self._groups
         assert groups is not None, "markers for __consumer_offsets before the group coordinator is bound"
         # All of them are appended here, before any is waited for.

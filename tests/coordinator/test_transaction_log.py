@@ -227,3 +227,9 @@ def test_a_value_put_together_from_parts_is_that_of_the_codec(txn: st.DataObject
         next_transaction_timeout_ms=made.next_timeout_ms,
     )
     assert encode_txn(made, version) == encode_value(whole, version)
+
+
+@pytest.mark.parametrize("transactional_id", ["t", "tx-é-✓", "x" * 300])
+def test_a_key_put_together_from_parts_is_that_of_the_codec(transactional_id: str) -> None:
+    (record,) = iter_records(written(Txn(transactional_id, producer_id=7, producer_epoch=0)))
+    assert record.key == encode_key(TransactionLogKey(transactional_id))

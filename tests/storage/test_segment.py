@@ -77,28 +77,33 @@ def test_leftovers_of_an_older_segment_are_removed() -> None:
     assert disk.list("/p") == [f"{stem(100)}.log"]
 
 
+def is_over(made: Segment, size: int = 10, **given: int) -> bool:
+    roomy = {"last_offset": 101, "limit_bytes": 10**9, "max_index_bytes": 10**6}
+    young = {"max_timestamp": NOW_MS, "now_ms": NOW_MS, "roll_after_ms": 10**9}
+    return made.is_over(size, **{**roomy, **young, **given})
+
+
 def test_it_ages_by_the_timestamp_of_its_first_batch_or_else_by_the_clock() -> None:
     made = segment()
     put(made, at=NOW_MS)
-    assert not made.is_old(NOW_MS + 100, now_ms=NOW_MS + 10**9, roll_after_ms=100)
-    assert made.is_old(NOW_MS + 101, now_ms=NOW_MS, roll_after_ms=100)
+    assert not is_over(made, max_timestamp=NOW_MS + 100, now_ms=NOW_MS + 10**9, roll_after_ms=100)
+    assert is_over(made, max_timestamp=NOW_MS + 101, now_ms=NOW_MS, roll_after_ms=100)
     made.roll_jitter_ms = 5
-    assert made.is_old(NOW_MS + 96, now_ms=NOW_MS, roll_after_ms=100)
+    assert is_over(made, max_timestamp=NOW_MS + 96, now_ms=NOW_MS, roll_after_ms=100)
     silent = segment(FakeDisk())
     put(silent, at=-1)
-    assert not silent.is_old(-1, now_ms=NOW_MS + 100, roll_after_ms=100)
-    assert silent.is_old(-1, now_ms=NOW_MS + 101, roll_after_ms=100)
+    assert not is_over(silent, max_timestamp=-1, now_ms=NOW_MS + 100, roll_after_ms=100)
+    assert is_over(silent, max_timestamp=-1, now_ms=NOW_MS + 101, roll_after_ms=100)
 
 
 def test_it_is_full_by_bytes_and_by_relative_offset() -> None:
     made = segment()
     put(made)
     size = made.size
-    full = {"limit_bytes": 10**9, "max_index_bytes": 10**6}
-    assert not made.is_full(10, last_offset=101, **full)
-    assert made.is_full(10, last_offset=101, limit_bytes=size + 9, max_index_bytes=10**6)
-    assert not made.is_full(10, last_offset=100 + 2**31 - 1, **full)
-    assert made.is_full(10, last_offset=100 + 2**31, **full)
+    assert not is_over(made)
+    assert is_over(made, limit_bytes=size + 9)
+    assert not is_over(made, last_offset=100 + 2**31 - 1)
+    assert is_over(made, last_offset=100 + 2**31)
 
 
 def test_what_was_released_is_read_again() -> None:
