@@ -64,14 +64,15 @@ class KeyValue(NamedTuple):
 def key_values(batch: BytesLike, header: BatchHeader) -> list[KeyValue]:
     """The records of one whole batch, whose header is `header`. Raises CorruptRecords."""
     if header.records_count == 1 and not header.attributes & COMPRESSION_MASK:
-        found = _only_record(bytes(batch[HEADER_BYTES : header.size]), header)
+        found = plain_record(bytes(batch[HEADER_BYTES : header.size]))
         if found is not None:
-            return [found]
+            return [KeyValue(header.base_offset, *found)]
     return [KeyValue(record.offset, record.key, record.value) for record in iter_records(batch)]
 
 
-def _only_record(data: bytes, header: BatchHeader) -> KeyValue | None:
-    """The record that is all of `data`, if it is as plain as it nearly always is."""
+def plain_record(data: bytes) -> tuple[bytes, bytes] | None:
+    """Key and value of the record that is all of `data`, if it is as plain as it nearly always is: with both of them,
+    the first of its batch, at the batch's own time, without headers."""
     try:
         # Length in one or two bytes, attributes, timestamp and offset deltas of 0, key length in one byte.
         at = 1 if data[0] < 0x80 else 2
@@ -95,7 +96,7 @@ def _only_record(data: bytes, header: BatchHeader) -> KeyValue | None:
         # Nothing but the count of headers, which is 0, may follow; so every length was right.
         if end + 1 != len(data) or data[end] or _length_of(data) != len(data):
             return None
-        return KeyValue(header.base_offset, key, data[at:end])
+        return key, data[at:end]
     except IndexError:
         return None
 

@@ -7,8 +7,10 @@ horizon changes in their timestamp deltas.
 
 from collections.abc import Sequence
 
+from eosin.protocol.key_values import plain_record
 from eosin.protocol.records import (
     CONTROL,
+    HEADER_BYTES,
     BatchHeader,
     Compression,
     read_control_record,
@@ -29,7 +31,7 @@ from eosin.storage.compaction.payload import (
 )
 from eosin.storage.compaction.record_spans import TIMESTAMP, Span, joined, shifted
 from eosin.storage.compaction.rules import Rules, Verdict
-from eosin.storage.compaction.segment_input import checked
+from eosin.storage.compaction.segment_input import Head, checked
 from eosin.storage.disk import Buffer, Disk
 
 
@@ -45,6 +47,23 @@ class BatchFilter:
         self._pace = pace
         self._disk = disk
 
+    def stays(self, data: memoryview, head: Head) -> bool | None:
+        """Whether a plain batch stays as it is, said at once; None for one that the rules have to judge (`kept`).
+        Raises CorruptRecords."""
+        position, size, base_offset, crc, is_plain = head
+        keys = self._keys
+        if not is_plain or base_offset >= keys.end_offset:
+            return None
+        if base_offset >= keys.first_offset:
+            if keys.offsets is None:
+                return None
+            if base_offset not in keys.offsets:
+                return False
+            return None if base_offset in keys.special else True
+        batch = checked(data[position : position + size], crc, base_offset)
+        record = plain_record(bytes(batch[HEADER_BYTES:]))
+        return None if record is None else keys.latest.get(record[0], -1) < base_offset
+
     async def kept(self, header: BatchHeader, batch: memoryview, *, must_stay: bool) -> Buffer | None:
         """What takes the place of `batch`, None for nothing. `must_stay`: at least its header. Batches must come in the
         order of the log. Raises CorruptRecords, Abandoned."""
@@ -52,7 +71,7 @@ class BatchFilter:
         if is_nobodys and not must_stay and self._keys.has_none_of(header.base_offset, header.last_offset):
             return None  # superseded: what the rules would say, without asking them one by one
         if not self._keys.spans(header.base_offset, header.last_offset):
-            checked(header, batch)  # else pass 1 has done so
+            checked(batch, header.crc, header.base_offset)  # else pass 1 has done so
         verdict = self._verdict(header, batch)
         if verdict is Verdict.DROP_RECORDS:
             left: Buffer | None = None

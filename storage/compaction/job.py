@@ -9,12 +9,13 @@ Kafka's cleaner has left are closed with empty batches.
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from eosin.protocol.records import read_header
 from eosin.storage.compaction.aborted_ranges import AbortedRanges
 from eosin.storage.compaction.batch_filter import BatchFilter
 from eosin.storage.compaction.choice import Cleanable, grouped
 from eosin.storage.compaction.key_pass import KeyPass
 from eosin.storage.compaction.live_producers import LiveProducers
-from eosin.storage.compaction.pace import BATCH_WORK, Pace
+from eosin.storage.compaction.pace import BATCH_WORK, PLAIN_WORK, Pace
 from eosin.storage.compaction.rules import Rules
 from eosin.storage.compaction.segment_input import SegmentInput
 from eosin.storage.compaction.segment_output import SegmentOutput
@@ -43,7 +44,11 @@ class CleanJob:
         """Carry it out; everything below the answer is clean. Raises OSError, CorruptRecords, Abandoned."""
         plan, config = self._plan, self._log.config
         live = LiveProducers(self._log.producer_state, dirty_from=plan.first_dirty)
-        keys = await KeyPass(plan, live, self._pace, limit_bytes=self._limit_bytes).run()
+        key_pass = KeyPass(plan, live, self._pace, limit_bytes=self._limit_bytes)
+        keys = await key_pass.run()
+        if not plan.clean_bytes and key_pass.has_plain_only and keys.is_distinct:
+            self._log.waiting_markers = {}
+            return keys.end_offset  # ids that are new: nothing goes, and nothing lies below that could
         segments = [segment for segment in plan.segments if segment.base_offset < keys.end_offset]
         aborted = AbortedRanges.of(self._log, segments[0].base_offset, segments[-1].end_offset)
         rules = Rules(keys, aborted, now_ms=self._now_ms, delete_retention_ms=config.delete_retention_ms)
@@ -77,18 +82,34 @@ class CleanJob:
         self, segment: Segment, output: SegmentOutput, batches: BatchFilter, rules: Rules, *, is_last: bool
     ) -> None:
         with SegmentInput(self._disk, segment, self._pace) as source:
-            while chunk := await source.next():
-                last = chunk[-1][0] if is_last and source.is_at_end else None
-                for header, batch in chunk:
-                    kept = await batches.kept(header, batch, must_stay=header is last)
-                    if kept is not batch:
+            while True:
+                data, heads = await source.next()
+                if not heads:
+                    break
+                last = heads[-1] if is_last and source.is_at_end else None
+                for head in heads:
+                    position, size, base_offset, _, _ = head
+                    stays = None if head is last else batches.stays(data, head)
+                    if stays is None:
+                        await self._judge(data[position : position + size], output, batches, rules, head is last)
+                    elif stays:
+                        output.add(base_offset, data[position : position + size])
+                    else:
                         output.is_unchanged = False
-                    if kept is not None:
-                        output.add(header, kept)
-                    if rules.kept_rows:
-                        output.index_aborted(rules.kept_rows)
-                        rules.kept_rows.clear()
-                    if self._pace.spent(BATCH_WORK):
+                    if self._pace.spent(BATCH_WORK if stays is None else PLAIN_WORK):
                         await self._pace.rest()
                 if output.is_due:
                     await output.write()
+
+    async def _judge(
+        self, batch: memoryview, output: SegmentOutput, batches: BatchFilter, rules: Rules, must_stay: bool
+    ) -> None:
+        header = read_header(batch)
+        kept = await batches.kept(header, batch, must_stay=must_stay)
+        if kept is not batch:
+            output.is_unchanged = False
+        if kept is not None:
+            output.add(header.last_offset, kept)
+        if rules.kept_rows:
+            output.index_aborted(rules.kept_rows)
+            rules.kept_rows.clear()

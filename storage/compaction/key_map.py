@@ -7,7 +7,8 @@ met; about what lies behind that, it says nothing.
 
 from typing import Final
 
-from eosin.protocol.records import HEADER_BYTES, BatchHeader, CorruptRecords
+from eosin.protocol.key_values import plain_record
+from eosin.protocol.records import HEADER_BYTES, CorruptRecords
 from eosin.storage.compaction.record_spans import KEY, OFFSET, read_spans
 
 ENTRY_BYTES: Final = 150
@@ -19,7 +20,17 @@ FEW_KEYS: Final = 50_000
 class KeyMap:
     """Key to largest offset, in bounded memory."""
 
-    __slots__ = ("_key_bytes", "_limit_bytes", "_offsets", "end_offset", "first_offset", "latest")
+    __slots__ = (
+        "_limit_bytes",
+        "_put",
+        "_size_bytes",
+        "end_offset",
+        "first_offset",
+        "is_full",
+        "latest",
+        "offsets",
+        "special",
+    )
 
     def __init__(self, *, first_offset: int, limit_bytes: int) -> None:
         """`limit_bytes`: about what it may take up (`log.cleaner.dedupe.buffer.size`)."""
@@ -29,38 +40,52 @@ class KeyMap:
         """Where it begins to know."""
         self.end_offset = first_offset
         """The offset after the last record taken in."""
-        self._offsets: frozenset[int] | None = None
+        self.is_full = False
+        """Whether the next batch has to wait for another round. A first batch always fits."""
+        self.offsets: frozenset[int] | None = None
+        """For readers, when it is finished: those of `latest`, if they are few."""
+        self.special: set[int] = set()
+        """For readers: offsets of plain batches whose record is none that simply stays, a tombstone for instance."""
         self._limit_bytes = limit_bytes
-        self._key_bytes = 0
+        self._size_bytes = 0
+        self._put = 0
 
     def __len__(self) -> int:
         return len(self.latest)
 
     @property
-    def is_full(self) -> bool:
-        """Whether the next batch has to wait for another round. A first batch always fits."""
-        return len(self.latest) * ENTRY_BYTES + self._key_bytes >= self._limit_bytes and bool(self.latest)
+    def is_distinct(self) -> bool:
+        """Whether every record that was put in simply stays: none is followed by another of its key, none is special.
+        Nothing is said of records that were not put in."""
+        return self._put == len(self.latest) and not self.special
 
     def put(self, key: bytes, offset: int) -> None:
         """A record with `key` stands at `offset`, behind all those before."""
+        self._put += 1
         if key not in self.latest:
-            self._key_bytes += len(key)
+            self._size_bytes += ENTRY_BYTES + len(key)
+            self.is_full = self._size_bytes >= self._limit_bytes
         self.latest[key] = offset
 
-    def put_only(self, header: BatchHeader, batch: memoryview) -> None:
-        """The only record of an uncompressed batch, if it has a key. Raises CorruptRecords."""
+    def put_plain(self, base_offset: int, batch: memoryview) -> None:
+        """The only record of a plain batch, if it has a key. Raises CorruptRecords."""
         payload = bytes(batch[HEADER_BYTES:])
+        record = plain_record(payload)
+        if record is not None:
+            self.put(record[0], base_offset)
+            return
         spans, end = read_spans(payload, 0, 1)
         if not spans or end != len(payload):
-            raise CorruptRecords(f"the batch at offset {header.base_offset} does not hold what it claims")
+            raise CorruptRecords(f"the batch at offset {base_offset} does not hold what it claims")
+        self.special.add(base_offset)
         key = spans[0][KEY]
         if key is not None:
-            self.put(key, header.base_offset + spans[0][OFFSET])
+            self.put(key, base_offset + spans[0][OFFSET])
 
     def finish(self) -> None:
         """Nothing more will be put in."""
         if len(self.latest) <= FEW_KEYS:
-            self._offsets = frozenset(self.latest.values())
+            self.offsets = frozenset(self.latest.values())
 
     def spans(self, first: int, last: int) -> bool:
         """Whether [first, last] lies in what pass 1 has read."""
@@ -69,7 +94,7 @@ class KeyMap:
     def has_none_of(self, first: int, last: int) -> bool:
         """Whether no record in [first, last] can be the latest of its key, as far as that can be told without looking:
         this spares most of the work where the same few keys are written again and again."""
-        known = self._offsets
+        known = self.offsets
         if known is None or not self.spans(first, last):
             return False
         return known.isdisjoint(range(first, last + 1)) if first != last else first not in known

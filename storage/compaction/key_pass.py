@@ -6,7 +6,7 @@ batch boundary, at the latest where the part that may be touched ends.
 
 from collections.abc import Sequence
 
-from eosin.protocol.records import BatchHeader
+from eosin.protocol.records import BatchHeader, read_header
 from eosin.storage.compaction.aborted_ranges import AbortedRanges
 from eosin.storage.compaction.choice import Cleanable
 from eosin.storage.compaction.key_map import KeyMap
@@ -22,7 +22,7 @@ from eosin.storage.segment import Segment
 class KeyPass:
     """One run of pass 1."""
 
-    __slots__ = ("_aborted", "_disk", "_keys", "_live", "_pace", "_plan")
+    __slots__ = ("_aborted", "_disk", "_keys", "_live", "_pace", "_plan", "has_plain_only")
 
     def __init__(self, plan: Cleanable, live: LiveProducers, pace: Pace, *, limit_bytes: int) -> None:
         """`limit_bytes`: what the map may take up. Raises OSError."""
@@ -32,6 +32,8 @@ class KeyPass:
         self._disk: Disk = plan.log.context.disk
         self._aborted = AbortedRanges.of(plan.log, plan.first_dirty, plan.end)
         self._keys = KeyMap(first_offset=plan.first_dirty, limit_bytes=limit_bytes)
+        self.has_plain_only = True
+        """Whether it has met no batch but plain ones."""
 
     async def run(self) -> KeyMap:
         """Carry it out. Raises OSError, CorruptRecords, Abandoned."""
@@ -49,21 +51,30 @@ class KeyPass:
         first_dirty, keys, pace = self._plan.first_dirty, self._keys, self._pace
         position = segment.offset_index.position_before(first_dirty - segment.base_offset)
         with SegmentInput(self._disk, segment, self._pace, position=position) as source:
-            while chunk := await source.next():
-                for header, batch in chunk:
-                    if header.base_offset < first_dirty:
+            while True:
+                data, heads = await source.next()
+                if not heads:
+                    break
+                for position, size, base_offset, crc, is_plain in heads:
+                    if base_offset < first_dirty:
                         continue
                     if keys.is_full:
                         return False
-                    checked(header, batch)
-                    if header.producer_id < 0 and header.records_count == 1 and not header.attributes:
-                        keys.put_only(header, batch)  # nearly all that there is in a coordinator's log
-                    elif self._has_keys(header):
-                        await self._map(header, batch)
-                    keys.end_offset = header.base_offset + header.last_offset_delta + 1
+                    batch = checked(data[position : position + size], crc, base_offset)
+                    if is_plain:
+                        keys.put_plain(base_offset, batch)
+                        keys.end_offset = base_offset + 1
+                    else:
+                        await self._take(read_header(batch), batch)
                     if pace.spent(BATCH_WORK):
                         await pace.rest()
         return True
+
+    async def _take(self, header: BatchHeader, batch: memoryview) -> None:
+        self.has_plain_only = False
+        if self._has_keys(header):
+            await self._map(header, batch)
+        self._keys.end_offset = header.last_offset + 1
 
     def _has_keys(self, header: BatchHeader) -> bool:
         if header.producer_id >= 0:

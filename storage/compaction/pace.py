@@ -12,6 +12,7 @@ from eosin.storage.clock import Clock
 
 RECORD_WORK: Final = 2
 BATCH_WORK: Final = 4
+PLAIN_WORK: Final = 2
 CHUNK_WORK: Final = 200
 SLICE_WORK: Final = 1500
 """About as many microseconds: one or two milliseconds of the event loop."""

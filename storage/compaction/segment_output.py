@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from eosin.protocol.batch_header import empty_batch
-from eosin.protocol.records import BatchHeader, read_header
 from eosin.storage.aborted_index import AbortedRow
 from eosin.storage.compaction.pace import Pace
 from eosin.storage.disk import Buffer, Disk
@@ -59,13 +58,13 @@ class SegmentOutput:
         """Whether enough has been added to be written."""
         return self._buffered >= WRITE_BYTES
 
-    def add(self, header: BatchHeader, batch: Buffer) -> None:
-        """Put a batch at the end. `header` is that of the batch it was made from."""
+    def add(self, last_offset: int, batch: Buffer) -> None:
+        """Put a batch that ends with `last_offset` at the end."""
         max_timestamp, count = _TIMESTAMP_AND_COUNT.unpack_from(batch, _TIMESTAMP_AT)
         self.segment.note(
             self.segment.size,
             size=len(batch),
-            last_offset=header.last_offset,
+            last_offset=last_offset,
             # An empty batch tells no time: there is no record to be found by it.
             max_timestamp=max_timestamp if count else NO_TIMESTAMP,
             index_interval_bytes=self._index_interval_bytes,
@@ -80,7 +79,7 @@ class SegmentOutput:
             batch = empty_batch(
                 base_offset=start, last_offset=end_offset - 1, partition_leader_epoch=partition_leader_epoch
             )
-            self.add(read_header(batch), batch)
+            self.add(end_offset - 1, batch)
             self.is_unchanged = False
 
     def index_aborted(self, rows: Sequence[AbortedRow]) -> None:
