@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from eosin.client.client import Client
 from eosin.client.consumer import EARLIEST, LATEST, Consumer
 from eosin.pipeline.source_options import SourceOptions
-from eosin.pipeline.topic_partitions import topic_partitions
+from eosin.pipeline.topic_partitions import FoundPartitions, find_partitions
 from eosin.protocol.names import TopicPartition
 
 
@@ -22,9 +22,9 @@ class LogOffsets:
         self._options = options
         self._consumer = Consumer(client, isolation=options.isolation)
 
-    async def partitions(self) -> list[TopicPartition]:
-        """Every partition there is now. Raises MissingTopic."""
-        return await topic_partitions(self._client, self._options.topics)
+    async def partitions(self) -> FoundPartitions:
+        """Every partition there is now, and the ids of the topics. Raises MissingTopic."""
+        return await find_partitions(self._client, self._options.topics)
 
     async def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Where each partition begins."""

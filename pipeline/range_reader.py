@@ -17,7 +17,7 @@ from eosin.pipeline.errors import DataLoss
 from eosin.pipeline.source_options import SourceOptions
 from eosin.pipeline.task_timeouts import TaskTimeouts, is_timeout
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import ZERO_UUID, TopicPartition, uuid_text
 
 _PARTITION_BYTES = 4 * 1024 * 1024
 """What one fetch may bring: some ten thousand small records, which is what one Arrow batch holds."""
@@ -33,14 +33,17 @@ class RangeReader:
         start: int,
         end: int,
         *,
+        topic_id: str | None = None,
         task_timeout_ms: int | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`task_timeout_ms` is what the partition may go on timing out; None is what the options say."""
+        """`topic_id` is the topic that the range was planned for, None if that is not known; `task_timeout_ms` is what
+        the partition may go on timing out; None is what the options say."""
         self._options = options
         self._partition = partition
         self._position = start
         self._end = end
+        self._topic_id = topic_id
         self._clock = clock or SystemClock()
         self._timeouts = TaskTimeouts(
             options.task_timeout_ms if task_timeout_ms is None else task_timeout_ms,
@@ -53,7 +56,7 @@ class RangeReader:
         if self._position >= self._end:
             return
         with asyncio.Runner() as runner:
-            client = Client(
+            self._client = client = Client(
                 self._options.bootstrap,
                 request_timeout_ms=self._options.request_timeout_ms,
                 retry_timeout_ms=self._options.request_timeout_ms,
@@ -76,6 +79,9 @@ class RangeReader:
             self._timeouts.is_final_attempt(task)
             try:
                 found = await self._poll(consumer)
+                if await self._is_made_anew():
+                    self._position = self._end  # nothing of what was planned is left
+                    return []
                 before, self._position = self._position, consumer.position(self._partition)
                 if self._position != before:
                     self._timeouts.on_success(task)
@@ -102,7 +108,23 @@ class RangeReader:
             await self._skip_what_is_gone(consumer, error)
             return []
 
+    async def _is_made_anew(self) -> bool:
+        """Whether what was read, by what the client knew then, is another topic than was planned. Raises DataLoss if
+        that is not accepted."""
+        topic = self._partition.topic
+        now = (await self._client.metadata(topic)).topic_id(topic)
+        if self._topic_id is None or now == ZERO_UUID or uuid_text(now) == self._topic_id:
+            return False
+        if self._options.fail_on_data_loss:
+            raise DataLoss(
+                f"topic {topic} was deleted and created anew before {self._partition} was read from offset"
+                f" {self._position} to {self._end} (failOnDataLoss=true)"
+            )
+        return True
+
     async def _skip_what_is_gone(self, consumer: Consumer, error: BrokerError) -> None:
+        if await self._is_made_anew():
+            return
         earliest = (await consumer.list_offset(self._partition, EARLIEST)).offset
         if self._options.fail_on_data_loss or earliest <= self._position:
             raise DataLoss(

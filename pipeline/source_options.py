@@ -38,6 +38,10 @@ _KNOWN: Final = {
 }
 
 Offsets = Mapping[TopicPartition, int]
+CheckpointJson = dict[str, int | str]
+"""A position as Spark keeps it."""
+_ID: Final = ":id"
+"""Ends the name of a topic's id among offsets; partitions are numbers."""
 T = TypeVar("T")
 
 
@@ -89,20 +93,37 @@ class SourceOptions:
         )
 
 
-def to_json(offsets: Offsets) -> dict[str, int]:
-    """Offsets as a checkpoint keeps them: `{"topic:partition": next offset}`."""
-    return {f"{each.topic}:{each.partition}": offset for each, offset in sorted(offsets.items())}
+def to_json(offsets: Offsets, topic_ids: Mapping[str, str] | None = None) -> CheckpointJson:
+    """Offsets as a checkpoint keeps them: `{"topic:partition": next offset}`, and `"topic:id"` for those topics of them
+    whose id is known."""
+    found: CheckpointJson = {f"{each.topic}:{each.partition}": offset for each, offset in sorted(offsets.items())}
+    for topic in sorted({each.topic for each in offsets} & (topic_ids or {}).keys()):
+        found[f"{topic}{_ID}"] = (topic_ids or {})[topic]
+    return found
 
 
-def from_json(offsets: Mapping[str, int]) -> dict[TopicPartition, int]:
-    """What `to_json` has written. Raises ValueError with a sentence."""
+def from_json(offsets: Mapping[str, int | str]) -> dict[TopicPartition, int]:
+    """The offsets that `to_json` has written. Raises ValueError with a sentence."""
     found = {}
     for name, offset in offsets.items():
         topic, colon, partition = name.rpartition(":")
+        if topic and name.endswith(_ID) and isinstance(offset, str):
+            continue
         if not (colon and topic and partition.isdigit() and isinstance(offset, int)):
             raise ValueError(f'offsets are {{"topic:partition": offset}}, and not {name!r}: {offset!r}')
         found[TopicPartition(topic, int(partition))] = offset
     return found
+
+
+def topic_ids_of(offsets: Mapping[str, int | str]) -> dict[str, str]:
+    """The ids of topics that `to_json` has written; none in checkpoints of releases before there were any."""
+    ids = {name: value for name, value in offsets.items() if isinstance(value, str)}
+    return {name.removesuffix(_ID): value for name, value in ids.items() if name.endswith(_ID)}
+
+
+def made_anew(then: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
+    """The topics that are known at both times, and have another id now: offsets of the old one mean nothing there."""
+    return {topic for topic, topic_id in then.items() if now.get(topic, topic_id) != topic_id}
 
 
 def _offsets(given: Mapping[str, str], name: str, default: str) -> str | Offsets:

@@ -2,12 +2,13 @@
 
     spark.readStream.format("txnlog").option("bootstrap.servers", ...).option("subscribe", "orders").load()
 
-Always true: one Spark partition reads one topic partition; a stream's position is in its checkpoint alone; and readers
-travel to tasks without their connections.
+Always true: one Spark partition reads one topic partition; a stream's position is in its checkpoint alone, with the ids
+of its topics, so that offsets of a topic that was deleted are not taken for offsets of one that was created anew; and
+readers travel to tasks without their connections.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Self
 
 from eosin.client.client import Client
 from eosin.pipeline.batch_progress import REMAINING, SKIPS
@@ -17,8 +18,19 @@ from eosin.pipeline.loop_thread import LoopThread
 from eosin.pipeline.patient_client import PatientClient
 from eosin.pipeline.planned_ends import PlannedEnds
 from eosin.pipeline.range_reader import RangeReader, to_arrow
-from eosin.pipeline.source_options import EARLIEST, LATEST, Offsets, SourceOptions, from_json, to_json
+from eosin.pipeline.source_options import (
+    EARLIEST,
+    LATEST,
+    CheckpointJson,
+    Offsets,
+    SourceOptions,
+    from_json,
+    made_anew,
+    to_json,
+    topic_ids_of,
+)
 from eosin.pipeline.task_timeouts import TaskTimeouts
+from eosin.pipeline.topic_partitions import FoundPartitions
 from eosin.protocol.names import TopicPartition
 
 require_spark()
@@ -63,12 +75,32 @@ class TxnLog(DataSource):
 class LogRange(InputPartition):
     """What one task reads."""
 
-    def __init__(self, partition: TopicPartition, start: int, end: int, task_timeout_ms: int) -> None:
+    def __init__(
+        self, partition: TopicPartition, start: int, end: int, task_timeout_ms: int, topic_id: str | None = None
+    ) -> None:
         self.partition = partition
+        self.topic_id = topic_id
+        """Of the topic that the range was planned for; None if that is not known."""
         self.start = start
         self.end = end
         self.task_timeout_ms = task_timeout_ms
         """How long it may go on timing out before its final attempt."""
+
+
+class Position(NamedTuple):
+    """Where a reader is, and in which topics."""
+
+    offsets: dict[TopicPartition, int]
+    topic_ids: dict[str, str]
+
+    @classmethod
+    def of(cls, json: CheckpointJson) -> Self:
+        """The position that a checkpoint keeps."""
+        return cls(from_json(json), topic_ids_of(json))
+
+    def json(self) -> CheckpointJson:
+        """For a checkpoint."""
+        return to_json(self.offsets, self.topic_ids)
 
 
 class _Planning:
@@ -123,26 +155,33 @@ class _Reading:
             self._planning.close()
         self._planning = None
 
-    def offsets(self, wanted: str | Offsets) -> dict[TopicPartition, int]:
+    def offsets(self, wanted: str | Offsets) -> Position:
         """Offsets that are named or given; partitions that are not given begin at their earliest record."""
-        partitions = self.ask("partitions")
+        there = self.ask("partitions")
         if wanted == LATEST:
-            return dict(self.ask("latest", partitions))
-        found: dict[TopicPartition, int] = dict(self.ask("earliest", partitions))
+            return Position(dict(self.ask("latest", there.partitions)), there.topic_ids)
+        found: dict[TopicPartition, int] = dict(self.ask("earliest", there.partitions))
         if isinstance(wanted, Mapping):
             found |= {each: offset for each, offset in wanted.items() if each in found}
-        return found
+        return Position(found, there.topic_ids)
 
-    def ranges(self, start: Offsets, end: Offsets) -> list[LogRange]:
-        """What there is to read between two positions, a range for each partition that has something. Whether it is
-        still there shows when it is read: a batch that the sink skips may be gone."""
+    def ranges(self, start: Offsets, end: Offsets, topic_ids: Mapping[str, str]) -> list[LogRange]:
+        """What there is to read between two positions, a range for each partition that has something; the ids are those
+        of the topics at the end. Whether it is still there shows when it is read: a batch that the sink skips may be
+        gone."""
         begins = {each: start[each] for each, stop in end.items() if each in start and start[each] <= stop}
         others = [each for each in end if each not in begins]  # new, or deleted and created again
         if others:
             begins |= self.ask("earliest", others)
         remaining = self.planning.timeouts.remaining_ms
         return [
-            LogRange(each, begins[each], stop, remaining(str(each)) or self.source.task_timeout_ms)
+            LogRange(
+                each,
+                begins[each],
+                stop,
+                remaining(str(each)) or self.source.task_timeout_ms,
+                topic_ids.get(each.topic),
+            )
             for each, stop in sorted(end.items())
             if begins[each] < stop
         ]
@@ -153,8 +192,15 @@ class _Reading:
 
         assert isinstance(piece, LogRange)
         schema = to_arrow_schema(self.columns, timezone="UTC")
-        timeout_ms = piece.task_timeout_ms
-        for records in RangeReader(self.source, piece.partition, piece.start, piece.end, task_timeout_ms=timeout_ms):
+        reader = RangeReader(
+            self.source,
+            piece.partition,
+            piece.start,
+            piece.end,
+            topic_id=piece.topic_id,
+            task_timeout_ms=piece.task_timeout_ms,
+        )
+        for records in reader:
             yield to_arrow(records, schema)
 
 
@@ -170,7 +216,8 @@ class TxnLogReader(DataSourceReader):
         try:
             end = reading.offsets(reading.source.ending)
             start = reading.offsets(reading.source.starting)
-            return reading.ranges(start, {each: stop for each, stop in end.items() if each in start})
+            stops = {each: stop for each, stop in end.offsets.items() if each in start.offsets}
+            return reading.ranges(start.offsets, stops, end.topic_ids)
         finally:
             reading.close()
 
@@ -184,15 +231,15 @@ class TxnLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._reading = _Reading(options, schema)
-        self._initial: dict[str, int] | None = None
+        self._initial: CheckpointJson | None = None
         self._latest: dict[TopicPartition, int] = {}
-        self._target: dict[TopicPartition, int] | None = None
+        self._target: Position | None = None
         """Where an `availableNow` query is to stop."""
 
-    def initialOffset(self) -> dict[str, int]:
+    def initialOffset(self) -> CheckpointJson:
         """Where a query without a checkpoint begins; the same however often it is asked for."""
         if self._initial is None:
-            self._initial = to_json(self._reading.offsets(self._reading.source.starting))
+            self._initial = self._reading.offsets(self._reading.source.starting).json()
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -204,41 +251,63 @@ class TxnLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Stop at what is there now."""
         self._target = self._reading.offsets(LATEST)
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        """How far the next micro-batch goes. Raises DataLoss for a partition that ends before its position."""
-        position = from_json(start)
-        ends = self._target if self._target is not None else self._ends(position)
+    def latestOffset(self, start: CheckpointJson, limit: ReadLimit) -> CheckpointJson:
+        """How far the next micro-batch goes. Raises DataLoss for a partition that ends before its position, and for a
+        topic that is another one than the position is in."""
+        known = Position.of(start)
+        if self._target is not None:
+            topic_ids, position = self._target.topic_ids, self._without_made_anew(known, self._target.topic_ids)
+            ends = self._target.offsets
+        else:
+            there: FoundPartitions = self._reading.ask("partitions")
+            topic_ids, position = there.topic_ids, self._without_made_anew(known, there.topic_ids)
+            ends = self._ends(position, there.partitions)
         begins = self._begins(position, ends)
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        known = {each: ends.get(each, offset) for each, offset in begins.items()}
-        return to_json(limited(begins, known, rows))
+        stops = limited(begins, {each: ends.get(each, offset) for each, offset in begins.items()}, rows)
+        return to_json(stops, {**known.topic_ids, **topic_ids})
 
-    def _ends(self, position: Offsets) -> dict[TopicPartition, int]:
+    def _without_made_anew(self, known: Position, topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
+        """The position in topics that are the same as then: the partitions of others are new. Raises DataLoss if that
+        is not accepted."""
+        anew = made_anew(known.topic_ids, topic_ids)
+        if anew and self._reading.source.fail_on_data_loss:
+            raise DataLoss(
+                f"topic {', '.join(sorted(anew))} was deleted and created anew: the checkpoint's offsets are of the old"
+                " one, of which what was not read is lost; to read the new one from its beginning, start with"
+                " failOnDataLoss=false (failOnDataLoss=true)"
+            )
+        return {each: offset for each, offset in known.offsets.items() if each.topic not in anew}
+
+    def _ends(self, position: Offsets, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Where each partition ends. One whose leader does not answer in time ends where it is: it is left out."""
-        planning, partitions = self._reading.planning, self._reading.ask("partitions")
+        planning = self._reading.planning
         answered = planning.loop.run(planning.ends.ask(partitions))
         self._latest = planning.ends.known
         return {
             each: answered.get(each, position.get(each, 0)) for each in partitions if each in {**position, **answered}
         }
 
-    def reportLatestOffset(self) -> dict[str, int] | None:
+    def reportLatestOffset(self) -> CheckpointJson | None:
         """Where the topics end, for the progress of the query, and the partitions that are left out: the time that each
         has left, and how often each was left out."""
-        reported = to_json(self._target if self._target is not None else self._latest)
+        reported = to_json(self._latest if self._target is None else self._target.offsets)
         timeouts = self._reading.planning.timeouts
         reported |= {f"{REMAINING}{task}": left for task, left in timeouts.skipped.items()}
         return (reported | {f"{SKIPS}{task}": skips for task, skips in sorted(timeouts.skips.items())}) or None
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+    def partitions(self, start: CheckpointJson, end: CheckpointJson) -> Sequence[InputPartition]:
         """One for each topic partition that moves."""
-        return self._reading.ranges(from_json(start), from_json(end))
+        begin, stop = Position.of(start), Position.of(end)
+        anew = made_anew(begin.topic_ids, stop.topic_ids)
+        position = {each: offset for each, offset in begin.offsets.items() if each.topic not in anew}
+        return self._reading.ranges(position, stop.offsets, stop.topic_ids)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The Arrow batches of one range. Raises DataLoss when its records are gone."""
         return self._reading.batches(partition)
 
-    def commit(self, end: dict[str, int]) -> None:
+    def commit(self, end: CheckpointJson) -> None:
         """Nothing: the checkpoint holds the position."""
 
     def stop(self) -> None:

@@ -1,5 +1,6 @@
 """What a source may be told, how far a batch goes, and a range read without Spark."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ from eosin.client.consumer import Isolation
 from eosin.pipeline.errors import ConflictingSettings, DataLoss
 from eosin.pipeline.log_offsets import limited
 from eosin.pipeline.range_reader import RangeReader
-from eosin.pipeline.source_options import SourceOptions, from_json, to_json
+from eosin.pipeline.source_options import SourceOptions, from_json, made_anew, to_json, topic_ids_of
 from eosin.protocol.names import TopicPartition
 
 A, B, C = (TopicPartition("t", index) for index in range(3))
@@ -43,8 +44,18 @@ def test_a_partition_that_has_shrunk_is_never_planned_backwards() -> None:
 
 
 def test_offsets_survive_their_way_through_a_checkpoint() -> None:
-    offsets = {TopicPartition("with:colon", 2): 7, A: 0}
+    offsets = {TopicPartition("with:colon", 2): 7, TopicPartition("id", 0): 1, A: 0}
     assert from_json(to_json(offsets)) == offsets
+    ids = {"with:colon": "AAAAAAAAAAAAAAAAAAAAAQ", "id": "1234567890123456789012", "elsewhere": "AA"}
+    kept = to_json(offsets, ids)
+    assert json.loads(json.dumps(kept)) == kept
+    assert from_json(kept) == offsets
+    assert topic_ids_of(kept) == {name: ids[name] for name in ("with:colon", "id")}
+
+
+def test_a_topic_is_made_anew_when_both_ids_are_known_and_differ() -> None:
+    assert made_anew({"t": "1", "u": "1", "gone": "1"}, {"t": "2", "u": "1", "new": "1"}) == {"t"}
+    assert not made_anew({}, {"t": "2"})
 
 
 @pytest.mark.parametrize(
@@ -123,3 +134,27 @@ def test_a_range_whose_beginning_is_gone_is_data_loss_unless_that_is_accepted(lo
     with pytest.raises(DataLoss, match="records from offset 0 on are gone, it begins at 2"):
         read_short()
     assert read_short(fail_on_data_loss=False) == [b"c", b"d"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [0, 1, 9])
+def test_a_range_of_a_topic_that_was_made_anew_is_data_loss_unless_that_is_accepted(load: TopicLoad, rows: int) -> None:
+    name = f"anew-{rows}"
+    load.create(name)
+    load.transaction(name, [(0, value) for value in "abcd"])
+    planned = load.topic_id(name)
+    load.delete(name)
+    load.create(name)
+    if rows:
+        load.transaction(name, [(0, str(value)) for value in range(rows)])
+    partition = TopicPartition(name, 0)
+
+    def read_anew(topic_id: str | None, **options: Any) -> list[bytes | None]:
+        reader = RangeReader(SourceOptions(load.bootstrap, (name,), **options), partition, 2, 5, topic_id=topic_id)
+        return [each.record.value for some in reader for each in some]
+
+    with pytest.raises(DataLoss, match=f"topic {name} was deleted and created anew before {name}-0 was read from"):
+        read_anew(planned)
+    assert read_anew(planned, fail_on_data_loss=False) == []
+    if rows == 9:
+        assert read_anew(load.topic_id(name)) == read_anew(None) == [b"2", b"3", b"4"]

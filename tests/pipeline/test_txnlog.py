@@ -1,5 +1,6 @@
 """`txnlog` on Spark: batch and stream, what is committed and nothing else, limits, lost data (S5)."""
 
+import json
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -58,6 +59,15 @@ class Stream:
         )
         query.awaitTermination()
         return batches
+
+    def forget_topic_ids(self) -> None:
+        """Make the checkpoint one of a release that did not keep them."""
+        for path in (self.checkpoint / "offsets").glob("[0-9]*"):
+            version, about, offsets = path.read_text().splitlines()
+            kept = {name: value for name, value in json.loads(offsets).items() if not name.endswith(":id")}
+            assert len(kept) < len(json.loads(offsets))
+            path.write_text("\n".join((version, about, json.dumps(kept))))
+            path.with_name(f".{path.name}.crc").unlink()
 
     def forget_commit(self, batch: int) -> None:
         (self.checkpoint / "commits" / str(batch)).unlink()
@@ -159,9 +169,38 @@ def test_a_topic_that_was_created_again_fails_the_query_unless_that_is_accepted(
     load.delete(topic)
     load.create(topic, 2)
     load.transaction(topic, [(1, "anew")])
-    with pytest.raises(Exception, match="it was deleted, and perhaps created again"):
+    with pytest.raises(Exception, match=f"topic {topic} was deleted and created anew"):
         stream.run()
     assert [batch for batch in stream.run(failOnDataLoss="false") if batch] == [["anew"]]
+
+
+def test_a_topic_that_was_created_again_and_filled_beyond_the_checkpoint_is_not_read_from_its_middle(
+    stream: Stream, load: TopicLoad, topic: str
+) -> None:
+    stream.run()
+    load.delete(topic)
+    load.create(topic, 2)
+    values = [f"anew{number:02}" for number in range(20)]
+    load.transaction(topic, [(number % 2, value) for number, value in enumerate(values)])
+    for _ in range(2):
+        with pytest.raises(Exception, match=f"topic {topic} was deleted and created anew"):
+            stream.run()
+    accepted = stream.run(failOnDataLoss="false", maxRowsPerTrigger="7")
+    assert sorted(value for batch in accepted for value in batch) == values
+    # From here on the checkpoint is of the new one.
+    load.transaction(topic, [(0, "more")])
+    assert stream.run() == [["more"]]
+
+
+def test_a_checkpoint_without_ids_of_topics_is_taken_as_it_is(stream: Stream, load: TopicLoad, topic: str) -> None:
+    stream.run()
+    stream.forget_topic_ids()
+    load.transaction(topic, [(1, "f")])
+    assert stream.run() == [["f"]]
+    load.delete(topic)
+    load.create(topic, 2)
+    with pytest.raises(Exception, match=f"topic {topic} was deleted and created anew"):
+        stream.run()
 
 
 def test_a_topic_that_does_not_exist_is_said_to_be_missing(spark: "SparkSession", load: TopicLoad) -> None:

@@ -8,7 +8,7 @@ from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.consumer import ConsumedRecord, Consumer
 from eosin.client.producer import Producer
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import TopicPartition, uuid_text
 from eosin.protocol.records import NewRecord
 
 T = TypeVar("T")
@@ -35,6 +35,14 @@ class TopicLoad:
 
     def delete(self, topic: str) -> None:
         self._with_client(lambda client: Admin(client).delete_topics([topic]))
+
+    def topic_id(self, topic: str) -> str:
+        """The id of a topic, as text."""
+
+        async def run(client: Client) -> str:
+            return uuid_text((await client.metadata(topic)).topic_id(topic))
+
+        return self._with_client(run)
 
     def add_partitions(self, topic: str, count: int) -> None:
         self._with_client(lambda client: Admin(client).create_partitions(topic, count))
