@@ -8,16 +8,12 @@ accepted and closed, so that its client hears of it; a failed accept is a pause,
 
 import asyncio
 import errno
-import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 from eosin.broker.connection import Connection, ConnectionHost
-from eosin.broker.logs import fields
-
-log = logging.getLogger(__name__)
 
 ACCEPTS_PER_TURN: Final = 16
 """Connections accepted before other work of the loop gets its turn."""
@@ -31,9 +27,12 @@ _LACKING: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.EN
 class Acceptor:
     """Accepts on one socket that listens, until it is closed."""
 
-    def __init__(self, bound: socket.socket, make: Callable[[], Connection], host: ConnectionHost) -> None:
-        """`bound` listens already and does not block; it is closed with the acceptor."""
+    def __init__(
+        self, bound: socket.socket, make: Callable[[], Connection], host: ConnectionHost, listener: str
+    ) -> None:
+        """`bound` listens already and does not block; it is closed with the acceptor. `listener` is its name."""
         self._bound = bound
+        self._listener = listener
         self._make = make
         self._host = host
         self._loop = asyncio.get_running_loop()
@@ -52,42 +51,50 @@ class Acceptor:
         while True:
             try:
                 first, _ = await self._loop.sock_accept(self._bound)
-                accepted = [first, *self._accept_more()]
             except OSError as error:
                 await self._wait_after(error)
                 continue
-            self._connecting = asyncio.gather(*[self._connect(each) for each in accepted])
+            admitted = self._admitted(first)
+            self._connecting = asyncio.gather(*[self._connect(each) for each in admitted])
             await asyncio.shield(self._connecting)  # a transport that is half made could not be closed
 
-    def _accept_more(self) -> list[socket.socket]:
-        """What else waits, up to the limit of one turn."""
-        accepted: list[socket.socket] = []
-        try:
-            while len(accepted) < ACCEPTS_PER_TURN - 1:
-                accepted.append(self._bound.accept()[0])
-        except OSError:
-            pass  # nothing more waits; what else it may be, the next first one meets again
-        return accepted
+    def _admitted(self, first: socket.socket) -> list[socket.socket]:
+        """Of this connection and of others that wait, as many as one turn may accept, those that there is room for."""
+        host, admitted, refused = self._host, list[socket.socket](), list[str]()
+        room = host.max_connections - len(host.connections) - host.arriving
+        for accepted in (first, *self._others()):
+            if len(admitted) < room:
+                admitted.append(accepted)
+            else:
+                refused.append(_peer(accepted))
+                accepted.close()  # before another one is accepted: there may be no descriptor left
+        if refused:
+            reason = f"too many connections, {host.why_full}"
+            host.refusals.note("all", reason, peer=refused[0], listener=self._listener, count=len(refused))
+        host.arriving += len(admitted)
+        host.connections_changed(len(host.connections) + host.arriving)
+        return admitted
+
+    def _others(self) -> Iterator[socket.socket]:
+        for _ in range(ACCEPTS_PER_TURN - 1):
+            try:
+                yield self._bound.accept()[0]
+            except OSError:  # nothing more waits; what else it may be, the next first one meets again
+                return
 
     async def _connect(self, accepted: socket.socket) -> None:
-        host = self._host
-        if len(host.connections) + host.arriving >= host.max_connections:
-            peer = _peer(accepted)
-            accepted.close()
-            log.warning("closing a connection: too many connections", extra=fields(peer=peer))
-            return
-        host.arriving += 1
         try:
             accepted.setblocking(False)
             await self._loop.connect_accepted_socket(self._make, accepted)
         except OSError:  # the client is gone already
             accepted.close()
         finally:
-            host.arriving -= 1
+            self._host.arriving -= 1
 
     async def _wait_after(self, error: OSError) -> None:
         if error.errno in _LACKING:
-            log.warning("cannot accept connections for a moment: %s; raise the limit (ulimit -n)", error.strerror)
+            reason = f"cannot accept connections for a moment, {error.strerror}: raise the limit (ulimit -n)"
+            self._host.refusals.note("all", reason, peer="?", listener=self._listener)
             await asyncio.sleep(PAUSE_S)
         else:  # a client that left before it was accepted, as a rule
             await asyncio.sleep(0)

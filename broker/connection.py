@@ -10,9 +10,8 @@ Always true:
 """
 
 import asyncio
-import logging
 from collections import deque
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, cast
@@ -20,14 +19,12 @@ from typing import Any, Final, cast
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.exchange import Exchange, Interceptor
 from eosin.broker.handlers import api_versions
-from eosin.broker.logs import fields
+from eosin.broker.refusals import Refusals
 from eosin.broker.transactions.order import TransactionOrder
 from eosin.protocol.codec import Buffer, decode_request, decode_request_header, encode_response
 from eosin.protocol.frames import FrameDecoder, FrameError
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import DecodeError
-
-log = logging.getLogger(__name__)
 
 _FETCH: Final = ApiKey.FETCH.to_bytes(2, "big")
 
@@ -43,6 +40,11 @@ class ConnectionHost:
     max_frames_per_turn: int = 32
     write_buffer_bytes: int = 1_048_576
     max_connections: int = 2**31 - 1
+    why_full: str = ""
+    """What an operator may do about `max_connections`."""
+    refusals: Refusals = field(default_factory=Refusals)
+    connections_changed: Callable[[int], None] = lambda _: None
+    """Told how many there are when more have come."""
     interceptor: Interceptor | None = None
     connections: "dict[Connection, None]" = field(default_factory=dict)
     """Open connections, oldest first."""
@@ -371,5 +373,6 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.writelines(out)
 
     def _refuse_peer(self, why: str) -> None:
-        log.warning("closing a connection: %s", why, extra=fields(peer=self.peer, listener=self.listener))
+        host = self.peer.rpartition(":")[0]
+        self._host.refusals.note(host, why, peer=self.peer, listener=self.listener)
         self.close()

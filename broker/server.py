@@ -20,6 +20,7 @@ from eosin.broker.background import Background, Work
 from eosin.broker.configs.broker import BrokerConfig
 from eosin.broker.configs.coordinators import cleaner_config, group_config, transaction_config
 from eosin.broker.connection import Connection, ConnectionHost
+from eosin.broker.descriptors import LEAST_LIMIT, SMALL_LIMIT, DescriptorBudget, budget_of, descriptor_limit
 from eosin.broker.exchange import Interceptor
 from eosin.broker.fetching.sessions import FetchSessions
 from eosin.broker.listeners import Listener
@@ -28,6 +29,7 @@ from eosin.broker.metadata.cluster import Topic
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.metadata.log import UnreadableMetadata
 from eosin.broker.partitions import Partitions
+from eosin.broker.refusals import REPORT_INTERVAL_MS
 from eosin.broker.registry import BY_KEY
 from eosin.broker.start_error import cannot_listen, cannot_use
 from eosin.broker.transactions.hanging import ROUND_INTERVAL_MS, HangingTransactions
@@ -77,7 +79,9 @@ class Server:
         self.config = config
         self.clock = clock or SystemClock()
         self.chance = chance or SystemChance()
-        self._disk = disk
+        is_volatile = config.data_dir is None
+        self._disk = disk or (MemoryDisk() if is_volatile else SystemDisk())
+        self._descriptors = _descriptors_of(config)
         self._flusher = flusher
         self._interceptor = interceptor
         self._background = Background(self.clock)
@@ -153,6 +157,7 @@ class Server:
     async def _open(self) -> None:
         """Build the rooms, each on the one before."""
         config, clock, chance = self.config, self.clock, self.chance
+        self._share_descriptors(0)
         logs = self._log_manager = open_logs(config, clock=clock, chance=chance, disk=self._disk, flusher=self._flusher)
         await logs.open()
         cluster = self.cluster = EmbeddedCluster(config=config, log_manager=logs, clock=clock, chance=chance)
@@ -188,10 +193,15 @@ class Server:
             transactions=transactions,
             groups=groups,
         )
-        self.host = _host(self.services, self._interceptor)
+        self.host = _host(self.services, self._interceptor, self._descriptors, self._share_descriptors)
         cluster.subscribe(_OffsetsFollowTopics(groups))
         self._schedule(logs)
         await self._begin_loading()
+
+    def _share_descriptors(self, connections: int) -> None:
+        """Let segments have the descriptors that so many connections leave."""
+        if self._descriptors is not None:
+            self._disk.open_files.limit_to(self._descriptors.files_beside(connections))
 
     async def _begin_loading(self) -> None:
         """Have the coordinators read their logs. What takes only a moment is done before anybody can ask; the rest goes
@@ -233,6 +243,7 @@ class Server:
             self._background.every(work.interval_ms, work.name, run)
         healing = HangingTransactions(self.services)
         self._background.every(ROUND_INTERVAL_MS, "the search for hanging transactions", healing.round)
+        self._background.every(REPORT_INTERVAL_MS, "the report of refused clients", self._report_refusals)
         idle_ms = self.config.connections_max_idle_ms
         if idle_ms > 0:
             self._background.every(max(idle_ms // IDLE_ROUNDS, 1), "the search for idle clients", self._close_idle)
@@ -245,7 +256,7 @@ class Server:
                 bound.listen(backlog)
             except OSError as error:  # somebody else bound the address at the same time, and was first here
                 raise cannot_listen(listener, error) from error
-            self._listening.append(Acceptor(bound, self._factory(listener, loop), self.host))
+            self._listening.append(Acceptor(bound, self._factory(listener, loop), self.host, listener.name))
         most = longest_backlog()
         if most is not None and most < backlog:
             log.info(
@@ -280,6 +291,10 @@ class Server:
             if connection.idle_rounds > IDLE_ROUNDS:
                 log.info("closing an idle connection", extra=fields(peer=connection.peer))
                 connection.close()
+
+    def _report_refusals(self) -> None:
+        self.host.refusals.report()
+        self._share_descriptors(len(self.host.connections) + self.host.arriving)
 
     # Stop
 
@@ -358,15 +373,14 @@ class _OffsetsFollowTopics:
 
 
 def open_logs(
-    config: BrokerConfig, *, clock: Clock, chance: Chance, disk: Disk | None, flusher: Flusher | None = None
+    config: BrokerConfig, *, clock: Clock, chance: Chance, disk: Disk, flusher: Flusher | None = None
 ) -> LogManager:
     """The logs as `eosin.durability` asks for them, not yet opened."""
     durability = Durability(config.durability)
-    is_volatile = durability is Durability.MEMORY
     if flusher is None and durability is Durability.FSYNC:
         flusher = ThreadFlusher(threads=config.eosin_flush_threads)
     return LogManager(
-        disk or (MemoryDisk() if is_volatile else SystemDisk()),
+        disk,
         config.data_dir or MEMORY_DIR,
         clock=clock,
         chance=chance,
@@ -383,8 +397,25 @@ def open_logs(
     )
 
 
-def _host(services: Services, interceptor: Interceptor | None) -> ConnectionHost:
+def _descriptors_of(config: BrokerConfig) -> DescriptorBudget | None:
+    limit = descriptor_limit()
+    return None if limit is None else budget_of(max(limit, LEAST_LIMIT), listeners=len(config.listeners))
+
+
+def _host(
+    services: Services,
+    interceptor: Interceptor | None,
+    descriptors: DescriptorBudget | None,
+    connections_changed: Callable[[int], None],
+) -> ConnectionHost:
     config = services.config
+    max_connections, why_full = config.max_connections, f"max.connections is {config.max_connections}"
+    if descriptors is not None and descriptors.max_connections < max_connections:
+        max_connections = descriptors.max_connections
+        limit = f"the limit of {descriptors.limit} open files leaves room for {max_connections} connections"
+        why_full = f"{limit}: raise it (ulimit -n)"
+        if descriptors.limit < SMALL_LIMIT:
+            log.warning(why_full)
     return ConnectionHost(
         services=services,
         apis=BY_KEY,
@@ -392,6 +423,8 @@ def _host(services: Services, interceptor: Interceptor | None) -> ConnectionHost
         max_in_flight=config.eosin_connection_max_in_flight_requests,
         max_frames_per_turn=config.eosin_connection_max_frames_per_turn,
         write_buffer_bytes=config.eosin_connection_write_buffer_max_bytes,
-        max_connections=config.max_connections,
+        max_connections=max_connections,
+        why_full=why_full,
+        connections_changed=connections_changed,
         interceptor=interceptor,
     )

@@ -80,7 +80,7 @@ class SystemClock:
 
 
 def pause(delay_ms: float) -> None:
-    """Block the calling thread for `delay_ms` milliseconds. For commands; a broker never waits like this."""
+    """Block the calling thread for `delay_ms` milliseconds. For commands and threads; an event loop never waits so."""
     time.sleep(delay_ms / 1000)
 
 

@@ -6,11 +6,17 @@ any thread, but `append`, `truncate`, `pin` and `close` of one file only from th
 the event loop through `Disk.off_loop`.
 """
 
+import errno
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import Final, NamedTuple, ParamSpec, Protocol, TypeVar
+
+from eosin.storage.open_files import OpenFiles
 
 Buffer = bytes | bytearray | memoryview
 """Bytes of one-byte items, so that `len` counts bytes."""
+
+LACKING_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
+"""Errors of opening alone: nothing was written or synced, so whoever meets them may try again."""
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -63,6 +69,10 @@ class File(Protocol):
         """Make the file `size` bytes long and have the device hold room for all of them. Raises OSError, after which
         it may have any size in between."""
 
+    @property
+    def is_pinned(self) -> bool:
+        """Whether it was pinned and not unpinned yet."""
+
     def pin(self) -> None:
         """Keep the descriptor open beyond `close`, until `unpin`: a thread is using it."""
 
@@ -85,6 +95,9 @@ class Disk(Protocol):
 
     volatile: bool
     """Whether nothing on it outlives the process, so that syncing is pointless."""
+
+    open_files: OpenFiles
+    """Which segments hold a descriptor."""
 
     def open(self, path: str, *, create: bool = False) -> File:
         """Open a file for appending and reading. Raises FileNotFoundError unless `create`."""

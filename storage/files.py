@@ -4,6 +4,7 @@ What is promised stands in `disk.py`; `MemoryDisk` keeps the same promises witho
 `writev`, `preadv` or `fdatasync` (Windows), plainer calls stand in.
 """
 
+import asyncio
 import contextlib
 import errno
 import os
@@ -11,12 +12,25 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, NoReturn, ParamSpec, TypeVar
 
 import aiofiles.os
 
-from eosin.storage.disk import Buffer, DirectoryInUse, Disk, File, FreeBytes, Lock, TornWrite, UnusableDirectory
+from eosin.storage.clock import pause
+from eosin.storage.disk import (
+    LACKING_DESCRIPTORS,
+    Buffer,
+    DirectoryInUse,
+    Disk,
+    File,
+    FreeBytes,
+    Lock,
+    TornWrite,
+    UnusableDirectory,
+)
 from eosin.storage.memory_disk import MemoryDisk, MemoryLock
+from eosin.storage.open_files import OpenFiles
 
 __all__ = [
     "Buffer",
@@ -39,6 +53,10 @@ _NO_FALLOCATE: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 _ZEROS_BYTES: Final = 1024 * 1024
 _PROBABLY_CACHED_BYTES: Final = 16 * 1024 * 1024
 """Where the system cannot say whether a read would block: how much of a file's end is taken to be in the cache."""
+
+_RETRY_MS: Final = 20
+_RETRIES: Final = 50
+"""A thread that finds no descriptor waits this long for one, and this often."""
 
 _writev: Callable[[int, Sequence[Buffer]], int] | None = getattr(os, "writev", None)
 _preadv = getattr(os, "preadv", None)
@@ -130,6 +148,10 @@ class SystemFile:
         while self.size < size:  # what is written has its room, too
             self.append([bytes(min(size - self.size, _ZEROS_BYTES))])
 
+    @property
+    def is_pinned(self) -> bool:
+        return self._pins > 0
+
     def pin(self) -> None:
         self._pins += 1
 
@@ -201,18 +223,39 @@ class SystemDisk:
 
     volatile = False
 
+    def __init__(self) -> None:
+        self.open_files = OpenFiles()
+
+    def _descriptor(self, path: str, flags: int, mode: int = 0o644) -> int:
+        """A descriptor of `path`. In want of one, the event loop closes segments that nobody uses, and a thread waits
+        for others to close theirs. Raises OSError."""
+        return self._patiently(partial(os.open, path, flags, mode))
+
+    def _patiently(self, call: Callable[[], _T]) -> _T:
+        for _ in range(_RETRIES):
+            try:
+                return call()
+            except OSError as error:
+                if error.errno not in LACKING_DESCRIPTORS:
+                    raise
+            if _is_in_event_loop():
+                self.open_files.make_room()
+                break
+            pause(_RETRY_MS)
+        return call()
+
     def open(self, path: str, *, create: bool = False) -> File:
         flags = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0) | (os.O_CREAT if create else 0)
-        return SystemFile(path, os.open(path, flags, 0o644))
+        return SystemFile(path, self._descriptor(path, flags))
 
     def read_whole(self, path: str) -> bytes:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=self._descriptor) as file:
             return file.read()
 
     def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
         temporary = path + ".tmp"
         try:
-            with open(temporary, "wb", buffering=0) as file:
+            with open(temporary, "wb", buffering=0, opener=self._descriptor) as file:
                 written = 0
                 while written < len(data):
                     written += file.write(memoryview(data)[written:])
@@ -227,7 +270,7 @@ class SystemDisk:
             self.sync_directory(os.path.dirname(path))
 
     def sync_file(self, path: str) -> None:
-        descriptor = os.open(path, os.O_RDWR)
+        descriptor = self._descriptor(path, os.O_RDWR)
         try:
             os.fsync(descriptor)
         finally:
@@ -236,7 +279,7 @@ class SystemDisk:
     def sync_directory(self, path: str) -> None:
         if sys.platform == "win32":
             return  # names are the file system's journal's business there
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = self._descriptor(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
@@ -253,7 +296,7 @@ class SystemDisk:
 
     def remove_tree(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError):
-            for entry in list(os.scandir(path)):
+            for entry in self._patiently(lambda: list(os.scandir(path))):
                 if entry.is_dir(follow_symlinks=False):
                     self.remove_tree(entry.path)
                 else:
@@ -261,7 +304,7 @@ class SystemDisk:
             os.rmdir(path)
 
     def list(self, path: str) -> list[str]:
-        return sorted(os.listdir(path))
+        return sorted(self._patiently(lambda: os.listdir(path)))
 
     def is_directory(self, path: str) -> bool:
         return os.path.isdir(path)
@@ -286,6 +329,14 @@ class SystemDisk:
         run: Any = aiofiles.os.wrap(function)
         result: _T = await run(*args, **kwargs)
         return result
+
+
+def _is_in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 class ReadOnlyDisk(SystemDisk):

@@ -13,7 +13,7 @@ from enum import StrEnum
 from queue import SimpleQueue
 from typing import Final, Protocol
 
-from eosin.storage.disk import Disk, File
+from eosin.storage.disk import LACKING_DESCRIPTORS, Disk, File
 
 UNHURRIED_S: Final = 0.1
 """How long, in seconds, a write that nobody waits for stays without a sync of its own."""
@@ -33,35 +33,40 @@ class Durability(StrEnum):
 class Flush:
     """The system calls that make one log durable up to an offset. `run` may be called in any thread."""
 
-    __slots__ = ("_directories", "_disk", "_files", "_paths", "end_offset")
+    __slots__ = ("_closed", "_disk", "_files", "directories", "end_offset", "paths")
 
     def __init__(
         self,
         disk: Disk,
         *,
         end_offset: int,
-        files: Sequence[File],
+        files: Sequence[File] = (),
+        closed: Sequence[str] = (),
         paths: Sequence[str] = (),
         directories: Sequence[str] = (),
     ) -> None:
-        """`paths` are small files, `directories` those with new names in them; both are synced before the log's own
-        files, so that durable records never lack what they need."""
+        """`closed` are files of the log that are not open, by their paths. `paths` are small files, `directories` those
+        with new names in them; both are synced before the log's own files, so that durable records never lack what they
+        need."""
         self._disk = disk
         self._files = files
-        self._paths = paths
-        self._directories = directories
+        self._closed = closed
+        self.paths = paths
+        self.directories = directories
         self.end_offset = end_offset
         for file in files:
             file.pin()
 
     def run(self) -> None:
         """Wait until all of it is durable. Raises OSError."""
-        for path in self._paths:
+        for path in self.paths:
             self._disk.sync_file(path)
-        for path in self._directories:
+        for path in self.directories:
             self._disk.sync_directory(path)
         for file in self._files:
             file.sync()
+        for path in self._closed:
+            self._disk.sync_file(path)
 
     def release(self) -> None:
         """Let go of the files. In the event loop, once `run` has returned."""
@@ -192,11 +197,7 @@ class ThreadFlusher:
         assert loop is not None
         while (work := self._work.get()) is not None:
             log, flush, covered = work
-            error: OSError | None = None
-            try:
-                flush.run()
-            except OSError as raised:
-                error = raised
+            error = _outcome(flush)
             self._results.append((log, flush, covered, error))
             # A wake-up that is under way drains the deque after it has cleared the flag, so it sees this result too.
             if not self._is_waking:
@@ -228,6 +229,19 @@ class ThreadFlusher:
         for thread in self._threads:
             thread.join()
         self._threads.clear()
+
+
+def _outcome(flush: Flush) -> OSError | None:
+    """Run a flush; why it failed, if it did. That a file cannot be opened says nothing of what is on disk, so that is
+    tried again until it can: other flushes and other clients give descriptors back."""
+    while True:
+        try:
+            flush.run()
+        except OSError as error:
+            if error.errno not in LACKING_DESCRIPTORS:
+                return error
+        else:
+            return None
 
 
 def flusher_for(durability: Durability) -> Flusher:

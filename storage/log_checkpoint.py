@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from eosin.storage.disk import LACKING_DESCRIPTORS
 from eosin.storage.disk_space import Need, is_no_space
 from eosin.storage.flusher import Flush
 from eosin.storage.index_rows import IndexRows, IndexWrite
@@ -19,6 +20,7 @@ from eosin.storage.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from eosin.storage.producer_snapshot import encode_snapshot
 from eosin.storage.retention import SNAPSHOT_SUFFIX, snapshot_path
 from eosin.storage.segment import offsets_of
+from eosin.storage.segmented_log import split_by_open
 
 if TYPE_CHECKING:
     from eosin.storage.partition_log import PartitionLog
@@ -115,12 +117,15 @@ class Checkpoint:
         log = self._log
         self._flush.release()
         log.checkpoint_running = False
+        if self._cancelled:
+            return  # what it had to save is gone, and its files have other names
         if error is not None:
             if not is_no_space(error):  # of that the disk's state tells, once for all logs
                 _LOG.error("%s: a checkpoint failed: %s", log.topic_partition, error)
-            if self._is_flushed:
+            if self._is_flushed or error.errno in LACKING_DESCRIPTORS:
+                log.flush_again(self._flush)
                 log.epochs.is_saved = log.epochs.is_saved and not self._syncs_epochs
-                log.mark_dirty()  # the records are safe, the rest can be tried again
+                log.mark_dirty()  # no sync of records has failed, the rest can be tried again
             else:
                 log.fail(error)
             return
@@ -138,4 +143,5 @@ def _flush(log: "PartitionLog") -> Flush:
     segments = [segment for segment in log.segments if segment.end_offset > log.recovery_point]
     if not log.context.flusher.defers:
         return log.begin_flush(also=segments)
-    return Flush(log.context.disk, end_offset=log.log_end_offset, files=[segment.file for segment in segments])
+    files, closed = split_by_open(segments)
+    return Flush(log.context.disk, end_offset=log.log_end_offset, files=files, closed=closed)

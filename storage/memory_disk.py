@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from eosin.storage.disk import Buffer, File, FreeBytes, Lock
+from eosin.storage.open_files import OpenFiles
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -47,6 +48,10 @@ class MemoryFile:
         self.truncate(size)
         self.content.extend(bytes(size - len(self.content)))
 
+    @property
+    def is_pinned(self) -> bool:
+        return False
+
     def pin(self) -> None:
         """There is no descriptor."""
 
@@ -71,6 +76,7 @@ class MemoryDisk:
 
     def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
         """`now_ms` stamps what `modified_ms` tells."""
+        self.open_files = OpenFiles()
         self._now_ms = now_ms
         self._files: dict[str, bytearray] = {}
         self._modified: dict[str, int] = {}

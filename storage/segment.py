@@ -125,6 +125,8 @@ class Segment:
         if file.size:
             file.truncate(0)
         segment._file = file
+        segment.was_used = True
+        disk.open_files.opened(segment)
         segment._offset_index = OffsetIndex(disk, segment.path + INDEX_SUFFIX)
         segment._time_index = TimeIndex(disk, segment.path + TIME_INDEX_SUFFIX)
         return segment
@@ -151,7 +153,18 @@ class Segment:
         self.was_used = True
         if self._file is None:
             self._file = self._disk.open(self.path + LOG_SUFFIX)
+            self._disk.open_files.opened(self)
         return self._file
+
+    @property
+    def open_file(self) -> File | None:
+        """The `.log` file if it is open and may stay so for a while: not while others wait for a descriptor."""
+        return None if self._disk.open_files.is_full else self._file
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether a thread works with the file."""
+        return self._file is not None and self._file.is_pinned
 
     @property
     def offset_index(self) -> OffsetIndex:
@@ -277,6 +290,7 @@ class Segment:
             index.mark_stored(index.count)
         self.file.path = self.path + LOG_SUFFIX
         self.suffix = ""
+        self._disk.open_files.opened(self)
 
     # Recovery -------------------------------------------------------------------------------------------------------
 
@@ -327,13 +341,18 @@ class Segment:
             self.release()
         self.was_used = False
 
+    def close_file(self) -> None:
+        """Give back the descriptor; the file is opened again when it is needed."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+            self._disk.open_files.closed(self)
+
     def release(self) -> None:
         """Give back the descriptor, and the memory that can be read again; of a draft, nothing can."""
         if self.suffix:
             return
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self.close_file()
         for index in (self._offset_index, self._time_index, self.aborted_index):
             if index is not None:
                 index.release()

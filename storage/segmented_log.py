@@ -12,17 +12,17 @@ from typing import Final
 
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
 from eosin.storage.checkpoints import PARTITION_METADATA, encode_partition_metadata
-from eosin.storage.disk import Buffer
+from eosin.storage.disk import LACKING_DESCRIPTORS, Buffer, File
 from eosin.storage.flusher import Flush
 from eosin.storage.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from eosin.storage.leader_epochs import LeaderEpochs
 from eosin.storage.log_config import LogConfig
 from eosin.storage.log_context import LogContext
-from eosin.storage.segment import Segment
+from eosin.storage.segment import LOG_SUFFIX, Segment
 from eosin.storage.segments import Segments
 
 LOG: Final = logging.getLogger("eosin.storage")
-PASSING_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
+PASSING_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, *LACKING_DESCRIPTORS})
 """A write that fails for want of space or descriptors may succeed later."""
 _KEPT_PLACES: Final = 16
 
@@ -239,8 +239,8 @@ class SegmentedLog:
     # Saving ---------------------------------------------------------------------------------------------------------
 
     def begin_flush(self, also: Sequence[Segment] = ()) -> Flush:
-        """What must be synced for everything written so far (`Flushable`), and these segments. Raises OSError."""
-        files = [segment.file for segment in (*self._unsynced, *also)]
+        """What must be synced for everything written so far (`Flushable`), and these segments."""
+        files, closed = split_by_open((*self._unsynced, *also))
         for segment in self._unsynced:
             segment.is_unsynced = False
         paths, directories = self._unsynced_paths, self._unsynced_directories
@@ -249,8 +249,19 @@ class SegmentedLog:
         if active is not None:
             self.remember_place(self.log_end_offset, active, active.size)
         return Flush(
-            self.context.disk, end_offset=self.log_end_offset, files=files, paths=paths, directories=directories
+            self.context.disk,
+            end_offset=self.log_end_offset,
+            files=files,
+            closed=closed,
+            paths=paths,
+            directories=directories,
         )
+
+    def flush_again(self, flush: Flush) -> None:
+        """`flush` came to nothing, for want of descriptors: the next flush has to sync its small files as well."""
+        for path in flush.paths:
+            self._to_sync(path)
+        self._unsynced_directories += [each for each in flush.directories if each not in self._unsynced_directories]
 
     def mark_dirty(self) -> None:
         """The next checkpoint has something to save."""
@@ -282,3 +293,15 @@ class SegmentedLog:
     def forget_unsynced(self) -> None:
         """Nothing is left to sync: a flush has taken it over, or the files are gone."""
         self._unsynced, self._unsynced_paths, self._unsynced_directories = [], [], []
+
+
+def split_by_open(segments: Sequence[Segment]) -> tuple[list[File], list[str]]:
+    """The files of those that are open, and the paths of the others: none is opened only to be synced later."""
+    files, closed = [], []
+    for segment in segments:
+        file = segment.open_file
+        if file is not None:
+            files.append(file)
+        else:
+            closed.append(segment.path + LOG_SUFFIX)
+    return files, closed

@@ -20,6 +20,7 @@ from eosin.broker.cli.arguments import Parser, fail
 from eosin.broker.configs.broker import DURABILITIES, BrokerConfig
 from eosin.broker.configs.settings import SettingError
 from eosin.broker.configs.sources import LoadedConfig, load_config
+from eosin.broker.descriptors import LEAST_LIMIT, descriptor_limit
 from eosin.broker.listeners import parse_listeners
 from eosin.broker.logs import fields, setup_logging
 from eosin.broker.version import VERSION, is_compiled
@@ -45,6 +46,11 @@ def main(arguments: Sequence[str]) -> int:
     for warning in loaded.warnings:
         log.warning(warning)
     _raise_file_limit()
+    limit = descriptor_limit()
+    if limit is not None and limit < LEAST_LIMIT:
+        return fail(
+            "serve", f"the limit on open files is {limit}, and a broker needs {LEAST_LIMIT}: raise it (ulimit -n)"
+        )
     with asyncio.Runner(loop_factory=_loop_factory(config.eosin_event_loop)) as runner:
         return runner.run(_serve(config))
 

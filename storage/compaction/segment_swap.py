@@ -12,12 +12,14 @@ In memory the new segment is in place between 2 and 3, read by its open descript
 than renamed first, since whoever still reads one holds it open.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from eosin.storage.compaction.pace import Abandoned
 from eosin.storage.compaction.segment_output import CLEANED
+from eosin.storage.disk import LACKING_DESCRIPTORS
 from eosin.storage.index_rows import IndexWrite
 from eosin.storage.retention import SNAPSHOT_SUFFIX, snapshot_path
 from eosin.storage.segment import (
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("eosin.storage")
 
 SWAP: Final = ".swap"
+_RETRY_S: Final = 0.1
 _FINAL_ORDER: Final = (LOG_SUFFIX, TIME_INDEX_SUFFIX, ABORTED_INDEX_SUFFIX, INDEX_SUFFIX)
 
 
@@ -125,7 +128,10 @@ class Swap:
     async def _finish(self) -> None:
         log = self._log
         try:
-            await self._disk.off_loop(self._rename)
+            while True:
+                if await self._disk.off_loop(self._rename_if_possible):
+                    break
+                await asyncio.sleep(_RETRY_S)
         except OSError as error:
             if log.unusable is None:
                 _LOG.error("%s: a compaction stopped half-way; a restart finishes it", log.topic_partition)
@@ -135,13 +141,24 @@ class Swap:
         if log.unusable is not None:
             self._new.discard()
 
+    def _rename_if_possible(self) -> bool:
+        """`_rename`; False when there was no descriptor to open the directory with, and it is to be done again."""
+        try:
+            self._rename()
+        except OSError as error:
+            if error.errno not in LACKING_DESCRIPTORS:
+                raise
+            return False
+        return True
+
     def _rename(self) -> None:
+        """Remove the old files and name the new ones, as far as that is not done yet."""
         disk, log = self._disk, self._log
         for path in [segment.path + suffix for segment in self._old for suffix in SEGMENT_SUFFIXES]:
             if disk.size(path) is not None:
                 disk.unlink(path)
         disk.sync_directory(log.directory)
         for suffix in _FINAL_ORDER:
-            if suffix in self._suffixes:
+            if suffix in self._suffixes and disk.size(self._new.path + suffix + SWAP) is not None:
                 disk.rename(self._new.path + suffix + SWAP, self._new.path + suffix)
         disk.sync_directory(log.directory)

@@ -37,7 +37,7 @@ def connected(bound: socket.socket) -> socket.socket:
 
 def accepting(bound: socket.socket, host: ConnectionHost) -> Acceptor:
     loop = asyncio.get_running_loop()
-    return Acceptor(bound, lambda: Connection(host, "PLAINTEXT", loop), host)
+    return Acceptor(bound, lambda: Connection(host, "PLAINTEXT", loop), host, "PLAINTEXT")
 
 
 async def until(true: Callable[[], object]) -> None:

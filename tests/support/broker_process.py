@@ -19,8 +19,16 @@ class BrokerProcess:
     """`eosin serve` on a free loopback port. A context manager: leaving it stops the broker cleanly."""
 
     def __init__(
-        self, data_dir: Path, *, durability: str = "os", settings: dict[str, str] | None = None, port: int = 0
+        self,
+        data_dir: Path,
+        *,
+        durability: str = "os",
+        settings: dict[str, str] | None = None,
+        port: int = 0,
+        descriptors: int | None = None,
     ) -> None:
+        """`descriptors`: the limit of open files that it is started with (`ulimit -n`)."""
+        self.descriptors = descriptors
         self.data_dir = data_dir
         self.durability = durability
         self.settings = settings or {}
@@ -61,6 +69,8 @@ class BrokerProcess:
             command += ["--data-dir", str(self.data_dir)]
         for name, value in self.settings.items():
             command += ["--set", f"{name}={value}"]
+        if self.descriptors is not None:
+            command = ["sh", "-c", f'ulimit -n {self.descriptors} && exec "$@"', "sh", *command]
         self.data_dir.parent.mkdir(parents=True, exist_ok=True)
         with (self.data_dir.parent / f"{self.data_dir.name}.log").open("a") as log:
             self._process = subprocess.Popen(

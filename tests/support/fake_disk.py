@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from eosin.storage.disk import Buffer, File, FreeBytes, Lock, TornWrite
 from eosin.storage.memory_disk import MemoryLock
+from eosin.storage.open_files import OpenFiles
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -98,6 +99,10 @@ class FakeFile:
             self.append([bytes(size - self.size)])
         self.truncate(size)
 
+    @property
+    def is_pinned(self) -> bool:
+        return self.pins > 0
+
     def pin(self) -> None:
         self.pins += 1
 
@@ -115,6 +120,7 @@ class FakeDisk:
 
     def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
         self._now_ms = now_ms
+        self.open_files = OpenFiles()
         self._files: dict[str, Inode] = {}
         self._directories: dict[str, None] = {}
         self._synced_names: dict[str, Inode] = {}

@@ -175,6 +175,18 @@ async def test_a_disk_that_fails_after_the_old_files_began_to_go_takes_the_log_o
     await check(log, expected, end)
 
 
+async def test_a_compaction_that_finds_no_descriptor_for_its_last_steps_waits_for_one() -> None:
+    logs = compacted_logs()
+    log = await eventful(logs)
+    expected, end = view(log), log.log_end_offset
+    lacking = Fault("sync_directory", errno.EMFILE, "orders-0", times=3)
+    _on_rename(logs.fake, ".log.swap", lambda: logs.fake.faults.append(lacking), last=True)
+    await logs.manager.cleaner.round()
+    assert not lacking.times
+    await check(log, expected, end)
+    assert not leftovers(logs.fake)
+
+
 async def test_a_topic_that_is_deleted_in_the_middle_of_a_swap_is_gone() -> None:
     logs = compacted_logs()
     log = await eventful(logs)

@@ -17,6 +17,7 @@ from typing import ParamSpec, TypeVar
 
 from eosin.storage.disk import File, FreeBytes, Lock
 from eosin.storage.memory_disk import MemoryLock
+from eosin.storage.open_files import OpenFiles
 from simulation.files import Directory, Inode, SimulatedFile
 from simulation.loop import Killed
 
@@ -30,6 +31,7 @@ class SimulatedDisk:
     volatile = False
 
     def __init__(self, chance: random.Random, now_ms: Callable[[], int], root: Directory | None = None) -> None:
+        self.open_files = OpenFiles()
         self.chance = chance
         self.now_ms = now_ms
         self.calls = 0

@@ -224,6 +224,10 @@ class SimulatedFile:
         self.append([bytes(max(0, size - self.size))])
         self.truncate(size)
 
+    @property
+    def is_pinned(self) -> bool:
+        return False
+
     def pin(self) -> None:
         """There is no descriptor."""
 

@@ -1,0 +1,60 @@
+"""`Refusals`: what the log says of peers that are refused.
+
+A client that is refused and comes again at once must not fill the log. Always true: of one peer and one reason there is
+a line when it happens first, and then at most one for each `report`, with a count; the peers that are remembered are
+bounded, and those beyond are counted together.
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from eosin.broker.logs import fields
+
+log = logging.getLogger(__name__)
+
+REPORT_INTERVAL_MS: Final = 10_000
+"""Between two reports."""
+
+MAX_KINDS: Final = 1000
+"""Peers and reasons that are told apart."""
+
+_OTHERS: Final = ("other peers", "for several reasons")
+
+
+@dataclass(slots=True)
+class _Kind:
+    more: int = 0
+    """How often it happened since the last line about it."""
+
+
+class Refusals:
+    """Who was refused why since the last reports."""
+
+    def __init__(self, max_kinds: int = MAX_KINDS) -> None:
+        self._max_kinds = max_kinds
+        self._kinds: dict[tuple[str, str], _Kind] = {}
+
+    def note(self, host: str, reason: str, *, peer: str, listener: str, detail: str = "", count: int = 1) -> bool:
+        """Log, or count, that `peer` (HOST:PORT) of `host` was refused, `count` times; whether the log has a line of
+        the same host and reason already. `detail` differs from one time to the next."""
+        key = host, reason
+        kind = self._kinds.get(key)
+        if kind is None and len(self._kinds) >= self._max_kinds:
+            key = _OTHERS
+            kind = self._kinds.get(key)
+        if kind is not None:
+            kind.more += count
+            return True
+        self._kinds[key] = _Kind(count - 1)
+        why = f"{reason}: {detail}" if detail else reason
+        log.warning("closing a connection: %s", why, extra=fields(peer=peer, listener=listener))
+        return False
+
+    def report(self) -> None:
+        """Tell how often it happened again since the last report, and forget what did not."""
+        told, self._kinds = self._kinds, {}
+        for (host, reason), kind in told.items():
+            if kind.more:
+                log.warning("closed more connections: %s", reason, extra=fields(peer=host, connections=kind.more))
+                self._kinds[host, reason] = _Kind()
