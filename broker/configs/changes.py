@@ -1,13 +1,14 @@
 """How settings change at run time: incremental and whole changes, checked before they are applied. Pure.
 
 Topics change any of their configs. Of the broker's settings, those change that are defaults of topic configs;
-every other one is read once, at start.
+every other one is read once, at start. Those that Apache Kafka changes and Eosin does not have are kept without effect.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from eosin.broker.configs.broker import BROKER_SETTINGS, BrokerConfig
+from eosin.broker.configs.kafka_keys import DYNAMIC_UNUSED
 from eosin.broker.configs.settings import Kind, SettingError
 from eosin.broker.configs.topics import TOPIC_CONFIGS, defaults_from, with_overrides
 from eosin.broker.metadata.cluster import ConfigChange, ConfigOperation, Outcome
@@ -97,6 +98,8 @@ def check_broker_configs(configs: Mapping[str, str]) -> Outcome | None:
     """Whether these broker settings can change at run time, and to these values (INVALID_REQUEST if not, as in
     Kafka)."""
     for name, text in configs.items():
+        if name in DYNAMIC_UNUSED and name not in BROKER_SETTINGS:
+            continue  # kept and told, as a properties file may hold them, so that tools which set them work
         if name not in BROKER_SETTINGS:
             return Outcome(ErrorCode.INVALID_REQUEST, f"Unknown broker setting: {name}")
         if name not in DYNAMIC_BROKER_SETTINGS:
@@ -115,7 +118,7 @@ def topic_defaults(config: BrokerConfig, *layers: Mapping[str, str]) -> LogConfi
         return config.topic_defaults
     values: dict[str, Any] = {name: config.value(name) for name in BROKER_SETTINGS}
     for layer in layers:
-        values |= {name: BROKER_SETTINGS[name].parse(text) for name, text in layer.items()}
+        values |= {name: BROKER_SETTINGS[name].parse(text) for name, text in layer.items() if name in BROKER_SETTINGS}
     return defaults_from(values)
 
 

@@ -7,12 +7,13 @@ start, the default. Each place that has a value is a synonym of the entry, in th
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from eosin.broker.configs.broker import BROKER_SETTINGS, BrokerConfig
 from eosin.broker.configs.changes import DYNAMIC_BROKER_SETTINGS
 from eosin.broker.configs.settings import Kind, Setting, value_text
 from eosin.broker.configs.topics import TOPIC_CONFIGS
+from eosin.broker.listeners import Listener, parse_listeners
 from eosin.broker.metadata.cluster import Topic
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class ConfigEntry:
     documentation: str
     synonyms: tuple[ConfigSynonym, ...]
 
+
+_ADVERTISED: Final = "advertised.listeners"
 
 _Layers = Sequence[tuple[ConfigSource, Mapping[str, str | None]]]
 
@@ -94,9 +98,21 @@ def _topic_entry(setting: Setting, own: str | None, effective: str | None, layer
 
 def broker_entries(cluster: "Cluster", config: BrokerConfig) -> Iterator[ConfigEntry]:
     """Every setting of this broker, by name."""
-    layers = _layers(cluster, config)
-    for name in sorted(BROKER_SETTINGS):
+    *changed, (_, defaults) = _layers(cluster, config)
+    layers = (*changed, (ConfigSource.DEFAULT, {**defaults, _ADVERTISED: _advertised(cluster, config)}))
+    kept = {name for _, layer in layers for name in layer}
+    for name in sorted({*BROKER_SETTINGS, *kept}):
         yield _broker_entry(name, layers)
+
+
+def _advertised(cluster: "Cluster", config: BrokerConfig) -> str:
+    """The addresses that clients are told where none are set."""
+    return ",".join(
+        str(Listener(each.name, broker.host, broker.port))
+        for each in parse_listeners(config.listeners, key="listeners")
+        for broker in cluster.brokers(each.name)
+        if broker.node_id == cluster.node_id
+    )
 
 
 def cluster_wide_entries(cluster: "Cluster") -> Iterator[ConfigEntry]:
@@ -107,16 +123,16 @@ def cluster_wide_entries(cluster: "Cluster") -> Iterator[ConfigEntry]:
 
 
 def _broker_entry(name: str, layers: _Layers) -> ConfigEntry:
-    setting = BROKER_SETTINGS[name]
+    setting = BROKER_SETTINGS.get(name)
     synonyms = _synonyms([name], layers)
     used = synonyms[0] if synonyms else ConfigSynonym(name, None, ConfigSource.DEFAULT)
     return ConfigEntry(
         name=name,
         value=used.value,
         source=used.source,
-        read_only=name not in DYNAMIC_BROKER_SETTINGS,
-        kind=setting.kind,
-        documentation=setting.doc,
+        read_only=setting is not None and name not in DYNAMIC_BROKER_SETTINGS,
+        kind=Kind.STRING if setting is None else setting.kind,
+        documentation="A setting of Apache Kafka that has no effect here." if setting is None else setting.doc,
         synonyms=tuple(synonyms),
     )
 

@@ -17,33 +17,38 @@ connection.failed.authentication.delay.ms connections.max.reauth.ms control.plan
 controlled.shutdown.enable controlled.shutdown.max.retries controlled.shutdown.retry.backoff.ms
 controller.listener.names controller.performance.always.log.threshold.ms controller.performance.sample.period.ms
 controller.quorum.append.linger.ms controller.quorum.auto.join.enable controller.quorum.bootstrap.servers
-controller.quorum.election.backoff.max.ms controller.quorum.election.timeout.ms controller.quorum.fetch.timeout.ms
-controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms controller.quorum.voters
-controller.quota.window.num controller.quota.window.size.seconds controller.socket.timeout.ms
-create.topic.policy.class.name delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms
-delegation.token.master.key delegation.token.max.lifetime.ms delegation.token.secret.key
-delete.records.purgatory.purge.interval.requests early.start.listeners fetch.purgatory.purge.interval.requests
-follower.fetch.last.tiered.offset.enable group.consumer.assignment.interval.ms group.consumer.assignors
-group.consumer.heartbeat.interval.ms group.consumer.max.heartbeat.interval.ms group.consumer.max.session.timeout.ms
-group.consumer.max.size group.consumer.migration.policy group.consumer.min.heartbeat.interval.ms
+controller.quorum.election.backoff.max.ms controller.quorum.election.timeout.ms controller.quorum.fetch.max.bytes
+controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms
+controller.quorum.retry.backoff.ms controller.quorum.voters controller.quota.window.num
+controller.quota.window.size.seconds controller.socket.timeout.ms cordoned.log.dirs create.topic.policy.class.name
+delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms delegation.token.master.key
+delegation.token.max.lifetime.ms delegation.token.secret.key delete.records.purgatory.purge.interval.requests
+early.start.listeners fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
+group.consumer.assignment.interval.ms group.consumer.assignors group.consumer.heartbeat.interval.ms
+group.consumer.max.assignment.interval.ms group.consumer.max.heartbeat.interval.ms
+group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy
+group.consumer.min.assignment.interval.ms group.consumer.min.heartbeat.interval.ms
 group.consumer.min.session.timeout.ms group.consumer.regex.refresh.interval.ms group.consumer.session.timeout.ms
 group.coordinator.append.linger.ms group.coordinator.append.max.buffer.size group.coordinator.background.threads
 group.coordinator.cached.buffer.max.bytes group.coordinator.new.enable group.coordinator.rebalance.protocols
-group.coordinator.threads group.share.assignors group.share.delivery.count.limit group.share.enable
-group.share.heartbeat.interval.ms group.share.max.groups group.share.max.heartbeat.interval.ms
-group.share.max.record.lock.duration.ms group.share.max.session.timeout.ms group.share.max.share.sessions
-group.share.max.size group.share.min.heartbeat.interval.ms group.share.min.record.lock.duration.ms
-group.share.min.session.timeout.ms group.share.partition.max.record.locks group.share.persister.class.name
-group.share.record.lock.duration.ms group.share.session.timeout.ms group.streams.heartbeat.interval.ms
-group.streams.initial.rebalance.delay.ms group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms
-group.streams.max.size group.streams.max.standby.replicas group.streams.min.heartbeat.interval.ms
-group.streams.min.session.timeout.ms group.streams.num.standby.replicas group.streams.session.timeout.ms
-initial.broker.registration.timeout.ms inter.broker.listener.name inter.broker.protocol.version
-internal.log.cleaner.threads kafka.metrics.polling.interval.secs kafka.metrics.reporters
+group.coordinator.threads group.share.assignment.interval.ms group.share.assignors group.share.delivery.count.limit
+group.share.enable group.share.heartbeat.interval.ms group.share.max.assignment.interval.ms
+group.share.max.delivery.count.limit group.share.max.groups group.share.max.heartbeat.interval.ms
+group.share.max.partition.max.record.locks group.share.max.record.lock.duration.ms group.share.max.session.timeout.ms
+group.share.max.share.sessions group.share.max.size group.share.min.assignment.interval.ms
+group.share.min.delivery.count.limit group.share.min.heartbeat.interval.ms group.share.min.partition.max.record.locks
+group.share.min.record.lock.duration.ms group.share.min.session.timeout.ms group.share.partition.max.record.locks
+group.share.persister.class.name group.share.record.lock.duration.ms group.share.session.timeout.ms
+group.streams.assignment.interval.ms group.streams.heartbeat.interval.ms group.streams.initial.rebalance.delay.ms
+group.streams.max.assignment.interval.ms group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms
+group.streams.max.size group.streams.max.standby.replicas group.streams.min.assignment.interval.ms
+group.streams.min.heartbeat.interval.ms group.streams.min.session.timeout.ms group.streams.num.standby.replicas
+group.streams.session.timeout.ms initial.broker.registration.timeout.ms inter.broker.listener.name
+inter.broker.protocol.version internal.log.cleaner.threads kafka.metrics.polling.interval.secs kafka.metrics.reporters
 leader.imbalance.check.interval.seconds leader.imbalance.per.broker.percentage log.cleaner.io.buffer.load.factor
 log.cleaner.io.buffer.size log.cleaner.threads log.dir.failure.timeout.ms log.flush.offset.checkpoint.interval.ms
-log.flush.start.offset.checkpoint.interval.ms log.initial.task.delay.ms
-log.local.retention.bytes log.local.retention.ms log.message.downconversion.enable log.message.format.version
+log.flush.start.offset.checkpoint.interval.ms log.initial.task.delay.ms log.local.retention.bytes
+log.local.retention.ms log.message.downconversion.enable log.message.format.version
 log.message.timestamp.difference.max.ms max.connection.creation.rate max.connections.per.ip
 max.connections.per.ip.overrides max.request.partition.size.limit message.downconversion.enable metadata.log.dir
 metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes
@@ -71,12 +76,13 @@ replica.fetch.response.max.bytes replica.fetch.wait.max.ms replica.high.watermar
 replica.lag.time.max.ms replica.selector.class replica.socket.receive.buffer.bytes replica.socket.timeout.ms
 replication.quota.window.num replication.quota.window.size.seconds reserved.broker.max.id
 security.inter.broker.protocol security.providers server.max.startup.time.ms share.coordinator.append.linger.ms
-share.coordinator.load.buffer.size share.coordinator.snapshot.update.records.per.snapshot
-share.coordinator.state.topic.compression.codec share.coordinator.state.topic.min.isr
-share.coordinator.state.topic.num.partitions share.coordinator.state.topic.prune.interval.ms
-share.coordinator.state.topic.replication.factor share.coordinator.state.topic.segment.bytes share.coordinator.threads
-share.coordinator.write.timeout.ms socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
-telemetry.max.bytes transaction.state.log.load.buffer.size
+share.coordinator.cached.buffer.max.bytes share.coordinator.load.buffer.size
+share.coordinator.snapshot.update.records.per.snapshot share.coordinator.state.topic.compression.codec
+share.coordinator.state.topic.min.isr share.coordinator.state.topic.num.partitions
+share.coordinator.state.topic.prune.interval.ms share.coordinator.state.topic.replication.factor
+share.coordinator.state.topic.segment.bytes share.coordinator.threads share.coordinator.write.timeout.ms
+share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
+socket.connection.setup.timeout.ms telemetry.max.bytes transaction.state.log.load.buffer.size
 unclean.leader.election.interval.ms unstable.api.versions.enable unstable.feature.versions.enable zookeeper.connect
 zookeeper.connection.timeout.ms zookeeper.max.in.flight.requests zookeeper.metadata.migration.enable
 zookeeper.session.timeout.ms zookeeper.set.acl
@@ -88,3 +94,19 @@ UNUSED: Final = frozenset(_NAMES.split())
 def is_unused(key: str) -> bool:
     """Whether Kafka has this key and Eosin ignores it."""
     return key in UNUSED or key.startswith(UNUSED_PREFIXES)
+
+
+_DYNAMIC: Final = """
+background.threads follower.replication.throttled.rate group.consumer.assignment.interval.ms
+group.coordinator.cached.buffer.max.bytes leader.replication.throttled.rate log.cleaner.io.buffer.load.factor
+log.cleaner.io.buffer.size log.cleaner.threads log.local.retention.bytes log.local.retention.ms
+max.connection.creation.rate max.connections.per.ip max.connections.per.ip.overrides metric.reporters num.io.threads
+num.network.threads num.recovery.threads.per.data.dir num.replica.fetchers remote.fetch.max.wait.ms
+remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes
+remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second
+remote.log.manager.expiration.thread.pool.size remote.log.manager.fetch.max.bytes.per.second
+remote.log.manager.follower.thread.pool.size remote.log.reader.threads replica.alter.log.dirs.io.max.bytes.per.second
+"""
+
+DYNAMIC_UNUSED: Final = frozenset(_DYNAMIC.split())
+"""Those among them that Apache Kafka changes without a restart, and the throttles that its tools set."""

@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from eosin.broker.configs.resources import ResourceType, broker_of, unsupported
+from eosin.broker.configs.loggers import change_levels
+from eosin.broker.configs.resources import NO_BROKER, NO_GROUP_SETTINGS, ResourceType, broker_of, unsupported
 from eosin.broker.metadata.cluster import Cluster, ConfigChange, Outcome
 from eosin.protocol.errors import ErrorCode
 
@@ -53,5 +54,16 @@ async def _alter(
             if isinstance(node_id, Outcome):
                 return node_id
             return await cluster.alter_broker_configs(node_id, changes, replace=replace, validate_only=validate_only)
+        case ResourceType.BROKER_LOGGER if not replace:  # KIP-412: never by AlterConfigs
+            node_id = broker_of(name, cluster)
+            if isinstance(node_id, Outcome):
+                return node_id
+            if node_id is None:
+                return NO_BROKER
+            return change_levels(changes, validate_only=validate_only)
+        case ResourceType.GROUP if name:
+            if not changes:
+                return Outcome(ErrorCode.NONE)
+            return Outcome(ErrorCode.INVALID_CONFIG, NO_GROUP_SETTINGS)
         case _:
             return unsupported(resource.resource_type)

@@ -1,6 +1,7 @@
 """What a config request can be about, and which broker a resource name means."""
 
 from enum import IntEnum
+from typing import Final
 
 from eosin.broker.metadata.cluster import Cluster, Outcome
 from eosin.protocol.errors import ErrorCode
@@ -14,6 +15,12 @@ class ResourceType(IntEnum):
     BROKER_LOGGER = 8
     CLIENT_METRICS = 16
     GROUP = 32
+
+
+NO_BROKER: Final = Outcome(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+NO_GROUP_SETTINGS: Final = (
+    "Eosin has no settings of groups: Kafka's are those of the new group protocols, which are not served"
+)
 
 
 def broker_of(resource_name: str, cluster: Cluster) -> int | Outcome | None:

@@ -15,7 +15,8 @@ from eosin.broker.configs.entries import (
     cluster_wide_entries,
     topic_entries,
 )
-from eosin.broker.configs.resources import ResourceType, broker_of, unsupported
+from eosin.broker.configs.loggers import logger_entries
+from eosin.broker.configs.resources import NO_BROKER, ResourceType, broker_of, unsupported
 from eosin.broker.metadata.cluster import Outcome
 from eosin.broker.metadata.topics import unknown_topic
 from eosin.protocol.errors import ErrorCode
@@ -58,6 +59,13 @@ def _entries(resource: DescribeConfigsResource, services: Services) -> Iterable[
             if isinstance(node_id, Outcome):
                 return node_id
             return cluster_wide_entries(cluster) if node_id is None else broker_entries(cluster, services.config)
+        case ResourceType.BROKER_LOGGER:
+            node_id = broker_of(resource.resource_name, cluster)
+            if isinstance(node_id, Outcome):
+                return node_id
+            return NO_BROKER if node_id is None else logger_entries()
+        case ResourceType.GROUP | ResourceType.CLIENT_METRICS if resource.resource_name:
+            return ()  # of neither there is a setting
         case _:
             return unsupported(resource.resource_type)
 

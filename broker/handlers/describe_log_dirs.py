@@ -1,9 +1,13 @@
-"""DescribeLogDirs (key 35), versions 0-4: the data directory and the sizes of the logs in it.
+"""DescribeLogDirs (key 35), versions 0-5: the data directory and the sizes of the logs in it.
 
 v2 is the first flexible version, v3 adds an error for the whole, v4 the sizes of the volume, which are not known here
-(-1). No topics (null) asks for all. A partition without records has size 0; a log that has failed is left out. At
-durability `memory` there is no directory; its name is then `memory`.
+(-1), v5 whether the directory takes no new partitions (KIP-1066), which it always does. No topics (null) asks for all.
+A partition without records has size 0; a log that has failed is left out. At durability `memory` there is no directory;
+its name is then `memory`.
 """
+
+import os
+from typing import TYPE_CHECKING
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.protocol.errors import ErrorCode
@@ -17,6 +21,9 @@ from eosin.protocol.schemas.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 
+if TYPE_CHECKING:
+    from eosin.broker.configs.broker import BrokerConfig
+
 
 def handle(request: DescribeLogDirsRequest, context: RequestContext, services: Services) -> DescribeLogDirsResponse:
     wanted = _wanted(request)
@@ -27,10 +34,15 @@ def handle(request: DescribeLogDirsRequest, context: RequestContext, services: S
                 DescribeLogDirsPartition(partition_index=partition.partition, partition_size=log.size_bytes)
             )
     result = DescribeLogDirsResult(
-        log_dir=services.config.data_dir or "memory",
+        log_dir=log_dir(services.config),
         topics=tuple(DescribeLogDirsTopic(name, tuple(partitions)) for name, partitions in topics.items()),
     )
     return DescribeLogDirsResponse(results=(result,))
+
+
+def log_dir(config: "BrokerConfig") -> str:
+    """The name of the only data directory: its whole path, which tools of Kafka's take for a move."""
+    return "memory" if config.data_dir is None else os.path.abspath(config.data_dir)
 
 
 def _wanted(request: DescribeLogDirsRequest) -> set[TopicPartition] | None:
@@ -43,4 +55,4 @@ def refuse(request: DescribeLogDirsRequest, context: RequestContext, error: Erro
     return DescribeLogDirsResponse(error_code=error)
 
 
-API = Api(key=ApiKey.DESCRIBE_LOG_DIRS, versions=range(0, 5), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.DESCRIBE_LOG_DIRS, versions=range(0, 6), handle=handle, refuse=refuse)

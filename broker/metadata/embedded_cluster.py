@@ -20,6 +20,7 @@ from eosin.broker.configs.changes import (
     topic_defaults,
     usable_broker_configs,
 )
+from eosin.broker.configs.kafka_keys import DYNAMIC_UNUSED
 from eosin.broker.configs.settings import value_text
 from eosin.broker.metadata import internal_topics, topics
 from eosin.broker.metadata.cluster import (
@@ -339,6 +340,8 @@ class EmbeddedCluster:
             return refused or Outcome(ErrorCode.NONE)
 
         def altered() -> None:
+            for name in DYNAMIC_UNUSED.intersection(change.name for change in changes) & configs.keys():
+                _LOG.warning("the broker setting %s is kept, and has no effect: Eosin does not have it", name)
             self._take_broker_configs()
             for topic in self.topics.values():
                 for listener in self._listeners:

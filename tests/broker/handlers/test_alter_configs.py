@@ -1,5 +1,8 @@
 """AlterConfigs and IncrementalAlterConfigs."""
 
+import logging
+from collections.abc import Iterator
+
 import pytest
 from admin_broker import AdminBroker, refused
 
@@ -8,7 +11,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas import alter_configs as whole
 from eosin.protocol.schemas import incremental_alter_configs as incremental
 
-TOPIC, BROKER, GROUP = 2, 4, 32
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
@@ -76,7 +79,12 @@ async def test_an_incremental_change_touches_what_it_names(version: int) -> None
         (TOPIC, "orders", ("no.such", SET, "5"), ErrorCode.INVALID_CONFIG),
         (BROKER, "2", ("log.retention.ms", SET, "5"), ErrorCode.INVALID_REQUEST),
         (BROKER, "1", ("node.id", SET, "5"), ErrorCode.INVALID_REQUEST),
-        (GROUP, "g", ("x", SET, "5"), ErrorCode.INVALID_REQUEST),
+        (BROKER, "1", ("no.such", SET, "5"), ErrorCode.INVALID_REQUEST),
+        (BROKER, "1", ("ssl.keystore.location", SET, "/k"), ErrorCode.INVALID_REQUEST),
+        (GROUP, "g", ("consumer.session.timeout.ms", SET, "50000"), ErrorCode.INVALID_CONFIG),
+        (GROUP, "", ("consumer.session.timeout.ms", SET, "50000"), ErrorCode.INVALID_REQUEST),
+        (CLIENT_METRICS, "m", ("interval.ms", SET, "5"), ErrorCode.INVALID_REQUEST),
+        (77, "x", ("a", SET, "5"), ErrorCode.INVALID_REQUEST),
     ],
 )
 async def test_each_fault_has_its_code_and_a_message(
@@ -112,6 +120,58 @@ async def test_broker_settings_change_for_one_and_for_all() -> None:
     assert [each.error_code for each in answer.responses] == [0, 0]
     assert broker.cluster.log_config("orders").retention_ms == 8
     assert broker.cluster.log_config("orders").cleanup_policy == {"delete", "compact"}
+
+
+async def test_a_setting_that_kafka_changes_and_eosin_does_not_have_is_kept_without_effect(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    broker = await with_orders()
+    configs: list[tuple[str, int, str | None]] = [("log.cleaner.threads", SET, "2"), ("log.retention.ms", SET, "8")]
+    with caplog.at_level(logging.WARNING):
+        answer = await broker.call(incremental_alter_configs.API, change((BROKER, "1", configs)))
+    assert [each.error_code for each in answer.responses] == [0]
+    assert broker.cluster.broker_configs(1) == {"log.cleaner.threads": "2", "log.retention.ms": "8"}
+    assert broker.cluster.log_config("orders").retention_ms == 8
+    assert "log.cleaner.threads is kept, and has no effect" in caplog.text
+    gone: list[tuple[str, int, str | None]] = [("log.cleaner.threads", DELETE, None)]
+    await broker.call(incremental_alter_configs.API, change((BROKER, "1", gone)))
+    assert broker.cluster.broker_configs(1) == {"log.retention.ms": "8"}
+
+
+@pytest.fixture
+def loggers() -> Iterator[logging.Logger]:
+    """One of our loggers, without a level of its own before and after."""
+    logger, root = logging.getLogger("eosin.broker.connection"), logging.getLogger()
+    before = root.level
+    logger.setLevel(logging.NOTSET)
+    yield logger
+    logger.setLevel(logging.NOTSET)
+    root.setLevel(before)
+
+
+async def test_levels_of_loggers_change_at_run_time(loggers: logging.Logger) -> None:
+    broker = await with_orders()
+
+    async def level(*configs: tuple[str, int, str | None], name: str = "1", validate_only: bool = False) -> int:
+        request = change((BROKER_LOGGER, name, list(configs)), validate_only=validate_only)
+        (response,) = (await broker.call(incremental_alter_configs.API, request)).responses
+        return int(response.error_code)
+
+    assert await level((loggers.name, SET, "DEBUG"), validate_only=True) == 0
+    assert loggers.level == logging.NOTSET
+    assert await level((loggers.name, SET, "DEBUG"), ("root", SET, "ERROR")) == 0
+    assert (loggers.level, logging.getLogger().level) == (logging.DEBUG, logging.ERROR)
+    assert await level((loggers.name, DELETE, None)) == 0
+    assert loggers.getEffectiveLevel() == logging.ERROR
+    assert await level(("root", SET, "INFO"), ("no.such", SET, "DEBUG")) == ErrorCode.INVALID_CONFIG
+    assert await level(("root", SET, "LOUD")) == ErrorCode.INVALID_CONFIG
+    assert await level(("root", DELETE, None)) == ErrorCode.INVALID_REQUEST
+    assert await level(("root", APPEND, "INFO")) == ErrorCode.INVALID_REQUEST
+    assert await level(("root", SET, "INFO"), name="") == ErrorCode.INVALID_REQUEST
+    assert await level(("root", SET, "INFO"), name="2") == ErrorCode.INVALID_REQUEST
+    assert logging.getLogger().level == logging.ERROR
+    (response,) = (await broker.call(alter_configs.API, replace((BROKER_LOGGER, "1", {"root": "INFO"})))).responses
+    assert response.error_code == ErrorCode.INVALID_REQUEST, "KIP-412 leaves it out"
 
 
 async def test_dry_runs_change_nothing() -> None:

@@ -1,5 +1,7 @@
 """What consoles ask for and Eosin has little of: ACLs, quotas, reassignments, directories, the quorum, resources."""
 
+import os
+
 import pytest
 from admin_broker import AdminBroker, refused
 
@@ -25,6 +27,7 @@ from eosin.protocol.schemas.list_partition_reassignments import ListPartitionRea
 from eosin.protocol.types import Message
 from eosin.storage.appends import AppendOrigin
 
+HERE = os.path.abspath("data")
 METADATA = DescribeQuorumRequest((TopicData("__cluster_metadata", (PartitionData(0),)),))
 
 
@@ -68,7 +71,7 @@ async def with_logs(config: BrokerConfig | None = None) -> AdminBroker:
 async def test_every_version_tells_the_sizes_of_logs_that_work(version: int) -> None:
     broker = await with_logs()
     (result,) = (await broker.call(describe_log_dirs.API, DescribeLogDirsRequest(None), version)).results
-    assert (result.error_code, result.log_dir, result.total_bytes, result.usable_bytes) == (0, "data", -1, -1)
+    assert (result.error_code, result.log_dir, result.total_bytes, result.usable_bytes) == (0, HERE, -1, -1)
     assert [
         (topic.name, [(each.partition_index, each.partition_size > 0, each.offset_lag) for each in topic.partitions])
         for topic in result.topics

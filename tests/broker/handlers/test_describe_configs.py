@@ -1,5 +1,6 @@
 """DescribeConfigs."""
 
+import logging
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from eosin.broker.metadata.cluster import ConfigChange
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 LONG = 5
 
 
@@ -131,7 +132,7 @@ async def test_the_empty_broker_name_tells_what_was_changed_for_all() -> None:
         (TOPIC, "a/b", ErrorCode.INVALID_TOPIC_EXCEPTION),
         (BROKER, "2", ErrorCode.INVALID_REQUEST),
         (BROKER, "one", ErrorCode.INVALID_REQUEST),
-        (8, "1", ErrorCode.INVALID_REQUEST),
+        (0, "x", ErrorCode.INVALID_REQUEST),
         (99, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
@@ -153,3 +154,45 @@ def test_a_refusal_names_each_resource() -> None:
     request = DescribeConfigsRequest((DescribeConfigsResource(TOPIC, "orders"),))
     (result,) = refused(API, request, ErrorCode.UNKNOWN_SERVER_ERROR, 4).results
     assert (result.resource_name, result.error_code) == ("orders", -1)
+
+
+async def test_advertised_listeners_are_what_clients_are_told() -> None:
+    broker = await AdminBroker.started()
+    entry = await config(broker, BROKER, "1", "advertised.listeners")
+    assert (entry.value, entry.config_source) == ("PLAINTEXT://localhost:9092", 5)
+    given = BrokerConfig(
+        advertised_listeners=("PLAINTEXT://eosin:9",), given={"advertised.listeners": "PLAINTEXT://eosin:9"}
+    )
+    entry = await config(await AdminBroker.started(given), BROKER, "1", "advertised.listeners")
+    assert (entry.value, entry.config_source) == ("PLAINTEXT://eosin:9", 4)
+
+
+async def test_a_setting_without_effect_is_told_as_it_was_kept() -> None:
+    broker = await AdminBroker.started()
+    await broker.cluster.alter_broker_configs(1, [ConfigChange("log.cleaner.threads", "2")])
+    entry = await config(broker, BROKER, "1", "log.cleaner.threads")
+    assert (entry.value, entry.config_source, entry.read_only) == ("2", 2, False)
+    assert "no effect" in entry.documentation
+    await broker.cluster.alter_broker_configs(None, [ConfigChange("num.io.threads", "9")])
+    assert (await config(broker, BROKER, "", "num.io.threads")).value == "9"
+
+
+async def test_loggers_are_told_with_their_levels() -> None:
+    broker = await AdminBroker.started()
+    logging.getLogger("eosin.broker.connection").setLevel(logging.WARNING)
+    try:
+        entries = {each.name: each for each in (await described(broker, BROKER_LOGGER, "1")).configs}
+    finally:
+        logging.getLogger("eosin.broker.connection").setLevel(logging.NOTSET)
+    assert (entries["eosin.broker.connection"].value, entries["eosin.broker.connection"].config_source) == ("WARN", 6)
+    assert entries["root"].value in {"DEBUG", "INFO", "WARN", "ERROR", "FATAL"}
+    for name in ("", "2"):
+        assert (await described(broker, BROKER_LOGGER, name)).error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("kind", [CLIENT_METRICS, GROUP])
+async def test_what_has_no_settings_here_is_told_empty(kind: int) -> None:
+    broker = await AdminBroker.started()
+    result = await described(broker, kind, "any")
+    assert (result.error_code, result.configs) == (0, ())
+    assert (await described(broker, kind, "")).error_code == ErrorCode.INVALID_REQUEST

@@ -19,7 +19,7 @@ from real_clients.harness import Command, Launched
 SOURCES: Final = java.SOURCES.parent / "tools"
 PROJECT: Final = "kafka-tools"
 SCRIPTS: Final[Mapping[str, str]] = {
-    "kafka-acls": "kafka.admin.AclCommand",
+    "kafka-acls": "org.apache.kafka.tools.AclCommand",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",

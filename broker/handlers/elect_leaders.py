@@ -1,0 +1,68 @@
+"""ElectLeaders (key 43), versions 0-2: elect the preferred leader of partitions, or any that is left.
+
+v1 adds the kind of election and a top-level error; v2 is the first flexible version. This broker is the only replica of
+every partition and leads it, so no election is needed (84). No partitions (null) asks for all, of which Kafka names
+only those that were elected.
+"""
+
+from typing import Final
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.metadata.cluster import Cluster, Outcome
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.schemas.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+_PREFERRED, _UNCLEAN = range(2)
+_NOT_NEEDED: Final = Outcome(ErrorCode.ELECTION_NOT_NEEDED, "The only replica of the partition leads it")
+
+
+def handle(request: ElectLeadersRequest, context: RequestContext, services: Services) -> ElectLeadersResponse:
+    if request.election_type not in (_PREFERRED, _UNCLEAN):
+        unknown = Outcome(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
+        return _refused(request, unknown)
+    if request.topic_partitions is None:
+        return ElectLeadersResponse(
+            replica_election_results=tuple(ReplicaElectionResult(name) for name in services.cluster.topics)
+        )
+    results = (
+        ReplicaElectionResult(
+            each.topic,
+            tuple(_result(index, _outcome(each.topic, index, services.cluster)) for index in each.partitions),
+        )
+        for each in request.topic_partitions
+    )
+    return ElectLeadersResponse(replica_election_results=tuple(results))
+
+
+def _outcome(topic: str, index: int, cluster: Cluster) -> Outcome:
+    if topic not in cluster.topics:
+        return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic}")
+    if cluster.leader_of(TopicPartition(topic, index)) is None:
+        return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic}-{index}")
+    return _NOT_NEEDED
+
+
+def _result(index: int, outcome: Outcome) -> PartitionResult:
+    return PartitionResult(index, outcome.error, outcome.message)
+
+
+def _refused(request: ElectLeadersRequest, outcome: Outcome) -> ElectLeadersResponse:
+    results = (
+        ReplicaElectionResult(each.topic, tuple(_result(index, outcome) for index in each.partitions))
+        for each in request.topic_partitions or ()
+    )
+    return ElectLeadersResponse(error_code=outcome.error, replica_election_results=tuple(results))
+
+
+def refuse(request: ElectLeadersRequest, context: RequestContext, error: ErrorCode) -> ElectLeadersResponse:
+    return _refused(request, Outcome(error))
+
+
+API = Api(key=ApiKey.ELECT_LEADERS, versions=range(0, 3), handle=handle, refuse=refuse)

@@ -1,0 +1,66 @@
+"""UpdateFeatures (key 57), versions 0-2: change the finalized levels of features.
+
+v1 has upgrade_type in place of allow_downgrade and adds validate_only; v2 drops the results: one error is that of all.
+What is in force already is done; no level changes while the broker runs, so any other is refused (95), and nothing is
+changed. `transaction.version` follows the setting `eosin.transaction.version`.
+"""
+
+from typing import Final
+
+from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.handlers.api_versions import HIGHEST_TRANSACTION_VERSION, TRANSACTION_VERSION
+from eosin.broker.metadata.cluster import Outcome
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+AT_LEVEL_0: Final = ("group.version", "share.version", "streams.version")
+"""Features of Kafka that are not built: level 0 is in force."""
+
+_UPGRADE_TYPES: Final = (1, 2, 3)
+
+
+def handle(request: UpdateFeaturesRequest, context: RequestContext, services: Services) -> UpdateFeaturesResponse:
+    level = services.config.eosin_transaction_version
+    for update in request.feature_updates:
+        problem = _problem(update, level)
+        if problem is not None:
+            text = (
+                "The update failed for all features since the following feature had an error: "
+                f"Invalid update version {update.max_version_level} for feature {update.feature}. {problem}"
+            )
+            return _refused(request, Outcome(ErrorCode.INVALID_UPDATE_VERSION, text))
+    results = tuple(UpdatableFeatureResult(each.feature) for each in request.feature_updates)
+    return UpdateFeaturesResponse(results=results)
+
+
+def _problem(update: FeatureUpdateKey, level: int) -> str | None:
+    """Why this level cannot be had; None when it is in force."""
+    wanted = update.max_version_level
+    if update.upgrade_type not in _UPGRADE_TYPES:
+        return "There is no such upgrade type."
+    if update.feature == TRANSACTION_VERSION:
+        if wanted == level:
+            return None
+        if 0 <= wanted <= HIGHEST_TRANSACTION_VERSION:
+            return f"Set eosin.transaction.version={wanted} and restart the broker."
+        return f"This broker only supports versions 0-{HIGHEST_TRANSACTION_VERSION}."
+    if update.feature not in AT_LEVEL_0:
+        return "This broker does not support this feature."
+    return None if wanted == 0 else "This broker only supports version 0."
+
+
+def _refused(request: UpdateFeaturesRequest, outcome: Outcome) -> UpdateFeaturesResponse:
+    return UpdateFeaturesResponse(error_code=outcome.error, error_message=outcome.message)
+
+
+def refuse(request: UpdateFeaturesRequest, context: RequestContext, error: ErrorCode) -> UpdateFeaturesResponse:
+    return _refused(request, Outcome(error))
+
+
+API = Api(key=ApiKey.UPDATE_FEATURES, versions=range(0, 3), handle=handle, refuse=refuse)
