@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from eosin.broker.fetching.response_memory import ResponseMemory
 from eosin.broker.unserved_groups import UnservedGroups
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -49,6 +50,7 @@ class Services:
     transactions: "TransactionCoordinator"
     groups: "GroupCoordinator"
     unserved_groups: UnservedGroups = field(default_factory=UnservedGroups)
+    response_memory: ResponseMemory = field(default_factory=ResponseMemory)
 
 
 Handler = Callable[[Any, RequestContext, Services], Any | Awaitable[Any]]

@@ -5,7 +5,8 @@ Always true:
   about one transaction are carried out in order as well (`TransactionOrder`).
 - Whatever is wrong with what a peer sent ends that peer's connection with one log line, and nothing else.
 - Nothing piles up: at the limit of requests, or when the peer does not read its answers, no request is begun and the
-  socket is not read. Answers to Fetch are large, so one of them at a time waits for its turn. After
+  socket is not read. Answers to Fetch are large, so one of them at a time waits for its turn, and `AnswerStream` sends
+  them as the socket takes them, from their files where it can. After
   `max_frames_per_turn` requests, other connections get their turn of the loop.
 """
 
@@ -16,8 +17,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, cast
 
+from eosin.broker.answer_stream import AnswerStream
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.exchange import Exchange, Interceptor
+from eosin.broker.fetching.response_memory import ResponseMemory
 from eosin.broker.handlers import api_versions
 from eosin.broker.refusals import Refusals
 from eosin.broker.transactions.order import TransactionOrder
@@ -25,6 +28,7 @@ from eosin.protocol.codec import Buffer, decode_request, decode_request_header, 
 from eosin.protocol.frames import FrameDecoder, FrameError
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import DecodeError
+from eosin.storage.file_range import as_range
 
 _FETCH: Final = ApiKey.FETCH.to_bytes(2, "big")
 
@@ -46,6 +50,7 @@ class ConnectionHost:
     connections_changed: Callable[[int], None] = lambda _: None
     """Told how many there are when more have come."""
     interceptor: Interceptor | None = None
+    response_memory: ResponseMemory = field(default_factory=ResponseMemory)
     connections: "dict[Connection, None]" = field(default_factory=dict)
     """Open connections, oldest first."""
     arriving: int = 0
@@ -60,6 +65,7 @@ class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_active",
         "_begin_later",
+        "_close_when_sent",
         "_closing",
         "_contexts",
         "_decoder",
@@ -73,7 +79,10 @@ class Connection(asyncio.BufferedProtocol):
         "_out",
         "_out_bytes",
         "_reading",
+        "_stream",
+        "_streams_next",
         "_transport",
+        "_waiting_bytes",
         "_write_blocked",
         "idle_rounds",
         "listener",
@@ -101,6 +110,13 @@ class Connection(asyncio.BufferedProtocol):
         self._out: list[Buffer] = []
         """Answers of this turn of the loop, not yet with the transport."""
         self._out_bytes = 0
+        self._stream: AnswerStream | None = None
+        """Made for the first large answer."""
+        self._streams_next = False
+        """Whether a large answer is in `_out`."""
+        self._waiting_bytes = 0
+        """Memory of an answer to Fetch that is known and waits for those before it."""
+        self._close_when_sent = False
         self._contexts: dict[int, RequestContext] = {}
         """Requests of one kind share their surroundings: by api key and version."""
         self._begin_later: asyncio.Handle | None = None
@@ -148,6 +164,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         """The client reads again."""
+        if self._stream is not None and self._stream.is_busy:
+            self._active = True
+            self._stream.go_on()
+            return
         self._write_blocked = False
         self._schedule_begin()
 
@@ -162,6 +182,23 @@ class Connection(asyncio.BufferedProtocol):
         self._frames.clear()
         self._exchanges.clear()
         self._out.clear()
+        self._count_waiting(0)
+        if self._stream is not None:
+            self._stream.drop()
+
+    # Called by the stream
+
+    def stream_ended(self) -> None:
+        """The client has taken the large answers."""
+        self._write_blocked = False
+        if self._close_when_sent and self._transport is not None:
+            self._transport.close()
+        self._schedule_begin()
+
+    def stream_failed(self, error: OSError) -> None:
+        """The rest of an answer cannot be read, and its size is told already."""
+        log.error("closing a connection in the middle of an answer: %s", error, extra=fields(peer=self.peer))
+        self.abort()
 
     # Called by the server
 
@@ -188,7 +225,17 @@ class Connection(asyncio.BufferedProtocol):
         self._frames.clear()
         if self._transport is not None:
             self._flush()
-            self._transport.close()
+            if self._stream is not None and self._stream.is_busy:
+                self._close_when_sent = True
+            else:
+                self._transport.close()
+
+    def close_idle(self) -> None:
+        """Close, without waiting for a client that has not read its answers for as long as it was idle."""
+        if self._write_blocked:
+            self.abort()
+        else:
+            self.close()
 
     def abort(self) -> None:
         """Close now, whatever is unsent."""
@@ -328,7 +375,10 @@ class Connection(asyncio.BufferedProtocol):
         while exchanges and exchanges[0].answer is not None:
             if exchanges[0].api.key is ApiKey.FETCH:
                 self._fetching = False
+                self._count_waiting(0)
             self._queue(exchanges.popleft())
+        if self._fetching and exchange.api.key is ApiKey.FETCH:
+            self._count_waiting(_memory_of(exchange))
         if self._frames:
             self._schedule_begin()  # which sends the answers as well
         elif not exchanges:
@@ -342,6 +392,11 @@ class Connection(asyncio.BufferedProtocol):
         self._exchanges.append(exchange)
         if exchange.api.key is ApiKey.FETCH:
             self._fetching = True
+            self._count_waiting(_memory_of(exchange))
+
+    def _count_waiting(self, held_bytes: int) -> None:
+        self._host.response_memory.held_bytes += held_bytes - self._waiting_bytes
+        self._waiting_bytes = held_bytes
 
     def _queue(self, exchange: Exchange) -> None:
         """The answer is the next in order."""
@@ -350,6 +405,8 @@ class Connection(asyncio.BufferedProtocol):
         size = 0
         for buffer in buffers:
             size += len(buffer)
+        if len(buffers) > 1:
+            self._streams_next = True
         self._out += buffers
         self._out_bytes += size
         if self._host.interceptor is not None:
@@ -367,12 +424,35 @@ class Connection(asyncio.BufferedProtocol):
         self._out_bytes = 0
         if self._closing and self._transport.is_closing():
             return
-        if len(out) == 1:
+        if self._streams_next or (self._stream is not None and self._stream.is_busy):
+            self._send_stream(out)
+        elif len(out) == 1:
             self._transport.write(out[0])
         else:
             self._transport.writelines(out)
+
+    def _send_stream(self, out: list[Buffer]) -> None:
+        """Send answers of which one is large, or which follow one that is not sent yet."""
+        assert self._transport is not None
+        self._streams_next = False
+        if self._stream is None:
+            host = self._host
+            self._stream = AnswerStream(
+                self._transport,
+                self._loop,
+                host.response_memory,
+                self,
+                write_buffer_bytes=host.write_buffer_bytes,
+            )
+        if not self._stream.send(out):
+            self._write_blocked = True
 
     def _refuse_peer(self, why: str) -> None:
         host = self.peer.rpartition(":")[0]
         self._host.refusals.note(host, why, peer=self.peer, listener=self.listener)
         self.close()
+
+
+def _memory_of(exchange: Exchange) -> int:
+    """What the answer holds in memory, as far as it is known."""
+    return sum(len(buffer) for buffer in exchange.answer or () if as_range(buffer) is None)

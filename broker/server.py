@@ -22,6 +22,7 @@ from eosin.broker.configs.coordinators import cleaner_config, group_config, tran
 from eosin.broker.connection import Connection, ConnectionHost
 from eosin.broker.descriptors import LEAST_LIMIT, SMALL_LIMIT, DescriptorBudget, budget_of, descriptor_limit
 from eosin.broker.exchange import Interceptor
+from eosin.broker.fetching.response_memory import ResponseMemory
 from eosin.broker.fetching.sessions import FetchSessions
 from eosin.broker.listeners import Listener
 from eosin.broker.logs import fields
@@ -192,6 +193,7 @@ class Server:
             ),
             transactions=transactions,
             groups=groups,
+            response_memory=ResponseMemory(config.eosin_fetch_response_memory_bytes),
         )
         self.host = _host(self.services, self._interceptor, self._descriptors, self._share_descriptors)
         cluster.subscribe(_OffsetsFollowTopics(groups))
@@ -290,7 +292,7 @@ class Server:
             connection.idle_rounds = connection.idle_rounds + 1 if connection.is_idle() else 0
             if connection.idle_rounds > IDLE_ROUNDS:
                 log.info("closing an idle connection", extra=fields(peer=connection.peer))
-                connection.close()
+                connection.close_idle()
 
     def _report_refusals(self) -> None:
         self.host.refusals.report()
@@ -427,4 +429,5 @@ def _host(
         why_full=why_full,
         connections_changed=connections_changed,
         interceptor=interceptor,
+        response_memory=services.response_memory,
     )

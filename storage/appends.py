@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from eosin.protocol.errors import ErrorCode
+from eosin.storage.file_range import FileRange
 
 
 class AppendOrigin(Enum):
@@ -77,7 +78,8 @@ class ReadResult(msgspec.Struct, frozen=True, gc=False):
     """What one partition answers to a fetch."""
 
     error: ErrorCode
-    records: bytes | memoryview
+    records: bytes | memoryview | FileRange
+    """A range of a file where they are many and the reader takes them like that."""
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int

@@ -61,6 +61,27 @@ def last_boundary(data: Buffer, position: int) -> tuple[int, int]:
     return position, next_offset
 
 
+def walk(read: Read, position: int, end: int) -> tuple[int, int]:
+    """As `last_boundary`, for the batches in a file from `position` on of which `end` is the limit: reads headers."""
+    chunk: Buffer = b""
+    start = 0
+    next_offset = -1
+    while end - position >= _HEAD_BYTES:
+        at = position - start
+        if at + _HEAD_BYTES > len(chunk):
+            chunk = read(position, min(SEEK_BYTES, end - position))
+            start, at = position, 0
+            if len(chunk) < _HEAD_BYTES:
+                break
+        base, length, delta = _HEAD.unpack_from(chunk, at)
+        after = position + length + _SIZE_PREFIX
+        if length <= 0 or after > end:
+            break
+        position = after
+        next_offset = base + delta + 1
+    return position, next_offset
+
+
 def scan_headers(read: Read, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
     """(position, header) of each whole batch in [position, end). Raises CorruptRecords."""
     chunk: Buffer = b""

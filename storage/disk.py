@@ -59,6 +59,10 @@ class File(Protocol):
     def read_now(self, position: int, size: int) -> Buffer | None:
         """As `read`, but None when that would wait for the device."""
 
+    def send(self, descriptor: int, position: int, size: int) -> int | None:
+        """Have a non-blocking socket take at most `size` bytes from `position` on: how many it took, 0 at the end.
+        None when that would wait for the device. Raises BlockingIOError when the socket takes nothing now."""
+
     def sync(self) -> None:
         """Wait until everything appended is durable."""
 

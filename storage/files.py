@@ -57,6 +57,8 @@ _PROBABLY_CACHED_BYTES: Final = 16 * 1024 * 1024
 _RETRY_MS: Final = 20
 _RETRIES: Final = 50
 """A thread that finds no descriptor waits this long for one, and this often."""
+_PROBE_BYTES: Final = 64 * 1024
+"""How far apart the bytes lie that are looked at before a file is sent."""
 
 _writev: Callable[[int, Sequence[Buffer]], int] | None = getattr(os, "writev", None)
 _preadv = getattr(os, "preadv", None)
@@ -123,6 +125,27 @@ class SystemFile:
                 del buffer[count:]
                 return buffer
         return self.read(position, size) if position >= self.size - _PROBABLY_CACHED_BYTES else None
+
+    def send(self, descriptor: int, position: int, size: int) -> int | None:
+        if not self._is_cached(position, size):
+            return None
+        return os.sendfile(descriptor, self._descriptor, position, size)
+
+    def _is_cached(self, position: int, size: int) -> bool:
+        """Whether these bytes are most probably in the page cache, which gains and loses pages in longer runs."""
+        if not _NO_WAIT or _preadv is None:
+            return position >= self.size - _PROBABLY_CACHED_BYTES
+        last = position + size - 1
+        try:
+            for at in (*range(position, last, _PROBE_BYTES), last):
+                _preadv(self._descriptor, (bytearray(1),), at, _NO_WAIT)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_WAIT_UNSUPPORTED:
+                raise
+            return position >= self.size - _PROBABLY_CACHED_BYTES
+        return True
 
     def sync(self) -> None:
         _fdatasync(self._descriptor)

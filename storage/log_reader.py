@@ -13,6 +13,8 @@ from eosin.protocol.records import CorruptRecords
 from eosin.storage.aborted_index import AbortedRow
 from eosin.storage.appends import NO_RECORDS, AbortedTransaction, Isolation, ReadResult
 from eosin.storage.batch_scan import Read, scan_batches, scan_runs, seek
+from eosin.storage.disk import File
+from eosin.storage.file_range import FileRange
 from eosin.storage.segment import Segment
 from eosin.storage.slice import Slice, SliceRequest, WouldBlock, read_now
 
@@ -20,11 +22,18 @@ if TYPE_CHECKING:
     from eosin.storage.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("eosin.storage")
+ALL_IN_MEMORY: Final = 2**63 - 1
 _NOTHING_ABORTED: Final[tuple[AbortedTransaction, ...]] = ()
 
 
 def read(
-    log: "PartitionLog", offset: int, *, max_bytes: int, isolation: Isolation | None, min_one_batch: bool
+    log: "PartitionLog",
+    offset: int,
+    *,
+    max_bytes: int,
+    isolation: Isolation | None,
+    min_one_batch: bool,
+    memory_bytes: int,
 ) -> ReadResult | Awaitable[ReadResult]:
     """See `PartitionLog.read`."""
     if log.unusable is not None:
@@ -36,7 +45,15 @@ def read(
         if offset == log.log_end_offset and log.segments.active is not None:
             log.remember_place(offset, log.segments.active, log.segments.active.size)
         return _nothing(log, isolation)
-    reading = _Reading(log, offset, end, max_bytes=max_bytes, isolation=isolation, min_one_batch=min_one_batch)
+    reading = _Reading(
+        log,
+        offset,
+        end,
+        max_bytes=max_bytes,
+        isolation=isolation,
+        min_one_batch=min_one_batch,
+        memory_bytes=memory_bytes,
+    )
     try:
         return reading.now()
     except WouldBlock:
@@ -48,7 +65,7 @@ def read(
 class _Reading:
     """One read under way: where it is and what was visible when it began."""
 
-    __slots__ = ("_end", "_from", "_isolation", "_log", "_max_bytes", "_min_one_batch", "_offset")
+    __slots__ = ("_end", "_from", "_isolation", "_log", "_max_bytes", "_memory_bytes", "_min_one_batch", "_offset")
 
     def __init__(
         self,
@@ -59,6 +76,7 @@ class _Reading:
         max_bytes: int,
         isolation: Isolation | None,
         min_one_batch: bool,
+        memory_bytes: int,
     ) -> None:
         self._log = log
         self._offset = offset
@@ -66,14 +84,16 @@ class _Reading:
         self._max_bytes = max_bytes
         self._isolation = isolation
         self._min_one_batch = min_one_batch
+        self._memory_bytes = memory_bytes
         self._from = offset
 
     def now(self) -> ReadResult:
         """Read from the cache. Raises WouldBlock, OSError, CorruptRecords."""
         while True:
             segment = self._segment()
-            piece = self._request(segment).read(read_now(segment.file))
-            result = self._result(segment, piece, self._aborted(segment, piece.next_offset))
+            file = segment.file
+            piece = self._request(segment).read(read_now(file))
+            result = self._result(segment, file, piece, self._aborted(segment, piece.next_offset))
             if result is not None:
                 return result
             self._from = segment.end_offset
@@ -90,9 +110,9 @@ class _Reading:
                 file.pin()
                 try:
                     piece = await disk.off_loop(self._request(segment).read, file.read)
+                    result = self._result(segment, file, piece, aborted)
                 finally:
                     file.unpin()
-                result = self._result(segment, piece, aborted)
                 if result is not None:
                     return result
                 self._from = segment.end_offset
@@ -127,12 +147,13 @@ class _Reading:
             boundary=segment.offset_index.boundary_before(target) if target < limit else 0,
             max_bytes=self._max_bytes,
             min_one_batch=self._min_one_batch,
+            memory_bytes=self._memory_bytes,
         )
 
-    def _result(self, segment: Segment, piece: Slice, aborted: list[AbortedRow]) -> ReadResult | None:
+    def _result(self, segment: Segment, file: File, piece: Slice, aborted: list[AbortedRow]) -> ReadResult | None:
         """The answer; None when the batches that would be here are compacted away and the next segment goes on."""
         log = self._log
-        size = len(piece.data)
+        size, records = piece.size, piece.data
         if size:
             log.remember_place(piece.next_offset, segment, piece.position + size)
         elif piece.position >= segment.size and segment.end_offset < self._end:
@@ -142,7 +163,7 @@ class _Reading:
             told = _told(aborted, piece.next_offset) if size and aborted else _NOTHING_ABORTED
         return ReadResult(
             ErrorCode.NONE,
-            piece.data,
+            FileRange(log.context.disk, file, position=piece.position, size=size) if records is None else records,
             log.high_watermark,
             log.last_stable_offset,
             log.log_start_offset,

@@ -1,6 +1,7 @@
 """`MemoryDisk`: a disk without files, for durability `memory` and for tests."""
 
 import errno
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -37,6 +38,10 @@ class MemoryFile:
 
     def read_now(self, position: int, size: int) -> Buffer | None:
         return bytes(self.content[position : position + size])
+
+    def send(self, descriptor: int, position: int, size: int) -> int | None:
+        with memoryview(self.content) as content, content[position : position + size] as wanted:
+            return os.write(descriptor, wanted)
 
     def sync(self) -> None:
         """Nothing is more durable than it was."""

@@ -367,11 +367,25 @@ class PartitionLog(SegmentedLog):
         return self.last_stable_offset if isolation is Isolation.READ_COMMITTED else self.high_watermark
 
     def read(
-        self, offset: int, *, max_bytes: int, isolation: Isolation | None, min_one_batch: bool
+        self,
+        offset: int,
+        *,
+        max_bytes: int,
+        isolation: Isolation | None,
+        min_one_batch: bool,
+        memory_bytes: int = log_reader.ALL_IN_MEMORY,
     ) -> ReadResult | Awaitable[ReadResult]:
         """Whole batches from the one containing `offset` on, at most `max_bytes` of one segment, or at least one batch
-        if `min_one_batch`. Something to await only when the bytes are not in the page cache (storage.md 15.1, 15.2)."""
-        return log_reader.read(self, offset, max_bytes=max_bytes, isolation=isolation, min_one_batch=min_one_batch)
+        if `min_one_batch`. Something to await only when the bytes are not in the page cache (storage.md 15.1, 15.2).
+        More than `memory_bytes` may come as a `FileRange`."""
+        return log_reader.read(
+            self,
+            offset,
+            max_bytes=max_bytes,
+            isolation=isolation,
+            min_one_batch=min_one_batch,
+            memory_bytes=memory_bytes,
+        )
 
     def bytes_available(self, offset: int, *, isolation: Isolation | None, limit: int) -> int:
         """How many bytes a reader at `offset` could get, counted no further than `limit`."""

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, cast
 
 from eosin.broker.configs.settings import INT_MAX, LONG_MAX, Kind, Setting, setting, settings_of, value_text
 from eosin.broker.configs.topics import CODECS, defaults_from
+from eosin.broker.fetching.response_memory import DEFAULT_LIMIT_BYTES
 from eosin.broker.listeners import Listener, parse_listeners
 from eosin.storage.log_config import DAY_MS, LogConfig
 
@@ -287,6 +288,12 @@ class BrokerConfig:
         1_048_576,
         "Unsent answer bytes of a connection at which its requests are no longer begun.",
         kind=INT,
+        at_least=0,
+    )
+    eosin_fetch_response_memory_bytes: int = setting(
+        DEFAULT_LIMIT_BYTES,
+        "Memory that unsent records of Fetch answers may hold over all connections; beyond it, one batch per answer.",
+        kind=LONG,
         at_least=0,
     )
     eosin_shutdown_timeout_ms: int = setting(

@@ -3,7 +3,8 @@
 Looking costs no input or output: it finds the log, checks epochs and offsets, and counts what is there, so that a fetch
 that has to wait has read nothing in vain. Reading follows the order of the request or session and spends the byte
 limits on it. Always true: the first partition that has data gives at least one whole batch, however small the limits
-are; all later ones keep to them.
+are; all later ones keep to them. Large stretches of records are only located, and sent from their files later; what is
+read into memory keeps to the answer's share of `ResponseMemory`, and the rest comes with the next fetch.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -15,6 +16,7 @@ from eosin.protocol.batch_header import HEADER_BYTES
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.storage.appends import Isolation, ReadResult
+from eosin.storage.file_range import as_range
 
 if TYPE_CHECKING:
     from eosin.broker.api import Services
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 FIRST_TOPIC_ID_VERSION: Final = 13
 FIRST_ZSTD_VERSION: Final = 10
+UNREAD_BYTES: Final = 131_072
+"""More than this of one partition is sent from its file: below it a copy is cheaper than what that takes."""
 
 
 class FetchLimits:
@@ -72,13 +76,14 @@ class Look:
 class FetchPass:
     """One look and one read."""
 
-    __slots__ = ("_at", "_left", "_limits", "_services", "available", "looks", "settled")
+    __slots__ = ("_at", "_left", "_limits", "_memory_left", "_services", "available", "looks", "settled")
 
     def __init__(self, wanted: Sequence[Wanted], limits: FetchLimits, services: "Services") -> None:
         self._limits = limits
         self._services = services
         self._at = 0
         self._left = limits.max_bytes
+        self._memory_left = services.response_memory.answer_bytes()
         self.available = 0
         """Bytes that could be read; no longer counted once there are `min_bytes`."""
         self.settled = not wanted
@@ -176,16 +181,27 @@ class FetchPass:
             offset = look.wanted.fetch_offset
             if offset >= look.log.log_end_offset or offset >= look.log.visible_end(isolation):
                 continue
-            result = look.log.read(look.wanted.fetch_offset, max_bytes=limit, isolation=isolation, min_one_batch=first)
+            result = look.log.read(
+                offset,
+                max_bytes=limit,
+                isolation=isolation,
+                min_one_batch=first,
+                memory_bytes=max(0, min(UNREAD_BYTES, self._memory_left)),
+            )
             if not isinstance(result, ReadResult):
                 return result
             self._keep(look, result)
         return None
 
     async def _finish(self, reading: Awaitable[ReadResult] | None) -> None:
-        while reading is not None:
-            self._keep(self.looks[self._at - 1], await reading)
-            reading = self._advance()
+        memory, share = self._services.response_memory, self._memory_left
+        memory.held_bytes += share
+        try:
+            while reading is not None:
+                self._keep(self.looks[self._at - 1], await reading)
+                reading = self._advance()
+        finally:
+            memory.held_bytes -= share
 
     def _keep(self, look: Look, result: ReadResult) -> None:
         look.error = result.error
@@ -193,6 +209,10 @@ class FetchPass:
         if size:
             look.result = result
             self._left -= size
+            if as_range(result.records) is None:
+                self._memory_left -= size
+                if self._memory_left < 0:
+                    self._at = len(self.looks)
 
 
 def check_leader_epoch(log: "PartitionLog", epoch: int) -> ErrorCode:

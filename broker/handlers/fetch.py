@@ -17,7 +17,7 @@ never null: librdkafka breaks on null.
 """
 
 from collections.abc import Awaitable
-from typing import Final
+from typing import Final, cast
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.fetching.fetch_pass import FetchLimits, FetchPass, Look
@@ -37,6 +37,7 @@ from eosin.protocol.schemas.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from eosin.protocol.types import Buffer
 from eosin.storage.appends import NO_RECORDS, Isolation
 
 FIRST_SESSION_VERSION: Final = 7
@@ -172,7 +173,7 @@ def _partition(look: Look, limits: FetchLimits, services: Services) -> Partition
         aborted_transactions=None
         if aborted is None
         else tuple(AbortedTransaction(each.producer_id, each.first_offset) for each in aborted),
-        records=result.records,
+        records=cast(Buffer, result.records),  # of a range, the encoder only asks the length; the connection sends it
     )
 
 

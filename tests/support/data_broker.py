@@ -29,8 +29,9 @@ from eosin.protocol.schemas.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from eosin.protocol.types import Message
+from eosin.protocol.types import Buffer, Message
 from eosin.storage.clock import SeededChance
+from eosin.storage.file_range import as_range
 from eosin.storage.flusher import Durability, Flushable
 from eosin.storage.log_manager import LogManager
 from eosin.storage.memory_disk import MemoryDisk
@@ -66,6 +67,17 @@ class HeldFlusher:
 
     async def close(self) -> None:
         self.release()
+
+
+def taken(part: Buffer) -> Buffer:
+    """A part of an answer as its reader gets it, read from its file if need be."""
+    unread = as_range(part)
+    if unread is None:
+        return part
+    data = unread.read_now(0, len(unread))
+    assert data is not None
+    assert len(data) == len(unread)
+    return data
 
 
 class DataBroker:
@@ -170,8 +182,8 @@ class DataBroker:
         response = await begun if inspect.isawaitable(begun) else begun
         if response is None:
             return None
-        _, message = decode_response(api.key, version, b"".join(encode_response(api.key, version, 1, response))[4:])
-        return message
+        frame = b"".join(map(taken, encode_response(api.key, version, 1, response)))[4:]
+        return decode_response(api.key, version, frame)[1]
 
     # Produce and Fetch of one partition ---------------------------------------------------------------------------
 

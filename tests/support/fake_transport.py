@@ -93,6 +93,9 @@ class FakeTransport(asyncio.Transport):
         target = self.sent if self.peer_reads else self.unsent
         for data in list_of_data:
             target += data
+        self._pause_writing_if_full()
+
+    def _pause_writing_if_full(self) -> None:
         if self._high is not None and len(self.unsent) > self._high and not self._paused_writing:
             self._paused_writing = True
             assert self._protocol is not None
@@ -100,6 +103,10 @@ class FakeTransport(asyncio.Transport):
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         self._high = high
+        self._pause_writing_if_full()
+
+    def get_write_buffer_size(self) -> int:
+        return len(self.unsent)
 
     def pause_reading(self) -> None:
         assert self.reading, "paused twice"

@@ -21,6 +21,7 @@ from eosin.protocol.schemas.fetch import (
     ReplicaState,
 )
 from eosin.storage.appends import ReadResult
+from eosin.storage.file_range import as_range
 
 
 def values(answer: PartitionData) -> list[str]:
@@ -137,6 +138,31 @@ async def test_the_first_batch_comes_whole_even_if_it_exceeds_every_limit() -> N
     broker = await broker_with_records("x" * 5000, "y" * 5000)
     response = await broker.call(fetch.API, request(broker, wanted(max_bytes=10), max_bytes=10), 12)
     assert values(partitions_of(response)[0]) == ["x" * 5000]
+
+
+async def test_without_memory_for_answers_each_still_has_its_first_batch() -> None:
+    broker = await broker_with_records("x" * 500, partitions=3)
+    for partition in (1, 2):
+        await broker.produce(batch("y" * 500), partition=partition)
+    broker.services.response_memory.held_bytes = broker.services.response_memory.limit_bytes
+    wants = (wanted(0), wanted(1), wanted(2))
+    answered = partitions_of(await broker.call(fetch.API, request(broker, *wants), 12))
+    assert [len(values(answered[index])) for index in (0, 1, 2)] == [1, 0, 0]
+    answered = partitions_of(await broker.call(fetch.API, request(broker, *wants[1:]), 12))
+    assert [len(values(answered[index])) for index in (1, 2)] == [1, 0]
+
+
+async def test_many_records_are_sent_from_their_file_and_hold_no_memory() -> None:
+    broker = await broker_with_records(*["x" * 20_000] * 10)
+    memory = broker.services.response_memory
+    found = broker.begin(fetch.API, request(broker, wanted()), 12)
+    assert as_range(found.responses[0].partitions[0].records) is not None
+    few = broker.begin(fetch.API, request(broker, wanted(max_bytes=50_000)), 12)
+    assert as_range(few.responses[0].partitions[0].records) is None
+    memory.held_bytes = memory.limit_bytes
+    few = broker.begin(fetch.API, request(broker, wanted(max_bytes=50_000)), 12)
+    assert as_range(few.responses[0].partitions[0].records) is not None
+    assert values(partitions_of(await broker.answer(fetch.API, few, 12))[0]) == ["x" * 20_000] * 2
 
 
 async def test_after_the_first_data_the_limits_are_hard() -> None:

@@ -206,6 +206,9 @@ class SimulatedFile:
         disk.meets("read", self.path)
         return bytes(self._inode.content[position : position + size])
 
+    def send(self, descriptor: int, position: int, size: int) -> int | None:
+        raise AssertionError("this disk has no sockets beside it")
+
     def sync(self) -> None:
         try:
             if self._disk.changes("sync", self.path):
