@@ -21,9 +21,9 @@ from apache_kafka import ApacheKafka
 from broker_process import BrokerProcess
 
 from bench.peers import apache_kafka
+from bench.raw_connection import RawConnection, frame, resident_bytes
 from bench.report import Row, percentile
 from bench.throughput import batch_of, create_topic, produce
-from bench.wire import Wire, frame, resident_bytes
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.records import NewRecord, build_batch
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
@@ -61,7 +61,7 @@ class Probe:
         batch = bytes(build_batch([NewRecord(key=None, value=b"x" * 100)], timestamp=int(time.time() * 1000)))
         data = (TopicProduceData(name="probe", partition_data=(PartitionProduceData(index=0, records=batch),)),)
         self._frame = frame(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=data))
-        self._wire = Wire(port)
+        self._wire = RawConnection(port)
         self._stopping = False
         self.times: list[float] = []
         self._thread = threading.Thread(target=self._run)
@@ -94,9 +94,9 @@ def _probed(port: int, work: Callable[[], object]) -> Probe:
     return probe
 
 
-def _wire_with_topics(broker: Broker, partitions: int = 0) -> Wire:
+def _wire_with_topics(broker: Broker, partitions: int = 0) -> RawConnection:
     """A connection, the probe's topic, and topics with so many partitions in all."""
-    wire = Wire(broker.port)
+    wire = RawConnection(broker.port)
     create_topic(wire, "probe")
     for number in range(0, partitions, PARTITIONS_PER_TOPIC):
         count = min(PARTITIONS_PER_TOPIC, partitions - number)
@@ -210,7 +210,7 @@ def _slow_readers(broker: Broker, readers: int, seconds: float) -> dict[str, flo
 # --- partitions
 
 
-def _write_each(wire: Wire, partitions: int) -> None:
+def _write_each(wire: RawConnection, partitions: int) -> None:
     """One record to each partition."""
     batch = bytes(build_batch([NewRecord(key=None, value=b"x")], timestamp=int(time.time() * 1000)))
     for number in range(0, partitions, PARTITIONS_PER_TOPIC):
