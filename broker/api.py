@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from eosin.broker.fetching.response_memory import ResponseMemory
+from eosin.broker.large_batches import LargeBatches
 from eosin.broker.unserved_groups import UnservedGroups
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -50,6 +51,7 @@ class Services:
     transactions: "TransactionCoordinator"
     groups: "GroupCoordinator"
     unserved_groups: UnservedGroups = field(default_factory=UnservedGroups)
+    large_batches: LargeBatches = field(default_factory=LargeBatches)
     response_memory: ResponseMemory = field(default_factory=ResponseMemory)
 
 

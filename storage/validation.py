@@ -41,6 +41,11 @@ from eosin.storage.record_walk import first_fault, walk_records
 
 MAX_RECORDS_IN_BATCH: Final = 1 << 20
 """More are refused as too large, so that no batch can hold up the event loop for seconds."""
+QUICK_RECORDS: Final = 16_384
+QUICK_BYTES: Final = 4 * 1024 * 1024
+"""Records, and decompressed bytes, that are checked in some ten milliseconds."""
+_QUICK_COMPRESSED_BYTES: Final = 256 * 1024
+"""Bytes that are compressed anew in that time."""
 MAX_RECORD_ERRORS: Final = 100
 """Faulty records that a refusal lists one by one."""
 
@@ -67,15 +72,43 @@ def validate_client_batch(
 ) -> ValidBatch | Refused:
     """Check what a Produce request wants to append to one partition: exactly one batch, in Kafka's order of checks.
     `header` is that of a batch of magic 2 when the caller has read it already."""
+    try:
+        return _checked(batch, config, now_ms, header, max(MAX_DECOMPRESSED_BYTES, config.max_message_bytes))
+    except TooLarge as error:
+        return Refused(ErrorCode.MESSAGE_TOO_LARGE, str(error))
+
+
+def validate_quickly(
+    batch: BytesLike, config: LogConfig, now_ms: int, header: BatchHeader, *, records: int, size: int
+) -> ValidBatch | Refused | None:
+    """As `validate_client_batch`; None when that would take too long, because there are more than `records` or they
+    decompress to more than `size` bytes."""
+    if header.records_count > records:
+        return None
+    codec = header.attributes & COMPRESSION_MASK
+    if config.compression_type != _PRODUCER and codec != COMPRESSION_BY_CONFIG_NAME[config.compression_type]:
+        size = min(size, _QUICK_COMPRESSED_BYTES)
+    elif not codec:
+        size = config.max_message_bytes
+    try:
+        return _checked(batch, config, now_ms, header, size)
+    except TooLarge:
+        return None
+
+
+def _checked(
+    batch: BytesLike, config: LogConfig, now_ms: int, header: BatchHeader | None, limit: int
+) -> ValidBatch | Refused:
+    """`validate_client_batch`. Raises TooLarge for records that decompress to more than `limit` bytes."""
     whole = _whole_batch(batch, config, from_client=True, header=header)
     if isinstance(whole, Refused):
         return whole
     if fault := _shape_fault(whole):
         return Refused(ErrorCode.INVALID_RECORD, fault)
     try:
-        return _checked_records(batch, whole, config, now_ms)
-    except TooLarge as error:
-        return Refused(ErrorCode.MESSAGE_TOO_LARGE, str(error))
+        return _checked_records(batch, whole, config, now_ms, limit)
+    except TooLarge:
+        raise
     except CorruptRecords as corrupt:
         # Not CORRUPT_MESSAGE: clients would send the same bytes again until they give up (step 13).
         return Refused(ErrorCode.INVALID_RECORD, f"the records cannot be decompressed: {corrupt}")
@@ -138,12 +171,13 @@ def _shape_fault(header: BatchHeader) -> str | None:
     return None
 
 
-def _checked_records(batch: BytesLike, header: BatchHeader, config: LogConfig, now_ms: int) -> ValidBatch | Refused:
+def _checked_records(
+    batch: BytesLike, header: BatchHeader, config: LogConfig, now_ms: int, limit: int
+) -> ValidBatch | Refused:
     """Steps 9 to 15."""
     count = header.records_count
     if count > MAX_RECORDS_IN_BATCH:
         return Refused(ErrorCode.MESSAGE_TOO_LARGE, f"{count} records, more than {MAX_RECORDS_IN_BATCH} in one batch")
-    limit = max(MAX_DECOMPRESSED_BYTES, config.max_message_bytes)
     data = bytes(records_payload(batch, header, limit))
     walked = walk_records(data, count)
     if walked is None:

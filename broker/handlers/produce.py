@@ -11,7 +11,8 @@ ApiVersions announces 0-13: librdkafka before 2.11.1 compresses only when it can
 Checks come in Kafka's order (storage.md section 4): steps 1 to 6 in `broker/produced.py`, the transaction coordinator's
 word in `broker/transactions/verification.py`, the rest in the log. Batches are appended before the handler returns, so
 that pipelined requests reach the logs in the order in which they came; only a request that needs the coordinator's word
-first appends later, and its producer's next ones wait for it. What is waited for after that is durability: acks=1 and
+first appends later, and its producer's next ones wait for it, and so does a batch that is checked in a thread, with
+what comes for its log after it (`broker/large_batches.py`). What is waited for after that is durability: acks=1 and
 acks=-1 both answer when the high watermark has passed the batch (storage.md 19). The request's timeout is for the wait
 for other replicas, as in Kafka, and there are none: an error for what is written makes a client without idempotence
 write it twice. acks=0 answers nothing; an error closes the connection.
@@ -26,6 +27,7 @@ from eosin.broker.fetching.waits import after_all
 from eosin.broker.produced import Produced, ProducedBatch, ProducedTopic, read_produced
 from eosin.broker.transactions.timed_out import told
 from eosin.broker.transactions.verification import VerificationRequest, translated
+from eosin.coordinator.eager import start_now
 from eosin.coordinator.timeout_answers import Asked
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -38,8 +40,8 @@ from eosin.protocol.schemas.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from eosin.storage.appends import Appended, AppendResult, Refused
-from eosin.storage.validation import validate_client_batch
+from eosin.storage.appends import Appended, Refused
+from eosin.storage.validation import QUICK_BYTES, QUICK_RECORDS, ValidBatch, validate_quickly
 
 FIRST_LEADER_VERSION: Final = 10
 
@@ -73,14 +75,58 @@ async def _verify_first(
 
 def _append(produced: Produced, context: RequestContext, services: Services) -> "_Answer | asyncio.Future[_Answer]":
     now_ms = services.clock.now_ms()
+    large = services.large_batches
     waiting: list[ProducedBatch] = []
+    later: list[ProducedBatch] = []
+    records_left = QUICK_RECORDS
     for topic in produced.topics:
         for batch in topic.batches:
             if batch.outcome is None:
-                batch.outcome = outcome = _append_one(batch, now_ms, context.api_version)
-                if isinstance(outcome, Appended) and batch.log.high_watermark <= outcome.last_offset:
+                valid = None
+                if not large.waiting or batch.log not in large.waiting:
+                    assert batch.records is not None
+                    valid = validate_quickly(
+                        batch.records,
+                        batch.log.config,
+                        now_ms,
+                        batch.header,
+                        records=records_left,
+                        size=QUICK_BYTES // len(produced.topics) // len(topic.batches),
+                    )
+                if valid is None:
+                    later.append(batch)
+                    continue
+                records_left -= batch.header.records_count
+                if _append_one(batch, valid, now_ms, context.api_version):
                     waiting.append(batch)
             batch.records = None  # the request's frame is not kept while the answer waits
+    if later:
+        return start_now(_append_later(produced, waiting, later, now_ms, context, services))
+    return _answer_appended(produced, waiting, context, services)
+
+
+async def _append_later(
+    produced: Produced,
+    waiting: list[ProducedBatch],
+    later: list[ProducedBatch],
+    now_ms: int,
+    context: RequestContext,
+    services: Services,
+) -> _Answer:
+    def append(batch: ProducedBatch, valid: ValidBatch | Refused) -> None:
+        if _append_one(batch, valid, now_ms, context.api_version):
+            waiting.append(batch)
+        batch.records = None
+
+    await services.large_batches.append(later, append, now_ms=now_ms)
+    answer = _answer_appended(produced, waiting, context, services)
+    return await answer if isinstance(answer, asyncio.Future) else answer
+
+
+def _answer_appended(
+    produced: Produced, waiting: list[ProducedBatch], context: RequestContext, services: Services
+) -> "_Answer | asyncio.Future[_Answer]":
+    """Answer when `waiting`, which is appended, is durable."""
     if produced.acks == 0:
         _close_on_error(produced)
         if services.partitions.unflushed_bytes <= FLUSH_BACKLOG_MAX_BYTES:
@@ -92,16 +138,16 @@ def _append(produced: Produced, context: RequestContext, services: Services) -> 
     return _answer(produced, context, services)
 
 
-def _append_one(batch: ProducedBatch, now_ms: int, api_version: int) -> AppendResult:
-    assert batch.records is not None
-    log = batch.log
-    valid = validate_client_batch(batch.records, log.config, now_ms, batch.header)
+def _append_one(batch: ProducedBatch, valid: ValidBatch | Refused, now_ms: int, api_version: int) -> bool:
+    """Append what was found valid, and set the batch's outcome; whether that is to be durable yet."""
     if isinstance(valid, Refused):
-        return valid
-    outcome = log.append(valid.data, now_ms=now_ms, guard=batch.guard, header=valid.header)
+        batch.outcome = valid
+        return False
+    outcome = batch.log.append(valid.data, now_ms=now_ms, guard=batch.guard, header=valid.header)
     if isinstance(outcome, Refused) and outcome.error is ErrorCode.CONCURRENT_TRANSACTIONS:
-        return translated(outcome, api_version)
-    return outcome
+        outcome = translated(outcome, api_version)
+    batch.outcome = outcome
+    return isinstance(outcome, Appended) and batch.log.high_watermark <= outcome.last_offset
 
 
 def _close_on_error(produced: Produced) -> None:
