@@ -11,6 +11,7 @@ Always true:
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.exchange import Exchange, Interceptor
 from eosin.broker.fetching.response_memory import ResponseMemory
 from eosin.broker.handlers import api_versions
+from eosin.broker.logs import fields
 from eosin.broker.refusals import Refusals
 from eosin.broker.transactions.order import TransactionOrder
 from eosin.protocol.codec import Buffer, decode_request, decode_request_header, encode_response
@@ -29,6 +31,8 @@ from eosin.protocol.frames import FrameDecoder, FrameError
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import DecodeError
 from eosin.storage.file_range import as_range
+
+log = logging.getLogger(__name__)
 
 _FETCH: Final = ApiKey.FETCH.to_bytes(2, "big")
 

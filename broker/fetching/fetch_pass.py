@@ -181,12 +181,17 @@ class FetchPass:
             offset = look.wanted.fetch_offset
             if offset >= look.log.log_end_offset or offset >= look.log.visible_end(isolation):
                 continue
+            memory = max(0, self._memory_left)
+            if not look.log.context.disk.open_files.is_full:
+                memory = min(UNREAD_BYTES, memory)
+            elif not memory and not first:
+                break  # a file that is being sent keeps its descriptor
             result = look.log.read(
                 offset,
                 max_bytes=limit,
                 isolation=isolation,
                 min_one_batch=first,
-                memory_bytes=max(0, min(UNREAD_BYTES, self._memory_left)),
+                memory_bytes=memory,
             )
             if not isinstance(result, ReadResult):
                 return result

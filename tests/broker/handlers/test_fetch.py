@@ -165,6 +165,22 @@ async def test_many_records_are_sent_from_their_file_and_hold_no_memory() -> Non
     assert values(partitions_of(await broker.answer(fetch.API, few, 12))[0]) == ["x" * 20_000] * 2
 
 
+async def test_without_descriptors_to_spare_records_are_read_while_there_is_memory() -> None:
+    broker = await broker_with_records(*["x" * 20_000] * 10, partitions=2)
+    for _ in range(10):
+        await broker.produce(batch("y" * 20_000), partition=1)
+    memory = broker.services.response_memory
+    broker.disk.open_files.limit_to(0)
+    both = request(broker, wanted(0), wanted(1))
+    found = broker.begin(fetch.API, both, 12).responses[0].partitions
+    assert [as_range(each.records) for each in found] == [None, None]
+    assert [len(each.records) for each in found] == [len(found[0].records)] * 2
+    memory.held_bytes = memory.limit_bytes
+    found = broker.begin(fetch.API, both, 12).responses[0].partitions
+    assert as_range(found[0].records) is not None
+    assert len(found[1].records) == 0
+
+
 async def test_after_the_first_data_the_limits_are_hard() -> None:
     broker = await broker_with_records("x" * 500, partitions=3)
     for partition in (1, 2):
