@@ -1,16 +1,17 @@
-"""OffsetCommit (key 8), versions 1-9: store how far a group has read.
+"""OffsetCommit (key 8), versions 1-10: store how far a group has read.
 
 Answers once the offsets are durable and visible. A partition that does not exist is 3 for itself; the others are
 committed. v1 may bring its own commit time; v2-v4 a retention, which becomes an expiry of these offsets alone. v6 has
-leader epochs, v7 static members. In v9 an absent group answers 69 where it was 22 before. (v0 stored offsets in
-ZooKeeper; v10 has topic ids.)
+leader epochs, v7 static members. In v9 an absent group answers 69 where it was 22 before. v10 names topics by id: one
+that nobody has is 100 for each of its partitions. (v0 stored offsets in ZooKeeper.)
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.configs.settings import LONG_MAX
-from eosin.broker.metadata.group_topics import partition_count
+from eosin.broker.metadata.group_topics import partition_count, topic_name
 from eosin.coordinator.groups.offset_requests import Committer
 from eosin.coordinator.groups.offsets import NO_EXPIRY, OffsetToCommit
 from eosin.protocol.errors import ErrorCode
@@ -23,13 +24,17 @@ from eosin.protocol.schemas.offset_commit import (
     OffsetCommitResponseTopic,
 )
 
+FIRST_TOPIC_ID_VERSION: Final = 10
+
 
 async def handle(request: OffsetCommitRequest, context: RequestContext, services: Services) -> OffsetCommitResponse:
-    counts = [partition_count(services, topic.name) for topic in request.topics]
+    by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
+    names = [topic_name(services, topic.name, topic.topic_id, by_id=by_id) for topic in request.topics]
+    counts = [0 if name is None else partition_count(services, name) for name in names]
     expires = NO_EXPIRY
     if request.retention_time_ms >= 0:
         expires = min(services.clock.now_ms() + request.retention_time_ms, LONG_MAX)
-    offsets = list(_known_offsets(request, counts, expires))
+    offsets = list(_known_offsets(request, names, counts, expires))
     answers: Iterator[ErrorCode] = iter(())
     if offsets:
         committer = Committer(request.generation_id_or_member_epoch, request.member_id, request.group_instance_id)
@@ -38,15 +43,17 @@ async def handle(request: OffsetCommitRequest, context: RequestContext, services
                 request.group_id, offsets, committer=committer, api_version=context.api_version
             )
         )
-    return _response(request, counts, answers)
+    return _response(request, names, counts, answers)
 
 
-def _known_offsets(request: OffsetCommitRequest, counts: list[int], expires: int) -> Iterator[OffsetToCommit]:
-    for topic, count in zip(request.topics, counts, strict=True):
+def _known_offsets(
+    request: OffsetCommitRequest, names: Sequence[str | None], counts: Sequence[int], expires: int
+) -> Iterator[OffsetToCommit]:
+    for topic, name, count in zip(request.topics, names, counts, strict=True):
         for each in topic.partitions:
-            if 0 <= each.partition_index < count:
+            if name is not None and 0 <= each.partition_index < count:
                 yield OffsetToCommit(
-                    TopicPartition(topic.name, each.partition_index),
+                    TopicPartition(name, each.partition_index),
                     each.committed_offset,
                     each.committed_leader_epoch,
                     each.committed_metadata,
@@ -55,21 +62,24 @@ def _known_offsets(request: OffsetCommitRequest, counts: list[int], expires: int
                 )
 
 
-def _response(request: OffsetCommitRequest, counts: list[int], answers: Iterator[ErrorCode]) -> OffsetCommitResponse:
+def _response(
+    request: OffsetCommitRequest, names: Sequence[str | None], counts: Sequence[int], answers: Iterator[ErrorCode]
+) -> OffsetCommitResponse:
     """`answers` are those of the partitions that exist, in the order of the request."""
     return OffsetCommitResponse(
         topics=tuple(
             OffsetCommitResponseTopic(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partitions=tuple(
                     OffsetCommitResponsePartition(
-                        each.partition_index,
-                        next(answers) if 0 <= each.partition_index < count else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                        each.partition_index, next(answers) if 0 <= each.partition_index < count else unknown
                     )
                     for each in topic.partitions
                 ),
             )
-            for topic, count in zip(request.topics, counts, strict=True)
+            for topic, name, count in zip(request.topics, names, counts, strict=True)
+            for unknown in (ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
         )
     )
 
@@ -79,6 +89,7 @@ def refuse(request: OffsetCommitRequest, context: RequestContext, error: ErrorCo
         topics=tuple(
             OffsetCommitResponseTopic(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partitions=tuple(
                     OffsetCommitResponsePartition(each.partition_index, error) for each in topic.partitions
                 ),
@@ -88,4 +99,4 @@ def refuse(request: OffsetCommitRequest, context: RequestContext, error: ErrorCo
     )
 
 
-API = Api(key=ApiKey.OFFSET_COMMIT, versions=range(1, 10), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.OFFSET_COMMIT, versions=range(1, 11), handle=handle, refuse=refuse)

@@ -1,14 +1,19 @@
-"""OffsetFetch (key 9), versions 1-9: read how far groups have read.
+"""OffsetFetch (key 9), versions 1-10: read how far groups have read.
 
 What was never committed is offset -1 and no error, also in a group that does not exist. v2 can ask for everything
 (null topics) and has an error for the whole request, which v1 repeats for each partition. v5 has leader epochs. v7 can
 require stable offsets: 88 while an open transaction holds one. v8 asks for several groups, each with its own error. The
-member in v9 matters to groups of the newer protocol only. (v0 read offsets from ZooKeeper; v10 has topic ids.)
+member in v9 matters to groups of the newer protocol only. v10 names topics by id: one that nobody has is 100 for each
+of its partitions, and is left out of everything. (v0 read offsets from ZooKeeper.)
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.metadata.group_topics import topic_name
 from eosin.coordinator.groups.offset_requests import NO_COMMIT, FetchedOffset
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -25,14 +30,17 @@ from eosin.protocol.schemas.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 
+FIRST_TOPIC_ID_VERSION: Final = 10
+
 _Topics = Sequence[OffsetFetchRequestTopic | OffsetFetchRequestTopics] | None
 
 
 async def handle(request: OffsetFetchRequest, context: RequestContext, services: Services) -> OffsetFetchResponse:
     if context.api_version >= 8:
+        by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
+        fetch = _fetch_group_by_id if by_id else _fetch_group
         groups = [
-            await _fetch_group(group.group_id, group.topics, request.require_stable, services)
-            for group in request.groups
+            await fetch(group.group_id, group.topics, request.require_stable, services) for group in request.groups
         ]
         return OffsetFetchResponse(groups=tuple(groups))
     error, fetched = await services.groups.offsets.fetch(
@@ -77,6 +85,39 @@ async def _fetch_group(
     )
 
 
+async def _fetch_group_by_id(
+    group_id: str, topics: Sequence[OffsetFetchRequestTopics] | None, require_stable: bool, services: Services
+) -> OffsetFetchResponseGroup:
+    """As `_fetch_group`, with the topics' ids in place of their names."""
+    asked = {each.topic_id: topic_name(services, "", each.topic_id, by_id=True) for each in topics or ()}
+    named = (
+        None
+        if topics is None
+        else [msgspec.structs.replace(each, name=name) for each in topics if (name := asked[each.topic_id]) is not None]
+    )
+    answer = await _fetch_group(group_id, named, require_stable, services)
+    if answer.error_code:
+        return answer
+    if topics is None:
+        known = services.cluster.topics
+        ids = {each.name: known[each.name].topic_id for each in answer.topics if each.name in known}
+    else:
+        ids = {name: topic_id for topic_id, name in asked.items() if name is not None}
+    found = [msgspec.structs.replace(each, topic_id=ids[each.name]) for each in answer.topics if each.name in ids]
+    unknown = (_of_unknown_id(each) for each in topics or () if asked[each.topic_id] is None)
+    return msgspec.structs.replace(answer, topics=(*found, *unknown))
+
+
+def _of_unknown_id(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        topic_id=topic.topic_id,
+        partitions=tuple(
+            OffsetFetchResponsePartitions(index, NO_COMMIT, metadata="", error_code=ErrorCode.UNKNOWN_TOPIC_ID)
+            for index in topic.partition_indexes
+        ),
+    )
+
+
 def _partitions(topics: _Topics) -> list[TopicPartition] | None:
     """None stands for everything that the group has committed."""
     if topics is None:
@@ -111,4 +152,4 @@ def refuse(request: OffsetFetchRequest, context: RequestContext, error: ErrorCod
     )
 
 
-API = Api(key=ApiKey.OFFSET_FETCH, versions=range(1, 10), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.OFFSET_FETCH, versions=range(1, 11), handle=handle, refuse=refuse)

@@ -29,10 +29,15 @@ class GroupApis(Broker):
         """What the client gets back."""
         context, decoded = self._arrive(api, version, request, client_id)
         services: Any = SimpleNamespace(
-            groups=self.groups, cluster=SimpleNamespace(topics=self.topics), clock=self.clock
+            groups=self.groups,
+            cluster=SimpleNamespace(topics=self.topics, topic_by_id=self._topic_by_id),
+            clock=self.clock,
         )
         answer = api.handle(decoded, context, _as_services(services))
         return _leave(api, version, await answer if inspect.isawaitable(answer) else answer)
+
+    def _topic_by_id(self, topic_id: bytes) -> Topic | None:
+        return next((each for each in self.topics.values() if each.topic_id == topic_id), None)
 
     def refused(self, api: Api, version: int, request: Any, error: ErrorCode) -> Any:
         """What the client gets when the broker refuses the request as a whole."""

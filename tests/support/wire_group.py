@@ -7,7 +7,7 @@ from typing import Any, Final
 from wire import Wire, settled, until
 
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import ZERO_UUID, TopicPartition
 from eosin.protocol.schemas.describe_groups import DescribedGroup, DescribeGroupsRequest
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest
 from eosin.protocol.schemas.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -27,6 +27,7 @@ from eosin.protocol.schemas.sync_group import SyncGroupRequest, SyncGroupRequest
 
 SESSION_TIMEOUT_MS: Final = 10_000
 REBALANCE_TIMEOUT_MS: Final = 10_000
+_TOPIC_IDS_FROM: Final = 10
 _MANY_GROUPS_FROM: Final = 8
 
 
@@ -147,7 +148,8 @@ async def commit_offset(
     entry = OffsetCommitRequestPartition(
         partition_index=partition.partition, committed_offset=offset, committed_metadata=metadata
     )
-    topics = (OffsetCommitRequestTopic(partition.topic, partitions=(entry,)),)
+    topic_id = wire.topic_id(partition.topic) if version >= _TOPIC_IDS_FROM else ZERO_UUID
+    topics = (OffsetCommitRequestTopic(partition.topic, topic_id, (entry,)),)
     request = OffsetCommitRequest(group, topics=topics, **more)
     answer = await settled(
         lambda: wire.ask(request, version), lambda answer: int(answer.topics[0].partitions[0].error_code)
@@ -162,7 +164,8 @@ async def fetch_offset(
     names: Any = None
     if version >= _MANY_GROUPS_FROM:
         if partition is not None:
-            names = (OffsetFetchRequestTopics(partition.topic, partition_indexes=(partition.partition,)),)
+            topic_id = wire.topic_id(partition.topic) if version >= _TOPIC_IDS_FROM else ZERO_UUID
+            names = (OffsetFetchRequestTopics(partition.topic, topic_id, (partition.partition,)),)
         asked = OffsetFetchRequestGroup(group, topics=names)
         answer = await wire.ask(OffsetFetchRequest(groups=(asked,), require_stable=require_stable), version)
         assert answer.groups[0].error_code == ErrorCode.NONE

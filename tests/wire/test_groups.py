@@ -4,7 +4,7 @@ what is asked from outside (groups.md 4 to 9, 14)."""
 import asyncio
 
 import pytest
-from wire import Wire, better_than_kafka, unique
+from wire import Wire, better_than_kafka, unique, until
 from wire_group import RawMember, commit_offset, describe, fetch_offset
 
 from eosin.protocol.errors import ErrorCode
@@ -15,6 +15,7 @@ from eosin.protocol.schemas.consumer_group_heartbeat import ConsumerGroupHeartbe
 from eosin.protocol.schemas.delete_groups import DeleteGroupsRequest
 from eosin.protocol.schemas.leave_group import LeaveGroupRequest, MemberIdentity
 from eosin.protocol.schemas.list_groups import ListedGroup, ListGroupsRequest
+from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
 from eosin.protocol.schemas.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -198,19 +199,42 @@ async def test_a_static_member_is_removed_by_its_name(wire: Wire, group: str) ->
 # --- offsets
 
 
-@pytest.mark.parametrize("version", range(2, 10))
+@pytest.mark.parametrize("version", range(2, 11))
 async def test_every_version_commits(wire: Wire, group: str, partition: TopicPartition, version: int) -> None:
     assert await commit_offset(wire, group, partition, 7, version=version) == NONE
     assert await fetch_offset(wire, group, partition) == [(NONE, 7)]
 
 
-@pytest.mark.parametrize("version", range(1, 10))
+@pytest.mark.parametrize("version", range(1, 11))
 async def test_every_version_reads_offsets(wire: Wire, group: str, partition: TopicPartition, version: int) -> None:
     assert await fetch_offset(wire, group, partition, version=version) == [(NONE, -1)]
     await commit_offset(wire, group, partition, 7)
     assert await fetch_offset(wire, group, partition, version=version) == [(NONE, 7)]
     if version >= 2:
         assert await fetch_offset(wire, group, None, version=version) == [(NONE, 7)]
+
+
+async def test_a_topic_id_that_nobody_has_is_unknown(wire: Wire, group: str, partition: TopicPartition) -> None:
+    nobodys = TopicPartition(unique("no"), 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wire, "topic_id", lambda name: b"?" * 16)
+        assert await commit_offset(wire, group, nobodys, 7, version=10) == ErrorCode.UNKNOWN_TOPIC_ID
+        assert await fetch_offset(wire, group, nobodys, version=10) == [(ErrorCode.UNKNOWN_TOPIC_ID, -1)]
+
+
+async def test_a_topic_that_was_made_anew_has_no_offsets_of_the_old_one(wire: Wire, group: str) -> None:
+    partition = await wire.partition()
+    await commit_offset(wire, group, partition, 7, version=10)
+    await wire.delete_topic(partition.topic)
+    await until(lambda: _is_gone(wire, partition.topic))
+    await wire.create_topic(partition.topic)
+    assert await fetch_offset(wire, group, partition, version=10) == [(NONE, -1)]
+    assert await fetch_offset(wire, group, None, version=10) == []
+
+
+async def _is_gone(wire: Wire, topic: str) -> bool:
+    answer = await wire.ask(MetadataRequest((MetadataRequestTopic(name=topic),), allow_auto_topic_creation=False), 12)
+    return bool(answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 async def test_a_generation_of_a_group_that_is_not_there(wire: Wire, group: str, partition: TopicPartition) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from group_api import GroupApis
+from group_api import TOPICS, GroupApis
 
 from eosin.broker.handlers import offset_commit, offset_delete, offset_fetch, txn_offset_commit
 from eosin.protocol.errors import ErrorCode
@@ -40,6 +40,16 @@ async def apis() -> GroupApis:
     return apis
 
 
+IDS = {name: topic.topic_id for name, topic in TOPICS.items()}
+NAMES = {topic_id: name for name, topic_id in IDS.items()}
+NOBODYS_ID = b"?" * 16
+
+
+def name_of(topic: Any) -> str:
+    """By its id where an answer has no name."""
+    return topic.name or NAMES.get(topic.topic_id, "nowhere")
+
+
 def committing(*partitions: tuple[str, int, int], **fields: Any) -> OffsetCommitRequest:
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for topic, index, offset in partitions:
@@ -50,7 +60,9 @@ def committing(*partitions: tuple[str, int, int], **fields: Any) -> OffsetCommit
     fields.pop("leader_epoch", None)
     return OffsetCommitRequest(
         "g",
-        topics=tuple(OffsetCommitRequestTopic(name, partitions=tuple(each)) for name, each in topics.items()),
+        topics=tuple(
+            OffsetCommitRequestTopic(name, IDS.get(name, NOBODYS_ID), tuple(each)) for name, each in topics.items()
+        ),
         **fields,
     )
 
@@ -71,14 +83,16 @@ def adding(*partitions: tuple[str, int, int], **fields: Any) -> TxnOffsetCommitR
 
 def codes(response: Any) -> list[tuple[str, int, int]]:
     return [
-        (topic.name, each.partition_index, each.error_code) for topic in response.topics for each in topic.partitions
+        (name_of(topic), each.partition_index, each.error_code)
+        for topic in response.topics
+        for each in topic.partitions
     ]
 
 
 async def fetch(apis: GroupApis, version: int, *topics: tuple[str, tuple[int, ...]], stable: bool = False) -> Any:
     """The topics of the answer for group `g`; no topics asks for all of them."""
     if version >= 8:
-        asked = tuple(OffsetFetchRequestTopics(name, partition_indexes=indexes) for name, indexes in topics)
+        asked = tuple(OffsetFetchRequestTopics(name, IDS.get(name, NOBODYS_ID), indexes) for name, indexes in topics)
         groups = (OffsetFetchRequestGroup("g", topics=asked or None),)
         response = await apis.call(offset_fetch.API, version, OffsetFetchRequest(groups=groups, require_stable=stable))
         assert [(group.group_id, group.error_code) for group in response.groups] == [("g", 0)]
@@ -92,7 +106,7 @@ async def fetch(apis: GroupApis, version: int, *topics: tuple[str, tuple[int, ..
 
 def offsets(topics: Any) -> dict[tuple[str, int], tuple[int, int, int]]:
     return {
-        (topic.name, each.partition_index): (each.committed_offset, each.committed_leader_epoch, each.error_code)
+        (name_of(topic), each.partition_index): (each.committed_offset, each.committed_leader_epoch, each.error_code)
         for topic in topics
         for each in topic.partitions
     }
@@ -114,6 +128,33 @@ async def test_offsets_go_there_and_back_at_every_version(apis: GroupApis, versi
     if version >= 2:
         everything = offsets(await fetch(apis, version))
         assert everything.keys() == {("orders", 0), ("audit", 0)}
+
+
+async def test_a_topic_id_that_nobody_has_is_unknown_and_the_others_are_answered(apis: GroupApis) -> None:
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID
+    response = await apis.call(offset_commit.API, 10, committing(("nowhere", 0, 3), ("orders", 0, 1), ("orders", 5, 1)))
+    assert codes(response) == [("nowhere", 0, unknown), ("orders", 0, 0), ("orders", 5, UNKNOWN_PARTITION)]
+    assert [topic.topic_id for topic in response.topics] == [NOBODYS_ID, IDS["orders"]]
+    topics = await fetch(apis, 10, ("nowhere", (0, 1)), ("orders", (0,)))
+    assert offsets(topics) == {
+        ("nowhere", 0): (-1, -1, unknown),
+        ("nowhere", 1): (-1, -1, unknown),
+        ("orders", 0): (1, -1, 0),
+    }
+    assert {topic.topic_id for topic in topics} == {NOBODYS_ID, IDS["orders"]}
+
+
+async def test_a_topic_that_has_gone_is_left_out_of_everything_that_is_told_by_id(apis: GroupApis) -> None:
+    await apis.call(offset_commit.API, 10, committing(("orders", 0, 1), ("audit", 0, 2)))
+    del apis.topics["audit"]
+    assert offsets(await fetch(apis, 10)) == {("orders", 0): (1, -1, 0)}
+
+
+async def test_offsets_that_a_transaction_holds_are_told_by_id(apis: GroupApis) -> None:
+    await apis.call(txn_offset_commit.API, 4, adding(("orders", 0, 1)))
+    for topics in ((), (("orders", (0,)),)):
+        found = offsets(await fetch(apis, 10, *topics, stable=True))
+        assert found == {("orders", 0): (-1, -1, ErrorCode.UNSTABLE_OFFSET_COMMIT)}
 
 
 async def test_partitions_that_do_not_exist_are_refused_and_the_others_committed(apis: GroupApis) -> None:
