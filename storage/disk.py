@@ -87,6 +87,20 @@ class File(Protocol):
         """Give the descriptor back, as soon as nothing pins it. Does not sync."""
 
 
+class WholeSync(Protocol):
+    """Syncs a whole file system."""
+
+    def run(self) -> None:
+        """Wait until everything is durable that was written or named on it, by whomever. Raises OSError when any of it
+        since this object was made is not."""
+
+    def waiting_bytes(self) -> int:
+        """About how much is not written yet, by whomever: `run` may have to wait for all of it."""
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+
+
 class Lock(Protocol):
     """An exclusive lock that is held."""
 
@@ -117,6 +131,9 @@ class Disk(Protocol):
 
     def sync_directory(self, path: str) -> None:
         """Wait until the names in a directory are durable."""
+
+    def whole_sync(self, path: str) -> WholeSync | None:
+        """What syncs the whole file system of `path`; None where that promises less than syncing each file."""
 
     def rename(self, old: str, new: str) -> None:
         """Give a file or directory another name, replacing a file that has it."""

@@ -28,6 +28,7 @@ from eosin.storage.disk import (
     Lock,
     TornWrite,
     UnusableDirectory,
+    WholeSync,
 )
 from eosin.storage.memory_disk import MemoryDisk, MemoryLock
 from eosin.storage.open_files import OpenFiles
@@ -50,6 +51,8 @@ _T = TypeVar("_T")
 
 _NO_WAIT_UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 _NO_FALLOCATE: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+_SYNCED_AS_A_WHOLE: Final = frozenset({"ext4", "xfs", "btrfs", "tmpfs"})
+"""File systems whose syncfs(2) does what fsync(2) of every file and directory does. FUSE's, for one, does nothing."""
 _ZEROS_BYTES: Final = 1024 * 1024
 _PROBABLY_CACHED_BYTES: Final = 16 * 1024 * 1024
 """Where the system cannot say whether a read would block: how much of a file's end is taken to be in the cache."""
@@ -219,6 +222,55 @@ class SystemLock:
             self._descriptor = -1
 
 
+class SystemWholeSync:
+    """`WholeSync` by syncfs(2), which since Linux 5.8 tells of every write that has failed since the descriptor was
+    opened."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def run(self) -> None:
+        import ctypes  # for this alone: most processes never need it
+
+        if ctypes.CDLL(None, use_errno=True).syncfs(self._descriptor):
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error))
+
+    def waiting_bytes(self) -> int:
+        """Of all file systems: Linux does not tell it of one."""
+        kibibytes = 0
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            for line in lines:
+                if line.startswith(("Dirty:", "Writeback:")):
+                    kibibytes += int(line.split()[1])
+        return kibibytes * 1024
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+def _file_system(path: str) -> str | None:
+    """The kind of file system that `path` is on, as Linux tells it."""
+    device = os.stat(path).st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
+            for line in mounts:
+                mount, _, how = line.partition(" - ")
+                if mount.split()[2] == wanted:
+                    return how.split()[0]
+    except (OSError, IndexError):
+        pass
+    return None
+
+
+def _is_linux_since_5_8() -> bool:
+    if sys.platform != "linux":
+        return False
+    numbers = os.uname().release.split(".")[:2]
+    return all(number.isdecimal() for number in numbers) and [int(number) for number in numbers] >= [5, 8]
+
+
 def _lock_descriptor(descriptor: int, *, shared: bool = False) -> None:
     if sys.platform == "win32":
         import msvcrt
@@ -307,6 +359,11 @@ class SystemDisk:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+    def whole_sync(self, path: str) -> WholeSync | None:
+        if not _is_linux_since_5_8() or _file_system(path) not in _SYNCED_AS_A_WHOLE:
+            return None
+        return SystemWholeSync(os.open(path, os.O_RDONLY))
 
     def rename(self, old: str, new: str) -> None:
         os.replace(old, new)

@@ -26,15 +26,16 @@ class IndexWrite:
         self.rows = rows
         """How many rows the file holds afterwards."""
 
-    def run(self) -> None:
-        """Make the file hold exactly the stored rows and these, durably."""
+    def run(self, *, durable: bool = True) -> None:
+        """Make the file hold exactly the stored rows and these; durably, unless the caller sees to that."""
         file = self._disk.open(self._path, create=True)
         try:
             if file.size != self._position:
                 file.truncate(self._position)
             if self._data:
                 file.append([self._data])
-            file.sync()
+            if durable:
+                file.sync()
         finally:
             file.close()
 

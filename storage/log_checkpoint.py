@@ -8,11 +8,12 @@ is deleted meanwhile has its files left alone.
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from eosin.storage.disk import LACKING_DESCRIPTORS
+from eosin.storage.disk import LACKING_DESCRIPTORS, WholeSync
 from eosin.storage.disk_space import Need, is_no_space
 from eosin.storage.flusher import Flush
 from eosin.storage.index_rows import IndexRows, IndexWrite
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from eosin.storage.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("eosin.storage")
+DRAFT_SUFFIX: Final = ".tmp"
+"""Behind the name of a snapshot that is not durable yet; a start removes such files."""
 
 
 class Checkpoint:
@@ -49,9 +52,11 @@ class Checkpoint:
         "end_offset",
     )
 
-    def __init__(self, log: "PartitionLog", elapsed_ms: int, need: Need = Need.UPKEEP) -> None:
+    def __init__(
+        self, log: "PartitionLog", elapsed_ms: int, need: Need = Need.UPKEEP, *, together: bool = False
+    ) -> None:
         """Decide what to save: everything up to the log end; on a full disk it takes room from the reserve for `need`.
-        Raises OSError when a file cannot be opened."""
+        `together`: it is carried out by `run_together`. Raises OSError when a file cannot be opened."""
         self._log = log
         self._need = need
         self._disk = log.context.disk
@@ -64,7 +69,7 @@ class Checkpoint:
         self._syncs_epochs = not log.epochs.is_saved
         if self._syncs_epochs:
             self._attempt(log.write_epochs)
-        self._flush = _flush(log)
+        self._flush = None if together else _flush(log)
         self._indexes: list[tuple[IndexRows, IndexWrite]] = [
             (index, index.write()) for segment in log.segments for index in segment.unstored_indexes()
         ]
@@ -80,6 +85,7 @@ class Checkpoint:
 
     def run(self) -> None:
         """Save it all, durably. Raises OSError."""
+        assert self._flush is not None
         self._flush.run()
         self._is_flushed = True
         for _, write in self._indexes:
@@ -99,6 +105,28 @@ class Checkpoint:
             if self._is_first:
                 self._disk.sync_directory(self._directory.rpartition("/")[0])
 
+    def write(self) -> None:
+        """Write what `run` would, but sync nothing, and give the snapshots no names yet. Raises OSError."""
+        for _, write in self._indexes:
+            self._attempt(partial(write.run, durable=False))
+        for offset, data in self._snapshots:
+            self._attempt(partial(self._write_draft, snapshot_path(self._log, offset) + DRAFT_SUFFIX, data))
+
+    def _write_draft(self, path: str, data: bytes) -> None:
+        file = self._disk.open(path, create=True)
+        try:
+            file.truncate(0)
+            file.append([data])
+        finally:
+            file.close()
+
+    def name_snapshots(self) -> None:
+        """What `write` has written is durable: have it take the place of what was there. Raises OSError."""
+        for offset, _ in self._snapshots:
+            path = snapshot_path(self._log, offset)
+            self._attempt(partial(self._disk.rename, path + DRAFT_SUFFIX, path))
+        self._drop_obsolete_snapshots()
+
     def _attempt(self, write: Callable[[], None]) -> None:
         self._log.context.space.attempt(self._need, write)
 
@@ -112,10 +140,20 @@ class Checkpoint:
         with self._lock:
             self._cancelled = True
 
+    def give_up(self) -> None:
+        """It was not saved, by no fault of the log's: the log waits for another checkpoint."""
+        log = self._log
+        log.checkpoint_running = False
+        log.epochs.is_saved = log.epochs.is_saved and not self._syncs_epochs
+        log.mark_dirty()
+
     def conclude(self, error: OSError | None) -> None:
         """It is saved, or `error` says why not."""
         log = self._log
-        self._flush.release()
+        if self._flush is not None:
+            self._flush.release()
+        else:
+            log.forget_unsynced()
         log.checkpoint_running = False
         if self._cancelled:
             return  # what it had to save is gone, and its files have other names
@@ -123,9 +161,9 @@ class Checkpoint:
             if not is_no_space(error):  # of that the disk's state tells, once for all logs
                 _LOG.error("%s: a checkpoint failed: %s", log.topic_partition, error)
             if self._is_flushed or error.errno in LACKING_DESCRIPTORS:
-                log.flush_again(self._flush)
-                log.epochs.is_saved = log.epochs.is_saved and not self._syncs_epochs
-                log.mark_dirty()  # no sync of records has failed, the rest can be tried again
+                if self._flush is not None:
+                    log.flush_again(self._flush)
+                self.give_up()  # no sync of records has failed, the rest can be tried again
             else:
                 log.fail(error)
             return
@@ -135,6 +173,28 @@ class Checkpoint:
         log.unsaved_snapshots = [snapshot for snapshot in log.unsaved_snapshots if snapshot[0] not in saved]
         log.unsaved_bytes -= self._saved_bytes
         log.recovery_point = max(log.recovery_point, self.end_offset)
+
+
+def run_together(sync: WholeSync, checkpoints: Sequence[Checkpoint]) -> set[Checkpoint]:
+    """Save many logs by two syncs of the whole file system instead of several for each log; those that are saved. The
+    others are to be saved one by one, which tells what is wrong with which. Blocks."""
+    written = []
+    for checkpoint in checkpoints:
+        with suppress(OSError):
+            checkpoint.write()
+            written.append(checkpoint)
+    named = set()
+    try:
+        sync.run()
+        for checkpoint in written:
+            with suppress(OSError):
+                checkpoint.name_snapshots()
+                named.add(checkpoint)
+        sync.run()
+    except OSError as error:
+        _LOG.warning("the file system could not be synced as a whole, now each file is: %s", error)
+        return set()
+    return named
 
 
 def _flush(log: "PartitionLog") -> Flush:

@@ -6,6 +6,7 @@ work (`periodic_work`) is done by whoever calls it; this object starts no task t
 """
 
 import asyncio
+import contextlib
 import errno
 import logging
 from collections.abc import Awaitable, Callable, Collection
@@ -19,11 +20,11 @@ from eosin.storage.clock import Chance, Clock
 from eosin.storage.compaction.cleaner import Cleaner, CleanerConfig
 from eosin.storage.completeness import missing
 from eosin.storage.data_directory import DELETED, STRAY, DataDirectory
-from eosin.storage.disk import DirectoryInUse, Disk, UnusableDirectory
+from eosin.storage.disk import DirectoryInUse, Disk, UnusableDirectory, WholeSync
 from eosin.storage.disk_space import DiskSpace, Need, is_no_space
 from eosin.storage.doomed_files import DoomedFiles
 from eosin.storage.flusher import Durability, Flusher, flusher_for
-from eosin.storage.log_checkpoint import Checkpoint
+from eosin.storage.log_checkpoint import Checkpoint, run_together
 from eosin.storage.log_config import DAY_MS, LogConfig
 from eosin.storage.log_context import LogContext
 from eosin.storage.log_loader import LoadOrder, load_log
@@ -46,6 +47,10 @@ SMALL_AFTER_MS: Final = 60_000
 """A log with less than `SMALL_BYTES` to recover may wait this long: scanning it costs less than saving it often."""
 LARGE_AFTER_MS: Final = 5000
 IDLE_INTERVAL_MS: Final = 10_000
+TOGETHER_FROM: Final = 64
+"""So many logs are saved at a stop by syncing the whole file system."""
+OTHERS_MAX_BYTES: Final = 64 * 1024 * 1024
+"""Not if that had to write more than this of what others, or we, have written elsewhere."""
 WITHOUT_SPACE_INTERVAL_MS: Final = 10_000
 """On a full disk, how often retention looks for something to delete, and how long saves wait that found no room."""
 
@@ -105,6 +110,7 @@ class LogManager:
         self._doomed = DoomedFiles(disk)
         self._dirty: dict[PartitionLog, None] = {}
         self._saving: dict[PartitionLog, tuple[Checkpoint, asyncio.Task[None]]] = {}
+        self._whole_sync: WholeSync | None = None
         self._tells_of_retired = False
         """Whether the checkpoint files may still tell of logs that were deleted."""
         self._save_need = Need.UPKEEP
@@ -128,6 +134,8 @@ class LogManager:
 
     def _open(self) -> None:
         contents = self._directory.open(node_id=self._node_id, cluster_id=self._wanted_cluster_id, chance=self._chance)
+        # Now, so that a write that fails at any time until the stop is heard of there.
+        self._whole_sync = self._disk.whole_sync(self.path)
         self._checkpoints.read()
         self._clean_offsets.read()
         now_ms = self._clock.now_ms()
@@ -199,6 +207,9 @@ class LogManager:
         finally:
             for log in self.logs.values():
                 log.release_files()
+            if self._whole_sync is not None:
+                self._whole_sync.close()
+                self._whole_sync = None
             self._directory.close()
 
     async def _save_everything(self) -> None:
@@ -207,6 +218,9 @@ class LogManager:
         for log in dirty:
             if log.segments.active is not None:
                 log.segments.active.finish()
+        if len(dirty) >= TOGETHER_FROM:
+            await self._save_together(dirty)
+        for log in [log for log in dirty if log in self._dirty]:
             self._begin_save(log)
         await self._finish_saving()
         await self._checkpoints.save()
@@ -400,6 +414,26 @@ class LogManager:
             self._saves_wait_until_ms = self._clock.elapsed_ms() + WITHOUT_SPACE_INTERVAL_MS
             return True
         return False
+
+    async def _save_together(self, logs: list[PartitionLog]) -> None:
+        """Save these logs, on which nothing is at work, as one; those that remain dirty have to be saved each alone."""
+        sync = self._whole_sync
+        if sync is None:
+            return
+        own_bytes = sum(log.unsaved_bytes for log in logs)
+        if await self._disk.off_loop(sync.waiting_bytes) > own_bytes + OTHERS_MAX_BYTES:
+            return
+        begun: list[Checkpoint] = []
+        for log in logs:
+            with contextlib.suppress(OSError):
+                begun.append(Checkpoint(log, self._clock.elapsed_ms(), self._save_need, together=True))
+                del self._dirty[log]
+        saved = await self._disk.off_loop(run_together, sync, begun)
+        for checkpoint in begun:
+            if checkpoint in saved:
+                checkpoint.conclude(None)
+            else:
+                checkpoint.give_up()
 
     async def _quiet(self, log: PartitionLog) -> None:
         if log in self._saving:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from eosin.storage.disk import Buffer, File, FreeBytes, Lock
+from eosin.storage.disk import Buffer, File, FreeBytes, Lock, WholeSync
 from eosin.storage.open_files import OpenFiles
 
 _P = ParamSpec("_P")
@@ -114,6 +114,9 @@ class MemoryDisk:
 
     def sync_directory(self, path: str) -> None:
         """Nothing is more durable than it was."""
+
+    def whole_sync(self, path: str) -> WholeSync | None:
+        return None
 
     def rename(self, old: str, new: str) -> None:
         if old not in self._files and old not in self._directories:

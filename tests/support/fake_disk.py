@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
-from eosin.storage.disk import Buffer, File, FreeBytes, Lock, TornWrite
+from eosin.storage.disk import Buffer, File, FreeBytes, Lock, TornWrite, WholeSync
 from eosin.storage.memory_disk import MemoryLock
 from eosin.storage.open_files import OpenFiles
 
@@ -116,6 +116,23 @@ class FakeFile:
         """There is no descriptor."""
 
 
+class FakeWholeSync:
+    """`WholeSync` of a fake disk."""
+
+    def __init__(self, disk: "FakeDisk") -> None:
+        self._disk = disk
+
+    def run(self) -> None:
+        self._disk.fail("whole_sync", "")
+        self._disk.sync_everything()
+
+    def waiting_bytes(self) -> int:
+        return self._disk.waiting_bytes
+
+    def close(self) -> None:
+        """There is no descriptor."""
+
+
 class FakeDisk:
     """`Disk` with faults."""
 
@@ -137,6 +154,10 @@ class FakeDisk:
         """Bytes that are left; None if nobody counts them."""
         self.total = 2**40
         """Bytes in all, as far as it is told."""
+        self.syncs_as_a_whole = False
+        """Whether there is `whole_sync`."""
+        self.waiting_bytes = 0
+        """What others have written and not synced, as far as it is told."""
         self.cold = False
         """Whether no read can be answered from the cache."""
 
@@ -256,6 +277,13 @@ class FakeDisk:
         self.fail("sync_file", path)
         self._files[path].synced = bytes(self._files[path].content)
 
+    def sync_everything(self) -> None:
+        """All that was written or named is durable."""
+        for inode in self._files.values():
+            inode.synced = bytes(inode.content)
+        self._synced_names = dict(self._files)
+        self._synced_directories = dict(self._directories)
+
     def sync_directory(self, path: str) -> None:
         if path not in self._directories:
             raise FileNotFoundError(errno.ENOENT, "no such directory", path)
@@ -268,6 +296,9 @@ class FakeDisk:
         for name in self._directories:
             if name.rpartition("/")[0] == path:
                 self._synced_directories[name] = None
+
+    def whole_sync(self, path: str) -> WholeSync | None:
+        return FakeWholeSync(self) if self.syncs_as_a_whole else None
 
     def rename(self, old: str, new: str) -> None:
         if old in self._files:

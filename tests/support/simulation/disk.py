@@ -15,7 +15,7 @@ import random
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from eosin.storage.disk import File, FreeBytes, Lock
+from eosin.storage.disk import File, FreeBytes, Lock, WholeSync
 from eosin.storage.memory_disk import MemoryLock
 from eosin.storage.open_files import OpenFiles
 from simulation.files import Directory, Inode, SimulatedFile
@@ -166,6 +166,9 @@ class SimulatedDisk:
             raise FileNotFoundError(errno.ENOENT, "no such directory", path)
         self._change("sync_directory", path)
         directory.sync()
+
+    def whole_sync(self, path: str) -> WholeSync | None:
+        return None
 
     def rename(self, old: str, new: str) -> None:
         directory, name = self._find(old)

@@ -1,0 +1,146 @@
+"""A stop with many logs to save: by few syncs, and as safe as if each were synced alone."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from batches import ORDERS, TOPIC_ID, data
+from fake_disk import FakeDisk, Fault, Stopped
+from logs import DATA_DIR, Logs, appended
+
+from eosin.protocol.names import TopicPartition
+from eosin.storage import log_manager
+from eosin.storage.data_directory import CLEAN_MARK
+from eosin.storage.files import SystemDisk
+from eosin.storage.flusher import Durability
+from eosin.storage.log_config import LogConfig
+from eosin.storage.partition_log import PartitionLog
+
+PARTITIONS = 3
+
+
+@pytest.fixture(autouse=True)
+def three_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_manager, "TOGETHER_FROM", PARTITIONS)
+
+
+def every_log(logs: Logs) -> list[PartitionLog]:
+    return [logs.log(TopicPartition(ORDERS.topic, index)) for index in range(PARTITIONS)]
+
+
+async def written(*, together: bool = True, saved_before: bool = False) -> Logs:
+    """Logs with something to save in each."""
+    logs = Logs(config=LogConfig(segment_bytes=500))
+    logs.fake.syncs_as_a_whole = together
+    await logs.open()
+    for sequence in range(6):
+        for log in every_log(logs):
+            appended(logs.append(log, data(pid=7, seq=sequence)))
+        if saved_before and sequence == 2:
+            await logs.manager.checkpoint(force=True)
+    return logs
+
+
+@pytest.mark.parametrize("saved_before", [False, True])
+async def test_many_logs_share_two_syncs_and_the_next_start_has_nothing_to_recover(saved_before: bool) -> None:
+    logs = await written(saved_before=saved_before)
+    before = logs.fake.count("sync", ORDERS.topic)
+    await logs.manager.close()
+    assert logs.fake.count("whole_sync") == 2
+    assert logs.fake.count("sync", ORDERS.topic) == before
+    after = logs.fake.power_loss()
+    assert CLEAN_MARK in after.list(DATA_DIR)
+    await logs.start_again(after)
+    for log in every_log(logs):
+        assert (log.log_end_offset, log.recovery_point, log.failure) == (6, 6, None)
+        assert [(found.producer_id, found.last_sequence) for found in log.producers()] == [(7, 5)]
+
+
+async def test_it_leaves_what_saving_each_log_alone_leaves() -> None:
+    directories = []
+    for together in (False, True):
+        logs = await written(together=together)
+        await logs.manager.close()
+        fake = logs.fake
+        directories.append({path: fake.read_whole(path) for path in fake.paths() if "meta.properties" not in path})
+    assert directories[0] == directories[1]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+async def test_a_stop_that_is_interrupted_at_any_call_loses_nothing_that_was_saved(killed: bool) -> None:
+    stops = 0
+    for stop in range(300):
+        logs = await written(saved_before=True)
+        logs.fake.stop_at = len(logs.fake.calls) + stop
+        try:
+            await logs.manager.close()
+        except Stopped:
+            stops += 1
+        else:
+            break
+        disk = logs.fake.killed() if killed else logs.fake.power_loss()
+        await logs.start_again(disk)
+        for log in every_log(logs):
+            assert log.failure is None
+            assert log.log_end_offset >= (6 if killed else 3)
+            known = [(found.producer_id, found.last_sequence) for found in log.producers()]
+            assert known == [(7, log.log_end_offset - 1)]
+    assert stops > 20
+
+
+async def test_a_file_system_that_cannot_be_synced_is_synced_file_by_file_which_tells_the_log_that_fails() -> None:
+    logs = await written()
+    logs.fake.faults.append(Fault("whole_sync", errno.EIO))
+    logs.fake.faults.append(Fault("sync", errno.EIO, path=f"{ORDERS.topic}-1/"))
+    await logs.manager.close()
+    assert [log.failure is not None for log in every_log(logs)] == [False, True, False]
+    assert CLEAN_MARK not in logs.fake.list(DATA_DIR)
+
+
+async def test_each_log_is_saved_alone_where_others_have_much_to_write() -> None:
+    logs = await written()
+    logs.fake.waiting_bytes = 10**9
+    await logs.manager.close()
+    assert logs.fake.count("whole_sync") == 0
+    assert CLEAN_MARK in logs.fake.list(DATA_DIR)
+
+
+async def test_a_log_whose_files_cannot_be_written_is_tried_alone() -> None:
+    logs = await written()
+    logs.fake.faults.append(Fault("append", errno.EIO, path=f"{ORDERS.topic}-1/"))
+    await logs.manager.close()
+    assert not [log for log in every_log(logs) if log.failure is not None]
+    assert CLEAN_MARK in logs.fake.list(DATA_DIR)
+
+
+async def test_real_files_are_saved_together_too(tmp_path: Path) -> None:
+    logs = Logs(disk=SystemDisk(), durability=Durability.OS, data_dir=str(tmp_path / "data"))
+    await logs.open()
+    for log in every_log(logs):
+        appended(logs.append(log, data()))
+    log = await logs.reopen()
+    assert (log.log_end_offset, log.recovery_point) == (1, 1)
+    assert not [name for name in os.listdir(tmp_path / "data" / str(ORDERS)) if name.endswith(".tmp")]
+    assert logs.manager.logs[ORDERS].topic_id == TOPIC_ID
+    await logs.manager.close()
+
+
+def test_a_file_system_is_synced_as_a_whole_only_where_that_is_as_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = SystemDisk().whole_sync(str(tmp_path))
+    if sync is not None:
+        sync.run()
+        sync.close()
+    monkeypatch.setattr("eosin.storage.files._file_system", lambda path: "fuse.sshfs")
+    assert SystemDisk().whole_sync(str(tmp_path)) is None
+
+
+def test_a_fake_disk_that_syncs_as_a_whole_keeps_everything() -> None:
+    disk = FakeDisk()
+    disk.make_directory("/d")
+    disk.write_atomic("/d/file", b"content", durable=False)
+    assert disk.power_loss().paths() == []
+    disk.sync_everything()
+    assert disk.power_loss().read_whole("/d/file") == b"content"
