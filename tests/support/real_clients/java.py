@@ -37,13 +37,14 @@ def jars(project: Path, release: str) -> Path:
     return toolchains.made(f"{project.name}-jars-{release}", [pom, release], fetch)
 
 
-def classes(project: Path, release: str) -> Path:
-    """A project's classes, compiled against a release. Raises `toolchains.NotHere`."""
+def classes(project: Path, release: str, *, runs_on: int = 8) -> Path:
+    """A project's classes, compiled against a release, for the Java that it runs on. Raises `toolchains.NotHere`."""
     javac = toolchains.tool("javac", f"the program of {project.name}")
     sources, jars_ = sorted(project.glob("*.java")), jars(project, release)
 
     def compile_to(folder: Path) -> None:
-        options = ["-Werror", "-Xlint:all,-options,-deprecation,-path", "--release", "8", "-cp", f"{jars_}/*"]
+        lint = "-Xlint:all,-options,-deprecation,-path" + (",-processing,-classfile" if runs_on > 8 else "")
+        options = ["-Werror", lint, "--release", str(runs_on), "-cp", f"{jars_}/*"]
         toolchains.build([javac, *options, "-d", str(folder), *map(str, sources)], f"the program of {project.name}")
 
     return toolchains.made(f"{project.name}-classes", [release, *sources], compile_to)
