@@ -3,7 +3,10 @@
 Always true:
 - Requests begin in the order they came and are answered in that order; at most `max_in_flight` are in between. Those
   about one transaction are carried out in order as well (`TransactionOrder`).
-- Whatever is wrong with what a peer sent ends that peer's connection with one log line, and nothing else.
+- Whatever is wrong with what a peer sent ends that peer's connection, and nothing else; a peer that comes again with
+  the same is kept waiting first. The log has a line for each peer and reason, then counts.
+- A client that is gone leaves nothing waiting but what it has asked to be written; an idle one holds no memory of the
+  socket.
 - Nothing piles up: at the limit of requests, or when the peer does not read its answers, no request is begun and the
   socket is not read. Answers to Fetch are large, so one of them at a time waits for its turn, and `AnswerStream` sends
   them as the socket takes them, from their files where it can. After
@@ -12,6 +15,7 @@ Always true:
 
 import asyncio
 import logging
+import select
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -27,12 +31,15 @@ from eosin.broker.logs import fields
 from eosin.broker.refusals import Refusals
 from eosin.broker.transactions.order import TransactionOrder
 from eosin.protocol.codec import Buffer, decode_request, decode_request_header, encode_response
-from eosin.protocol.frames import FrameDecoder, FrameError
+from eosin.protocol.frames import FrameDecoder, FrameError, SpareBuffers
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import DecodeError
 from eosin.storage.file_range import as_range
 
 log = logging.getLogger(__name__)
+
+_PEER_HAS_CLOSED: Final[int] = getattr(select, "POLLRDHUP", 0)
+"""What tells, where the system can, that a client sends no more while there is something unread."""
 
 _FETCH: Final = ApiKey.FETCH.to_bytes(2, "big")
 
@@ -51,6 +58,11 @@ class ConnectionHost:
     why_full: str = ""
     """What an operator may do about `max_connections`."""
     refusals: Refusals = field(default_factory=Refusals)
+    refused_delay_ms: int = 0
+    """A peer that comes again after it was refused is closed only after this."""
+    max_refused: int = 100
+    """Peers that are kept waiting so at a time."""
+    spare_buffers: SpareBuffers = field(default_factory=SpareBuffers)
     connections_changed: Callable[[int], None] = lambda _: None
     """Told how many there are when more have come."""
     interceptor: Interceptor | None = None
@@ -59,6 +71,8 @@ class ConnectionHost:
     """Open connections, oldest first."""
     arriving: int = 0
     """Connections that are accepted and not among those yet."""
+    refused: int = 0
+    """Connections that were refused and are not closed yet."""
     running: "dict[asyncio.Future[Any], ApiKey]" = field(default_factory=dict)
     """Requests that wait for something, also those whose client is gone: a caller that leaves undoes nothing."""
 
@@ -77,16 +91,19 @@ class Connection(asyncio.BufferedProtocol):
         "_fetching",
         "_flush_later",
         "_frames",
+        "_has_hung_up",
         "_host",
         "_loop",
         "_order",
         "_out",
         "_out_bytes",
         "_reading",
+        "_refusal",
         "_stream",
         "_streams_next",
         "_transport",
         "_waiting_bytes",
+        "_waiting_fetch",
         "_write_blocked",
         "idle_rounds",
         "listener",
@@ -105,7 +122,7 @@ class Connection(asyncio.BufferedProtocol):
         self._host = host
         self._loop = loop
         self._transport: asyncio.Transport | None = None
-        self._decoder = FrameDecoder(host.max_frame_bytes)
+        self._decoder = FrameDecoder(host.max_frame_bytes, spare=host.spare_buffers)
         self._frames: deque[memoryview] = deque()
         """Received, not yet begun."""
         self._exchanges: deque[Exchange] = deque()
@@ -128,6 +145,12 @@ class Connection(asyncio.BufferedProtocol):
         self._active = False
         self._fetching = False
         """Whether a Fetch is among `_exchanges`."""
+        self._waiting_fetch: asyncio.Future[Any] | None = None
+        """What a Fetch waits for."""
+        self._has_hung_up = False
+        """Whether the client is gone, though not all that it has sent is read."""
+        self._refusal: asyncio.TimerHandle | None = None
+        """Closes the connection of a peer that was refused."""
         self._reading = True
         self._write_blocked = False
         self._closing = False
@@ -152,7 +175,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             self._frames += self._decoder.received(nbytes)
         except FrameError as error:
-            self._refuse_peer(str(error))
+            self._refuse_peer("bytes that are no frames", str(error))
             return
         if self._frames and self._begin_later is None:
             self._begin_requests()
@@ -183,6 +206,12 @@ class Connection(asyncio.BufferedProtocol):
         for handle in (self._begin_later, self._flush_later):
             if handle is not None:
                 handle.cancel()
+        if self._refusal is not None:
+            self._end_refusal()
+        if self._waiting_fetch is not None:
+            self._waiting_fetch.cancel()
+        if not self._exchanges:
+            self._decoder.release()
         self._frames.clear()
         self._exchanges.clear()
         self._out.clear()
@@ -216,6 +245,20 @@ class Connection(asyncio.BufferedProtocol):
         idle = not self._active and not self._exchanges and not self._frames
         self._active = False
         return idle
+
+    def look_for_end(self) -> None:
+        """Notice that the client is gone although its socket is not read, since a Fetch waits in front of what it has
+        sent: end that wait, and any that follows. (Requests that want no answer are carried out all the same.)"""
+        if self._reading or self._waiting_fetch is None or self._transport is None or not _PEER_HAS_CLOSED:
+            return
+        socket = self._transport.get_extra_info("socket")
+        if socket is None or socket.fileno() < 0:
+            return
+        poll = select.poll()
+        poll.register(socket.fileno(), _PEER_HAS_CLOSED)
+        if poll.poll(0):
+            self._has_hung_up = True
+            self._waiting_fetch.cancel()
 
     def stop_beginning(self) -> None:
         """Begin no more requests; those that run are answered."""
@@ -258,8 +301,8 @@ class Connection(asyncio.BufferedProtocol):
             self._begin(frames.popleft())
         self._flush()
         if not frames:
-            if not self._exchanges:
-                self._decoder.release()
+            if not self._exchanges or (self._waiting_fetch is not None and len(self._exchanges) == 1):
+                self._decoder.release()  # nothing of a Fetch views its frame
         elif self._may_begin():
             self._schedule_begin()
         if frames or not self._reading:
@@ -308,7 +351,7 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 waiting = exchange.handle(host.services, host.interceptor)
         except DecodeError as error:
-            self._refuse_peer(f"a malformed request: {error}")
+            self._refuse_peer("a malformed request", str(error))
             return
         except CloseConnection:
             self.close()
@@ -332,13 +375,13 @@ class Connection(asyncio.BufferedProtocol):
         version = header.api_version
         api = self._host.apis.get(header.api_key)
         if api is None:
-            self._refuse_peer(f"a request with the unknown api key {header.api_key}")
+            self._refuse_peer("a request with an unknown api key", str(header.api_key))
             return None
         if version in api.versions:
             request = decode_request(api.key, version, frame, header.body_offset)
             return Exchange(api, self._context(api, version, header.client_id), header.correlation_id, request)
         if api.key is not ApiKey.API_VERSIONS:
-            self._refuse_peer(f"a request with version {version} of {api.key.name}, which is not served")
+            self._refuse_peer("a request in a version that is not served", f"{version} of {api.key.name}")
             return None
         exchange = Exchange(api, self._context(api, 0, header.client_id), header.correlation_id, None)
         exchange.answer = encode_response(api.key, 0, header.correlation_id, api_versions.unsupported_version())
@@ -368,13 +411,24 @@ class Connection(asyncio.BufferedProtocol):
         self._append(exchange)
         self._host.running[future] = exchange.api.key
         future.add_done_callback(partial(self._finished, exchange))
+        if exchange.api.key is ApiKey.FETCH:
+            self._waiting_fetch = future
+            if self._has_hung_up:
+                future.cancel()
 
     def _finished(self, exchange: Exchange, future: "asyncio.Future[Any]") -> None:
         del self._host.running[future]
+        if future is self._waiting_fetch:
+            self._waiting_fetch = None
         try:
             exchange.finish(future)
-        except (CloseConnection, asyncio.CancelledError):
+        except CloseConnection:
             self.close()
+        except asyncio.CancelledError:
+            if self._has_hung_up:
+                exchange.answer = []
+            else:
+                self.close()
         exchanges = self._exchanges
         while exchanges and exchanges[0].answer is not None:
             if exchanges[0].api.key is ApiKey.FETCH:
@@ -387,6 +441,8 @@ class Connection(asyncio.BufferedProtocol):
             self._schedule_begin()  # which sends the answers as well
         elif not exchanges:
             self._flush()
+            if self._transport is not None:  # of a client that is gone, others may still be under way
+                self._decoder.release()
         elif self._flush_later is None:
             # More may be answered in this turn of the loop: one write for all of them.
             self._flush_later = self._loop.call_soon(self._flush)
@@ -451,10 +507,27 @@ class Connection(asyncio.BufferedProtocol):
         if not self._stream.send(out):
             self._write_blocked = True
 
-    def _refuse_peer(self, why: str) -> None:
-        host = self.peer.rpartition(":")[0]
-        self._host.refusals.note(host, why, peer=self.peer, listener=self.listener)
-        self.close()
+    def _refuse_peer(self, reason: str, detail: str = "") -> None:
+        """End the connection of a peer that sent what cannot be served. One that does so again and again would come
+        back at once: it is kept waiting, as long as there are not too many of these."""
+        host = self._host
+        again = host.refusals.note(
+            self.peer.rpartition(":")[0], reason, peer=self.peer, listener=self.listener, detail=detail
+        )
+        if not again or not host.refused_delay_ms or host.refused >= host.max_refused or self._transport is None:
+            self.close()
+            return
+        self.stop_beginning()
+        self._flush()
+        host.refused += 1
+        self._refusal = self._loop.call_later(host.refused_delay_ms / 1000, self._end_refusal)
+
+    def _end_refusal(self) -> None:
+        if self._refusal is not None:
+            self._refusal.cancel()
+            self._refusal = None
+            self._host.refused -= 1
+            self.close()
 
 
 def _memory_of(exchange: Exchange) -> int:

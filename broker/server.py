@@ -53,6 +53,9 @@ IDLE_ROUNDS: Final = 4
 _WAIT_FOR_OTHERS: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 """Requests that only other clients' requests can finish, and those are not begun any more."""
 
+LOOK_FOR_END_MS: Final = 1000
+"""How often connections that are not read are looked at: their clients may have gone."""
+
 MEMORY_DIR: Final = "memory"
 """The data directory's name where nothing is written."""
 
@@ -246,6 +249,7 @@ class Server:
         healing = HangingTransactions(self.services)
         self._background.every(ROUND_INTERVAL_MS, "the search for hanging transactions", healing.round)
         self._background.every(REPORT_INTERVAL_MS, "the report of refused clients", self._report_refusals)
+        self._background.every(LOOK_FOR_END_MS, "the search for clients that have gone", self._look_for_ends)
         idle_ms = self.config.connections_max_idle_ms
         if idle_ms > 0:
             self._background.every(max(idle_ms // IDLE_ROUNDS, 1), "the search for idle clients", self._close_idle)
@@ -285,14 +289,21 @@ class Server:
 
     # While it runs
 
+    def _look_for_ends(self) -> None:
+        for connection in list(self.host.connections):
+            connection.look_for_end()
+
     async def _close_idle(self) -> None:
         for _ in range(READ_TURNS):  # a broker that paused has not read yet what came meanwhile
             await asyncio.sleep(0)
+        idle = []
         for connection in list(self.host.connections):
             connection.idle_rounds = connection.idle_rounds + 1 if connection.is_idle() else 0
             if connection.idle_rounds > IDLE_ROUNDS:
-                log.info("closing an idle connection", extra=fields(peer=connection.peer))
+                idle.append(connection.peer)
                 connection.close_idle()
+        if idle:
+            log.info("closing idle connections", extra=fields(connections=len(idle), peer=idle[0]))
 
     def _report_refusals(self) -> None:
         self.host.refusals.report()
@@ -428,6 +439,8 @@ def _host(
         max_connections=max_connections,
         why_full=why_full,
         connections_changed=connections_changed,
+        refused_delay_ms=config.eosin_connection_refused_delay_ms,
+        max_refused=min(config.eosin_connection_max_refused, max_connections // 4),
         interceptor=interceptor,
         response_memory=services.response_memory,
     )

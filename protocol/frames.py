@@ -10,7 +10,8 @@ that did not fit behind its predecessors.
     decoder.release()                       # nobody looks at any of them any more: the memory may be used again
 
 Always true: memory that frames may still view is never written again. While frames are out, new bytes go behind them,
-and when no room is left there, into fresh memory. `release` is a gain in speed, not a duty.
+and when no room is left there, into fresh memory. A decoder that is released and holds no part of a frame has no
+memory: it gives it to the `SpareBuffers` that connections share, so an idle connection costs none.
 """
 
 import mmap
@@ -33,18 +34,36 @@ LAZY_BYTES: Final = 1 << 20
 _HTTP: Final = frozenset((b"GET ", b"POST", b"HEAD", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI "))
 
 
+MAX_SPARE: Final = 64
+"""Buffers that are kept for the next connection that receives something: 4 MiB."""
+
+_NONE: Final = memoryview(b"")
+
+
 class FrameError(Exception):
     """The stream is not one of frames. Nothing after this point means anything; the connection is closed."""
+
+
+class SpareBuffers:
+    """Memory of decoders that need none now, for those that do: first what was given last, which the processor has
+    in its cache."""
+
+    def __init__(self, *, buffer_bytes: int = BUFFER_BYTES) -> None:
+        self.buffer_bytes: Final = buffer_bytes
+        self.free: Final[list[memoryview]] = []
+        """At most `MAX_SPARE` of them."""
 
 
 class FrameDecoder:
     """Cuts the bytes of one connection into frames."""
 
-    def __init__(self, max_frame_bytes: int, *, buffer_bytes: int = BUFFER_BYTES) -> None:
+    def __init__(self, max_frame_bytes: int, *, spare: SpareBuffers | None = None) -> None:
         """Frames are at most `max_frame_bytes` long (`socket.request.max.bytes`), their size prefix not counted."""
+        shared = SpareBuffers() if spare is None else spare
         self._max_frame_bytes: Final = max_frame_bytes
-        self._buffer_bytes: Final = buffer_bytes
-        self._buffer = memoryview(b"")  # taken when the first byte arrives: many connections never send one
+        self._free: Final = shared.free
+        self._buffer_bytes: Final = shared.buffer_bytes
+        self._buffer = _NONE  # taken when bytes arrive: most connections are silent most of the time
         self._start = 0
         """Where the first frame that is not complete begins."""
         self._end = 0
@@ -61,6 +80,9 @@ class FrameDecoder:
         """Memory for the next bytes: never empty. The hint is ignored, as the protocol of asyncio allows."""
         if self._large is not None:
             return self._large[self._end :]
+        if not self._buffer:
+            self._buffer = self._free.pop() if self._free else _memory(self._buffer_bytes)
+            return self._buffer
         if self._start == self._end and not self._lent:
             self._start = self._end = 0
         room = len(self._buffer) - self._end
@@ -94,14 +116,20 @@ class FrameDecoder:
         return frames
 
     def release(self) -> None:
-        """Frames that were handed out, and views of them, are no longer used: their memory may be written again."""
+        """Frames that were handed out, and views of them, are no longer used: their memory may be written again, also
+        for another connection."""
         self._lent = False
+        if self._start == self._end and self._large is None and self._buffer:
+            if len(self._free) < MAX_SPARE:
+                self._free.append(self._buffer)
+            self._buffer = _NONE
+            self._start = self._end = 0
 
     def _make_room(self) -> None:
         """Move the incomplete frame to where all of it fits: to the front, or out of the way of frames in use."""
         begun = self._buffer[self._start : self._end]
         if self._lent or not self._buffer:
-            self._buffer = _memory(self._buffer_bytes)
+            self._buffer = self._free.pop() if self._free else _memory(self._buffer_bytes)
             self._lent = False
         self._buffer[: len(begun)] = begun
         self._start, self._end = 0, len(begun)

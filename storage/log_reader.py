@@ -4,8 +4,10 @@ Owns nothing but the log's notes of places. Always true: what is read lies below
 aborted transactions covers everything that is returned, across segments.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from eosin.protocol.errors import ErrorCode
@@ -109,7 +111,11 @@ class _Reading:
                 file = segment.file
                 file.pin()
                 try:
-                    piece = await disk.off_loop(self._request(segment).read, file.read)
+                    # Whoever waits may give up; the thread goes on, and the file is its own until it has ended.
+                    reading = asyncio.ensure_future(disk.off_loop(self._request(segment).read, file.read))
+                    file.pin()
+                    reading.add_done_callback(partial(_read_in_thread, file))
+                    piece = await asyncio.shield(reading)
                     result = self._result(segment, file, piece, aborted)
                 finally:
                     file.unpin()
@@ -174,6 +180,12 @@ class _Reading:
         """The answer to a read that the disk refused, or that met bytes which are no batch."""
         _LOG.error("%s: cannot read at offset %d: %s", self._log.topic_partition, self._offset, error)
         return _error(ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+def _read_in_thread(file: File, reading: "asyncio.Future[Slice]") -> None:
+    file.unpin()
+    if not reading.cancelled():
+        reading.exception()  # told by the one who waits, if anybody still does
 
 
 def _error(error: ErrorCode) -> ReadResult:

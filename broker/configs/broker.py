@@ -296,6 +296,19 @@ class BrokerConfig:
         kind=LONG,
         at_least=0,
     )
+    eosin_connection_refused_delay_ms: int = setting(
+        1000,
+        "A client that sends again what it was refused for is closed only after this; 0 at once.",
+        kind=INT,
+        at_least=0,
+        at_most=60_000,
+    )
+    eosin_connection_max_refused: int = setting(
+        100,
+        "Connections kept open at a time for that delay, at most a quarter of what there is room for.",
+        kind=INT,
+        at_least=0,
+    )
     eosin_shutdown_timeout_ms: int = setting(
         5000, "How long a stopping broker lets running requests finish.", kind=INT, at_least=0
     )

@@ -19,6 +19,9 @@ from fake_peer import host_of
 
 from eosin.broker.acceptor import ACCEPTS_PER_TURN, Acceptor
 from eosin.broker.connection import Connection, ConnectionHost
+from eosin.protocol.codec import encode_request
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.metadata import MetadataRequest
 
 LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
 
@@ -158,3 +161,29 @@ def test_two_thousand_clients_that_connect_at_once_are_connected_within_two_seco
             client.close()
         assert took < 2
         assert not waiting
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_an_idle_connection_costs_at_most_eight_kibibytes(tmp_path: Path, loop: str) -> None:
+    count = 2000
+    question = b"".join(encode_request(ApiKey.METADATA, 9, 1, "a client", MetadataRequest(topics=None)))
+    clients: list[socket.socket] = []
+
+    def come(number: int) -> None:
+        for _ in range(number):
+            client = socket.create_connection(("127.0.0.1", broker.port))
+            client.sendall(question)
+            clients.append(client)
+        for client in clients[-number:]:
+            size = int.from_bytes(client.recv(4, socket.MSG_WAITALL), "big")
+            client.recv(size, socket.MSG_WAITALL)
+
+    with BrokerProcess(tmp_path / "data", durability="memory", settings={"eosin.event.loop": loop}) as broker:
+        come(100)
+        before = broker.resident_bytes()
+        come(count)
+        grown = broker.resident_bytes() - before
+        for client in clients:
+            client.close()
+    assert grown / count <= 8192

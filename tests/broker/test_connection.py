@@ -241,9 +241,9 @@ async def test_an_unserved_version_of_api_versions_is_answered_as_version_0(capl
 @pytest.mark.parametrize(
     ("data", "complaint"),
     [
-        (b"\x00\x00\x00\x0a\x03\xe7\x00\x00\x00\x00\x00\x01\xff\xff", "unknown api key 999"),
-        (b"\x00\x00\x00\x0a\x00\x0c\x00\x63\x00\x00\x00\x01\xff\xff", "version 99 of HEARTBEAT, which is not served"),
-        (b"\x00\x00\x00\x0a\x00\x0c\xff\xff\x00\x00\x00\x01\xff\xff", "version -1 of HEARTBEAT, which is not served"),
+        (b"\x00\x00\x00\x0a\x03\xe7\x00\x00\x00\x00\x00\x01\xff\xff", "unknown api key: 999"),
+        (b"\x00\x00\x00\x0a\x00\x0c\x00\x63\x00\x00\x00\x01\xff\xff", "a version that is not served: 99 of HEARTBEAT"),
+        (b"\x00\x00\x00\x0a\x00\x0c\xff\xff\x00\x00\x00\x01\xff\xff", "a version that is not served: -1 of HEARTBEAT"),
         (b"\x00\x00\x00\x0a\x00\x0c\x00\x00\x00\x00\x00\x01\xff\xff", "malformed request"),
         (b"\x00\x00\x00\x02\x00\x0c", "malformed request"),
         (b"\x00\x00\x00\x00", "malformed request"),
@@ -486,3 +486,94 @@ async def test_a_clients_software_is_kept_for_all_its_requests() -> None:
     peer.send(BEAT, 4, *beats(1))
     assert seen == [" ", "a-client 1.2"]
     assert peer.connection.software == ("a-client", "1.2")
+
+
+UNSERVED = b"\x00\x00\x00\x0a\x00\x0c\x00\x63\x00\x00\x00\x01\xff\xff"
+
+
+async def test_a_peer_that_is_refused_again_and_again_is_kept_waiting_and_is_one_log_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    host = host_of(beating(echo), refused_delay_ms=40, max_refused=2)
+    peers = [FakePeer(host) for _ in range(5)]
+    for peer in peers:
+        peer.transport.feed(UNSERVED + UNSERVED)
+    await turns()
+    assert [peer.transport.is_closing() for peer in peers] == [True, False, False, True, True]
+    assert not peers[1].transport.reading
+    assert host.refused == 2
+    peers[1].transport.lose()
+    assert host.refused == 1
+    await asyncio.sleep(0.1)
+    assert all(peer.transport.is_closing() for peer in peers)
+    assert (host.refused, host.connections) == (0, {})
+    host.refusals.report()
+    assert [record.getMessage() for record in caplog.records] == [
+        "closing a connection: a request in a version that is not served: 99 of HEARTBEAT",
+        "closed more connections: a request in a version that is not served",
+    ]
+
+
+async def test_a_peer_that_waits_to_be_closed_is_sent_what_it_was_answered_and_begins_nothing() -> None:
+    begun: list[int] = []
+
+    def counted(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
+        begun.append(request.generation_id)
+        return HeartbeatResponse(throttle_time_ms=request.generation_id)
+
+    host = host_of(beating(counted), refused_delay_ms=40)
+    FakePeer(host).transport.feed(UNSERVED)
+    peer = FakePeer(host)
+    peer.transport.feed(peer.frame(BEAT, 4, beats(1)[0]) + UNSERVED + peer.frame(BEAT, 4, beats(2)[0]))
+    await turns()
+    assert not peer.transport.is_closing()
+    assert (begun, numbers(peer.answers())) == ([1], [1])
+
+
+async def test_a_client_that_is_gone_leaves_no_fetch_waiting() -> None:
+    waiting: list[asyncio.Future[FetchResponse]] = []
+
+    def fetch(request: FetchRequest, context: RequestContext, services: Services) -> Any:
+        waiting.append(asyncio.get_running_loop().create_future())
+        return waiting[-1]
+
+    gate = Gate()
+    api = Api(key=ApiKey.FETCH, versions=range(4, 18), handle=fetch, refuse=lambda *_: FetchResponse())
+    host = host_of(api, beating(gate))
+    peer = FakePeer(host)
+    peer.send(BEAT, 4, *beats(1))
+    peer.send(ApiKey.FETCH, 4, FetchRequest(max_wait_ms=2**31 - 1))
+    peer.transport.lose()
+    await turns()
+    assert waiting[0].cancelled()
+    assert list(host.running.values()) == [BEAT], "what is no mere question goes on"
+    gate.open(1)
+    await turns()
+    assert not host.running
+
+
+async def test_an_idle_connection_holds_no_memory_of_the_socket_nor_does_one_whose_fetch_waits() -> None:
+    def fetch(request: FetchRequest, context: RequestContext, services: Services) -> Any:
+        return asyncio.get_running_loop().create_future()
+
+    gate = Gate()
+    api = Api(key=ApiKey.FETCH, versions=range(4, 18), handle=fetch, refuse=lambda *_: FetchResponse())
+    host = host_of(api, beating(gate))
+    spare = host.spare_buffers.free
+    peers = [FakePeer(host) for _ in range(3)]
+    for peer in peers:
+        peer.send(ApiKey.FETCH, 4, FetchRequest(max_wait_ms=1000))
+    assert len(spare) == 1, "they took turns with one buffer"
+    beating_peer = FakePeer(host)
+    beating_peer.send(BEAT, 4, *beats(1))
+    assert not spare, "what is under way may view it"
+    gate.open(1)
+    await turns()
+    assert len(spare) == 1
+    gone = FakePeer(host)
+    gone.send(BEAT, 4, *beats(2, 3))
+    gone.transport.lose()
+    gate.open(2)
+    await turns()
+    assert not spare, "of a client that is gone, a request is still under way"
+    gate.open(3)

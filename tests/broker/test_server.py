@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import os
+import select
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +16,7 @@ from manual_clock import ManualClock
 
 from eosin.broker.configs.broker import BrokerConfig
 from eosin.broker.configs.coordinators import cleaner_config, group_config, transaction_config
-from eosin.broker.server import IDLE_ROUNDS, Server
+from eosin.broker.server import IDLE_ROUNDS, LOOK_FOR_END_MS, Server
 from eosin.broker.start_error import StartError
 from eosin.coordinator.config import TransactionConfig
 from eosin.coordinator.groups.config import GroupConfig
@@ -275,6 +276,32 @@ async def test_a_fetch_that_waits_is_answered_when_the_broker_stops() -> None:
         assert await stopping
         assert await client.reader.read() == b""
         await client.close()
+
+
+@pytest.mark.skipif(not hasattr(select, "POLLRDHUP"), reason="the system does not tell of such an end")
+async def test_a_client_that_is_gone_is_noticed_behind_fetches_that_wait() -> None:
+    """While the first waits, the second is not begun and the socket is not read, so nobody meets its end."""
+    clock = ManualClock()
+    async with running(config_of(), clock=clock) as server:
+        client = await Client.to(server.addresses[0])
+        await client.ask(ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest(topics=(CreatableTopic("t", 1, 1),)))
+        timers = clock.pending
+        wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+        fetch = FetchRequest(max_wait_ms=2**31 - 1, min_bytes=1, topics=(FetchTopic(topic="t", partitions=(wanted,)),))
+        for _ in range(3):
+            client.send(ApiKey.FETCH, 11, fetch)
+        await begun(server)
+        await clock.run(LOOK_FOR_END_MS)
+        assert server.host.connections, "as long as it is there it may wait"
+        await client.close()
+        for _ in range(200):
+            await clock.run(LOOK_FOR_END_MS)
+            await asyncio.sleep(0.01)
+            if not server.host.connections:
+                break
+        assert not server.host.connections
+        assert not server.host.running
+        assert clock.pending == timers, "nothing waits for days"
 
 
 async def test_a_member_that_waits_for_others_is_answered_when_the_broker_stops() -> None:

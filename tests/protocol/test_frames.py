@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eosin.protocol.frames import BUFFER_BYTES, FrameDecoder, FrameError
+from eosin.protocol.frames import BUFFER_BYTES, FrameDecoder, FrameError, SpareBuffers
 
 MAX_FRAME_BYTES = 100 << 20
 
@@ -35,7 +35,7 @@ payloads = st.lists(st.binary(max_size=300), max_size=12)
 def test_any_chunking_gives_the_same_frames_and_frames_in_use_stay_what_they_are(
     payloads: list[bytes], chunks: list[int], releases: st.DataObject
 ) -> None:
-    decoder = FrameDecoder(MAX_FRAME_BYTES, buffer_bytes=128)
+    decoder = FrameDecoder(MAX_FRAME_BYTES, spare=SpareBuffers(buffer_bytes=128))
     stream = b"".join(map(framed, payloads))
     got: list[bytes] = []
     in_use: list[memoryview] = []

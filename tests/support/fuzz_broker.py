@@ -37,7 +37,11 @@ TURN_EVERY = 16
 """Frames between two turns of the event loop."""
 
 
-LIMITS: dict[str, Any] = {"socket_request_max_bytes": 1_000_000, "eosin_shutdown_timeout_ms": 200}
+LIMITS: dict[str, Any] = {
+    "socket_request_max_bytes": 1_000_000,
+    "eosin_shutdown_timeout_ms": 200,
+    "eosin_connection_refused_delay_ms": 0,
+}
 
 
 @dataclass
