@@ -27,13 +27,15 @@ TYPES: Final = ("construct-typing", "types-aiofiles")
 
 MODULES: Final = {
     "protocol": """
-        batch_header codec compression control_records frames headers plain_batch record_codec record_fields records
-        varints
+        batch_header codec compression control_records frames headers key_values plain_batch record_codec record_fields
+        records varints
     """,
     "storage": """
-        aborted_index appends clock files index_rows leader_epochs log_config offset_index open_transactions
-        partition_log producer_entry producer_state record_walk running_time segment segmented_log segments sparse_index
-        time_index validation verification waiters
+        aborted_index appends clock compaction/batch_filter compaction/job compaction/key_map
+        compaction/key_pass compaction/pace compaction/record_spans compaction/segment_input
+        compaction/segment_output files index_rows leader_epochs log_config offset_index open_transactions
+        partition_log producer_entry producer_state record_walk running_time segment segmented_log segments
+        sparse_index time_index validation verification waiters
     """,
     "coordinator": """
         admission effects eager ending entries errors expiry hashing in_turns interpreter introduction keeping machine

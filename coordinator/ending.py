@@ -101,13 +101,13 @@ def _repeat_by_older_client(txn: Txn, request: EndTxn) -> Decision:
 
 def _end_version_2(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
     pair = ProducerPair(request.producer_id, request.producer_epoch)
-    current, retried = pair == txn.client_pair, pair == txn.last_pair
+    client = txn.client_pair
+    current = pair == client
     if txn.is_preparing and pair == txn.next_pair:
         return refuse(txn, _CONCURRENT)  # the same, when the producer id is about to change
-    if not retried and request.producer_id not in (txn.producer_id, txn.client_pair.producer_id):
-        return _stranger(txn, request, _error_of_other_id(txn, request))
-    if not current and not retried:
-        return _stranger(txn, request, _FENCED)
+    if not current and pair != txn.last_pair:
+        is_known = request.producer_id in (txn.producer_id, client.producer_id)
+        return _stranger(txn, request, _FENCED if is_known else _error_of_other_id(txn, request))
     if txn.pending is not None:
         return refuse(txn, _CONCURRENT)
     outcome = VERSION_2[txn.phase][2 * request.commit + current]

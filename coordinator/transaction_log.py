@@ -53,16 +53,18 @@ class CorruptTransactionLog(Exception):
 def encode_records(txns: Sequence[Txn], *, transaction_version: int) -> bytes:
     """The records of a batch, a tombstone for each `Txn` that is DEAD. `transaction_version` is the server's."""
     value_version = 1 if transaction_version else 0
-    records = [
-        encode_record(
-            offset_delta=index,
-            timestamp_delta=0,
-            key=_encoded_key(txn.transactional_id),
-            value=None if txn.phase is Phase.DEAD else encode_txn(txn, value_version),
-        )
-        for index, txn in enumerate(txns)
-    ]
-    return records[0] if len(records) == 1 else b"".join(records)
+    if len(txns) == 1:
+        return _encoded(txns[0], 0, value_version)
+    return b"".join([_encoded(txn, index, value_version) for index, txn in enumerate(txns)])
+
+
+def _encoded(txn: Txn, index: int, value_version: int) -> bytes:
+    return encode_record(
+        offset_delta=index,
+        timestamp_delta=0,
+        key=_encoded_key(txn.transactional_id),
+        value=None if txn.phase is Phase.DEAD else encode_txn(txn, value_version),
+    )
 
 
 def encode_batch(txns: Sequence[Txn], *, now_ms: int, transaction_version: int) -> bytes:

@@ -8,21 +8,16 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Final
 
+import crc32c
 import msgspec
 
 from eosin.protocol.batch_header import (
-    CHECKED_FROM,
     CONTROL,
-    CRC_OFFSET,
-    HEADER,
-    HEADER_BYTES,
     MAGIC,
     NO_LEADER_EPOCH,
     NO_SEQUENCE,
-    SIZE_PREFIX_BYTES,
     STAMP_BYTES,
     TRANSACTIONAL,
-    checksum,
     stamp,
 )
 from eosin.protocol.compression import CorruptRecords
@@ -32,8 +27,12 @@ _KEY: Final = struct.Struct(">hh")
 _VALUE: Final = struct.Struct(">hi")
 # Every field of a marker's record has a fixed length: length 16, attributes, timestamp delta, offset delta,
 # key length 4, key, value length 6, value, no headers.
-_RECORD: Final = struct.Struct(">bbbbb hh b hi b")
-_MARKER_BYTES: Final = HEADER_BYTES + _RECORD.size
+_RECORD: Final = "bbbbb hh b hi b"
+_CHECKED: Final = struct.Struct(">hiqqqhii" + _RECORD)
+"""What the checksum covers: the header from the attributes on, and the record."""
+_ATTRIBUTES: Final = TRANSACTIONAL | CONTROL
+_MAGIC_AND_CRC: Final = struct.Struct(">bI")
+_MARKER_BYTES: Final = STAMP_BYTES + _MAGIC_AND_CRC.size + _CHECKED.size
 
 
 class ControlType(IntEnum):
@@ -73,28 +72,12 @@ def build_control_batch(
 @lru_cache(maxsize=1)  # the same for every partition of a transaction
 def _behind_stamp(producer_id: int, producer_epoch: int, commit: bool, coordinator_epoch: int, timestamp: int) -> bytes:
     """What does not depend on where the marker is written."""
-    batch = bytearray(_MARKER_BYTES)
-    HEADER.pack_into(
-        batch,
-        0,
-        0,
-        _MARKER_BYTES - SIZE_PREFIX_BYTES,
-        NO_LEADER_EPOCH,
-        MAGIC,
-        0,
-        TRANSACTIONAL | CONTROL,
-        0,
-        timestamp,
-        timestamp,
-        producer_id,
-        producer_epoch,
-        NO_SEQUENCE,
-        1,
-    )
     kind = ControlType.COMMIT if commit else ControlType.ABORT
-    _RECORD.pack_into(batch, HEADER_BYTES, 16 << 1, 0, 0, 0, 4 << 1, 0, kind, 6 << 1, 0, coordinator_epoch, 0)
-    batch[CRC_OFFSET:CHECKED_FROM] = checksum(batch, 0, _MARKER_BYTES).to_bytes(4, "big")
-    return bytes(batch[STAMP_BYTES:])
+    checked = _CHECKED.pack(
+        _ATTRIBUTES, 0, timestamp, timestamp, producer_id, producer_epoch, NO_SEQUENCE, 1,
+        16 << 1, 0, 0, 0, 4 << 1, 0, kind, 6 << 1, 0, coordinator_epoch, 0,
+    )  # fmt: skip
+    return _MAGIC_AND_CRC.pack(MAGIC, crc32c.crc32c(checked)) + checked
 
 
 def parse_control_record(record: Record) -> ControlRecord | None:

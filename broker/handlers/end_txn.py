@@ -48,7 +48,9 @@ async def _answer_later(
 
 def _answer(request: EndTxnRequest, context: RequestContext, services: Services, result: Reply) -> EndTxnResponse:
     error = result.error
-    if error is not ErrorCode.NONE and request.committed:
+    if error is ErrorCode.NONE:
+        return EndTxnResponse(producer_id=result.producer_id, producer_epoch=result.producer_epoch)
+    if request.committed:
         error = told(
             Asked.COMMIT,
             error,
