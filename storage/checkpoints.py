@@ -4,7 +4,7 @@ Line 1 is the version 0, line 2 the number of entries, then one entry per line. 
 was written, or `MalformedCheckpoint`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid, uuid_from_text, uuid_text
@@ -22,6 +22,16 @@ _VERSION: Final = "0"
 
 class MalformedCheckpoint(Exception):
     """A checkpoint file does not say what it should."""
+
+
+def encode_lines(lines: Collection[bytes]) -> bytes:
+    """A checkpoint file with these entries, each of which ends in a newline."""
+    return b"".join((f"{_VERSION}\n{len(lines)}\n".encode(), *lines))
+
+
+def offset_line(partition: TopicPartition, offset: int) -> bytes:
+    """One entry of an offset checkpoint."""
+    return f"{partition.topic} {partition.partition} {offset}\n".encode()
 
 
 def encode_checkpoint(lines: Iterable[str]) -> bytes:
@@ -54,9 +64,7 @@ def _is_number(word: str) -> bool:
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
     """An offset checkpoint: one line per partition, in order."""
-    return encode_checkpoint(
-        f"{partition.topic} {partition.partition} {offset}" for partition, offset in sorted(offsets.items())
-    )
+    return encode_lines([offset_line(partition, offset) for partition, offset in sorted(offsets.items())])
 
 
 def decode_offsets(data: bytes) -> dict[TopicPartition, int]:

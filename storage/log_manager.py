@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import errno
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Final, NamedTuple
 
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
@@ -34,6 +34,7 @@ from eosin.storage.retention import delete_old_segments
 from eosin.storage.segment import DELETED_SUFFIX
 from eosin.storage.segmented_log import SegmentedLog
 from eosin.storage.small_logs import too_many_small
+from eosin.storage.turns import in_turns
 
 __all__ = ["DirectoryInUse", "Durability", "LogManager", "PeriodicWork", "UnusableDirectory"]
 
@@ -42,6 +43,8 @@ _LOG: Final = logging.getLogger("eosin.storage")
 CHECKPOINT_INTERVAL_MS: Final = 1000
 CHECKPOINT_BYTES: Final = 64 * 1024 * 1024
 """A log with this much to recover is checkpointed at the next round."""
+SAVES_AT_ONCE: Final = 16
+"""Logs that are being saved at the same time while the broker serves."""
 SMALL_BYTES: Final = 1024 * 1024
 SMALL_AFTER_MS: Final = 60_000
 """A log with less than `SMALL_BYTES` to recover may wait this long: scanning it costs less than saving it often."""
@@ -105,14 +108,13 @@ class LogManager:
         self.space = DiskSpace(disk, data_dir, reserve_bytes=reserve_bytes, elapsed_ms=clock.elapsed_ms)
         """Whether the disk is full, and the reserve for that."""
         self._directory = DataDirectory(disk, data_dir, self.space)
-        self._checkpoints = OffsetCheckpoints(disk, data_dir, self.logs, self.space)
+        self._checkpoints = OffsetCheckpoints(disk, data_dir, self.logs, self.space, clock=clock)
         self._clean_offsets = CleanOffsets(disk, data_dir, self.logs, self.space)
         self._doomed = DoomedFiles(disk)
+        self._by_topic: dict[str, dict[int, PartitionLog]] = {}
         self._dirty: dict[PartitionLog, None] = {}
         self._saving: dict[PartitionLog, tuple[Checkpoint, asyncio.Task[None]]] = {}
         self._whole_sync: WholeSync | None = None
-        self._tells_of_retired = False
-        """Whether the checkpoint files may still tell of logs that were deleted."""
         self._save_need = Need.UPKEEP
         self._saves_wait_until_ms = 0
         self._full_retention_due_ms = 0
@@ -120,6 +122,7 @@ class LogManager:
         self.cleaner = Cleaner(
             cleaner or CleanerConfig(),
             logs=self.logs,
+            logs_of=self.logs_of,
             clock=clock,
             save=self._clean_offsets.save,
             quiet=self._quiet,
@@ -154,9 +157,9 @@ class LogManager:
                 same_boot=contents.same_boot,
                 gaps_below=self._clean_offsets.gaps_below(partition),
             )
-            self.logs[partition] = self._load(order, now_ms)
+            self._add(partition, self._load(order, now_ms))
         self._clean_offsets.tell_logs()
-        self._checkpoints.note_vanished()
+        self._checkpoints.tell_all()
         for path in contents.deleted:
             self._doomed.add_tree(path, due_ms=self._clock.elapsed_ms())
         if not self.space.fill() and self._doomed:
@@ -261,14 +264,35 @@ class LogManager:
         if log is None and (told := self._checkpoints.claim_vanished(partition)) is not None:
             path = self._directory.partition_path(partition)
             why = f"there is no such directory: {missing(told.log_start_offset or 0, told.recovery_point)}"
-            log = self.logs[partition] = self._offline_log(partition, told, OSError(errno.EIO, why, path))
+            log = self._add(partition, self._offline_log(partition, told, OSError(errno.EIO, why, path)))
+            self._checkpoints.note(log)
         if log is None:
-            self._forget_retired()
-            log = self.logs[partition] = self._new_log(partition, topic_id, config)
+            if self._checkpoints.inherits(partition.topic):
+                self._checkpoints.save_now()
+            log = self._add(partition, self._new_log(partition, topic_id, config))
         log.adopt_topic_id(topic_id)
         log.update_config(config)
         log.leader_epoch = max(log.leader_epoch, leader_epoch)
         return log
+
+    def _add(self, partition: TopicPartition, log: PartitionLog) -> PartitionLog:
+        self.logs[partition] = log
+        self._by_topic.setdefault(partition.topic, {})[partition.partition] = log
+        return log
+
+    def logs_of(self, topic: str) -> list[PartitionLog]:
+        """The logs of a topic."""
+        return list(self._by_topic.get(topic, {}).values())
+
+    def tells_of_deleted(self, topic: str) -> bool:
+        """Whether a checkpoint file may tell of deleted logs of a topic. A topic that is made anew under the name would
+        inherit it after a crash: `forget_deleted` first."""
+        return self._checkpoints.inherits(topic)
+
+    async def forget_deleted(self, topic: str) -> None:
+        """Wait until no checkpoint file tells of deleted logs of a topic. Raises OSError."""
+        while self._checkpoints.inherits(topic):
+            await self._checkpoints.save()
 
     def _new_log(self, partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> PartitionLog:
         return PartitionLog(
@@ -288,8 +312,8 @@ class LogManager:
 
     def delete_logs(self, topic: str) -> None:
         """Stop serving every partition of a topic. Their files are renamed now and removed after
-        `file.delete.delay.ms`. Raises OSError."""
-        self._retire([log for log in self.logs.values() if log.topic == topic], DELETED)
+        `file.delete.delay.ms`; what the checkpoint files say of them goes with the next save. Raises OSError."""
+        self._retire(self.logs_of(topic), DELETED)
 
     def set_aside_strays(self, known: Collection[TopicPartition]) -> list[TopicPartition]:
         """Stop serving the partitions that are not in `known`; their files stay, under another name. Raises OSError."""
@@ -302,6 +326,9 @@ class LogManager:
         for log in logs:
             partition = log.topic_partition
             del self.logs[partition]
+            del self._by_topic[log.topic][log.partition]
+            if not self._by_topic[log.topic]:
+                del self._by_topic[log.topic]
             self._dirty.pop(log, None)
             log.retire()
             if log in self._saving:
@@ -310,14 +337,7 @@ class LogManager:
             renamed = self.space.attempt(Need.VITAL, self._directory.retire, partition, reason, self._chance)
             if renamed is not None and reason == DELETED:
                 self._doomed.add_tree(renamed, due_ms=self._clock.elapsed_ms() + log.config.file_delete_delay_ms)
-        # A new log of the same name must not inherit what the checkpoints say about this one.
-        self._tells_of_retired = True
-        self._forget_retired()
-
-    def _forget_retired(self) -> None:
-        if self._tells_of_retired:
-            self._checkpoints.save_now()
-            self._tells_of_retired = False
+            self._checkpoints.forget(partition)
 
     # Checkpoints ----------------------------------------------------------------------------------------------------
 
@@ -337,6 +357,7 @@ class LogManager:
         """`LogOwner`: a checkpoint should save something of `log`."""
         assert isinstance(log, PartitionLog)
         self._dirty[log] = None
+        self._checkpoints.note(log)
         if not log.last_checkpoint_ms:
             log.last_checkpoint_ms = self._clock.elapsed_ms()
 
@@ -346,10 +367,14 @@ class LogManager:
         await self._look_at_space()
         elapsed_ms = self._clock.elapsed_ms()
         if force or elapsed_ms >= self._saves_wait_until_ms:
-            due = [log for log in self._dirty if force or self._is_due(log, elapsed_ms)]
-            for log in due or too_many_small(self._dirty):
-                self._begin_save(log)
-            await self._finish_saving()
+            due: list[PartitionLog] = []
+
+            def look(log: PartitionLog) -> None:
+                if force or self._is_due(log, elapsed_ms):
+                    due.append(log)
+
+            await in_turns(list(self._dirty), look, self._clock)
+            await self._save_each(due or too_many_small(self._dirty))
         try:
             await self._checkpoints.save()
         except OSError:
@@ -366,7 +391,7 @@ class LogManager:
             self._full_retention_due_ms = 0
         elif elapsed_ms >= self._full_retention_due_ms:
             self._full_retention_due_ms = elapsed_ms + WITHOUT_SPACE_INTERVAL_MS
-            self.apply_retention(self._clock.now_ms())
+            await self.apply_retention(self._clock.now_ms())
 
     async def _compact(self) -> None:
         if not self.space.is_full:  # it writes before it removes
@@ -386,8 +411,17 @@ class LogManager:
             or unsaved_records >= log.config.flush_messages
         )
 
+    async def _save_each(self, logs: Iterable[PartitionLog]) -> None:
+        """Save these logs, a few at a time: others share the loop and the disk."""
+        for log in logs:
+            self._begin_save(log)
+            if len(self._saving) >= SAVES_AT_ONCE:
+                running = [task for _, task in self._saving.values()]
+                await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        await self._finish_saving()
+
     def _begin_save(self, log: PartitionLog) -> None:
-        if log.files_busy or log.unusable is not None:
+        if log.files_busy or log.unusable is not None or log not in self._dirty:
             return
         try:
             checkpoint = Checkpoint(log, self._clock.elapsed_ms(), self._save_need)
@@ -450,10 +484,11 @@ class LogManager:
 
     # Upkeep ---------------------------------------------------------------------------------------------------------
 
-    def apply_retention(self, now_ms: int) -> None:
+    async def apply_retention(self, now_ms: int) -> None:
         """Drop what the topics' configurations do not keep at `now_ms` (storage.md section 13)."""
         elapsed_ms = self._clock.elapsed_ms()
-        for log in self.logs.values():
+
+        def drop_old(log: PartitionLog) -> None:
             try:
                 for path in delete_old_segments(log, now_ms):
                     self._doomed.add_file(path, due_ms=elapsed_ms + log.config.file_delete_delay_ms)
@@ -461,13 +496,17 @@ class LogManager:
                 if not is_no_space(error):
                     _LOG.error("%s: retention stopped: %s", log.topic_partition, error)
 
-    def expire_producers(self, now_ms: int) -> None:
+        await in_turns(list(self.logs.values()), drop_old, self._clock)
+
+    async def expire_producers(self, now_ms: int) -> None:
         """Forget the producers that have been idle for `producer.id.expiration.ms` at `now_ms`."""
-        for log in self.logs.values():
-            if log.expire_producers(now_ms, after_ms=self._producer_id_expiration_ms):
+
+        def expire(log: PartitionLog) -> None:
+            if log.unusable is None and log.expire_producers(now_ms, after_ms=self._producer_id_expiration_ms):
                 log.mark_dirty()
 
-    def release_idle_files(self) -> None:
+        await in_turns(list(self.logs.values()), expire, self._clock)
+
+    async def release_idle_files(self) -> None:
         """Close the files that nobody has used since the last call."""
-        for log in self.logs.values():
-            log.release_idle_files()
+        await in_turns(list(self.logs.values()), PartitionLog.release_idle_files, self._clock)

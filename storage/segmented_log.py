@@ -263,6 +263,11 @@ class SegmentedLog:
             self._to_sync(path)
         self._unsynced_directories += [each for each in flush.directories if each not in self._unsynced_directories]
 
+    @property
+    def is_dirty(self) -> bool:
+        """Whether the next checkpoint has something to save."""
+        return self._is_dirty
+
     def mark_dirty(self) -> None:
         """The next checkpoint has something to save."""
         if not self._is_dirty:

@@ -209,6 +209,12 @@ class EmbeddedCluster:
     ) -> Outcome:
         turn = topics.collision_key(name)
         await self._writer.turn(turn)
+        while self._log_manager.tells_of_deleted(name):
+            try:
+                await self._log_manager.forget_deleted(name)
+            except OSError as error:
+                return Outcome(ErrorCode.KAFKA_STORAGE_ERROR, f"An older topic of this name is not put away: {error}")
+            await self._writer.turn(turn)
         refused = topics.check_new_name(name, topics=self.topics, namesake=self._image.namesake(name))
         if refused is not None:
             return refused

@@ -14,19 +14,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import INTERNAL_TOPICS, METADATA_TOPIC, TopicPartition
 from eosin.protocol.records import CorruptRecords
 from eosin.storage.clock import Clock
-from eosin.storage.compaction.choice import Cleanable, cleanable, dirtiest, is_internal, should_roll
+from eosin.storage.compaction.choice import Cleanable, cleanable, dirtiest, should_roll
 from eosin.storage.compaction.job import CleanJob
 from eosin.storage.compaction.pace import Abandoned, Pace
 from eosin.storage.log_config import LONG_MAX
+from eosin.storage.turns import in_turns
 
 if TYPE_CHECKING:
     from eosin.storage.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("eosin.storage")
 
+_OWN_TOPICS: Final = (*sorted(INTERNAL_TOPICS), METADATA_TOPIC)
 ROUND_MS: Final = 1000
 """Between two looks at the broker's own logs."""
 
@@ -49,13 +51,16 @@ class Cleaner:
         config: CleanerConfig,
         *,
         logs: "Mapping[TopicPartition, PartitionLog]",
+        logs_of: "Callable[[str], list[PartitionLog]]",
         clock: Clock,
         save: Callable[[], Awaitable[None]],
         quiet: "Callable[[PartitionLog], Awaitable[None]]",
     ) -> None:
-        """`save` remembers how far each log is clean. `quiet` waits until no checkpoint works on a log."""
+        """`logs_of` are those of one topic. `save` remembers how far each log is clean. `quiet` waits until no
+        checkpoint works on a log."""
         self._config = config
         self._logs = logs
+        self._logs_of = logs_of
         self._clock = clock
         self._save_offsets = save
         self._quiet = quiet
@@ -95,14 +100,30 @@ class Cleaner:
         now_ms = self._clock.now_ms()
         self._left_alone = {log: until for log, until in self._left_alone.items() if until > now_ms}
         is_full_round = now_ms >= self._next_look_ms
-        logs = [log for log in self._logs.values() if log.config.is_compacted and (is_full_round or is_internal(log))]
+        logs = await self._compacted_logs() if is_full_round else self._internal_logs()
         for log in logs:
             self._end_segment(log, now_ms)
+        has_cleaned = False
         while not self._pace.is_stopped and (found := self._choose(logs, now_ms)) is not None:
             await self._clean(found)
+            has_cleaned = True
         if is_full_round:
             self._next_look_ms = now_ms + self._config.backoff_ms
-        await self._save()
+        if is_full_round or has_cleaned:
+            await self._save()
+
+    async def _compacted_logs(self) -> "list[PartitionLog]":
+        found: list[PartitionLog] = []
+
+        def look(log: "PartitionLog") -> None:
+            if log.config.is_compacted:
+                found.append(log)
+
+        await in_turns(list(self._logs.values()), look, self._clock)
+        return found
+
+    def _internal_logs(self) -> "list[PartitionLog]":
+        return [log for topic in _OWN_TOPICS for log in self._logs_of(topic) if log.config.is_compacted]
 
     def _end_segment(self, log: "PartitionLog", now_ms: int) -> None:
         try:

@@ -126,6 +126,23 @@ async def test_the_log_of_a_deleted_topic_is_no_log_of_a_new_one_of_its_name(dir
     await directory.stop(clean=True)
 
 
+async def test_a_topic_is_not_made_anew_before_the_checkpoints_have_forgotten_the_old_one(directory: Directory) -> None:
+    cluster = await directory.start()
+    await cluster.create_topic("orders")
+    await produce(directory, cluster, ORDERS)
+    await directory.logs.checkpoint(force=True)
+    await cluster.delete_topic("orders")
+    directory.logs.delete_logs("orders")
+    assert directory.logs.tells_of_deleted("orders")
+    await cluster.create_topic("orders")
+    assert not directory.logs.tells_of_deleted("orders")
+    await directory.stop(clean=False)  # before the new topic has a log
+
+    cluster = await directory.start()
+    await produce(directory, cluster, ORDERS)
+    await directory.stop(clean=True)
+
+
 async def test_a_log_of_no_known_topic_is_set_aside_and_kept(
     directory: Directory, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -97,7 +97,7 @@ async def test_a_log_whose_beginning_was_deleted_is_sound() -> None:
     log = await logs.open()
     write_history(logs, log)
     await log.delete_records_before(60)
-    logs.manager.apply_retention(logs.clock.now_ms())
+    await logs.manager.apply_retention(logs.clock.now_ms())
     await logs.manager.close()
     logs.clock.advance(100_000)
     values = checked(logs.fake)

@@ -73,8 +73,7 @@ async def test_the_files_of_a_deleted_topic_go_from_a_full_disk_that_has_no_rese
     fill(logs, log)
     logs.fake.unlink(f"{DATA_DIR}/{RESERVE}")
     logs.fake.space = 0
-    with pytest.raises(OSError, match="no space"):
-        logs.manager.delete_logs(log.topic)
+    logs.manager.delete_logs(log.topic)
     with pytest.raises(OSError, match="no space"):
         await logs.manager.checkpoint(force=True)
     assert logs.fake.space > 200_000

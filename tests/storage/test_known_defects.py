@@ -47,7 +47,7 @@ async def test_b28_a_producer_whose_records_were_deleted_is_known_all_the_same(k
     for _ in range(10):  # so that not even the last segment has anything of the producer
         appended(logs.append(log, data()))
     assert await log.delete_records_before(-1) == ErrorCode.NONE
-    logs.manager.apply_retention(NOW_MS)
+    await logs.manager.apply_retention(NOW_MS)
     assert log.segments.bases[0] >= 10
     if killed:
         await logs.manager.checkpoint(force=True)

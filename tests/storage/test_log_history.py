@@ -122,7 +122,7 @@ class History:
             offset = min(log.high_watermark, model.start + number)
             assert await log.delete_records_before(offset) == 0
             model.start = max(model.start, offset)
-            self.logs.manager.apply_retention(NOW_MS)
+            await self.logs.manager.apply_retention(NOW_MS)
 
     def forget_deleted_batches(self) -> None:
         """After a restart only a producer's last batch is known of those that retention has deleted."""

@@ -419,7 +419,7 @@ async def test_idle_logs_hold_no_files(tmp_path: Path) -> None:
     assert open_files() == before + 20
     await manager.checkpoint(force=True)
     for _ in range(2):
-        manager.release_idle_files()
+        await manager.release_idle_files()
     assert open_files() == before
     assert len(read_now(manager.logs[TopicPartition("t", 3)]).records) == len(data())
     await manager.close()

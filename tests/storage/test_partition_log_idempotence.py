@@ -95,10 +95,10 @@ async def test_producers_expire_by_the_brokers_clock_and_not_by_their_own() -> N
     logs.append(log, data(pid=9, epoch=0, seq=0, at=1000))
     logs.append(log, data(pid=10, epoch=0, seq=0, txn=True))
     logs.clock.advance(86_399_999)
-    logs.manager.expire_producers(logs.clock.now_ms())
+    await logs.manager.expire_producers(logs.clock.now_ms())
     assert [producer.producer_id for producer in log.producers()] == [9, 10]
     logs.clock.advance(1)
-    logs.manager.expire_producers(logs.clock.now_ms())
+    await logs.manager.expire_producers(logs.clock.now_ms())
     assert [producer.producer_id for producer in log.producers()] == [10]
 
 

@@ -403,7 +403,7 @@ async def script(logs: Logs, acknowledged: list[int]) -> None:
             await logs.manager.checkpoint(force=True)
         if step == 20:
             assert await log.delete_records_before(9) == ErrorCode.NONE
-            logs.manager.apply_retention(NOW_MS)
+            await logs.manager.apply_retention(NOW_MS)
     await logs.manager.close()
 
 

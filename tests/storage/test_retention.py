@@ -35,9 +35,9 @@ async def test_time_retention_drops_the_segments_that_are_too_old_and_moves_the_
     logs = Logs(config=config(retention_ms=5000))
     log = await filled(logs)
     assert log.segments.bases == [0, 2, 4, 6, 8]
-    logs.manager.apply_retention(NOW_MS + 8000)
+    await logs.manager.apply_retention(NOW_MS + 8000)
     assert log.segments.bases == [2, 4, 6, 8]
-    logs.manager.apply_retention(NOW_MS + 8001)
+    await logs.manager.apply_retention(NOW_MS + 8001)
     assert log.segments.bases == [4, 6, 8]
     assert log.log_start_offset == 4
     assert read_now(log, 3).error == ErrorCode.OFFSET_OUT_OF_RANGE
@@ -51,13 +51,13 @@ async def test_what_is_not_decided_stays_however_old_it_is_and_whatever_is_behin
     appended(logs.append(log, data(pid=7, epoch=0, seq=0, txn=True)))
     for index in range(6):
         appended(logs.append(log, data(at=NOW_MS + index)))
-    logs.manager.apply_retention(NOW_MS + 10**9)
+    await logs.manager.apply_retention(NOW_MS + 10**9)
     assert log.log_start_offset == log.last_stable_offset == 4
     log = await logs.reopen()
-    logs.manager.apply_retention(NOW_MS + 2 * 10**9)
+    await logs.manager.apply_retention(NOW_MS + 2 * 10**9)
     assert log.log_start_offset == 4
     appended(log.append_marker(marker(7, 0, commit=True), now_ms=NOW_MS))
-    logs.manager.apply_retention(NOW_MS + 3 * 10**9)
+    await logs.manager.apply_retention(NOW_MS + 3 * 10**9)
     assert log.log_start_offset > 4
 
 
@@ -73,7 +73,7 @@ async def test_retries_are_recognised_after_a_stop_though_retention_took_what_th
     appended(logs.append(log, data(pid=10, epoch=0, seq=0)))
     if isinstance(logs.flusher, ManualFlusher):
         logs.flusher.flush()
-    logs.manager.apply_retention(NOW_MS + 100_000)
+    await logs.manager.apply_retention(NOW_MS + 100_000)
     assert (log.log_start_offset, log.size_bytes) == (9, 0)
     if saved == "by a checkpoint":
         await logs.manager.checkpoint(force=True)
@@ -101,10 +101,10 @@ async def test_batches_that_only_the_log_tells_of_stay_until_a_snapshot_does() -
     entry.batches = entry.batches[-1:]  # as Apache Kafka saves it
     logs.fake.write_atomic(path, encode_snapshot([entry]))
     log = await logs.start_again()
-    logs.manager.apply_retention(NOW_MS + 100_000)
+    await logs.manager.apply_retention(NOW_MS + 100_000)
     assert log.log_start_offset == 0
     await logs.manager.checkpoint(force=True)
-    logs.manager.apply_retention(NOW_MS + 100_000)
+    await logs.manager.apply_retention(NOW_MS + 100_000)
     assert log.log_start_offset == 8
     log = await logs.start_again(logs.fake.killed())
     for seq in range(3, 8):
@@ -114,10 +114,10 @@ async def test_batches_that_only_the_log_tells_of_stay_until_a_snapshot_does() -
 async def test_the_active_segment_rolls_and_goes_when_it_is_old() -> None:
     logs = Logs(config=config(retention_ms=5000))
     log = await filled(logs)
-    logs.manager.apply_retention(NOW_MS + 100_000)
+    await logs.manager.apply_retention(NOW_MS + 100_000)
     assert (log.log_start_offset, log.log_end_offset) == (10, 10)
     assert log.segments.bases == [10]
-    logs.manager.apply_retention(NOW_MS + 200_000)
+    await logs.manager.apply_retention(NOW_MS + 200_000)
     assert log.segments.bases == [10]
     assert appended(logs.append(log, data())).base_offset == 10
 
@@ -127,7 +127,7 @@ async def test_one_late_timestamp_pins_its_segment_and_all_later_ones() -> None:
     log = await logs.open()
     for index in range(6):
         logs.append(log, data(at=NOW_MS + (10**9 if index == 2 else 0)))
-    logs.manager.apply_retention(NOW_MS + 100_000)
+    await logs.manager.apply_retention(NOW_MS + 100_000)
     assert log.segments.bases == [2, 4]
 
 
@@ -135,14 +135,14 @@ async def test_size_retention_keeps_at_least_the_limit() -> None:
     logs = Logs(config=config(retention_bytes=500))
     log = await filled(logs)
     segment = log.segments[0].size
-    logs.manager.apply_retention(NOW_MS)
+    await logs.manager.apply_retention(NOW_MS)
     assert 500 <= log.size_bytes < 500 + segment
 
 
 async def test_compacted_topics_only_lose_what_lies_below_the_log_start() -> None:
     logs = Logs(config=config(cleanup_policy=frozenset({"compact"}), retention_ms=1, retention_bytes=1))
     log = await filled(logs)
-    logs.manager.apply_retention(NOW_MS + 10**9)
+    await logs.manager.apply_retention(NOW_MS + 10**9)
     assert log.segments.bases[0] == 0
     assert await log.delete_records_before(3) == ErrorCode.POLICY_VIOLATION
 
@@ -152,7 +152,7 @@ async def test_delete_records_moves_the_log_start_and_retention_follows() -> Non
     log = await filled(logs)
     assert await log.delete_records_before(5) == ErrorCode.NONE
     assert log.log_start_offset == 5
-    logs.manager.apply_retention(NOW_MS)
+    await logs.manager.apply_retention(NOW_MS)
     assert log.segments.bases == [4, 6, 8]
     assert log.log_start_offset == 5
     assert await log.delete_records_before(2) == ErrorCode.NONE
@@ -178,7 +178,7 @@ async def test_files_are_renamed_at_once_and_removed_after_the_delay() -> None:
     log = await filled(logs, 4)
     await logs.manager.checkpoint(force=True)
     logs.clock.advance(10**6)
-    logs.manager.apply_retention(NOW_MS + 10**6)
+    await logs.manager.apply_retention(NOW_MS + 10**6)
     names = logs.fake.list(HOME)
     assert "00000000000000000000.log.deleted" in names
     assert "00000000000000000000.log" not in names
@@ -194,7 +194,7 @@ async def test_files_are_renamed_at_once_and_removed_after_the_delay() -> None:
 async def test_deleted_files_that_were_left_behind_go_at_the_next_start() -> None:
     logs = Logs(config=config(retention_ms=0))
     log = await filled(logs, 4)
-    logs.manager.apply_retention(NOW_MS + 10**6)
+    await logs.manager.apply_retention(NOW_MS + 10**6)
     log = await logs.reopen()
     assert (log.log_start_offset, log.log_end_offset) == (4, 4)
     await logs.manager.checkpoint()
@@ -209,9 +209,9 @@ async def test_records_without_timestamps_age_by_their_file() -> None:
         assert read_header(batch).max_timestamp == NO_TIMESTAMP
         logs.append(log, batch)
     written = logs.clock.now_ms()
-    logs.manager.apply_retention(written + 5000)
+    await logs.manager.apply_retention(written + 5000)
     assert log.segments.bases == [0, 2]
-    logs.manager.apply_retention(written + 5001)
+    await logs.manager.apply_retention(written + 5001)
     assert log.segments.bases == [4]
 
 
@@ -223,10 +223,10 @@ async def test_nothing_beyond_the_high_watermark_is_dropped() -> None:
     flusher = ManualFlusher()
     logs = Logs(durability=Durability.FSYNC, flusher=flusher, config=config(retention_ms=0))
     log = await filled(logs, 4)
-    logs.manager.apply_retention(NOW_MS + 10**6)
+    await logs.manager.apply_retention(NOW_MS + 10**6)
     assert log.segments.bases == [0, 2]
     flusher.flush()
-    logs.manager.apply_retention(NOW_MS + 10**6)
+    await logs.manager.apply_retention(NOW_MS + 10**6)
     assert log.segments.bases == [4]
 
 
@@ -238,7 +238,7 @@ async def test_a_disk_error_leaves_the_other_logs_alone(caplog: pytest.LogCaptur
     other = logs.log(TopicPartition("payments", 3))
     logs.append(other, data())
     logs.fake.faults.append(Fault("rename", errno.EIO, "orders-0", times=1))
-    logs.manager.apply_retention(NOW_MS + 10**6)
+    await logs.manager.apply_retention(NOW_MS + 10**6)
     assert "retention stopped" in caplog.text
     assert other.log_start_offset == 1
     assert read_now(log, log.log_start_offset).error == ErrorCode.NONE

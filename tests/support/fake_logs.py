@@ -84,6 +84,9 @@ class FakeLogManager:
     def create_log(self, partition: TopicPartition, topic_id: Uuid, config: LogConfig, leader_epoch: int) -> FakeLog:
         return self.logs.setdefault(partition, FakeLog(partition, topic_id, config, leader_epoch))
 
+    def tells_of_deleted(self, topic: str) -> bool:
+        return False
+
     def delete_logs(self, topic: str) -> None:
         for partition in [each for each in self.logs if each.topic == topic]:
             del self.logs[partition]

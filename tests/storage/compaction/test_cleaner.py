@@ -36,6 +36,7 @@ from eosin.storage.files import SystemDisk
 from eosin.storage.flusher import Durability
 from eosin.storage.memory_disk import MemoryDisk
 from eosin.storage.partition_log import PartitionLog
+from eosin.storage.retention import delete_old_segments
 
 HOME = f"{DATA_DIR}/orders-0"
 STATE = TopicPartition(TRANSACTION_STATE_TOPIC, 0)
@@ -446,8 +447,8 @@ async def test_checkpoints_and_retention_do_not_meet_a_swap(seed: int) -> None:
         while True:
             await log.delete_records_before(max(log.log_start_offset, log.log_end_offset - 60))
             await logs.manager.checkpoint(force=True)
-            logs.manager.apply_retention(logs.clock.now_ms())
-            logs.manager.release_idle_files()
+            await logs.manager.apply_retention(logs.clock.now_ms())
+            await logs.manager.release_idle_files()
             await asyncio.sleep(0)
 
     async def rounds() -> None:
@@ -495,7 +496,7 @@ async def test_a_checkpoint_does_not_meet_a_swap() -> None:
         if log.is_swapping and path == HOME:
             tried.append(path)
             asyncio.get_running_loop().create_task(logs.manager.checkpoint(force=True))
-            logs.manager.apply_retention(logs.clock.now_ms())
+            delete_old_segments(log, logs.clock.now_ms())
 
     logs.fake.sync_directory = synced  # type: ignore[method-assign]
     await logs.manager.cleaner.round()

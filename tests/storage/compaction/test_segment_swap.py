@@ -220,7 +220,7 @@ async def test_retention_in_the_middle_of_a_copy_wins() -> None:
     await until_copying(logs)
     start = log.segments.bases[3]
     await log.delete_records_before(start)
-    logs.manager.apply_retention(logs.clock.now_ms())
+    await logs.manager.apply_retention(logs.clock.now_ms())
     expected = view(log)
     assert log.segments.bases[0] == start
     await logs.clock.run(100_000)

@@ -1,0 +1,137 @@
+"""Many logs of which nothing changes cost nothing, and upkeep of many lets others have their turn."""
+
+import asyncio
+import errno
+import time
+from unittest.mock import patch
+
+import pytest
+from batches import data
+from fake_disk import Fault
+from logs import DATA_DIR, Logs, appended
+from manual_clock import ManualClock
+
+from eosin.protocol.names import TopicPartition
+from eosin.storage.checkpoints import decode_offsets, encode_offsets
+from eosin.storage.log_manager import SAVES_AT_ONCE
+from eosin.storage.offset_checkpoints import OffsetCheckpoints
+from eosin.storage.offset_table import OffsetTable
+from eosin.storage.turns import TURN_MS, in_turns
+
+RECOVERY_POINTS = f"{DATA_DIR}/recovery-point-offset-checkpoint"
+HIGH_WATERMARKS = f"{DATA_DIR}/replication-offset-checkpoint"
+MANY = [TopicPartition("many", index) for index in range(50)]
+
+
+async def many_logs() -> Logs:
+    logs = Logs()
+    await logs.open()
+    for partition in MANY:
+        appended(logs.append(logs.log(partition), data()))
+    await logs.manager.checkpoint(force=True)
+    await logs.manager.checkpoint()
+    return logs
+
+
+async def test_a_round_looks_at_the_logs_that_have_changed_and_at_no_other() -> None:
+    logs = await many_logs()
+    looked: list[TopicPartition] = []
+    tell = OffsetCheckpoints._tell
+
+    def noted(self: OffsetCheckpoints, log: object) -> None:
+        looked.append(log.topic_partition)  # type: ignore[attr-defined]
+        tell(self, log)  # type: ignore[arg-type]
+
+    with patch.object(OffsetCheckpoints, "_tell", noted):
+        calls = len(logs.fake.calls)
+        await logs.manager.checkpoint()
+        assert (looked, logs.fake.calls[calls:]) == ([], [])
+        appended(logs.append(logs.log(MANY[7]), data()))
+        await logs.manager.checkpoint(force=True)
+        await logs.manager.checkpoint()
+        assert set(looked) == {MANY[7]}
+    told = decode_offsets(logs.fake.read_whole(RECOVERY_POINTS))
+    assert told == {partition: 2 if partition == MANY[7] else 1 for partition in MANY}
+    assert decode_offsets(logs.fake.read_whole(HIGH_WATERMARKS)) == told
+
+
+async def test_a_log_that_was_never_written_is_told_of_nowhere() -> None:
+    logs = Logs()
+    await logs.open()
+    logs.log(MANY[0])
+    appended(logs.append(logs.log(MANY[1]), data()))
+    await logs.manager.checkpoint(force=True)
+    for name in ("recovery-point", "replication", "log-start"):
+        assert list(decode_offsets(logs.fake.read_whole(f"{DATA_DIR}/{name}-offset-checkpoint"))) == [MANY[1]]
+
+
+async def test_what_could_not_be_saved_is_saved_by_the_next_round() -> None:
+    logs = await many_logs()
+    log = logs.log(MANY[7])
+    appended(logs.append(log, data()))
+    logs.fake.faults.append(Fault("sync_file", errno.EIO, path="recovery-point"))
+    with pytest.raises(OSError, match="injected"):
+        await logs.manager.checkpoint(force=True)
+    assert (log.recovery_point, log.saved_recovery_point) == (2, 1)
+    await logs.manager.checkpoint()
+    assert log.saved_recovery_point == 2
+    assert decode_offsets(logs.fake.read_whole(RECOVERY_POINTS))[MANY[7]] == 2
+
+
+def test_a_table_says_what_a_file_made_anew_would_say() -> None:
+    table = OffsetTable()
+    for offset, partition in enumerate(MANY):
+        table.put(partition, offset)
+    table.put(MANY[3], 1000)
+    table.drop(MANY[4])
+    table.drop(MANY[4])
+    expected = {partition: offset for offset, partition in enumerate(MANY) if offset != 4} | {MANY[3]: 1000}
+    assert decode_offsets(table.encode()) == expected
+    assert sorted(table.encode().splitlines()[2:]) == sorted(encode_offsets(expected).splitlines()[2:])
+
+
+def test_a_table_of_100_000_lines_of_which_one_has_changed_is_encoded_in_no_time() -> None:
+    table = OffsetTable()
+    for index in range(100_000):
+        table.put(TopicPartition("topic-of-many-partitions", index), index)
+    table.put(TopicPartition("topic-of-many-partitions", 5), 7)
+    began = time.thread_time()
+    table.encode()
+    assert time.thread_time() - began < 0.05
+
+
+async def test_when_many_logs_are_due_a_few_at_a_time_are_saved() -> None:
+    logs = await many_logs()
+    for partition in MANY:
+        appended(logs.append(logs.log(partition), data()))
+    most = 0
+    save = logs.manager._save
+
+    async def counted(*arguments: object) -> None:
+        nonlocal most
+        most = max(most, len(logs.manager._saving))
+        await save(*arguments)  # type: ignore[arg-type]
+
+    with patch.object(logs.manager, "_save", counted):
+        await logs.manager.checkpoint(force=True)
+    assert 1 < most <= SAVES_AT_ONCE
+    assert {log.recovery_point for log in logs.manager.logs_of("many")} == {2}
+
+
+async def test_work_on_many_things_lets_others_have_their_turn() -> None:
+    clock, done, turns = ManualClock(), [], []
+
+    def work(item: int) -> None:
+        clock.advance(1)
+        done.append(item)
+
+    async def another() -> None:
+        while len(done) < 100:
+            turns.append(len(done))
+            await asyncio.sleep(0)
+
+    beside = asyncio.ensure_future(another())
+    await in_turns(range(100), work, clock)
+    await beside
+    assert done == list(range(100))
+    assert turns[:2] == [TURN_MS, 2 * TURN_MS]
