@@ -21,7 +21,7 @@ from eosin.protocol.schemas.list_config_resources import (
 _NAMES: Final[Mapping[int, Callable[[Cluster, str], Iterable[str]]]] = {
     ResourceType.TOPIC: lambda cluster, listener: cluster.topics,
     ResourceType.BROKER: lambda cluster, listener: (str(each.node_id) for each in cluster.brokers(listener)),
-    ResourceType.BROKER_LOGGER: lambda cluster, listener: (),
+    ResourceType.BROKER_LOGGER: lambda cluster, listener: (str(each.node_id) for each in cluster.brokers(listener)),
     ResourceType.CLIENT_METRICS: lambda cluster, listener: (),
     ResourceType.GROUP: lambda cluster, listener: (),
 }

@@ -112,7 +112,7 @@ async def test_no_other_topic_has_a_quorum() -> None:
     assert [each.partitions[0].error_code for each in answer.topics] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
 
 
-async def test_config_resources_are_topics_and_brokers() -> None:
+async def test_config_resources_are_topics_brokers_and_their_loggers() -> None:
     broker = await AdminBroker.started()
     await broker.cluster.create_topic("orders")
     everything = await broker.call(list_config_resources.API, ListConfigResourcesRequest())
@@ -121,6 +121,7 @@ async def test_config_resources_are_topics_and_brokers() -> None:
         (2, "__transaction_state"),
         (2, "orders"),
         (4, "1"),
+        (8, "1"),
     ]
     brokers = await broker.call(list_config_resources.API, ListConfigResourcesRequest((4, 4)))
     assert [each.resource_name for each in brokers.config_resources] == ["1"]

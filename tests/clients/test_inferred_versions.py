@@ -1,0 +1,31 @@
+"""What clients conclude from the APIs that are announced: which release they talk to, and what to ask first."""
+
+import confluent_kafka as ck
+import kafka
+import pytest
+from confluent_kafka import admin as ck_admin
+from real_clients import confluent
+from scenario import Scenario
+
+
+def test_librdkafka_describes_a_classic_group(bootstrap: str) -> None:
+    # It asks ConsumerGroupDescribe first, and ends the process when an entry of the answer is not the one it asked for.
+    scenario = Scenario(confluent.CLIENT, bootstrap)
+    topic, group = scenario.topic(), scenario.name("group")
+    consumer = scenario.consumer(group=group)
+    consumer.subscribe([topic])
+    consumer.read(1, timeout_s=3)
+    admin = ck_admin.AdminClient({"bootstrap.servers": bootstrap})
+    described = admin.describe_consumer_groups([group], request_timeout=10)[group].result()
+    assert (described.group_id, described.state) == (group, ck.ConsumerGroupState.STABLE)
+    assert [each.topic for member in described.members for each in member.assignment.topic_partitions] == [topic]
+    listed = admin.list_consumer_groups(request_timeout=10).result()
+    assert group in {each.group_id for each in listed.valid}
+    scenario.close()
+
+
+@pytest.mark.skipif(kafka.__version__ < "3", reason="this kafka-python does not know Apache Kafka 4.3")
+def test_kafka_python_takes_the_broker_for_the_release_whose_apis_it_serves(bootstrap: str) -> None:
+    consumer = kafka.KafkaConsumer(bootstrap_servers=bootstrap)
+    assert consumer.config["api_version"] >= (4, 3)
+    consumer.close()
