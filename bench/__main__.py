@@ -26,6 +26,7 @@ NAMES = (
     "scale",
     "pipeline",  # before the audit: jars are for the first session of a process
     "audit",
+    "fetch",
     "peers",
 )
 

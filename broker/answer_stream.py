@@ -20,7 +20,7 @@ from eosin.broker.fetching.response_memory import ResponseMemory
 from eosin.protocol.types import Buffer
 from eosin.storage.file_range import FileRange, as_range
 
-_SEND_BYTES: Final = 262_144
+_SEND_BYTES: Final = 1_048_576
 """Of a file, in one system call."""
 _TURN_BYTES: Final = 1_048_576
 _VECTORS: Final = 64
