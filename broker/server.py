@@ -139,7 +139,7 @@ class Server:
         bound = socket.socket(family, kind, protocol)
         try:
             bound.setblocking(False)
-            self._set_buffers(bound)
+            self._set_options(bound)
             if os.name == "posix":
                 bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             bound.bind(address)
@@ -148,8 +148,10 @@ class Server:
             raise cannot_listen(listener, error) from error
         return Listener(listener.name, listener.host, bound.getsockname()[1]), bound
 
-    def _set_buffers(self, bound: socket.socket) -> None:
-        """Connections inherit the buffer sizes of the socket that accepts them."""
+    def _set_options(self, bound: socket.socket) -> None:
+        """Connections inherit the options of the socket that accepts them. As with Kafka, the system asks now and then
+        whether a silent client is still there: one that vanished without a word would leave its Fetch waiting."""
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         sizes = (
             (socket.SO_SNDBUF, self.config.socket_send_buffer_bytes),
             (socket.SO_RCVBUF, self.config.socket_receive_buffer_bytes),

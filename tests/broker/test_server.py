@@ -278,6 +278,17 @@ async def test_a_fetch_that_waits_is_answered_when_the_broker_stops() -> None:
         await client.close()
 
 
+async def test_the_system_asks_whether_a_silent_client_is_still_there() -> None:
+    async with running(config_of()) as server:
+        client = await Client.to(server.addresses[0])
+        await client.ask(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
+        (connection,) = server.host.connections
+        assert connection._transport is not None
+        accepted = connection._transport.get_extra_info("socket")
+        assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        await client.close()
+
+
 @pytest.mark.skipif(not hasattr(select, "POLLRDHUP"), reason="the system does not tell of such an end")
 async def test_a_client_that_is_gone_is_noticed_behind_fetches_that_wait() -> None:
     """While the first waits, the second is not begun and the socket is not read, so nobody meets its end."""
