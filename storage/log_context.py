@@ -3,13 +3,41 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from eosin.storage.batch_scan import Read
 from eosin.storage.clock import Chance
-from eosin.storage.disk import Disk
+from eosin.storage.disk import Buffer, Disk
 from eosin.storage.disk_space import DiskSpace
 from eosin.storage.flusher import Flusher
 
 if TYPE_CHECKING:
     from eosin.storage.segmented_log import SegmentedLog
+
+
+class StartGivenUp(Exception):
+    """The start was told to stop. What it has repaired so far is as a crash would leave it."""
+
+
+class Patience:
+    """Whether a start is still wanted, for the thread that loads the logs. Set once, never taken back."""
+
+    __slots__ = ("is_over",)
+
+    def __init__(self) -> None:
+        self.is_over = False
+
+    def check(self) -> None:
+        """Raises StartGivenUp when the start is not wanted any more."""
+        if self.is_over:
+            raise StartGivenUp
+
+    def while_wanted(self, read: Read) -> Read:
+        """`read`, which scans call for at most a MiB, but only as long as the start is wanted."""
+
+        def checked(position: int, size: int) -> Buffer:
+            self.check()
+            return read(position, size)
+
+        return checked
 
 
 class LogOwner(Protocol):
@@ -31,5 +59,6 @@ class LogContext:
     chance: Chance
     owner: LogOwner
     space: DiskSpace
+    patience: Patience
     verification_enabled: bool = True
     """Whether a transaction's first batch needs a guard (`transaction.partition.verification.enable`)."""

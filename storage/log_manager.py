@@ -9,8 +9,8 @@ import asyncio
 import contextlib
 import errno
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+from typing import Any, Final, NamedTuple
 
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
 from eosin.protocol.records import CorruptRecords
@@ -26,7 +26,7 @@ from eosin.storage.doomed_files import DoomedFiles
 from eosin.storage.flusher import Durability, Flusher, flusher_for
 from eosin.storage.log_checkpoint import Checkpoint, run_together
 from eosin.storage.log_config import DAY_MS, LogConfig
-from eosin.storage.log_context import LogContext
+from eosin.storage.log_context import LogContext, Patience
 from eosin.storage.log_loader import LoadOrder, load_log
 from eosin.storage.offset_checkpoints import OffsetCheckpoints, Told
 from eosin.storage.partition_log import PartitionLog
@@ -115,6 +115,9 @@ class LogManager:
         self._dirty: dict[PartitionLog, None] = {}
         self._saving: dict[PartitionLog, tuple[Checkpoint, asyncio.Task[None]]] = {}
         self._whole_sync: WholeSync | None = None
+        self._opening: asyncio.Future[None] | None = None
+        self._running: set[asyncio.Task[None]] = set()
+        """Work with threads at it, which must have ended before anybody else takes the directory."""
         self._save_need = Need.UPKEEP
         self._saves_wait_until_ms = 0
         self._full_retention_due_ms = 0
@@ -127,13 +130,22 @@ class LogManager:
             save=self._clean_offsets.save,
             quiet=self._quiet,
         )
-        self._context = LogContext(disk, self.flusher, chance, self, self.space, verification_enabled)
+        self._context = LogContext(disk, self.flusher, chance, self, self.space, Patience(), verification_enabled)
 
     # Start and stop -------------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
         """Take the directory and load every log in it. Raises UnusableDirectory, OSError."""
-        await self._disk.off_loop(self._open)
+        self._opening = asyncio.ensure_future(self._disk.off_loop(self._open))
+        # Shielded: whoever gives up waiting does not stop the thread. `close` waits for it.
+        await asyncio.shield(self._opening)
+
+    async def _finish_opening(self) -> None:
+        self._context.patience.is_over = True
+        if self._opening is not None and not self._opening.done():
+            await asyncio.wait((self._opening,))
+            if not self._opening.cancelled() and (error := self._opening.exception()) is not None:
+                _LOG.info("the start was given up: %s", error if str(error) else "it was not wanted any more")
 
     def _open(self) -> None:
         contents = self._directory.open(node_id=self._node_id, cluster_id=self._wanted_cluster_id, chance=self._chance)
@@ -145,6 +157,7 @@ class LogManager:
         if not contents.is_clean and contents.partitions:
             _LOG.info("the last stop was not clean: recovering %d partitions", len(contents.partitions))
         for partition in contents.partitions:
+            self._context.patience.check()
             told = self._checkpoints.told(partition)
             order = LoadOrder(
                 topic_partition=partition,
@@ -202,7 +215,10 @@ class LogManager:
         """Save everything and let go of the directory; with `clean=False` only let go. Nothing may be appended any
         more. Raises OSError when the last files cannot be written; the next start then recovers."""
         try:
+            await self._finish_opening()
             await self.cleaner.close()
+            if self._running:
+                await asyncio.wait(self._running)
             await self._finish_saving()
             await self.flusher.close()
             if clean:
@@ -346,7 +362,7 @@ class LogManager:
         retention_ms, expiry_ms = self._intervals
         now = self._clock.now_ms
         return (
-            PeriodicWork("checkpoints", CHECKPOINT_INTERVAL_MS, self.checkpoint),
+            PeriodicWork("checkpoints", CHECKPOINT_INTERVAL_MS, lambda: self._to_its_end(self.checkpoint())),
             PeriodicWork("compaction", self.cleaner.interval_ms, self._compact, can_wait=True),
             PeriodicWork("idle files", IDLE_INTERVAL_MS, self.release_idle_files),
             PeriodicWork("retention", retention_ms, lambda: self.apply_retention(now())),
@@ -480,7 +496,19 @@ class LogManager:
 
     async def save_log_starts(self) -> None:
         """`LogOwner`: make every log start offset durable. Raises OSError."""
-        await self._checkpoints.save_log_starts()
+        await self._to_its_end(self._checkpoints.save_log_starts())
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, None]) -> None:
+        """Wait for `work`, which goes on when its caller is cancelled, and which `close` waits for."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        await asyncio.shield(task)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # its caller has it, or has gone
 
     # Upkeep ---------------------------------------------------------------------------------------------------------
 

@@ -83,7 +83,7 @@ def _scan(log: "PartitionLog", segment: Segment, start: int, end: int) -> int:
     position = start
     next_offset = segment.base_offset
     try:
-        for at, header, data in scan_batches(segment.file.read, start, end):
+        for at, header, data in scan_batches(log.context.patience.while_wanted(segment.file.read), start, end):
             if header.base_offset < next_offset or header.last_offset_delta < 0:
                 break
             if header.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET or not verify_crc(data, 0, header):

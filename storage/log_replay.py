@@ -46,7 +46,7 @@ def _load_snapshot(log: "PartitionLog", offsets: list[int], now_ms: int) -> int:
 
 
 def _replay(log: "PartitionLog", segment: Segment, start_offset: int, now_ms: int) -> None:
-    read = segment.file.read
+    read = log.context.patience.while_wanted(segment.file.read)
     position = 0
     if start_offset > segment.base_offset:
         hint = segment.offset_index.position_before(start_offset - segment.base_offset)
