@@ -126,6 +126,8 @@ def _cut(log: "PartitionLog", segment: Segment, size: int, now_ms: int) -> None:
     finally:
         copy.close()
     file.truncate(size)
+    # Nothing else would do it when the log goes on in the next segment: what was cut could come back.
+    file.sync()
 
 
 def set_aside(disk: Disk, segment: Segment, now_ms: int) -> None:

@@ -46,6 +46,23 @@ async def test_a_torn_tail_is_cut_and_kept_aside(caplog: pytest.LogCaptureFixtur
     assert appended(logs.append(log, data())).base_offset == 20
 
 
+@pytest.mark.parametrize("durability", [Durability.FSYNC, Durability.OS])
+async def test_what_was_cut_does_not_come_back_when_the_power_goes(durability: Durability) -> None:
+    """Nothing of the segment is written any more when the log goes on in the next one."""
+    logs = Logs(durability=durability)
+    await filled(logs)
+    await logs.manager.checkpoint(force=True)
+    disk = logs.fake.killed()
+    disk.add_bytes(FIRST + ".log", data(3)[:-7])
+    disk.sync_file(FIRST + ".log")
+    log = await logs.start_again(disk)
+    log.roll(NOW_MS)
+    appended(logs.append(log, data()))
+    await logs.manager.checkpoint(force=True)
+    log = await logs.start_again(disk.power_loss())
+    assert (log.failure, log.log_end_offset) == (None, 21)
+
+
 @pytest.mark.parametrize("tail", [b"\0" * 100, b"\xff" * 100, b"\0" * 11])
 async def test_a_tail_that_is_no_batch_is_cut(tail: bytes) -> None:
     logs = Logs()
