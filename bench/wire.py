@@ -312,35 +312,26 @@ def _rows(what: str, peer: str, subjects: Sequence[_Subject]) -> list[Row]:
 
 def _beside_little(durability: str, ours: _Subject, echoes: Sequence[float], synced: _SyncedFile) -> list[Row]:
     """Beside what can hardly be less. The goals are those of durability `os`, where nothing waits for a disk."""
-    is_os = durability == "os"
     p50, p99 = (percentile(ours.times, share) * 1e6 for share in (0.5, 0.99))
     echo_p50, echo_p99 = (percentile(echoes, share) * 1e6 for share in (0.5, 0.99))
     sync_p50, sync_p99 = (percentile(synced.times, share) * 1e6 for share in (0.5, 0.99))
     where = f"1 partition, {durability}"
-    rows = [
-        Row(
-            GROUP,
-            f"latency p50 beside two echoes, {where}",
-            p50,
-            "us",
-            echo_p50,
-            "two bare echoes",
-            ECHOES_BUDGET if is_os else None,
-        ),
-        Row(GROUP, f"latency p99 beside two echoes, {where}", p99, "us", echo_p99, "two bare echoes"),
-    ]
-    if is_os:
-        least = percentile(ours.least_us, 0.5)
-        for busy in (1, BUSY_CONNECTIONS):
-            cost, unit = ours.transactions[busy].each_us, ours.heartbeats[busy].each_us
-            name = f"broker CPU in Heartbeats, {busy} connections, {where}"
-            rows.append(Row(GROUP, name, cost, "us", unit, "Heartbeat of the same"))
-            rows.append(Row(GROUP, name, cost, "us", least, "Heartbeat without a pause", HEARTBEATS_BUDGET))
-    else:
-        rows += [
+    if durability != "os":
+        return [
             Row(GROUP, f"latency p50 beside fdatasync, {where}", p50, "us", sync_p50, "one fdatasync"),
             Row(GROUP, f"latency p99 beside fdatasync, {where}", p99, "us", sync_p99, "one fdatasync"),
         ]
+    peer = "two bare echoes"
+    rows = [
+        Row(GROUP, f"latency p50 beside two echoes, {where}", p50, "us", echo_p50, peer, ECHOES_BUDGET),
+        Row(GROUP, f"latency p99 beside two echoes, {where}", p99, "us", echo_p99, peer),
+    ]
+    least = percentile(ours.least_us, 0.5)
+    for busy in (1, BUSY_CONNECTIONS):
+        cost, unit = ours.transactions[busy].each_us, ours.heartbeats[busy].each_us
+        name = f"broker CPU in Heartbeats, {busy} connections, {where}"
+        rows.append(Row(GROUP, name, cost, "us", unit, "Heartbeat of the same"))
+        rows.append(Row(GROUP, name, cost, "us", least, "Heartbeat without a pause", HEARTBEATS_BUDGET))
     return rows
 
 
