@@ -18,6 +18,7 @@ from eosin.storage.clock import Chance, Clock
 if TYPE_CHECKING:
     from eosin.broker.configs.broker import BrokerConfig
     from eosin.broker.fetching.sessions import FetchSessions
+    from eosin.broker.metadata.answers import MetadataAnswers
     from eosin.broker.metadata.cluster import Cluster
     from eosin.broker.partitions import Partitions
     from eosin.coordinator.groups.service import GroupCoordinator
@@ -50,6 +51,7 @@ class Services:
     fetch_sessions: "FetchSessions"
     transactions: "TransactionCoordinator"
     groups: "GroupCoordinator"
+    metadata_answers: "MetadataAnswers"
     unserved_groups: UnservedGroups = field(default_factory=UnservedGroups)
     large_batches: LargeBatches = field(default_factory=LargeBatches)
     response_memory: ResponseMemory = field(default_factory=ResponseMemory)

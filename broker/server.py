@@ -26,6 +26,7 @@ from eosin.broker.fetching.response_memory import ResponseMemory
 from eosin.broker.fetching.sessions import FetchSessions
 from eosin.broker.listeners import Listener
 from eosin.broker.logs import fields
+from eosin.broker.metadata.answers import MetadataAnswers
 from eosin.broker.metadata.cluster import Topic
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.metadata.log import UnreadableMetadata
@@ -198,6 +199,7 @@ class Server:
             ),
             transactions=transactions,
             groups=groups,
+            metadata_answers=MetadataAnswers(cluster, clock, limit_bytes=config.eosin_metadata_answers_max_bytes),
             response_memory=ResponseMemory(config.eosin_fetch_response_memory_bytes),
         )
         self.host = _host(self.services, self._interceptor, self._descriptors, self._share_descriptors)

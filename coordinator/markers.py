@@ -113,7 +113,7 @@ class MarkerSender:
         """Begin, now or in the next turn of the loop. When nothing has to be waited for, the owner is told at once."""
         self._jobs[job] = None
         if next_turn:
-            job.retry = self._clock.call_later(0, partial(self._attempt, job))
+            job.retry = self._clock.call_soon(partial(self._attempt, job))
         else:
             self._attempt(job)
 

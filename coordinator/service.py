@@ -44,6 +44,8 @@ _LOG: Final = logging.getLogger(__name__)
 
 DEADLINE_RETRY_MS: Final = 50
 """Before a transaction that is out of time is looked at again, when it could not be aborted at once."""
+LISTED_PER_TURN: Final = 1000
+"""Ids that are looked at for a listing between two turns of the event loop."""
 EXPIRED_IDS_PER_TURN: Final = 200
 """Tombstones of one partition that share a batch; one batch is written per turn of the event loop."""
 
@@ -243,7 +245,7 @@ class TransactionCoordinator:
         error = self._absence(transactional_id)
         return ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if error is ErrorCode.INVALID_PRODUCER_ID_MAPPING else error
 
-    def list_transactions(
+    async def list_transactions(
         self,
         *,
         states: Sequence[str] = (),
@@ -252,16 +254,25 @@ class TransactionCoordinator:
         matches: Callable[[str], bool] | None = None,
     ) -> TransactionListing | ErrorCode:
         """The ids of this coordinator for which every given filter holds; COORDINATOR_LOAD_IN_PROGRESS while any
-        partition is being read (transactions.md 10.3)."""
+        partition is being read (transactions.md 10.3). Some at a time, in turns with everybody else."""
         if self._never_loaded or self._loading:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        return list_transactions(
-            (entry.txn for entry in self._entries.values()),
-            now_ms=self._clock.now_ms(),
-            states=states,
-            producer_ids=producer_ids,
-            longer_than_ms=longer_than_ms,
-            matches=matches,
+        entries = list(self._entries.values())
+        found: list[TransactionListing] = []
+        for first in range(0, max(len(entries), 1), LISTED_PER_TURN):
+            if first:
+                await asyncio.sleep(0)
+            listing = list_transactions(
+                (entry.txn for entry in entries[first : first + LISTED_PER_TURN]),
+                now_ms=self._clock.now_ms(),
+                states=states,
+                producer_ids=producer_ids,
+                longer_than_ms=longer_than_ms,
+                matches=matches,
+            )
+            found.append(listing)
+        return TransactionListing(
+            found[0].unknown_states, tuple(each for listing in found for each in listing.transactions)
         )
 
     def find_producer(self, producer_id: int) -> TransactionDescription | ErrorCode:

@@ -35,11 +35,13 @@ __all__ = [
     "Buffer",
     "DecodeError",
     "EncodeError",
+    "EncodedBody",
     "RequestHeader",
     "build",
     "decode_request",
     "decode_request_header",
     "decode_response",
+    "encode_body",
     "encode_request",
     "encode_response",
     "interpret",
@@ -64,6 +66,12 @@ _REQUEST_DECODERS: Final[dict[tuple[int, int], Decoder]] = {}
 _REQUEST_ENCODERS: Final[dict[tuple[int, int], Encoder]] = {}
 _RESPONSE_DECODERS: Final[dict[tuple[int, int], Decoder]] = {}
 _RESPONSE_ENCODERS: Final[dict[tuple[int, int], tuple[_ResponseStart, Encoder]]] = {}
+
+
+class EncodedBody(Message, frozen=True, gc=False):
+    """The body of a response that is encoded already, at the version that is asked for."""
+
+    data: bytes
 
 
 # What a broker does
@@ -93,7 +101,15 @@ def encode_response(key: int, version: int, correlation_id: int, message: Messag
         start, encode = _RESPONSE_ENCODERS[key, version]
     except KeyError:
         start, encode = _response_encoder(key, version)
+    if type(message) is EncodedBody:
+        return close_frame([bytearray(start(correlation_id)), message.data])
     return close_frame(encode(message, bytearray(start(correlation_id))))
+
+
+def encode_body(key: int, version: int, message: Message) -> bytes:
+    """The body of a response, for an `EncodedBody`. May be called in any thread."""
+    _, encode = _RESPONSE_ENCODERS.get((key, version)) or _response_encoder(key, version)
+    return b"".join(encode(message, bytearray()))
 
 
 # What a client does

@@ -28,6 +28,9 @@ class Clock(Protocol):
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
         """Call back once, in the event loop, after `delay_ms` milliseconds (0 or less: at the next turn of it)."""
 
+    def call_soon(self, callback: Callable[[], None]) -> Timer:
+        """Call back once, in the next turn of the event loop, before anything that comes in then."""
+
     def running_ms(self) -> float:
         """Milliseconds for which this process has been running, from an arbitrary moment on. It never goes back, nobody
         can set it, and pauses do not count (`RunningTime`)."""
@@ -66,7 +69,6 @@ class SystemClock:
         return asyncio.get_running_loop().call_later(max(0.0, delay_ms) / 1000, callback)
 
     def call_soon(self, callback: Callable[[], None]) -> Timer:
-        """For `RunningTime`."""
         return asyncio.get_running_loop().call_soon(callback)
 
     def running_ms(self) -> float:

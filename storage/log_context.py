@@ -46,6 +46,9 @@ class LogOwner(Protocol):
     def dirtied(self, log: "SegmentedLog") -> None:
         """`log` has something that a checkpoint should save."""
 
+    def failed(self, log: "SegmentedLog") -> None:
+        """`log` is offline."""
+
     async def save_log_starts(self) -> None:
         """Make every log start offset as durable as configured. Raises OSError."""
 

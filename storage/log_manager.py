@@ -121,6 +121,8 @@ class LogManager:
         self._save_need = Need.UPKEEP
         self._saves_wait_until_ms = 0
         self._full_retention_due_ms = 0
+        self.failures = 0
+        """How many logs have gone offline so far."""
         self._leader_epoch = 0
         self.cleaner = Cleaner(
             cleaner or CleanerConfig(),
@@ -368,6 +370,10 @@ class LogManager:
             PeriodicWork("retention", retention_ms, lambda: self.apply_retention(now())),
             PeriodicWork("producer expiry", expiry_ms, lambda: self.expire_producers(now())),
         )
+
+    def failed(self, log: SegmentedLog) -> None:
+        """`LogOwner`: `log` is offline."""
+        self.failures += 1
 
     def dirtied(self, log: SegmentedLog) -> None:
         """`LogOwner`: a checkpoint should save something of `log`."""

@@ -338,6 +338,7 @@ class PartitionLog(SegmentedLog):
             return
         LOG.critical("%s-%d is offline: %s", self.topic, self.partition, error)
         self.failure = error
+        self.context.owner.failed(self)
         self._stop(Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"the log is offline: {error}"))
 
     def retire(self) -> None:

@@ -290,6 +290,12 @@ class BrokerConfig:
         kind=INT,
         at_least=0,
     )
+    eosin_metadata_answers_max_bytes: int = setting(
+        67_108_864,
+        "Memory for encoded answers to Metadata of all topics, kept until the metadata changes; 0 keeps none.",
+        kind=LONG,
+        at_least=0,
+    )
     eosin_fetch_response_memory_bytes: int = setting(
         DEFAULT_LIMIT_BYTES,
         "Memory that unsent records of Fetch answers may hold over all connections; beyond it, one batch per answer.",

@@ -7,10 +7,13 @@ than `duration_filter` ms, -1 for no such filter: unlike Apache Kafka's, it leav
 The whole request is refused while the coordinator loads, and for a pattern that is none (transactions.md 10.3).
 """
 
+import asyncio
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.id_patterns import InvalidPattern, matcher
+from eosin.coordinator.listing import TransactionListing
+from eosin.protocol.codec import EncodedBody, encode_body
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.list_transactions import (
@@ -19,15 +22,20 @@ from eosin.protocol.schemas.list_transactions import (
     TransactionState,
 )
 
+FEW_IDS: Final = 2000
+"""More are encoded in a thread, where they hold up nobody."""
 
-def handle(request: ListTransactionsRequest, context: RequestContext, services: Services) -> ListTransactionsResponse:
+
+async def handle(
+    request: ListTransactionsRequest, context: RequestContext, services: Services
+) -> ListTransactionsResponse | EncodedBody:
     """Every id of this coordinator for which all filters hold."""
     pattern = request.transactional_id_pattern
     try:
         matches = matcher(pattern) if pattern else None
     except InvalidPattern:
         return refuse(request, context, ErrorCode.INVALID_REGULAR_EXPRESSION)
-    listing = services.transactions.list_transactions(
+    listing = await services.transactions.list_transactions(
         states=request.state_filters,
         producer_ids=request.producer_id_filters,
         longer_than_ms=request.duration_filter,
@@ -35,12 +43,22 @@ def handle(request: ListTransactionsRequest, context: RequestContext, services: 
     )
     if isinstance(listing, ErrorCode):
         return refuse(request, context, listing)
+    if len(listing.transactions) <= FEW_IDS:
+        return _answer(listing)
+    return EncodedBody(await asyncio.to_thread(_encoded, listing, context.api_version))
+
+
+def _answer(listing: TransactionListing) -> ListTransactionsResponse:
     return ListTransactionsResponse(
         unknown_state_filters=listing.unknown_states,
         transaction_states=tuple(
             TransactionState(each.transactional_id, each.producer_id, each.state) for each in listing.transactions
         ),
     )
+
+
+def _encoded(listing: TransactionListing, api_version: int) -> bytes:
+    return encode_body(ApiKey.LIST_TRANSACTIONS, api_version, _answer(listing))
 
 
 def refuse(request: ListTransactionsRequest, context: RequestContext, error: ErrorCode) -> ListTransactionsResponse:

@@ -14,8 +14,10 @@ from collections.abc import Awaitable, Sequence
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.authorized_operations import NOT_ASKED, ON_A_TOPIC, ON_THE_CLUSTER
+from eosin.broker.metadata.answers import FEW_PARTITIONS, Kind
 from eosin.broker.metadata.cluster import NO_LEADER, Cluster, Topic
 from eosin.broker.metadata.topics import unknown_topic
+from eosin.protocol.codec import EncodedBody
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ZERO_UUID, TopicPartition
@@ -31,11 +33,10 @@ from eosin.protocol.schemas.metadata import (
 
 def handle(
     request: MetadataRequest, context: RequestContext, services: Services
-) -> MetadataResponse | Awaitable[MetadataResponse]:
+) -> MetadataResponse | EncodedBody | Awaitable[MetadataResponse | EncodedBody]:
     version, wanted = context.api_version, request.topics
     if wanted is None or (version == 0 and not wanted):
-        topics = [_found(topic, request, services.cluster) for topic in services.cluster.topics.values()]
-        return _answer(request, context, services, topics)
+        return _all_topics(request, context, services)
     if version < 12 and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in wanted):
         return refuse(request, context, ErrorCode.INVALID_REQUEST)
     ids = dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
@@ -48,6 +49,26 @@ def handle(
         if missing:
             return _create_and_answer(request, context, services, names, missing)
     return _answer(request, context, services, [_by_name(name, request, services.cluster) for name in names])
+
+
+def _all_topics(
+    request: MetadataRequest, context: RequestContext, services: Services
+) -> MetadataResponse | EncodedBody | Awaitable[EncodedBody]:
+    cluster = services.cluster
+    if cluster.partition_count <= FEW_PARTITIONS:
+        topics = [_found(topic, request, cluster) for topic in cluster.topics.values()]
+        return _answer(request, context, services, topics)
+    kind = Kind(
+        context.api_version,
+        context.listener,
+        request.include_topic_authorized_operations,
+        request.include_cluster_authorized_operations,
+    )
+    return services.metadata_answers.kept(kind) or services.metadata_answers.make(
+        kind,
+        lambda topic: _found(topic, request, cluster),
+        lambda topics: _answer(request, context, services, topics),
+    )
 
 
 async def _create_and_answer(

@@ -148,6 +148,14 @@ class Cluster(Protocol):
         with every start of the broker and never goes back (storage.md 10 and 17, transactions.md 8.7)."""
 
     @property
+    def metadata_version(self) -> int:
+        """Another number whenever a topic, a leader or a setting has changed."""
+
+    @property
+    def partition_count(self) -> int:
+        """Partitions of all topics."""
+
+    @property
     def topics(self) -> Mapping[str, Topic]:
         """Every topic by name, the internal ones included. Not to be changed by readers."""
 

@@ -151,6 +151,14 @@ class EmbeddedCluster:
     def topics(self) -> Mapping[str, Topic]:
         return self._image.topics
 
+    @property
+    def metadata_version(self) -> int:
+        return self._image.version + self._log_manager.failures
+
+    @property
+    def partition_count(self) -> int:
+        return self._image.partition_count
+
     def endpoint(self, listener: str) -> Endpoint:
         return self._endpoints[listener]
 

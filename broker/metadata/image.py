@@ -32,6 +32,10 @@ class MetadataImage:
     """Topics, producer id blocks, starts and changed settings, as of the last applied record."""
 
     def __init__(self) -> None:
+        self.version = 0
+        """Grows with every record."""
+        self.partition_count = 0
+        """Of all topics."""
         self.start_count = 0
         self.next_producer_id = 0
         self._topics: dict[str, Topic] = {}
@@ -54,6 +58,7 @@ class MetadataImage:
 
     def apply(self, key: Message, value: Message | None) -> None:
         """Take one record into the image."""
+        self.version += 1
         match key, value:
             case TopicKey(), None:
                 self._remove_topic(key.name)
@@ -71,12 +76,15 @@ class MetadataImage:
     def _put_topic(self, topic: Topic) -> None:
         if (old := self._topics.get(topic.name)) is not None:
             del self._by_id[old.topic_id]
+            self.partition_count -= old.partitions
+        self.partition_count += topic.partitions
         self._topics[topic.name] = self._by_id[topic.topic_id] = topic
         self._by_collision_key[collision_key(topic.name)] = topic.name
 
     def _remove_topic(self, name: str) -> None:
         if (old := self._topics.pop(name, None)) is not None:
             del self._by_id[old.topic_id]
+            self.partition_count -= old.partitions
             del self._by_collision_key[collision_key(name)]
 
 

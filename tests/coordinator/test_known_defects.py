@@ -316,7 +316,7 @@ async def test_b27_a_duration_filter_does_not_match_what_is_finished() -> None:
     producer = await in_transaction(broker)
     await producer.commit()
     broker.clock.advance(10_000)
-    assert broker.transactions.list_transactions(longer_than_ms=1) == TransactionListing((), ())
+    assert await broker.transactions.list_transactions(longer_than_ms=1) == TransactionListing((), ())
 
 
 @pytest.mark.parametrize("client_version", [0, 2])

@@ -28,7 +28,7 @@ async def test_before_anything_is_read_every_request_is_told_to_come_back() -> N
         assert answer is LOADING
     assert producer.produce(ORDERS_0, "v") is LOADING
     assert broker.transactions.describe("tx") is LOADING
-    assert broker.transactions.list_transactions() is LOADING
+    assert await broker.transactions.list_transactions() is LOADING
 
 
 async def test_partitions_are_served_as_soon_as_they_are_read() -> None:
@@ -43,7 +43,7 @@ async def test_partitions_are_served_as_soon_as_they_are_read() -> None:
     assert isinstance(loading, asyncio.Task)
     assert await Producer(broker, names[1]).init() is LOADING
     assert await Producer(broker, names[0]).init() is NONE
-    assert broker.transactions.list_transactions() is LOADING
+    assert await broker.transactions.list_transactions() is LOADING
     await loading
     assert await Producer(broker, names[1]).init() is NONE
 

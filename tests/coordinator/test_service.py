@@ -4,10 +4,12 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from coordinator_fakes import ORDERS_0, ORDERS_1, PAYMENTS_0, FakeBroker, Producer
 
+from eosin.coordinator import service
 from eosin.coordinator.config import TransactionConfig
 from eosin.coordinator.eager import start_now
 from eosin.coordinator.listing import TransactionDescription, TransactionListing
@@ -650,7 +652,7 @@ async def test_an_id_on_its_way_to_its_first_record_is_not_shown_yet() -> None:
     broker.log.held = True
     introducing = begun(Producer(broker).init())
     assert broker.transactions.describe("tx") is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-    assert broker.transactions.list_transactions() == TransactionListing((), ())
+    assert await broker.transactions.list_transactions() == TransactionListing((), ())
     broker.log.release()
     await introducing
 
@@ -663,24 +665,37 @@ async def test_filters_of_a_listing_must_all_hold() -> None:
     await opened.add(ORDERS_0)
     broker.clock.advance(1000)
 
-    def listed(**filters: Any) -> list[str]:
-        listing = broker.transactions.list_transactions(**filters)
+    async def listed(**filters: Any) -> list[str]:
+        listing = await broker.transactions.list_transactions(**filters)
         assert isinstance(listing, TransactionListing)
         return [each.transactional_id for each in listing.transactions]
 
-    assert listed() == ["idle", "open"]
-    assert listed(states=["Ongoing"]) == ["open"]
-    assert listed(states=["Ongoing", "Empty", "Nonsense"]) == ["idle", "open"]
-    assert listed(states=["Nonsense"]) == []
-    assert listed(producer_ids=[idle.producer_id]) == ["idle"]
-    assert listed(producer_ids=[idle.producer_id], states=["Ongoing"]) == []
-    assert listed(longer_than_ms=999) == ["open"]
-    assert listed(longer_than_ms=1000) == []
-    assert listed(longer_than_ms=0) == ["open"]
-    assert listed(matches=lambda name: name.startswith("i")) == ["idle"]
-    listing = broker.transactions.list_transactions(states=["Nonsense"])
+    assert await listed() == ["idle", "open"]
+    assert await listed(states=["Ongoing"]) == ["open"]
+    assert await listed(states=["Ongoing", "Empty", "Nonsense"]) == ["idle", "open"]
+    assert await listed(states=["Nonsense"]) == []
+    assert await listed(producer_ids=[idle.producer_id]) == ["idle"]
+    assert await listed(producer_ids=[idle.producer_id], states=["Ongoing"]) == []
+    assert await listed(longer_than_ms=999) == ["open"]
+    assert await listed(longer_than_ms=1000) == []
+    assert await listed(longer_than_ms=0) == ["open"]
+    assert await listed(matches=lambda name: name.startswith("i")) == ["idle"]
+    listing = await broker.transactions.list_transactions(states=["Nonsense"])
     assert isinstance(listing, TransactionListing)
     assert listing.unknown_states == ("Nonsense",)
+
+
+async def test_a_listing_of_many_ids_goes_on_in_turns_with_everybody_else() -> None:
+    broker = await started()
+    for index in range(5):
+        await Producer(broker, f"tx-{index}").init()
+    with patch.object(service, "LISTED_PER_TURN", 2):
+        listing = asyncio.ensure_future(broker.transactions.list_transactions())
+        await turns(2)
+        assert not listing.done()
+        found = await listing
+    assert isinstance(found, TransactionListing)
+    assert [each.transactional_id for each in found.transactions] == [f"tx-{index}" for index in range(5)]
 
 
 async def test_a_marker_that_stays_fenced_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -9,6 +9,7 @@ from manual_clock import ManualClock
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.metadata.answers import MetadataAnswers
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.unserved_groups import UnservedGroups
 from eosin.protocol.codec import decode_request, decode_request_header, decode_response, encode_request, encode_response
@@ -36,6 +37,7 @@ class AdminBroker:
                 clock=self.clock,
                 partitions=partitions,
                 unserved_groups=UnservedGroups(),
+                metadata_answers=MetadataAnswers(self.cluster, self.clock, limit_bytes=100_000_000),
             ),
         )
 

@@ -13,6 +13,7 @@ from eosin.broker.configs.broker import BrokerConfig
 from eosin.broker.configs.coordinators import group_config, transaction_config
 from eosin.broker.fetching.sessions import FetchSessions
 from eosin.broker.handlers import fetch, produce
+from eosin.broker.metadata.answers import MetadataAnswers
 from eosin.broker.metadata.cluster import Topic
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.partitions import Partitions
@@ -126,6 +127,7 @@ class DataBroker:
             fetch_sessions=FetchSessions(slots=10, clock=clock, chance=chance),
             transactions=self.transactions,
             groups=self.groups,
+            metadata_answers=MetadataAnswers(self.cluster, clock, limit_bytes=1_000_000),
         )
 
     @classmethod

@@ -84,6 +84,10 @@ class FakeLogManager:
     def create_log(self, partition: TopicPartition, topic_id: Uuid, config: LogConfig, leader_epoch: int) -> FakeLog:
         return self.logs.setdefault(partition, FakeLog(partition, topic_id, config, leader_epoch))
 
+    @property
+    def failures(self) -> int:
+        return sum(log.failure is not None for log in self.logs.values())
+
     def tells_of_deleted(self, topic: str) -> bool:
         return False
 

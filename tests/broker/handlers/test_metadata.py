@@ -1,10 +1,16 @@
 """Metadata, through the codec at the versions where it differs."""
 
+import asyncio
+from typing import Any
+from unittest.mock import patch
+
 import pytest
 from admin_broker import AdminBroker, refused
 
 from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.handlers import metadata
 from eosin.broker.handlers.metadata import API
+from eosin.broker.metadata.answers import FEW_PARTITIONS
 from eosin.protocol.codec import decode_request, decode_request_header
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -149,3 +155,70 @@ def test_a_refusal_says_so_for_each_topic_and_as_a_whole() -> None:
     assert [each.error_code for each in answer.topics] == [-1, -1]
     assert answer.error_code == -1
     assert refused(API, MetadataRequest(topics=None), ErrorCode.UNKNOWN_SERVER_ERROR, 1).topics == ()
+
+
+async def many_partitions() -> AdminBroker:
+    broker = await AdminBroker.started()
+    for name in ("a", "b", "c"):
+        assert (await broker.cluster.create_topic(name, partitions=FEW_PARTITIONS)).error == ErrorCode.NONE
+    return broker
+
+
+@pytest.mark.parametrize("version", API.versions)
+async def test_an_answer_that_is_kept_says_what_one_made_anew_says(version: int) -> None:
+    broker = await many_partitions()
+    request = MetadataRequest(topics=() if version == 0 else None, include_topic_authorized_operations=True)
+    made = await broker.call(API, request, version)
+    kept = await broker.call(API, request, version)
+    with patch.object(metadata, "FEW_PARTITIONS", 10**9):
+        assert made == kept == await broker.call(API, request, version)
+
+
+async def test_an_answer_is_kept_until_a_topic_changes_or_a_partition_fails() -> None:
+    broker = await many_partitions()
+    made = []
+    found = metadata._found
+
+    def counted(*arguments: Any) -> Any:
+        made.append(arguments[0].name)
+        return found(*arguments)
+
+    async def all_topics(**how: Any) -> dict[str, Any]:
+        answer = await broker.call(API, MetadataRequest(topics=None), **how)
+        return {topic.name: topic for topic in answer.topics}
+
+    with patch.object(metadata, "_found", counted):
+        await all_topics()
+        made.clear()
+        await all_topics()
+        assert made == []
+        assert (await broker.cluster.create_topic("d")).error == ErrorCode.NONE
+        assert "d" in await all_topics()
+        assert (await broker.cluster.delete_topic("a")).error == ErrorCode.NONE
+        assert "a" not in await all_topics()
+        assert (await broker.cluster.create_partitions("d", count=7)).error == ErrorCode.NONE
+        assert len((await all_topics())["d"].partitions) == 7
+        broker.logs.create_log(TopicPartition("d", 3), b"d" * 16, broker.cluster.log_config("d"), 0).fail()
+        assert (await all_topics())["d"].partitions[3].error_code == ErrorCode.LEADER_NOT_AVAILABLE
+
+
+async def test_each_listener_has_answers_of_its_own() -> None:
+    broker = await many_partitions()
+    for _ in range(2):
+        for listener, host in (("PLAINTEXT", "localhost"), ("INSIDE", "broker")):
+            answer = await broker.call(API, MetadataRequest(topics=None), listener=listener)
+            assert [each.host for each in answer.brokers] == [host]
+
+
+async def test_who_asks_while_an_answer_is_made_waits_for_it() -> None:
+    broker = await many_partitions()
+    answers = await asyncio.gather(*(broker.call(API, MetadataRequest(topics=None)) for _ in range(5)))
+    assert len(broker.services.metadata_answers._kept) == 1
+    assert all(answer == answers[0] for answer in answers)
+
+
+async def test_answers_beyond_the_limit_are_not_kept() -> None:
+    broker = await many_partitions()
+    broker.services.metadata_answers._limit_bytes = 100
+    await broker.call(API, MetadataRequest(topics=None))
+    assert broker.services.metadata_answers._kept == {}

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from data_broker import DataBroker, batch
@@ -99,3 +100,9 @@ def test_a_refusal_carries_its_error_where_there_is_room() -> None:
     states = describe_transactions.API.refuse(DescribeTransactionsRequest(("a", "b")), CONTEXT, error)
     assert [(each.transactional_id, each.error_code) for each in states.transaction_states] == [("a", -1), ("b", -1)]
     assert list_transactions.API.refuse(ListTransactionsRequest(), CONTEXT, error).error_code == error
+
+
+async def test_a_listing_that_is_encoded_in_a_thread_says_the_same(broker: DataBroker) -> None:
+    expected = await listed(broker)
+    with patch.object(list_transactions, "FEW_IDS", 0):
+        assert await listed(broker) == expected == (0, ["tx"])

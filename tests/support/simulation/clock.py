@@ -26,6 +26,9 @@ class SimulatedClock:
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
         return asyncio.get_running_loop().call_later(max(0.0, delay_ms) / 1000, callback)
 
+    def call_soon(self, callback: Callable[[], None]) -> Timer:
+        return asyncio.get_running_loop().call_soon(callback)
+
     def running_ms(self) -> float:
         return self._scheduler.now * 1000
 

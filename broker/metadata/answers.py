@@ -1,0 +1,92 @@
+"""`MetadataAnswers`: the encoded answers to Metadata of all topics, kept until what they tell changes.
+
+Consoles and brokers' tools ask for all topics again and again. With 100,000 partitions an answer has 4 MB and takes
+hundreds of milliseconds to make; so it is made in turns with everybody else, encoded in a thread, and kept. Always
+true: an answer tells of nothing that was gone when its request came; and what is kept stays within a limit.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from eosin.broker.metadata.cluster import Cluster, Topic
+from eosin.protocol.codec import EncodedBody, encode_body
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.metadata import MetadataResponse, MetadataResponseTopic
+from eosin.storage.clock import Clock
+from eosin.storage.turns import in_turns
+
+FEW_PARTITIONS: Final = 1000
+"""Up to so many, an answer takes a few milliseconds, and none is kept."""
+
+
+class Kind(NamedTuple):
+    """What an answer depends on besides the cluster."""
+
+    api_version: int
+    listener: str
+    topic_operations: bool
+    cluster_operations: bool
+
+
+class _Kept(NamedTuple):
+    version: int
+    body: EncodedBody
+
+
+class MetadataAnswers:
+    """The answers of one broker."""
+
+    def __init__(self, cluster: Cluster, clock: Clock, *, limit_bytes: int) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._limit_bytes = limit_bytes
+        self._kept: dict[Kind, _Kept] = {}
+        self._making: dict[tuple[Kind, int], asyncio.Task[EncodedBody]] = {}
+
+    def kept(self, kind: Kind) -> EncodedBody | None:
+        """The answer, if it still holds."""
+        kept = self._kept.get(kind)
+        return kept.body if kept is not None and kept.version == self._cluster.metadata_version else None
+
+    async def make(
+        self,
+        kind: Kind,
+        found: Callable[[Topic], MetadataResponseTopic],
+        answer: Callable[[list[MetadataResponseTopic]], MetadataResponse],
+    ) -> EncodedBody:
+        """Make the answer, or wait for whoever is making it: `found` of each topic, and `answer` of all of them."""
+        key = kind, self._cluster.metadata_version
+        making = self._making.get(key)
+        if making is None:
+            making = self._making[key] = asyncio.get_running_loop().create_task(self._make(kind, found, answer))
+            making.add_done_callback(lambda _: self._making.pop(key))
+        return await asyncio.shield(making)
+
+    async def _make(
+        self,
+        kind: Kind,
+        found: Callable[[Topic], MetadataResponseTopic],
+        answer: Callable[[list[MetadataResponseTopic]], MetadataResponse],
+    ) -> EncodedBody:
+        version, known = self._cluster.metadata_version, self._cluster.topics
+        topics: list[MetadataResponseTopic] = []
+
+        def look(topic: Topic) -> None:
+            if known.get(topic.name) is topic:  # else it was deleted or changed in an earlier turn
+                topics.append(found(topic))
+            elif (changed := known.get(topic.name)) is not None:
+                topics.append(found(changed))
+
+        await in_turns(list(known.values()), look, self._clock)
+        message = answer(topics)
+        body = EncodedBody(await asyncio.to_thread(encode_body, ApiKey.METADATA, kind.api_version, message))
+        if version == self._cluster.metadata_version:
+            self._keep(kind, _Kept(version, body))
+        return body
+
+    def _keep(self, kind: Kind, made: _Kept) -> None:
+        self._kept = {each: kept for each, kept in self._kept.items() if kept.version == made.version and each != kind}
+        self._kept[kind] = made
+        while self._kept and sum(len(kept.body.data) for kept in self._kept.values()) > self._limit_bytes:
+            del self._kept[next(iter(self._kept))]
