@@ -33,6 +33,9 @@ Answer = tuple[list[ConsumedRecord], int]
 _TOPIC_ID: Final = "topic-id="
 """Begins what is kept with an offset."""
 
+_NAMED_AT_MOST: Final = 20
+"""Partitions in a sentence."""
+
 log = logging.getLogger(__name__)
 
 
@@ -132,7 +135,7 @@ class InputPartitions:
         new = self._looks.answer()
         if new is None or not new.starts:
             return False
-        log.info("new partitions: %s", ", ".join(map(str, new.starts)))
+        log.info("new partitions: %s", _named(list(new.starts)))
         self._add(new)
         return True
 
@@ -153,13 +156,13 @@ class InputPartitions:
         unread = [each for each in new if each not in starts]
         self._check_unread(unread, found.topic_ids)
         earliest = Consumer(client)
+        if stale := [each for each in unread if each in kept]:
+            log.warning(
+                "the offset of %s is of a topic that was deleted: the one that was created anew is read from its"
+                " beginning",
+                _named(stale),
+            )
         for partition in unread:
-            if partition in kept:
-                log.warning(
-                    "the offset of %s is of a topic that was deleted: the one that was created anew is read from its"
-                    " beginning",
-                    partition,
-                )
             starts[partition] = (await earliest.list_offset(partition, EARLIEST)).offset
         return _Found(starts, found.topic_ids)
 
@@ -170,7 +173,7 @@ class InputPartitions:
         lost = [each for each in partitions if self._marker.has_read(each, topic_ids.get(each.topic, ""))]
         if lost:
             raise MissingOffsets(
-                f"{self._group!r} has read {', '.join(map(str, lost))} before, and its group has no offset there any"
+                f"{self._group!r} has read {_named(lost)} before, and its group has no offset there any"
                 " more (offsets.retention.minutes, or somebody has deleted it): set the offsets of the group, or start"
                 f" with auto.offset.reset={RESET_EARLIEST} to read again what is there"
             )
@@ -212,6 +215,12 @@ class InputPartitions:
                 f"topic {partition.topic} was deleted and created anew while {partition} was read, up to offset"
                 f" {position}: start again to read the new one"
             )
+
+
+def _named(partitions: Sequence[TopicPartition]) -> str:
+    some = ", ".join(map(str, partitions[:_NAMED_AT_MOST]))
+    left = len(partitions) - _NAMED_AT_MOST
+    return f"{some} and {left} more" if left > 0 else some
 
 
 def _is_of(kept: CommittedOffset, topic_ids: Mapping[str, str], topic: str) -> bool:

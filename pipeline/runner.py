@@ -46,6 +46,10 @@ from eosin.protocol.names import TopicPartition
 _IDLE_MS: Final = 20
 """The first pause when nothing comes. It doubles, up to `commit.interval.ms`: for so long a record waits anyway."""
 
+OFFSETS_AT_ONCE: Final = 1_000
+"""A coordinator writes the offsets of one request as one batch, which must fit `max.message.bytes` of its topic: a
+thousand are some 150 kB, and an input may have a hundred times as many partitions."""
+
 log = logging.getLogger(__name__)
 
 __all__ = ["CommitReport", "Output", "Runner", "Transform"]
@@ -307,8 +311,7 @@ class Runner:
         producer, inputs = parts.producer, parts.inputs
         everything = self._clock.monotonic_ms() >= self._refresh_due_ms
         self._begin(producer)
-        if self._moved:
-            await producer.send_offsets(self._moved, self._application_id, metadata=inputs.offset_metadata)
+        await self._send_offsets(parts, self._moved)
         if everything and not await self._refresh(parts):
             await producer.abort()  # of nothing: all input topics were deleted
         else:
@@ -329,11 +332,7 @@ class Runner:
         quiet = {each: at for each, at in inputs.positions.items() if each not in self._moved}
         if not self._moved:
             parts.writing.tasks = tuple(inputs.tasks)
-        gone = set[TopicPartition]()
-        if quiet:
-            gone = await producer.send_offsets(
-                quiet, self._application_id, metadata=inputs.offset_metadata, may_be_gone=True
-            )
+        gone = await self._send_offsets(parts, quiet, may_be_gone=True)
         before = {} if self._marker is None else self._marker.topics
         marker = InputMarker(self._run_id, {**before, **inputs.read_topics(gone)})
         if marker != self._marker:
@@ -343,6 +342,18 @@ class Runner:
             self._marker = marker
             return True
         return bool(self._moved) or len(gone) < len(quiet)
+
+    async def _send_offsets(
+        self, parts: _Parts, positions: Mapping[TopicPartition, int], *, may_be_gone: bool = False
+    ) -> set[TopicPartition]:
+        """Put positions into the transaction; answers the partitions that are gone, if they may be."""
+        metadata, left, gone = parts.inputs.offset_metadata, list(positions.items()), set[TopicPartition]()
+        for first in range(0, len(left), OFFSETS_AT_ONCE):
+            some = dict(left[first : first + OFFSETS_AT_ONCE])
+            gone |= await parts.producer.send_offsets(
+                some, self._application_id, metadata=metadata, may_be_gone=may_be_gone
+            )
+        return gone
 
     def _tell(self) -> None:
         """Count a commit, and report it."""

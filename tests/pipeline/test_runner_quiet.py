@@ -123,6 +123,25 @@ async def test_what_is_quiet_for_longer_than_offsets_are_kept_is_not_transformed
     assert await job.written() == sorted(["A", "B", "C", "D", "E", "BUSY1", "BUSY2", "BUSY3"])
 
 
+async def test_an_input_of_more_partitions_than_a_batch_of_offsets_holds_is_committed_piece_by_piece(job: Job) -> None:
+    # Apache Kafka writes the offsets of a request as one batch, of a MiB at most.
+    async with Client(job.address) as client:
+        await Admin(client).create_partitions(job.input, 33)
+    await job.feed("a", "b", "c")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("eosin.pipeline.runner.OFFSETS_AT_ONCE", 10)
+        runner = job.runner(**REFRESH)
+        await job.run_until(runner, lambda: job.records_in() == 3)
+    every = [TopicPartition(job.input, index) for index in range(33)]
+    async with Client(job.address) as client:
+        found = await committed_offsets(client, f"app-{job.name}", every)
+        assert [found[each].offset for each in every] == [1, 1, 1] + 30 * [0]
+        for each in every:
+            await delete_offset(client, f"app-{job.name}", each)
+    with pytest.raises(MissingOffsets, match=f"has read {job.input}-0, .*, {job.input}-19 and 13 more before"):
+        await job.runner().run()
+
+
 async def test_offsets_that_have_expired_while_nobody_worked_end_the_next_start_with_a_sentence(
     job: Job, clock: AheadClock
 ) -> None:

@@ -91,6 +91,7 @@ class AheadClock(SystemClock):
     """The system's, as much ahead as a test says: what expires, expires then."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.ahead_ms = 0
 
     def now_ms(self) -> int:
