@@ -120,10 +120,9 @@ class DataDirectory:
 
     def _note_boot(self, names: list[str]) -> bool:
         """Whether the directory was last open during this boot; it is now."""
-        try:
-            boot_id = self._disk.read_whole(SYSTEM_BOOT_ID)
-        except OSError:
-            return False  # not Linux, or a disk of a test: what was not synced may be lost
+        boot_id = boot_of(self._disk, self.path)
+        if boot_id is None:
+            return False
         path = f"{self.path}/{BOOT_ID}"
         if BOOT_ID in names and self._disk.read_whole(path) == boot_id:
             return True
@@ -173,6 +172,18 @@ class DataDirectory:
         renamed = f"{self.path}/{partition.topic[: _MAX_NAME - len(suffix)]}{suffix}"
         self._disk.rename(path, renamed)
         return renamed
+
+
+def boot_of(disk: Disk, data_dir: str) -> bytes | None:
+    """Names the boot of the machine and the directory's lock file, which the directory keeps for life: a directory that
+    was copied back within one boot lacks what the page cache had, as after a power loss. None where the system does not
+    tell (not Linux, or a disk of a test): then what was not synced may always be lost."""
+    try:
+        boot_id = disk.read_whole(SYSTEM_BOOT_ID)
+        identity = disk.identity(f"{data_dir}/{LOCK}").encode()
+    except OSError:
+        return None
+    return boot_id.rstrip() + b" " + identity if identity else boot_id
 
 
 def parse_partition(name: str) -> TopicPartition:

@@ -159,6 +159,10 @@ class Disk(Protocol):
     def modified_ms(self, path: str) -> int:
         """When a file was last changed, ms since the epoch."""
 
+    def identity(self, path: str) -> str:
+        """What tells a file from a copy of it, also one with the same name, content and times; empty where nothing
+        does. Raises FileNotFoundError."""
+
     def free_bytes(self, path: str) -> FreeBytes | None:
         """The room of the file system that `path` is on; None when there is no limit to tell of. Raises OSError."""
 

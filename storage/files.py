@@ -398,6 +398,11 @@ class SystemDisk:
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
 
+    def identity(self, path: str) -> str:
+        found = os.stat(path)
+        # Nobody can set when the inode was changed: copies and what comes out of an archive have a time of their own.
+        return f"{found.st_ino}-{found.st_ctime_ns}"
+
     def free_bytes(self, path: str) -> FreeBytes | None:
         usage = shutil.disk_usage(path)
         return FreeBytes(usage.free, usage.total)

@@ -158,6 +158,9 @@ class MemoryDisk:
     def modified_ms(self, path: str) -> int:
         return self._modified[path]
 
+    def identity(self, path: str) -> str:
+        return ""
+
     def free_bytes(self, path: str) -> FreeBytes | None:
         return None
 

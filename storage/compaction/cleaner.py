@@ -97,9 +97,9 @@ class Cleaner:
             self._work = None
 
     async def _compact(self) -> None:
-        now_ms = self._clock.now_ms()
-        self._left_alone = {log: until for log, until in self._left_alone.items() if until > now_ms}
-        is_full_round = now_ms >= self._next_look_ms
+        now_ms, elapsed_ms = self._clock.now_ms(), self._clock.elapsed_ms()
+        self._left_alone = {log: until for log, until in self._left_alone.items() if until > elapsed_ms}
+        is_full_round = elapsed_ms >= self._next_look_ms
         logs = await self._compacted_logs() if is_full_round else self._internal_logs()
         for log in logs:
             self._end_segment(log, now_ms)
@@ -108,7 +108,7 @@ class Cleaner:
             await self._clean(found)
             has_cleaned = True
         if is_full_round:
-            self._next_look_ms = now_ms + self._config.backoff_ms
+            self._next_look_ms = elapsed_ms + self._config.backoff_ms
         if is_full_round or has_cleaned:
             await self._save()
 
@@ -161,7 +161,7 @@ class Cleaner:
             log.clean_offset = await job.run()
             log.gaps_below = 0
         except Abandoned:
-            self._left_alone[log] = self._clock.now_ms() + self._config.backoff_ms
+            self._left_alone[log] = self._clock.elapsed_ms() + self._config.backoff_ms
         except OSError as error:
             self._leave_alone(log, str(error))
         except CorruptRecords as error:
@@ -172,7 +172,7 @@ class Cleaner:
 
     def _leave_alone(self, log: "PartitionLog", why: str) -> None:
         _LOG.warning("%s cannot be compacted now: %s", log.topic_partition, why)
-        self._left_alone[log] = self._clock.now_ms() + self._config.backoff_ms
+        self._left_alone[log] = self._clock.elapsed_ms() + self._config.backoff_ms
 
     async def _save(self) -> None:
         try:

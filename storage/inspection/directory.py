@@ -20,8 +20,8 @@ from eosin.storage.data_directory import (
     BOOT_ID,
     CLEAN_MARK,
     LOCK,
-    SYSTEM_BOOT_ID,
     UnknownName,
+    boot_of,
     parse_partition,
 )
 from eosin.storage.disk import Disk, Lock, UnusableDirectory
@@ -91,7 +91,7 @@ def look_at(disk: Disk, path: str) -> Directory:
     """Read what stands at the top of a data directory. Raises UnusableDirectory, OSError."""
     properties = MetaProperties.decode(disk.read_whole(f"{path}/{META_PROPERTIES}"))
     names = disk.list(path)
-    same_boot = BOOT_ID in names and _is_this_boot(disk, f"{path}/{BOOT_ID}")
+    same_boot = BOOT_ID in names and disk.read_whole(f"{path}/{BOOT_ID}") == boot_of(disk, path)
     directory = Directory(path, properties, CLEAN_MARK in names, same_boot)
     for name in names:
         if name in _NOT_OURS or not disk.is_directory(f"{path}/{name}") or _RETIRED.fullmatch(name):
@@ -106,13 +106,6 @@ def look_at(disk: Disk, path: str) -> Directory:
     directory.clean_offsets = _offsets(disk, directory, CLEANER_OFFSET)
     directory.own_clean_offsets = _offsets(disk, directory, OWN_CLEANER_OFFSET)
     return directory
-
-
-def _is_this_boot(disk: Disk, path: str) -> bool:
-    try:
-        return disk.read_whole(path) == disk.read_whole(SYSTEM_BOOT_ID)
-    except OSError:
-        return False
 
 
 def _offsets(disk: Disk, directory: Directory, name: str) -> dict[TopicPartition, int]:

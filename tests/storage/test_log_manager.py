@@ -381,6 +381,25 @@ async def test_many_small_logs_together_leave_only_so_much_to_recover() -> None:
     await logs.manager.close()
 
 
+@pytest.mark.parametrize("hours", [-1, 1])
+async def test_a_clock_that_is_set_moves_no_checkpoint_and_no_removal(hours: int) -> None:
+    logs = Logs(config=LogConfig(file_delete_delay_ms=60_000))
+    log = await logs.open()
+    other = logs.log(TopicPartition("other", 0))
+    for each in (log, other):
+        appended(logs.append(each, data()))
+    logs.manager.delete_logs("other")
+    logs.clock.ahead_ms = hours * 3_600_000
+    logs.clock.advance(59_000)
+    await logs.manager.checkpoint()
+    assert log.recovery_point == 0
+    assert [name for name in logs.fake.list("/data") if name.startswith("other-0")]
+    logs.clock.advance(1000)
+    await logs.manager.checkpoint()
+    assert log.recovery_point == 1
+    assert not [name for name in logs.fake.list("/data") if name.startswith("other-0")]
+
+
 async def test_a_checkpoint_that_fails_for_want_of_space_is_tried_again() -> None:
     logs = Logs()
     log = await logs.open()

@@ -2,6 +2,8 @@
 
 import contextlib
 import random
+import shutil
+from pathlib import Path
 
 import pytest
 from batches import NOW_MS, data, marker
@@ -11,6 +13,10 @@ from logs import Logs, appended, read_now
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records import batches, read_header
 from eosin.storage.appends import AbortedTransaction, Appended, Isolation, Refused
+from eosin.storage.clock import SeededChance
+from eosin.storage.data_directory import SYSTEM_BOOT_ID, DataDirectory
+from eosin.storage.disk_space import DiskSpace
+from eosin.storage.files import SystemDisk
 from eosin.storage.flusher import Durability
 from eosin.storage.log_config import LogConfig
 from eosin.storage.partition_log import PartitionLog
@@ -186,6 +192,40 @@ async def test_no_write_is_lost_while_the_machine_stays_up_so_it_was_damage(
     assert log.failure is not None
     assert "is offline" in caplog.text
     assert f"{bases[-1] if spoil == 'last batch' else bases[0 if spoil == 'segment' else 1]:020d}.log" in caplog.text
+
+
+async def test_a_directory_that_was_copied_back_within_one_boot_is_judged_as_after_a_power_loss() -> None:
+    """A copy of a running broker's files lacks what was not written to them at that moment."""
+    logs = Logs(config=LogConfig(internal_segment_bytes=3000))
+    stays_up(logs.fake)
+    await filled(logs, 80)
+    disk = logs.fake.killed()
+    disk.replace(f"{HOME}/{logs.log().segments.bases[1]:020d}.log", 1024, bytes(512))
+    disk.copied = "again"
+    log = await logs.start_again(disk)
+    assert log.failure is None
+    assert log.log_end_offset < 80
+
+
+def test_a_directory_knows_that_it_was_copied_and_that_it_was_not(tmp_path: Path) -> None:
+    disk, home, copy = SystemDisk(), tmp_path / "data", tmp_path / "copy"
+    if not Path(SYSTEM_BOOT_ID).exists():
+        pytest.skip("this system does not tell one boot from another")
+
+    def same_boot() -> bool:
+        space = DiskSpace(disk, str(home), reserve_bytes=0, elapsed_ms=lambda: 0)
+        directory = DataDirectory(disk, str(home), space)
+        contents = directory.open(node_id=0, cluster_id=None, chance=SeededChance(1))
+        directory.close()
+        return contents.same_boot
+
+    assert not same_boot()
+    assert same_boot()
+    shutil.copytree(home, copy)
+    shutil.rmtree(home)
+    shutil.copytree(copy, home)
+    assert not same_boot()
+    assert same_boot()
 
 
 async def test_the_beginning_of_a_batch_is_cut_while_the_machine_stays_up() -> None:

@@ -154,6 +154,8 @@ class FakeDisk:
         """Bytes that are left; None if nobody counts them."""
         self.total = 2**40
         """Bytes in all, as far as it is told."""
+        self.copied = ""
+        """What tells the files of this disk from those they were copied from."""
         self.syncs_as_a_whole = False
         """Whether there is `whole_sync`."""
         self.waiting_bytes = 0
@@ -355,6 +357,9 @@ class FakeDisk:
 
     def modified_ms(self, path: str) -> int:
         return self._files[path].modified_ms
+
+    def identity(self, path: str) -> str:
+        return self.copied
 
     def free_bytes(self, path: str) -> FreeBytes | None:
         return None if self.space is None else FreeBytes(self.space, self.total)

@@ -230,6 +230,9 @@ class SimulatedDisk:
     def modified_ms(self, path: str) -> int:
         return self._file(path).modified_ms
 
+    def identity(self, path: str) -> str:
+        return ""
+
     def free_bytes(self, path: str) -> FreeBytes | None:
         return None
 
