@@ -6,7 +6,7 @@ v5 adds error messages; v6 names topics by name or by id. Internal topics stay. 
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
@@ -21,8 +21,11 @@ from eosin.protocol.schemas.delete_topics import (
     DeleteTopicState,
 )
 
-TOPICS_AT_ONCE: Final = 8
-"""Topics whose records share a sync. Their logs are put away in one turn of the event loop."""
+PARTITIONS_AT_ONCE: Final = 100
+"""Of topics whose records share a sync: their logs are put away in one turn of the event loop."""
+
+_Wanted = tuple[DeleteTopicState, str | Outcome]
+"""What the request says of a topic, and its name, or why it has none."""
 
 
 async def handle(request: DeleteTopicsRequest, context: RequestContext, services: Services) -> DeleteTopicsResponse:
@@ -34,15 +37,29 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext, services
     names = [_name(state, services.cluster) for state in wanted]
     times = Counter(name for name in names if isinstance(name, str))
     results: list[DeletableTopicResult] = []
-    pairs = list(zip(wanted, names, strict=True))
-    for first in range(0, len(pairs), TOPICS_AT_ONCE):
+    for group in _groups(list(zip(wanted, names, strict=True)), services.cluster):
         results += await asyncio.gather(
             *(
                 _delete(state, name, services.cluster, named_twice=isinstance(name, str) and times[name] > 1)
-                for state, name in pairs[first : first + TOPICS_AT_ONCE]
+                for state, name in group
             )
         )
     return DeleteTopicsResponse(responses=tuple(results))
+
+
+def _groups(pairs: Sequence[_Wanted], cluster: Cluster) -> Iterator[list[_Wanted]]:
+    """The topics that are deleted together."""
+    group: list[_Wanted] = []
+    partitions = 0
+    for state, name in pairs:
+        topic = cluster.topics.get(name) if isinstance(name, str) else None
+        partitions += 1 if topic is None else topic.partitions
+        if group and partitions > PARTITIONS_AT_ONCE:
+            yield group
+            group, partitions = [], 0 if topic is None else topic.partitions
+        group.append((state, name))
+    if group:
+        yield group
 
 
 def _wanted(request: DeleteTopicsRequest, context: RequestContext) -> Sequence[DeleteTopicState]:

@@ -1,9 +1,12 @@
 """DeleteTopics."""
 
+import asyncio
+
 import pytest
 from admin_broker import AdminBroker, refused
 
 from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.handlers import delete_topics
 from eosin.broker.handlers.delete_topics import API
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -76,3 +79,22 @@ async def test_deletion_can_be_disabled(version: int, error: ErrorCode) -> None:
 def test_a_refusal_names_each_topic() -> None:
     answer = refused(API, DeleteTopicsRequest(topics=(DeleteTopicState("a"),)), ErrorCode.NOT_CONTROLLER, 6)
     assert [(each.name, each.error_code) for each in answer.responses] == [("a", 41)]
+
+
+async def test_topics_of_one_request_are_put_away_a_few_partitions_at_a_time() -> None:
+    broker = await AdminBroker.started()
+    names = [f"topic-{index}" for index in range(7)]
+    for name in names:
+        await broker.cluster.create_topic(name, partitions=delete_topics.PARTITIONS_AT_ONCE // 3)
+    left: list[int] = []
+
+    async def beside() -> None:
+        while len(broker.cluster.topics) > 2:
+            left.append(len(broker.cluster.topics) - 2)
+            await asyncio.sleep(0)
+
+    watching = asyncio.ensure_future(beside())
+    answer = await broker.call(API, DeleteTopicsRequest(topics=tuple(DeleteTopicState(name=each) for each in names)))
+    await watching
+    assert [each.error_code for each in answer.responses] == [0] * 7
+    assert {4, 1} <= set(left)
