@@ -36,7 +36,7 @@ async def look(world: World, plan: Plan, history: History) -> FinalState:
         state.offsets[group, partition] = await judge.committed(partition)
     server = world.machine.server
     assert server is not None
-    listed = server.services.transactions.list_transactions()
+    listed = await server.services.transactions.list_transactions()
     assert not isinstance(listed, ErrorCode), listed
     state.open_transactions = tuple(
         f"{each.transactional_id} {each.state}"
