@@ -380,7 +380,7 @@ async def test_a_consumer_that_reads_while_compaction_runs_misses_nothing_and_se
                 committed.append((base.base_offset, key.encode()))
         log.append_marker(marker(pid, epoch + 1, commit=commit, version=2), now_ms=logs.clock.now_ms())
         await logs.clock.run(5, turns=3)
-    await logs.clock.run(5000, turns=5)
+    await logs.clock.run(5000, turns=100)  # a cold read takes several turns of the loop, and is for one batch
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
