@@ -11,7 +11,7 @@ COPIED_BY_THEN = 20
 PAUSE_MS = 15
 
 
-@pytest.mark.parametrize("naming", [flink.INCREMENTING, flink.POOLING])
+@pytest.mark.parametrize("naming", [pytest.param(flink.INCREMENTING, marks=pytest.mark.full), flink.POOLING])
 def test_records_are_copied_once_though_the_job_is_killed(bootstrap: str, scenario: Scenario, naming: str) -> None:
     source, target = scenario.topic(), scenario.topic()
     feed = scenario.transactional()
