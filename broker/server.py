@@ -41,7 +41,9 @@ from eosin.protocol.keys import ApiKey
 from eosin.storage.clock import Chance, Clock, SystemChance, SystemClock
 from eosin.storage.disk import Disk
 from eosin.storage.files import SystemDisk
-from eosin.storage.flusher import Durability, Flusher, ThreadFlusher
+from eosin.storage.flusher import Durability, Flusher
+from eosin.storage.journal.flusher import JournalFlusher
+from eosin.storage.journal.journal import JournalConfig
 from eosin.storage.log_manager import LogManager
 from eosin.storage.memory_disk import MemoryDisk
 from eosin.storage.running_time import READ_TURNS
@@ -395,7 +397,7 @@ def open_logs(
     """The logs as `eosin.durability` asks for them, not yet opened."""
     durability = Durability(config.durability)
     if flusher is None and durability is Durability.FSYNC:
-        flusher = ThreadFlusher(threads=config.eosin_flush_threads)
+        flusher = JournalFlusher(threads=config.eosin_flush_threads)
     return LogManager(
         disk,
         config.data_dir or MEMORY_DIR,
@@ -411,6 +413,9 @@ def open_logs(
         retention_check_interval_ms=config.log_retention_check_interval_ms,
         cleaner=cleaner_config(config),
         reserve_bytes=config.eosin_disk_reserve_bytes,
+        journal=JournalConfig(
+            size_bytes=config.eosin_journal_size_bytes, direct_bytes=config.eosin_journal_direct_bytes
+        ),
     )
 
 

@@ -46,6 +46,10 @@ class CleanOffsets:
         """Below which offset gaps between the segments of a log are Apache Kafka's work."""
         return gaps_below(self._told.get(partition, 0), self._told_own.get(partition, 0))
 
+    def compacted_below(self, partition: TopicPartition) -> int:
+        """Below which offset a log may have been compacted, as far as is told."""
+        return self._told.get(partition, 0)
+
     def tell_logs(self) -> None:
         """Let the logs that were loaded know what the files told of them."""
         for partition, offset in self._told.items():

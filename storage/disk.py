@@ -101,6 +101,26 @@ class WholeSync(Protocol):
         """Give the descriptor back."""
 
 
+class FixedFile(Protocol):
+    """An open file whose size never changes: written and read anywhere in it, by one thread at a time."""
+
+    path: str
+    size: int
+    """Bytes."""
+
+    def write(self, position: int, data: Buffer) -> None:
+        """Write over what is at `position`, to the page cache. Raises OSError with any part of it written."""
+
+    def read(self, position: int, size: int) -> Buffer:
+        """`size` bytes from `position` on, fewer at the end of the file."""
+
+    def sync(self) -> None:
+        """Wait until everything written is durable."""
+
+    def close(self) -> None:
+        """Give the descriptor back. Does not sync."""
+
+
 class Lock(Protocol):
     """An exclusive lock that is held."""
 
@@ -119,6 +139,13 @@ class Disk(Protocol):
 
     def open(self, path: str, *, create: bool = False) -> File:
         """Open a file for appending and reading. Raises FileNotFoundError unless `create`."""
+
+    def preallocate(self, path: str, size: int) -> None:
+        """Make a file of `size` zeros, of which every byte has its place on the device; durable on return, but for its
+        name. What `path` was before is lost. Raises OSError, and leaves nothing then, if the disk lets it."""
+
+    def open_fixed(self, path: str) -> FixedFile:
+        """Open a file to write over parts of it. Raises FileNotFoundError."""
 
     def read_whole(self, path: str) -> bytes:
         """A file's content. Raises FileNotFoundError."""

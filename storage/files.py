@@ -24,6 +24,7 @@ from eosin.storage.disk import (
     DirectoryInUse,
     Disk,
     File,
+    FixedFile,
     FreeBytes,
     Lock,
     TornWrite,
@@ -38,6 +39,7 @@ __all__ = [
     "DirectoryInUse",
     "Disk",
     "File",
+    "FixedFile",
     "Lock",
     "MemoryDisk",
     "ReadOnlyDisk",
@@ -66,6 +68,7 @@ _PROBE_BYTES: Final = 64 * 1024
 _writev: Callable[[int, Sequence[Buffer]], int] | None = getattr(os, "writev", None)
 _preadv = getattr(os, "preadv", None)
 _pread = getattr(os, "pread", None)
+_pwrite: Callable[[int, Buffer, int], int] | None = getattr(os, "pwrite", None)
 _NO_WAIT: Final[int] = getattr(os, "RWF_NOWAIT", 0)
 _posix_fallocate: Callable[[int, int, int], None] | None = getattr(os, "posix_fallocate", None)
 _fdatasync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
@@ -210,6 +213,49 @@ def _after(buffers: Sequence[Buffer], skip: int) -> list[Buffer]:
     return left
 
 
+class SystemFixedFile:
+    """`FixedFile` on a descriptor of the operating system."""
+
+    __slots__ = ("_descriptor", "_lock", "path", "size")
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path = path
+        self.size = os.fstat(descriptor).st_size
+        self._descriptor = descriptor
+        self._lock = threading.Lock() if _pwrite is None else None
+
+    def write(self, position: int, data: Buffer) -> None:
+        assert position + len(data) <= self.size, "its size never changes"
+        written = self._write_at(position, data)
+        while written < len(data):
+            written += self._write_at(position + written, memoryview(data)[written:])
+
+    def _write_at(self, position: int, data: Buffer) -> int:
+        if _pwrite is not None:
+            return _pwrite(self._descriptor, data, position)
+        assert self._lock is not None
+        with self._lock:
+            os.lseek(self._descriptor, position, os.SEEK_SET)
+            return os.write(self._descriptor, data)
+
+    def read(self, position: int, size: int) -> Buffer:
+        if _pread is not None:
+            data: bytes = _pread(self._descriptor, size, position)
+            return data
+        assert self._lock is not None
+        with self._lock:
+            os.lseek(self._descriptor, position, os.SEEK_SET)
+            return os.read(self._descriptor, size)
+
+    def sync(self) -> None:
+        _fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
 class SystemLock:
     """A lock on an open file: flock keeps out this program, the POSIX lock keeps out Apache Kafka."""
 
@@ -322,6 +368,24 @@ class SystemDisk:
     def open(self, path: str, *, create: bool = False) -> File:
         flags = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0) | (os.O_CREAT if create else 0)
         return SystemFile(path, self._descriptor(path, flags))
+
+    def preallocate(self, path: str, size: int) -> None:
+        # Zeros are written rather than room reserved: the first write to reserved room changes what the file system
+        # notes of the file, and a sync would then wait for that, too.
+        try:
+            with open(path, "wb", buffering=0, opener=self._descriptor) as file:
+                zeros = memoryview(bytes(min(size, _ZEROS_BYTES)))
+                left = size
+                while left:
+                    left -= file.write(zeros[:left])
+                os.fsync(file.fileno())
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+            raise
+
+    def open_fixed(self, path: str) -> FixedFile:
+        return SystemFixedFile(path, self._descriptor(path, os.O_RDWR | getattr(os, "O_BINARY", 0)))
 
     def read_whole(self, path: str) -> bytes:
         with open(path, "rb", opener=self._descriptor) as file:
@@ -442,6 +506,12 @@ class ReadOnlyDisk(SystemDisk):
 
     def _refuse(self, path: str) -> NoReturn:
         raise OSError(errno.EROFS, "this is only being looked at", path)
+
+    def preallocate(self, path: str, size: int) -> None:
+        self._refuse(path)
+
+    def open_fixed(self, path: str) -> FixedFile:
+        return SystemFixedFile(path, os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0)))
 
     def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
         self._refuse(path)

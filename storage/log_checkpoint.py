@@ -173,6 +173,7 @@ class Checkpoint:
         log.unsaved_snapshots = [snapshot for snapshot in log.unsaved_snapshots if snapshot[0] not in saved]
         log.unsaved_bytes -= self._saved_bytes
         log.recovery_point = max(log.recovery_point, self.end_offset)
+        log.context.flusher.synced(log, self.end_offset)
 
 
 def run_together(sync: WholeSync, checkpoints: Sequence[Checkpoint]) -> set[Checkpoint]:

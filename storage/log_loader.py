@@ -14,7 +14,10 @@ from eosin.protocol.records import CorruptRecords
 from eosin.storage.checkpoints import PARTITION_METADATA, MalformedCheckpoint, decode_partition_metadata
 from eosin.storage.completeness import check_beginning, check_end, deleted_end
 from eosin.storage.disk import Disk
+from eosin.storage.disk_space import Need
 from eosin.storage.interrupted_work import settle
+from eosin.storage.journal.found import FoundJournal
+from eosin.storage.journal.replay import replay
 from eosin.storage.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from eosin.storage.leader_epochs import LeaderEpochs
 from eosin.storage.log_config import LogConfig
@@ -54,6 +57,10 @@ class LoadOrder:
     """Whether the machine has not stopped since: what was written is there, synced or not."""
     gaps_below: int = 0
     """Below this offset gaps between segments are the work of Apache Kafka's cleaner."""
+    compacted_below: int = 0
+    """Below this offset compaction may have changed what was written."""
+    journal: FoundJournal | None = None
+    """What an unclean stop has left."""
 
 
 def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog:
@@ -76,9 +83,10 @@ def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog
         log.epochs = _epochs(context, order.directory)
     _add_segments(log, bases, frozenset(names), now_ms)
     scanned_from = _verify(log, order, frozenset(names), now_ms)
+    bound = min(scanned_from, _take_from_journal(log, order, now_ms))
     _settle_end(log, now_ms)
     snapshots = offsets_of(names, SNAPSHOT_SUFFIX)
-    bound = min(scanned_from, log.log_end_offset)
+    bound = min(bound, log.log_end_offset)
     replayed_from = rebuild_producers(log, snapshots, bound, now_ms)
     for offset in snapshots:
         if offset > log.log_end_offset and context.disk.size(snapshot_path(log, offset)) is not None:
@@ -94,6 +102,8 @@ def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog
     if not is_saved and len(log.segments):
         log.unsaved_bytes = log.size_bytes
         log.mark_dirty()
+    if not order.is_clean and context.flusher.defers:
+        log.doubt_names(names)
     log.leader_epoch = max(log.leader_epoch, log.epochs.latest)
     log.release_files()
     return log
@@ -178,7 +188,9 @@ def _verify(log: PartitionLog, order: LoadOrder, names: frozenset[str], now_ms: 
             may_end_early=may_end_early,
         )
         scanned_from = min(scanned_from, recovered.scanned_from)
-        if recovered.scanned_from < segment.end_offset and log.context.flusher.defers:
+        # What a journal holds was promised to be durable, whatever is promised from now on.
+        must_sync = log.context.flusher.defers or order.journal is not None
+        if recovered.scanned_from < segment.end_offset and must_sync:
             segment.file.sync()
         is_short = segment.end_offset < end and not may_end_early
         if is_short and later and order.same_boot:
@@ -195,6 +207,32 @@ def _verify(log: PartitionLog, order: LoadOrder, names: frozenset[str], now_ms: 
             segment.finish()
             segment.end_offset = end
     return scanned_from
+
+
+def _take_from_journal(log: PartitionLog, order: LoadOrder, now_ms: int) -> int:
+    """Complete the log; where it ended before that."""
+    active = log.segments.active
+    if active is not None:
+        log.log_end_offset = active.end_offset
+    end = log.log_end_offset
+    if order.journal is None:
+        return end
+    # Without room nothing is lost by beginning again: what was appended is compared then.
+    log.context.space.attempt(Need.VITAL, _replay, log, order, order.journal, now_ms)
+    if log.log_end_offset > end:
+        _LOG.info("%s: offsets %d..%d were in the journal only", log.topic_partition, end, log.log_end_offset - 1)
+        log.unsaved_snapshots.clear()  # of a roll meanwhile: nothing is known of producers yet
+        flush = log.begin_flush(also=[segment for segment in log.segments if segment.end_offset > end])
+        try:
+            flush.run()
+        finally:
+            flush.release()
+    return end
+
+
+def _replay(log: PartitionLog, order: LoadOrder, journal: FoundJournal, now_ms: int) -> None:
+    entries = journal.entries_of(log.topic_partition, log.topic_id)
+    replay(log, entries, saved_end=max(order.recovery_point, order.compacted_below), now_ms=now_ms)
 
 
 def _settle_end(log: PartitionLog, now_ms: int) -> None:

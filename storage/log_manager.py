@@ -24,6 +24,10 @@ from eosin.storage.disk import DirectoryInUse, Disk, UnusableDirectory, WholeSyn
 from eosin.storage.disk_space import DiskSpace, Need, is_no_space
 from eosin.storage.doomed_files import DoomedFiles
 from eosin.storage.flusher import Durability, Flusher, flusher_for
+from eosin.storage.journal.flusher import JournalFlusher
+from eosin.storage.journal.found import FoundJournal, find_journal
+from eosin.storage.journal.journal import Journal, JournalConfig, remove_journal
+from eosin.storage.journal.leftovers import what_is_left
 from eosin.storage.log_checkpoint import Checkpoint, run_together
 from eosin.storage.log_config import DAY_MS, LogConfig
 from eosin.storage.log_context import LogContext, Patience
@@ -89,9 +93,10 @@ class LogManager:
         retention_check_interval_ms: int = 300_000,
         cleaner: CleanerConfig | None = None,
         reserve_bytes: int = 16 * 1024 * 1024,
+        journal: JournalConfig | None = None,
     ) -> None:
         """Nothing is touched before `open`. `cluster_id` None takes the directory's, or a new one. `reserve_bytes`:
-        what is held back for the time when the disk is full."""
+        what is held back for the time when the disk is full. `journal` is for a flusher that writes one."""
         self.durability = durability
         self.logs: dict[TopicPartition, PartitionLog] = {}
         """Every log that is served, by its partition."""
@@ -124,6 +129,11 @@ class LogManager:
         self.failures = 0
         """How many logs have gone offline so far."""
         self._leader_epoch = 0
+        self._journal_config = journal or JournalConfig()
+        self._keeps_journal = False
+        """Whether what an earlier process has left in the journal is still needed."""
+        self._missed: dict[tuple[TopicPartition, Uuid], int] = {}
+        """The logs of which the journal holds something and which have no directory, and where they ended."""
         self.cleaner = Cleaner(
             cleaner or CleanerConfig(),
             logs=self.logs,
@@ -141,6 +151,12 @@ class LogManager:
         self._opening = asyncio.ensure_future(self._disk.off_loop(self._open))
         # Shielded: whoever gives up waiting does not stop the thread. `close` waits for it.
         await asyncio.shield(self._opening)
+        size_bytes = self._journal_config.size_bytes
+        if isinstance(self.flusher, JournalFlusher) and size_bytes and not self._keeps_journal:
+            journal = Journal(self._disk, self._directory.path, self._chance.uuid(), self._journal_config)
+            self.flusher.use(
+                journal, direct_bytes=self._journal_config.direct_bytes, on_failure=self._journal_has_failed
+            )
 
     async def _finish_opening(self) -> None:
         self._context.patience.is_over = True
@@ -156,6 +172,7 @@ class LogManager:
         self._checkpoints.read()
         self._clean_offsets.read()
         now_ms = self._clock.now_ms()
+        journal = None if contents.is_clean else find_journal(self._disk, self._directory.path)
         if not contents.is_clean and contents.partitions:
             _LOG.info("the last stop was not clean: recovering %d partitions", len(contents.partitions))
         for partition in contents.partitions:
@@ -171,8 +188,11 @@ class LogManager:
                 is_clean=contents.is_clean,
                 same_boot=contents.same_boot,
                 gaps_below=self._clean_offsets.gaps_below(partition),
+                compacted_below=self._clean_offsets.compacted_below(partition),
+                journal=journal,
             )
             self._add(partition, self._load(order, now_ms))
+        self._let_go_of(journal)
         self._clean_offsets.tell_logs()
         self._checkpoints.tell_all()
         for path in contents.deleted:
@@ -190,6 +210,16 @@ class LogManager:
             self._doomed.remove_now(trees_only=True)
         else:
             self._doomed.remove_now()
+
+    def _let_go_of(self, journal: FoundJournal | None) -> None:
+        if journal is not None:
+            self._keeps_journal, self._missed = what_is_left(journal, self.logs)
+        if not self._keeps_journal:
+            remove_journal(self._disk, self._directory.path)
+
+    def _journal_has_failed(self, error: OSError) -> None:
+        for log in self.logs.values():
+            log.fail(error)
 
     def _load(self, order: LoadOrder, now_ms: int) -> PartitionLog:
         try:
@@ -246,9 +276,14 @@ class LogManager:
         await self._finish_saving()
         await self._checkpoints.save()
         if all(log.failure is None for log in self.logs.values()) and not self._dirty:
-            await self._disk.off_loop(self._directory.mark_clean, broker_epoch=self._leader_epoch)
+            await self._disk.off_loop(self._mark_clean)
         elif self._dirty:
             _LOG.warning("%d logs could not be saved in full: the next start recovers them", len(self._dirty))
+
+    def _mark_clean(self) -> None:
+        # The journal goes first: a start that finds the mark must not find what was journalled before it.
+        remove_journal(self._disk, self._directory.path)
+        self._directory.mark_clean(broker_epoch=self._leader_epoch)
 
     # The directory --------------------------------------------------------------------------------------------------
 
@@ -279,7 +314,13 @@ class LogManager:
             _LOG.warning("%s belongs to an older topic of this name and is set aside", partition)
             self._retire([log], STRAY)
             log = None
-        if log is None and (told := self._checkpoints.claim_vanished(partition)) is not None:
+        told = None
+        journalled = self._missed.pop((partition, topic_id), None)
+        if log is None:
+            told = self._checkpoints.claim_vanished(partition)
+            if told is None and journalled is not None:
+                told = Told(None, journalled)
+        if told is not None:
             path = self._directory.partition_path(partition)
             why = f"there is no such directory: {missing(told.log_start_offset or 0, told.recovery_point)}"
             log = self._add(partition, self._offline_log(partition, told, OSError(errno.EIO, why, path)))
@@ -288,6 +329,10 @@ class LogManager:
             if self._checkpoints.inherits(partition.topic):
                 self._checkpoints.save_now()
             log = self._add(partition, self._new_log(partition, topic_id, config))
+        if log.topic_id == ZERO_UUID and journalled is not None:
+            # With its id known, the next start takes what belongs to it from the journal.
+            path = self._directory.partition_path(partition)
+            log.fail(OSError(errno.EIO, "its topic id was lost, so the journal was not used: start again", path))
         log.adopt_topic_id(topic_id)
         log.update_config(config)
         log.leader_epoch = max(log.leader_epoch, leader_epoch)
@@ -351,6 +396,7 @@ class LogManager:
             log.retire()
             if log in self._saving:
                 self._saving[log][0].cancel()
+            self.flusher.forget(log)
             log.release_files()
             renamed = self.space.attempt(Need.VITAL, self._directory.retire, partition, reason, self._chance)
             if renamed is not None and reason == DELETED:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from eosin.storage.disk import Buffer, File, FreeBytes, Lock, WholeSync
+from eosin.storage.disk import Buffer, File, FixedFile, FreeBytes, Lock, WholeSync
 from eosin.storage.open_files import OpenFiles
 
 _P = ParamSpec("_P")
@@ -45,6 +45,9 @@ class MemoryFile:
 
     def sync(self) -> None:
         """Nothing is more durable than it was."""
+
+    def write(self, position: int, data: Buffer) -> None:
+        self.content[position : position + len(data)] = data
 
     def truncate(self, size: int) -> None:
         del self.content[size:]
@@ -100,6 +103,14 @@ class MemoryDisk:
             raise FileNotFoundError(errno.ENOENT, "no such directory", parent)
         self._files[path] = content
         self._modified[path] = self._now_ms()
+
+    def preallocate(self, path: str, size: int) -> None:
+        self._put(path, bytearray(size))
+
+    def open_fixed(self, path: str) -> FixedFile:
+        if path not in self._files:
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        return MemoryFile(path, self._files[path])
 
     def read_whole(self, path: str) -> bytes:
         if path not in self._files:

@@ -141,10 +141,11 @@ class PartitionLog(SegmentedLog):
                 return verdict
         base_offset = self.log_end_offset
         head = stamp(base_offset=base_offset, size=size, partition_leader_epoch=self.leader_epoch)
+        buffers = (head, memoryview(batch)[STAMP_BYTES:])
         while True:
             try:
                 self.write(
-                    (head, memoryview(batch)[STAMP_BYTES:]),
+                    buffers,
                     size=size,
                     last_offset=base_offset + header.last_offset_delta,
                     max_timestamp=header.max_timestamp,
@@ -156,7 +157,7 @@ class PartitionLog(SegmentedLog):
                     return self._write_failed(error)
         if has_producer:
             self.producer_state.data_appended(header, base_offset, max_timestamp=header.max_timestamp, now_ms=now_ms)
-        self.context.flusher.appended(self, size, awaited=awaited)
+        self.context.flusher.appended(self, size, buffers, awaited=awaited)
         return Appended(
             base_offset,
             base_offset + header.last_offset_delta,
@@ -182,7 +183,7 @@ class PartitionLog(SegmentedLog):
             except OSError as error:
                 if not self.context.space.makes_room(error, self._need):
                     return self._write_failed(error)
-        self.context.flusher.appended(self, size, awaited=awaited)
+        self.context.flusher.appended(self, size, (batch,), awaited=awaited)
         return Appended(offset, offset + count - 1, -1, self.log_start_offset)
 
     def _no_space(self) -> Refused:
@@ -248,7 +249,7 @@ class PartitionLog(SegmentedLog):
         )
         if ended is not None and not ended.committed and self.segments.active is not None:
             self.index_aborted(self.segments.active, ended)
-        self.context.flusher.appended(self, len(batch))
+        self.context.flusher.appended(self, len(batch), (batch,))
         return Appended(offset, offset, -1, self.log_start_offset)
 
     def index_aborted(self, segment: Segment, ended: EndedTransaction) -> None:
@@ -353,6 +354,11 @@ class PartitionLog(SegmentedLog):
             self._waiters.give_up(refused.error)
         if self.on_progress is not None:
             self.on_progress(self)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it has failed (`Flushable`)."""
+        return self.failure is not None
 
     @property
     def unusable(self) -> Refused | None:

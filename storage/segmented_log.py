@@ -7,7 +7,7 @@ began is in the next one.
 
 import errno
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
@@ -229,6 +229,15 @@ class SegmentedLog:
         self.epochs.is_saved = True
         self._to_sync(path)
 
+    def doubt_names(self, names: Iterable[str]) -> None:
+        """The last stop may have come before the small files among `names`, those in the partition's directory, and
+        the names themselves were synced: the next flush does that."""
+        for name in names:
+            if name in (PARTITION_METADATA, LEADER_EPOCHS):
+                self._to_sync(f"{self.directory}/{name}")
+        self._to_sync(None)
+        self._unsynced_directories.append(self.directory.rpartition("/")[0])
+
     def _to_sync(self, path: str | None) -> None:
         """The next flush or checkpoint must sync `path`, if given, and the partition's directory."""
         if path is not None and path not in self._unsynced_paths:
@@ -240,14 +249,14 @@ class SegmentedLog:
 
     def begin_flush(self, also: Sequence[Segment] = ()) -> Flush:
         """What must be synced for everything written so far (`Flushable`), and these segments."""
-        files, closed = split_by_open((*self._unsynced, *also))
+        # Retention may have taken a segment before its records were synced anywhere but in the journal.
+        unsynced = [segment for segment in self._unsynced if self.segments.has(segment)]
+        files, closed = split_by_open((*unsynced, *also))
         for segment in self._unsynced:
             segment.is_unsynced = False
         paths, directories = self._unsynced_paths, self._unsynced_directories
         self.forget_unsynced()
-        active = self.segments.active
-        if active is not None:
-            self.remember_place(self.log_end_offset, active, active.size)
+        self.note_flush()
         return Flush(
             self.context.disk,
             end_offset=self.log_end_offset,
@@ -267,6 +276,17 @@ class SegmentedLog:
     def is_dirty(self) -> bool:
         """Whether the next checkpoint has something to save."""
         return self._is_dirty
+
+    def note_flush(self) -> None:
+        """Readers will soon ask for what follows the log end (`Flushable`)."""
+        active = self.segments.active
+        if active is not None:
+            self.remember_place(self.log_end_offset, active, active.size)
+
+    @property
+    def has_new_names(self) -> bool:
+        """Whether directories or small files are to be synced with the records (`Flushable`)."""
+        return bool(self._unsynced_directories or self._unsynced_paths)
 
     def mark_dirty(self) -> None:
         """The next checkpoint has something to save."""

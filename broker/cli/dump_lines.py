@@ -10,7 +10,9 @@ from eosin.storage.inspection.values import (
     AbortedEntry,
     Batch,
     Decoded,
+    EntryFound,
     FileStart,
+    GroupFound,
     LeaderEpochFound,
     OffsetEntry,
     PartitionOffset,
@@ -45,6 +47,12 @@ def line(value: Value) -> str:
             return f"  leader epoch {value.epoch:<6} from offset {value.start_offset}"
         case PartitionOffset():
             return f"  {f'{value.topic}-{value.partition}':<30} offset {value.offset}"
+        case GroupFound():
+            return f"{value.position:>10}  round {value.generation}  group {value.sequence}"
+        case EntryFound():
+            name = f"{value.topic}-{value.partition}"
+            offsets = _span(value.base_offset, value.end_offset - 1)
+            return f"{_INDENT}{name:<30} offsets {offsets:<15} {value.size:>8} bytes  topic id {value.topic_id}"
         case Property():
             return f"  {value.name} = {value.value}"
         case AbortedEntry() | ProducerFound():

@@ -273,6 +273,20 @@ class BrokerConfig:
         kind=LONG,
         at_least=0,
     )
+    eosin_journal_size_bytes: int = setting(
+        64 * 1024 * 1024,
+        "Bytes of all files of the journal together; 0: there is none, and each log is synced by itself. It bounds what"
+        " a start after a crash has to compare with the logs.",
+        kind=INT,
+        at_least=0,
+        at_most=1 << 30,
+    )
+    eosin_journal_direct_bytes: int = setting(
+        64 * 1024,
+        "A log that has this many bytes to make durable at once is synced by itself and leaves the journal out.",
+        kind=INT,
+        at_least=1,
+    )
     eosin_flush_threads: int = setting(4, "Threads that sync files side by side.", kind=INT, at_least=1, at_most=64)
     eosin_connection_max_in_flight_requests: int = setting(
         64, "Requests of one connection handled at a time; reading stops there.", kind=INT, at_least=1, at_most=10_000

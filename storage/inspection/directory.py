@@ -26,6 +26,8 @@ from eosin.storage.data_directory import (
 )
 from eosin.storage.disk import Disk, Lock, UnusableDirectory
 from eosin.storage.inspection.values import Problem, Value
+from eosin.storage.journal.found import DamagedJournal, find_journal
+from eosin.storage.journal.journal import NOTE
 from eosin.storage.meta_properties import FILE_NAME as META_PROPERTIES
 from eosin.storage.meta_properties import MetaProperties
 
@@ -100,6 +102,11 @@ def look_at(disk: Disk, path: str) -> Directory:
             directory.partitions.append(parse_partition(name))
         except UnknownName:
             directory.problems.append(Problem(name, reason="it is no partition, so a broker refuses to start"))
+    if not directory.is_clean:
+        try:
+            find_journal(disk, path)
+        except DamagedJournal as error:
+            directory.problems.append(Problem(NOTE, reason=f"a broker refuses to start: {error}"))
     directory.recovery_points = _offsets(disk, directory, RECOVERY_POINT)
     directory.log_starts = _offsets(disk, directory, LOG_START_OFFSET)
     directory.high_watermarks = _offsets(disk, directory, HIGH_WATERMARK)

@@ -11,6 +11,7 @@ from eosin.storage.inspection.index_files import (
     read_index,
 )
 from eosin.storage.inspection.internal_records import KINDS_BY_TOPIC
+from eosin.storage.inspection.journal_file import read_journal
 from eosin.storage.inspection.names import Kind, NamedFile
 from eosin.storage.inspection.segment_values import batch_value, record_values
 from eosin.storage.inspection.segment_walk import SegmentWalk
@@ -40,6 +41,8 @@ def dump_file(disk: Disk, named: NamedFile, options: DumpOptions) -> Iterator[Va
             yield from _segment(disk, named, options)
         case Kind.OFFSET_INDEX | Kind.TIME_INDEX | Kind.ABORTED_INDEX:
             yield from _index(disk, named)
+        case Kind.JOURNAL:
+            yield from read_journal(disk, named.path)
         case _:
             yield from read_small_file(disk, named)
 

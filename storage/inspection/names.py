@@ -7,6 +7,7 @@ from typing import Final
 
 from eosin.storage.checkpoints import CLEANER_OFFSET, HIGH_WATERMARK, LOG_START_OFFSET, PARTITION_METADATA
 from eosin.storage.checkpoints import RECOVERY_POINT as RECOVERY_POINT_FILE
+from eosin.storage.journal.journal import FILE_PREFIX
 from eosin.storage.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from eosin.storage.meta_properties import FILE_NAME as META_PROPERTIES
 
@@ -23,6 +24,7 @@ class Kind(StrEnum):
     LEADER_EPOCHS = "leader epochs"
     PARTITION_METADATA = "partition metadata"
     META_PROPERTIES = "directory properties"
+    JOURNAL = "journal"
 
 
 _FIXED: Final = {
@@ -81,6 +83,8 @@ def named(path: str) -> NamedFile | None:
     name = path.rpartition("/")[2]
     if name in _FIXED:
         return NamedFile(path, _FIXED[name])
+    if name.startswith(FILE_PREFIX):
+        return NamedFile(path, Kind.JOURNAL)
     numbered = _NUMBERED.fullmatch(name)
     kind = _BY_SUFFIX.get(numbered["suffix"]) if numbered is not None else None
     if numbered is None or kind is None:

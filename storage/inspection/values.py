@@ -155,6 +155,29 @@ class PartitionOffset(Value, frozen=True, kw_only=True, tag="partition_offset"):
     offset: int
 
 
+class GroupFound(Value, frozen=True, kw_only=True, tag="journal_group"):
+    """What one write has put into the journal."""
+
+    position: int
+    generation: int
+    sequence: int
+    oldest_generation: int
+
+
+class EntryFound(Value, frozen=True, kw_only=True, tag="journal_entry"):
+    """What one log has in a group of the journal."""
+
+    position: int
+    topic: str
+    partition: int
+    topic_id: str
+    leader_epoch: int
+    base_offset: int
+    end_offset: int
+    size: int
+    """Bytes of its batches."""
+
+
 class Property(Value, frozen=True, kw_only=True, tag="property"):
     """A named fact in a small text file."""
 

@@ -37,6 +37,11 @@ class StubLog:
 
     def __init__(self) -> None:
         self.log_end_offset = 0
+        self.topic_partition = TopicPartition("stub", 0)
+        self.topic_id = TOPIC_ID
+        self.leader_epoch = 0
+        self.has_new_names = False
+        self.is_lost = False
         self.unflushed_bytes = 0
         self.gate = threading.Event()
         self.error: OSError | None = None
@@ -47,7 +52,7 @@ class StubLog:
 
     def write(self, flusher: ThreadFlusher, size: int = 10, *, awaited: bool = True) -> None:
         self.log_end_offset += 1
-        flusher.appended(self, size, awaited=awaited)
+        flusher.appended(self, size, (bytes(size),), awaited=awaited)
 
     def begin_flush(self) -> Flush:
         if self.cannot_begin is not None:
@@ -58,6 +63,9 @@ class StubLog:
     def end_flush(self, end_offset: int, error: OSError | None) -> None:
         assert threading.current_thread() is threading.main_thread()
         self.ended.append((end_offset, error))
+
+    def note_flush(self) -> None:
+        pass
 
     def advance(self, end_offset: int) -> None:
         self.ended.append((end_offset, None))
@@ -181,7 +189,7 @@ async def test_without_syncs_what_is_written_is_reported_at_once() -> None:
         flusher, log = flusher_for(durability), StubLog()
         assert isinstance(flusher, ImmediateFlusher)
         log.log_end_offset = 4
-        flusher.appended(log, 10)
+        flusher.appended(log, 10, (bytes(10),))
         assert log.ended == [(4, None)]
         assert flusher.backlog_bytes == 0
         await flusher.close()

@@ -49,11 +49,17 @@ class HeldFlusher:
         self.held = False
         self._waiting: dict[Flushable, None] = {}
 
-    def appended(self, log: Flushable, size: int, *, awaited: bool = True) -> None:
+    def appended(self, log: Flushable, size: int, batch: Sequence[Buffer], *, awaited: bool = True) -> None:
         self._waiting[log] = None
         self.backlog_bytes += size
         if not self.held:
             self.release()
+
+    def synced(self, log: Flushable, end_offset: int) -> None:
+        pass
+
+    def forget(self, log: Flushable) -> None:
+        pass
 
     def release(self, *, error: OSError | None = None) -> None:
         """Make everything written so far durable, or let the sync of it fail."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
-from eosin.storage.disk import Buffer, File, FreeBytes, Lock, TornWrite, WholeSync
+from eosin.storage.disk import Buffer, File, FixedFile, FreeBytes, Lock, TornWrite, WholeSync
 from eosin.storage.memory_disk import MemoryLock
 from eosin.storage.open_files import OpenFiles
 
@@ -133,6 +133,35 @@ class FakeWholeSync:
         """There is no descriptor."""
 
 
+class FakeFixedFile:
+    """`FixedFile` on an inode."""
+
+    def __init__(self, disk: "FakeDisk", path: str, inode: Inode) -> None:
+        self.path = path
+        self._disk = disk
+        self._inode = inode
+        self.size = len(inode.content)
+
+    def write(self, position: int, data: Buffer) -> None:
+        assert position + len(data) <= self.size, "its size never changes"
+        fault = self._disk.called("write", self.path, bytes(data), position)
+        written = len(data) if fault is None else fault.written
+        self._inode.content[position : position + written] = data[:written]
+        if fault is not None:
+            raise OSError(fault.error, "failed write", self.path)
+
+    def read(self, position: int, size: int) -> Buffer:
+        self._disk.fail("read", self.path)
+        return bytes(self._inode.content[position : position + size])
+
+    def sync(self) -> None:
+        self._disk.fail("sync", self.path)
+        self._inode.synced = bytes(self._inode.content)
+
+    def close(self) -> None:
+        """There is no descriptor."""
+
+
 class FakeDisk:
     """`Disk` with faults."""
 
@@ -165,12 +194,15 @@ class FakeDisk:
 
     # Faults
 
-    def called(self, call: str, path: str, data: bytes = b"") -> Fault | None:
+    def called(self, call: str, path: str, data: bytes = b"", position: int = 0) -> Fault | None:
         """Count a call; the fault that it meets, if any."""
         if self.stop_at is not None and len(self.calls) >= self.stop_at:
             if call == "append" and len(self.calls) == self.stop_at:
                 self.calls.append((call, path))
                 self._files[path].content += data[: len(data) // 2]
+            if call == "write" and len(self.calls) == self.stop_at:
+                self.calls.append((call, path))
+                self._files[path].content[position : position + len(data) // 2] = data[: len(data) // 2]
             raise Stopped
         self.calls.append((call, path))
         for fault in self.faults:
@@ -252,6 +284,22 @@ class FakeDisk:
                 raise OSError(errno.ENOSPC, "no space left", path)
             self._files[path] = Inode()
         return FakeFile(self, path, self._files[path])
+
+    def preallocate(self, path: str, size: int) -> None:
+        self._files.pop(path, None)
+        file = self.open(path, create=True)
+        try:
+            file.append([bytes(size)])
+        except OSError:
+            self.unlink(path)
+            raise
+        file.sync()
+
+    def open_fixed(self, path: str) -> FixedFile:
+        if path not in self._files:
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        self.fail("open_fixed", path)
+        return FakeFixedFile(self, path, self._files[path])
 
     def read_whole(self, path: str) -> bytes:
         if path not in self._files:
@@ -392,6 +440,13 @@ class FakeDisk:
 def _surviving(inode: Inode, chance: random.Random | None) -> bytes:
     """What is left of a file: its synced content and, by chance, some of what was appended since."""
     content = bytes(inode.content)
+    if chance is not None and len(content) == len(inode.synced):  # parts of it were written over
+        sectors = range(0, len(content), SECTOR_BYTES)
+        kept_new = [chance.random() < 0.5 for _ in sectors]
+        return b"".join(
+            (content if is_new else inode.synced)[start : start + SECTOR_BYTES]
+            for start, is_new in zip(sectors, kept_new, strict=True)
+        )
     if chance is None or not content.startswith(inode.synced):
         return inode.synced
     tail = content[len(inode.synced) :]

@@ -1,5 +1,8 @@
 """A flusher without threads: it syncs when a test says so."""
 
+from collections.abc import Sequence
+
+from eosin.storage.disk import Buffer
 from eosin.storage.flusher import Flush, Flushable
 
 
@@ -16,9 +19,15 @@ class ManualFlusher:
     def backlog_bytes(self) -> int:
         return sum(log.unflushed_bytes for log in self.dirty)
 
-    def appended(self, log: Flushable, size: int, *, awaited: bool = True) -> None:
+    def appended(self, log: Flushable, size: int, batch: Sequence[Buffer], *, awaited: bool = True) -> None:
         log.unflushed_bytes += size
         self.dirty[log] = None
+
+    def synced(self, log: Flushable, end_offset: int) -> None:
+        pass
+
+    def forget(self, log: Flushable) -> None:
+        pass
 
     def begin(self) -> None:
         """Begin a flush of every log that has something to flush."""

@@ -17,6 +17,8 @@ def config_of(plan: Plan) -> BrokerConfig:
         transaction_state_log_num_partitions=2,
         offsets_topic_segment_bytes=max(1000, plan.segment_bytes),
         transaction_state_log_segment_bytes=max(1000, plan.segment_bytes),
+        eosin_journal_size_bytes=(8192, 16384, 1 << 20, 0)[plan.seed % 4],
+        eosin_journal_direct_bytes=(300, 1000, 1 << 16)[plan.seed // 4 % 3],
         auto_create_topics_enable=False,
         group_min_session_timeout_ms=100,
         log_cleaner_backoff_ms=100,

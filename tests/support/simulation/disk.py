@@ -15,10 +15,10 @@ import random
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from eosin.storage.disk import File, FreeBytes, Lock, WholeSync
+from eosin.storage.disk import File, FixedFile, FreeBytes, Lock, WholeSync
 from eosin.storage.memory_disk import MemoryLock
 from eosin.storage.open_files import OpenFiles
-from simulation.files import Directory, Inode, SimulatedFile
+from simulation.files import Directory, Inode, SimulatedFile, SimulatedFixedFile
 from simulation.loop import Killed
 
 _P = ParamSpec("_P")
@@ -138,6 +138,21 @@ class SimulatedDisk:
         if not isinstance(entry, Inode):
             raise FileNotFoundError(errno.ENOENT, "no such file", path)
         return SimulatedFile(self, path, entry)
+
+    def preallocate(self, path: str, size: int) -> None:
+        directory, name = self._find(path)
+        if name in directory.entries:
+            directory.unlink(name)
+        file = self.open(path, create=True)
+        try:
+            file.append([bytes(size)])
+            file.sync()
+        except OSError:
+            directory.unlink(name)
+            raise
+
+    def open_fixed(self, path: str) -> FixedFile:
+        return SimulatedFixedFile(self, path, self._file(path))
 
     def read_whole(self, path: str) -> bytes:
         self.meets("read", path)

@@ -17,7 +17,7 @@ SECTOR_BYTES = 64
 class Inode:
     """The content of a file, and how much of it would survive."""
 
-    __slots__ = ("content", "is_lost", "modified_ms", "old", "synced")
+    __slots__ = ("content", "is_lost", "modified_ms", "old", "overwritten", "synced")
 
     def __init__(self, now_ms: int) -> None:
         self.content = bytearray()
@@ -25,6 +25,8 @@ class Inode:
         """So many bytes at the beginning are durable."""
         self.old: bytes | None = None
         """What is durable while that is not a beginning of `content`."""
+        self.overwritten: dict[int, bytes] = {}
+        """What was durable in the sectors that were written over since."""
         self.is_lost = False
         """A sync has failed: nobody knows what became of the bytes behind `synced`."""
         self.modified_ms = now_ms
@@ -33,6 +35,14 @@ class Inode:
         """All of it is durable."""
         self.synced = len(self.content)
         self.old = None
+        self.overwritten.clear()
+
+    def write_over(self, position: int, data: bytes) -> None:
+        """Change what is there already."""
+        for sector in range(position // SECTOR_BYTES, -(-(position + len(data)) // SECTOR_BYTES)):
+            start = sector * SECTOR_BYTES
+            self.overwritten.setdefault(sector, bytes(self.content[start : start + SECTOR_BYTES]))
+        self.content[position : position + len(data)] = data
 
     def truncate(self, size: int) -> None:
         """Cut it, or fill it up with zeros."""
@@ -51,6 +61,10 @@ class Inode:
         else:
             after.content += self.content[: self.synced]
             after.content += _surviving(self.content, self.synced, chance)
+            luck = chance.choice((0.0, 0.5, 0.9, 1.0)) if self.overwritten else 1.0
+            for sector, old in self.overwritten.items():
+                if chance.random() >= luck:
+                    after.content[sector * SECTOR_BYTES : (sector + 1) * SECTOR_BYTES] = old
         after.sync()
         return after
 
@@ -60,7 +74,7 @@ class Inode:
             return self.survivor(chance)
         after = Inode(self.modified_ms)
         after.content += self.content
-        after.synced, after.old = self.synced, self.old
+        after.synced, after.old, after.overwritten = self.synced, self.old, dict(self.overwritten)
         return after
 
 
@@ -236,6 +250,41 @@ class SimulatedFile:
 
     def unpin(self) -> None:
         """There is no descriptor."""
+
+    def close(self) -> None:
+        """There is no descriptor."""
+
+
+class SimulatedFixedFile:
+    """`FixedFile` on an inode."""
+
+    __slots__ = ("_disk", "_inode", "path", "size")
+
+    def __init__(self, disk: "SimulatedDisk", path: str, inode: Inode) -> None:
+        self.path = path
+        self.size = len(inode.content)
+        self._disk = disk
+        self._inode = inode
+
+    def write(self, position: int, data: Buffer) -> None:
+        assert position + len(data) <= self.size, "its size never changes"
+        disk = self._disk
+        try:
+            is_last = disk.changes("write", self.path)
+        except OSError:
+            self._inode.write_over(position, bytes(data[: disk.chance.randint(0, len(data))]))
+            raise
+        if is_last:
+            self._inode.write_over(position, bytes(data[: disk.chance.randint(0, len(data))]))
+            raise disk.die()
+        self._inode.write_over(position, bytes(data))
+
+    def read(self, position: int, size: int) -> Buffer:
+        self._disk.meets("read", self.path)
+        return bytes(self._inode.content[position : position + size])
+
+    def sync(self) -> None:
+        SimulatedFile(self._disk, self.path, self._inode).sync()
 
     def close(self) -> None:
         """There is no descriptor."""

@@ -7,14 +7,14 @@ import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from queue import SimpleQueue
 
 from eosin.broker.configs.broker import BrokerConfig
 from eosin.broker.connection import Connection
 from eosin.broker.server import Server
 from eosin.broker.start_error import StartError
 from eosin.storage.clock import SeededChance
-from eosin.storage.flusher import Flush, Flushable, ThreadFlusher
+from eosin.storage.flusher import Ended, Work, outcome
+from eosin.storage.journal.flusher import JournalFlusher
 from simulation.clock import SimulatedClock
 from simulation.disk import SimulatedDisk
 from simulation.loop import Process, Scheduler
@@ -32,50 +32,33 @@ class Pace:
     """(begin, end) in seconds of the world: syncs that begin in between end no sooner."""
 
 
-Work = tuple[Flushable, Flush, int]
-
-
-class _Threads(SimpleQueue["Work | None"]):
-    """Stands where threads take their work from: each piece is done at its time, by nobody."""
-
-    def __init__(self, do: Callable[[Work], None]) -> None:
-        self._do = do
-
-    def put(self, item: Work | None, block: bool = True, timeout: float | None = None) -> None:
-        if item is not None:
-            self._do(item)
-
-
-class SimulatedFlusher(ThreadFlusher):
-    """The group commit that a broker runs with, on threads that are simulated: each sync reaches the disk at some
-    moment after it was asked for, and its end is heard of some time later."""
+class SimulatedFlusher(JournalFlusher):
+    """The group commit that a broker runs with, on threads that are simulated: each piece of work reaches the disk at
+    some moment after it was asked for, and its end is heard of some time later."""
 
     def __init__(self, process: Process, chance: random.Random, pace: Pace) -> None:
         super().__init__(threads=0)
         self._process = process
         self._chance = chance
         self._pace = pace
-        self._work = _Threads(self._run_later)
 
-    def _run_later(self, work: Work) -> None:
+    def _submit(self, work: Work, ended: Ended) -> None:
+        self._under_way += 1
         now, lasts = self._process.time(), self._chance.random() * self._pace.sync_ms / 1000
         for begin, end in self._pace.stalls:
             if begin <= now < end:
                 lasts += end - now
         before = self._chance.choice((0.0, self._chance.random(), 1.0)) * lasts
-        self._process.call_later(before, self._sync, work, lasts - before)
+        self._process.call_later(before, self._do, work, ended, lasts - before)
 
-    def _sync(self, work: Work, rest: float) -> None:
-        log, flush, covered = work
-        error: OSError | None = None
-        try:
-            flush.run()
-        except OSError as raised:
-            error = raised
-        self._process.call_later(rest, self._ended, (log, flush, covered, error))
+    def _submit_group(self, work: Work, ended: Ended) -> None:
+        self._submit(work, ended)
 
-    def _ended(self, result: tuple[Flushable, Flush, int, OSError | None]) -> None:
-        self._results.append(result)
+    def _do(self, work: Work, ended: Ended, rest: float) -> None:
+        self._process.call_later(rest, self._done, ended, outcome(work))
+
+    def _done(self, ended: Ended, error: OSError | None) -> None:
+        self._results.append((ended, error))
         self._deliver()
 
 

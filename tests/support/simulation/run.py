@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from eosin.storage.journal.journal import FILE_PREFIX
 from simulation.apps import App, follow, watch, write_plainly
 from simulation.broker import complaints, config_of
 from simulation.client import World
@@ -23,6 +24,7 @@ DEADLINE_S = 300.0
 """When faults are over, every call is answered within this."""
 MOMENTS_S = 0.5
 """A fault that waits for clients waits no longer than this."""
+FOLDERS = tuple(f"{each.topic}-{each.partition}/" for each in PARTITIONS)
 HEALING_STARTS = 10
 """So many starts put everything right that faults have left behind."""
 SETTLE_S = 0.5
@@ -184,7 +186,7 @@ class Run:
                 disk.calls_left = fault.number
                 self._after_stop = "power" if self.plan.durability == "fsync" and fault.number % 2 else "kill"
             case "failed sync":
-                part = self._chance.choice([f"{each.topic}-{each.partition}/" for each in PARTITIONS] + ["__"])
+                part = self._chance.choice([*FOLDERS, "__", FILE_PREFIX])
                 disk.failing["sync", part] = errno.EIO
                 await asyncio.sleep(seconds)
                 disk.failing.clear()
@@ -193,9 +195,9 @@ class Run:
                     self._start()
             case "failed call":
                 call = self._chance.choice(
-                    ("append", "append", "create", "rename", "truncate", "sync_directory", "read")
+                    ("append", "append", "write", "create", "rename", "truncate", "sync_directory", "read")
                 )
-                part = self._chance.choice([f"{each.topic}-{each.partition}/" for each in PARTITIONS] + ["__", ""])
+                part = self._chance.choice([*FOLDERS, "__", ""])
                 disk.failing[call, part] = errno.EIO
                 await asyncio.sleep(seconds)
                 disk.failing.clear()

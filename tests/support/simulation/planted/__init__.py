@@ -6,7 +6,7 @@ Each is a context manager; within it every broker of this process has the bug.
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from simulation.planted import coordinator_bugs, durability_bugs, storage_bugs
+from simulation.planted import coordinator_bugs, durability_bugs, journal_bugs, storage_bugs
 
 Bug = Callable[[], AbstractContextManager[None]]
 
@@ -32,6 +32,11 @@ BUGS: dict[str, Bug] = {
         durability_bugs.compacted_segment_not_synced,
         durability_bugs.checkpoint_ahead_of_the_data,
         durability_bugs.deleted_log_kept,
+        journal_bugs.journal_sync_skipped,
+        journal_bugs.journal_generation_not_checked,
+        journal_bugs.shortened_log_replayed_in_full,
+        journal_bugs.ring_overwritten,
+        journal_bugs.high_watermark_before_the_journal,
         coordinator_bugs.pending_offsets_applied_on_abort,
         coordinator_bugs.pending_offsets_visible,
         coordinator_bugs.epoch_not_persisted,
@@ -61,19 +66,24 @@ CAUGHT_BY: dict[str, int] = {
     "high_watermark_too_early": 3,
     "undecided_records_shown": 0,
     "open_transactions_forgotten": 1,
-    "checksums_not_checked": 664,
+    "checksums_not_checked": 2,
     "offsets_not_synced": 1,
     "live_marker_compacted_away": 3,
     "latest_value_compacted_away": 47,
     "compacted_segment_not_synced": 0,
     "checkpoint_ahead_of_the_data": 7,
     "deleted_log_kept": 5,
+    "journal_sync_skipped": 1,
+    "journal_generation_not_checked": 64,
+    "shortened_log_replayed_in_full": 2,
+    "ring_overwritten": 13,
+    "high_watermark_before_the_journal": 17,
     "pending_offsets_applied_on_abort": 3,
     "pending_offsets_visible": 3,
     "epoch_not_persisted": 6,
     "epoch_not_raised": 0,
     "roll_forward_skipped": 2,
-    "decision_not_durable": 16,
+    "decision_not_durable": 31,
     "zombies_welcome": 12,
     "epoch_not_raised_on_timeout": 1,
     "prepared_transaction_aborted": 12,

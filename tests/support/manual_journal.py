@@ -1,0 +1,90 @@
+"""A data directory whose journal is written when a test says so, on a disk that a test spoils."""
+
+import asyncio
+
+from batches import NOW_MS, ORDERS, TOPIC_ID
+from fake_disk import FakeDisk
+from manual_clock import ManualClock
+
+from eosin.protocol.names import TopicPartition
+from eosin.storage.appends import Appended
+from eosin.storage.clock import SeededChance
+from eosin.storage.flusher import Ended, Work, outcome
+from eosin.storage.journal.flusher import JournalFlusher
+from eosin.storage.journal.journal import JournalConfig
+from eosin.storage.log_config import LogConfig
+from eosin.storage.log_manager import LogManager
+from eosin.storage.partition_log import PartitionLog
+
+DATA_DIR = "/data"
+LEAST_BYTES = 8192
+
+
+class ManualJournalFlusher(JournalFlusher):
+    """`JournalFlusher` without threads."""
+
+    def __init__(self) -> None:
+        super().__init__(threads=0)
+        self.jobs: list[tuple[Work, Ended]] = []
+        """What a thread would do, in the order in which it was asked for."""
+
+    def _submit(self, work: Work, ended: Ended) -> None:
+        self._under_way += 1
+        self.jobs.append((work, ended))
+
+    def _submit_group(self, work: Work, ended: Ended) -> None:
+        self._submit(work, ended)
+
+    def step(self) -> None:
+        """Do one of them."""
+        work, ended = self.jobs.pop(0)
+        self._results.append((ended, outcome(work)))
+        self._deliver()
+
+    async def run(self) -> None:
+        """Do everything that there is to do."""
+        for _ in range(3):  # what finds no room in the journal is tried otherwise in the next turn
+            await asyncio.sleep(0)
+        while self.jobs:
+            self.step()
+            for _ in range(3):
+                await asyncio.sleep(0)
+
+
+class JournalledLogs:
+    """One broker's storage at durability `fsync`."""
+
+    def __init__(self, disk: FakeDisk | None = None, *, direct_bytes: int = 1000, journal_bytes: int = 1 << 16) -> None:
+        self.clock = ManualClock()
+        self.disk = disk or FakeDisk(self.clock.now_ms)
+        self.flusher = ManualJournalFlusher()
+        self.manager = LogManager(
+            self.disk,
+            DATA_DIR,
+            clock=self.clock,
+            chance=SeededChance(1),
+            flusher=self.flusher,
+            verification_enabled=False,
+            journal=JournalConfig(size_bytes=journal_bytes, least_bytes=LEAST_BYTES, direct_bytes=direct_bytes),
+        )
+
+    async def open(self) -> PartitionLog:
+        """Start, and return the log of orders-0."""
+        await self.manager.open()
+        return self.log()
+
+    def log(self, partition: TopicPartition = ORDERS, topic_id: bytes = TOPIC_ID) -> PartitionLog:
+        """The log of a partition, made if there is none."""
+        return self.manager.create_log(partition, topic_id, LogConfig(), 0)
+
+    async def append(self, log: PartitionLog, batch: bytes) -> None:
+        """Append, and make it durable."""
+        assert isinstance(log.append(batch, now_ms=NOW_MS), Appended)
+        await self.flusher.run()
+
+    async def close(self) -> None:
+        """Stop cleanly."""
+        closing = asyncio.ensure_future(self.manager.close())
+        while not closing.done():
+            await self.flusher.run()
+        await closing
