@@ -9,7 +9,7 @@ from bisect import bisect_left
 from typing import NamedTuple, Self
 
 from eosin.storage.disk import Disk
-from eosin.storage.index_rows import IndexRows
+from eosin.storage.index_rows import IndexRows, IndexWrite
 
 
 class AbortedRow(NamedTuple):
@@ -55,6 +55,18 @@ class AbortedIndex(IndexRows):
         assert not rows or row.last_offset > rows[-1].last_offset, f"{row} after {rows[-1]}"
         rows.append(row)
         self._add(0, *row)
+
+    def write(self) -> IndexWrite:
+        """The write that brings the file up to date. One that is made, or made anew by a start that did not find it,
+        appears as a whole: its rows may lie below the recovery point, where a start believes what a file holds."""
+        return IndexWrite(
+            self._disk,
+            self.path,
+            self.stored * self.ROW.size,
+            bytes(self._pending),
+            self.count,
+            is_atomic=self.stored == 0,
+        )
 
     def release(self) -> None:
         """Give back the memory of rows that are in the file."""

@@ -16,18 +16,25 @@ from eosin.storage.disk import Disk
 class IndexWrite:
     """Rows on their way to an index file. `run` may be called in any thread."""
 
-    __slots__ = ("_data", "_disk", "_path", "_position", "rows")
+    __slots__ = ("_data", "_disk", "_is_atomic", "_path", "_position", "rows")
 
-    def __init__(self, disk: Disk, path: str, position: int, data: bytes, rows: int) -> None:
+    def __init__(
+        self, disk: Disk, path: str, position: int, data: bytes, rows: int, *, is_atomic: bool = False
+    ) -> None:
+        """`is_atomic`: the file is replaced as a whole; `position` is 0 then."""
         self._disk = disk
         self._path = path
         self._position = position
         self._data = data
+        self._is_atomic = is_atomic
         self.rows = rows
         """How many rows the file holds afterwards."""
 
     def run(self, *, durable: bool = True) -> None:
         """Make the file hold exactly the stored rows and these; durably, unless the caller sees to that."""
+        if self._is_atomic:
+            self._disk.write_atomic(self._path, self._data)  # before it has its name, whatever syncs follow
+            return
         file = self._disk.open(self._path, create=True)
         try:
             if file.size != self._position:

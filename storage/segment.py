@@ -326,8 +326,11 @@ class Segment:
             yield self.aborted_index
 
     def unstored_indexes(self) -> list[IndexRows]:
-        """The indexes that have rows which are not in their file. Does not look at indexes nobody has used."""
-        used = (self._offset_index, self._time_index, self.aborted_index)
+        """The indexes that have rows which are not in their file, in the order in which they must be written. Does not
+        look at indexes nobody has used."""
+        # A start that finds no offset index reads the segment again. So it appears last: a save that is broken off, of
+        # indexes that a start has made anew, must not leave one behind without the aborted transactions.
+        used = (self.aborted_index, self._time_index, self._offset_index)
         return [index for index in used if index is not None and not index.is_stored]
 
     def discard(self) -> None:

@@ -501,3 +501,26 @@ async def test_a_stop_in_the_middle_of_recovery_is_no_worse() -> None:
         disk = disk.killed() if chance.random() < 0.5 else disk.killed().killed()
         log = await logs.start_again(disk)
         assert log.log_end_offset == 20
+
+
+async def test_a_stop_while_indexes_are_made_anew_leaves_no_aborted_transaction_behind() -> None:
+    """They lie below the recovery point, where a start believes the index files that it finds."""
+    logs = Logs(config=SMALL)
+    log = await logs.open()
+    appended(logs.append(log, data(pid=1, epoch=0, seq=0, txn=True)))
+    log.append_marker(marker(1, 0, commit=False), now_ms=NOW_MS)
+    aborted = read_now(log, isolation=Isolation.READ_COMMITTED).aborted
+    assert aborted == (AbortedTransaction(1, 0),)
+    await logs.manager.close()
+    stopped = logs.fake.killed()
+    for suffix in (".index", ".timeindex", ".txnindex"):
+        stopped.unlink(FIRST + suffix)
+    for stop_at in range(40):
+        disk = stopped.killed()
+        disk.stop_at = stop_at
+        with contextlib.suppress(Stopped):
+            log = await logs.start_again(disk)
+            appended(logs.append(log, data()))
+            await logs.manager.checkpoint(force=True)
+        log = await logs.start_again(disk.killed())
+        assert read_now(log, isolation=Isolation.READ_COMMITTED).aborted == aborted, stop_at
