@@ -66,9 +66,8 @@ test: check  ## the proof of every capability: check, then the tests
 	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not spark and not full"
 	$(BIN)/pytest -q -m "spark and not spark_full" tests/pipeline
 
-test-full: setup  ## the tests that `make test` leaves out: longer proofs, and the rest of the pipelines on Spark
+test-full: setup  ## the longer proofs that `make test` leaves out; for those of pipelines on Spark see test-spark
 	$(BIN)/pytest -q -m "full and not spark" tests
-	$(BIN)/pytest -q -m "spark and spark_full" tests/pipeline
 
 test-spark: setup  ## every test of pipelines on Spark, in one process with one session
 	$(BIN)/pytest -q -m spark tests/pipeline

@@ -34,8 +34,9 @@ SAME = (
     "tests/broker/test_connection.py",
 )
 PATCHED = (
-    "test_a_count_beyond_the_limit_is_refused_without_a_walk",
-    "test_a_decompression_bomb_is_too_large",
+    "tests/storage/test_validation.py::test_a_count_beyond_the_limit_is_refused_without_a_walk",
+    "tests/storage/test_validation.py::test_a_decompression_bomb_is_too_large",
+    "tests/coordinator/test_service.py::test_a_listing_of_many_ids_goes_on_in_turns_with_everybody_else",
 )
 """Tests that put a smaller limit in the place of a constant: a compiled module has the constant in its code."""
 
@@ -78,6 +79,7 @@ def test_a_front_end_is_told_of_all_that_the_compiler_has_to_see(monkeypatch: py
 
 
 @pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.timeout(400)
 def test_every_module_of_the_list_is_compiled_and_has_its_source_beside_it(package: Path) -> None:
     asked = {f"eosin/{path.relative_to(ROOT).with_suffix('').as_posix()}" for path in compiled_sources()}
@@ -87,6 +89,7 @@ def test_every_module_of_the_list_is_compiled_and_has_its_source_beside_it(packa
 
 
 @pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.timeout(400)
 def test_the_version_says_that_it_is_compiled(package: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "eosin.broker", "--version"]
@@ -97,16 +100,18 @@ def test_the_version_says_that_it_is_compiled(package: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.timeout(400)
 def test_what_its_sources_are_tested_for_is_true_of_the_compiled_package(package: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", *SAME]
     for name in PATCHED:
-        command += ["--deselect", f"tests/storage/test_validation.py::{name}"]
+        command += ["--deselect", name]
     ran = subprocess.run(command, cwd=ROOT, env=environment(package), capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout[-20000:]
 
 
 @pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.timeout(400)
 def test_the_compiled_package_holds_in_simulated_worlds(package: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "simulation", "--runs", "20", "--seed", "1", "--workers", "1"]
@@ -122,6 +127,7 @@ def test_the_compiled_package_holds_in_simulated_worlds(package: Path, tmp_path:
 
 
 @pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("durability", ["os", "fsync"])
 def test_a_client_commits_and_aborts_at_a_compiled_broker(

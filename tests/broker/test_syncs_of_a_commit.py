@@ -19,6 +19,7 @@ from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from eosin.protocol.types import Message
 from eosin.storage.flusher import UNHURRIED_S
+from eosin.storage.journal.journal import FILE_PREFIX
 
 TRANSACTIONS = 10
 
@@ -77,14 +78,16 @@ class _Producer:
         return ProduceRequest("tx", acks=-1, timeout_ms=1000, topic_data=(topic,))
 
 
-@pytest.mark.parametrize("transaction_version", [1, 2])
-async def test_a_commit_takes_two_syncs_of_the_coordinators_log_and_two_of_the_partition(
-    transaction_version: int,
-) -> None:
+async def syncs_of_transactions(transaction_version: int, *, journal_bytes: int) -> tuple[Counter[str], int]:
+    """How often what was synced while some transactions were committed one after another, by the name of a log or of a
+    file at the top; and how often what nobody waits for may have been synced by itself meanwhile."""
     disk = FakeDisk()
     few = {"transaction_state_log_num_partitions": 1, "offsets_topic_num_partitions": 1}
     # However slow the machine is, answers wait for markers: the next transaction would share its syncs with them.
-    server = Server(BrokerConfig(listeners=(), eosin_end_txn_marker_wait_ms=1000, **few), disk=disk)
+    config = BrokerConfig(
+        listeners=(), eosin_end_txn_marker_wait_ms=1000, eosin_journal_size_bytes=journal_bytes, **few
+    )
+    server = Server(config, disk=disk)
     await server.startup()
     server.cluster.advertise("PLAINTEXT", "localhost", 9092)
     producer = _Producer(FakePeer(server.host), transaction_version=transaction_version)
@@ -96,8 +99,26 @@ async def test_a_commit_takes_two_syncs_of_the_coordinators_log_and_two_of_the_p
     for _ in range(TRANSACTIONS):
         await producer.transact()
     hurried = 1 + int((asyncio.get_running_loop().time() - started) / UNHURRIED_S)
-    syncs = Counter(path.split("/")[-2] for call, path in disk.calls if call == "sync" and path.endswith(".log"))
+    synced = [path.split("/") for call, path in disk.calls if call in ("sync", "sync_fixed")]
+    syncs = Counter(names[-2] if names[-1].endswith(".log") else names[-1] for names in synced)
     await server.shutdown()
+    return syncs, hurried
+
+
+@pytest.mark.parametrize("transaction_version", [1, 2])
+async def test_without_a_journal_a_commit_takes_two_syncs_of_the_coordinators_log_and_two_of_the_partition(
+    transaction_version: int,
+) -> None:
+    syncs, hurried = await syncs_of_transactions(transaction_version, journal_bytes=0)
     assert syncs["orders-0"] == 2 * TRANSACTIONS, "the data, the marker"
     extra = syncs["__transaction_state-0"] - 2 * TRANSACTIONS
     assert 0 <= extra <= hurried, "Ongoing and Prepare; Complete shares the next one, unless that is long in coming"
+
+
+@pytest.mark.parametrize("transaction_version", [1, 2])
+async def test_with_a_journal_a_commit_takes_four_syncs_of_it_and_none_of_a_log(transaction_version: int) -> None:
+    syncs, hurried = await syncs_of_transactions(transaction_version, journal_bytes=64 << 20)
+    logs = {name: count for name, count in syncs.items() if not name.startswith(FILE_PREFIX)}
+    assert not logs
+    extra = syncs.total() - 4 * TRANSACTIONS
+    assert 0 <= extra <= hurried, "the data, Ongoing, Prepare, the marker; Complete shares the next one"

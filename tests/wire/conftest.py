@@ -20,7 +20,8 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if given := os.environ.get(ANOTHER):
         yield given
         return
-    settings = {"group.initial.rebalance.delay.ms": "0"}
+    # Many of these tests send what is refused, from one address.
+    settings = {"group.initial.rebalance.delay.ms": "0", "eosin.connection.refused.delay.ms": "0"}
     with BrokerProcess(tmp_path_factory.mktemp("wire"), settings=settings) as broker:
         broker.stop()
         broker.start()  # once more, so that there is a leader epoch before the present one
