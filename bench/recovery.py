@@ -114,7 +114,7 @@ def _fill(wire: RawConnection, size: int) -> int:
 
 def _end_offset(wire: RawConnection) -> int:
     partition = ListOffsetsPartition(partition_index=0, timestamp=_LATEST)
-    request = ListOffsetsRequest(topics=(ListOffsetsTopic(name=_TOPIC, partitions=(partition,)),))
+    request = ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name=_TOPIC, partitions=(partition,)),))
     answer: Any = wire.call(ApiKey.LIST_OFFSETS, 5, request).topics[0].partitions[0]
     assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code)
     return int(answer.offset)
