@@ -105,11 +105,22 @@ class _Producer:
         return True
 
 
+_COME_BACK: Final = frozenset(
+    {
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+"""While markers are written; and of Apache Kafka, while a topic that was made just now reaches its leader."""
+
+
 def _is_final(code: int) -> bool:
     """Whether it is NONE; False for what a client answers by asking again."""
     if code == ErrorCode.NONE:
         return True
-    assert code in (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), ErrorCode(code)
+    assert code in _COME_BACK, ErrorCode(code)
     return False
 
 
