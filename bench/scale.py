@@ -113,8 +113,8 @@ def _topic(number: int) -> str:
 # --- connections
 
 
-def _connect_all(port: int, count: int) -> list[socket.socket]:
-    """So many connections at once, each of which has been answered one request."""
+def _connect_all(port: int, count: int) -> tuple[list[socket.socket], int]:
+    """So many connections at once, each of which has been answered one request; and how many were refused or reset."""
     hello = frame(ApiKey.API_VERSIONS, 2, ApiVersionsRequest())
     waiting: dict[int, socket.socket] = {}
     poll = select.epoll(count)
@@ -126,24 +126,43 @@ def _connect_all(port: int, count: int) -> list[socket.socket]:
         waiting[opened.fileno()] = opened
         poll.register(opened.fileno(), select.EPOLLOUT)
     connected = list(waiting.values())
+    refused = 0
     deadline = time.perf_counter() + _GIVE_UP_AFTER_S
     while waiting:
         assert time.perf_counter() < deadline, f"{len(waiting)} of {count} connections were not answered"
         for descriptor, events in poll.poll(1):
-            if events & select.EPOLLIN:
-                size = struct.unpack(">i", waiting[descriptor].recv(4))[0]
-                left = size
-                while left:
-                    left -= len(waiting[descriptor].recv(left))
+            try:
+                answered = _go_on(waiting[descriptor], events, hello)
+            except ConnectionError:
+                refused += 1
+                answered = True
+            if answered:
                 poll.unregister(descriptor)
                 del waiting[descriptor]
-            elif events & (select.EPOLLERR | select.EPOLLHUP):
-                raise ConnectionError(f"a connection of {count} was refused")
-            else:
-                waiting[descriptor].sendall(hello)
+            elif not events & select.EPOLLIN:
                 poll.modify(descriptor, select.EPOLLIN)
     poll.close()
-    return connected
+    return connected, refused
+
+
+def _go_on(opened: socket.socket, events: int, hello: bytes) -> bool:
+    """Read the whole answer, or send the request to it; whether it was answered.
+
+    Raises:
+        ConnectionError: the connection was refused or reset.
+    """
+    if events & select.EPOLLIN:
+        size = opened.recv(4)
+        if len(size) < 4:
+            raise ConnectionResetError("the connection ended before its answer")
+        left = struct.unpack(">i", size)[0]
+        while left:
+            left -= len(opened.recv(left))
+        return True
+    if events & (select.EPOLLERR | select.EPOLLHUP):
+        raise ConnectionRefusedError("the connection was refused")
+    opened.sendall(hello)
+    return False
 
 
 def _connections(broker: Broker, count: int, seconds: float) -> dict[str, float]:
@@ -151,12 +170,14 @@ def _connections(broker: Broker, count: int, seconds: float) -> dict[str, float]
     wire.close()
     before = resident_bytes(broker.pid)
     taken = 0.0
+    refused = 0
     connected: list[socket.socket] = []
 
     def storm() -> None:
-        nonlocal taken
+        nonlocal taken, refused
         started = time.perf_counter()
-        connected.extend(_connect_all(broker.port, count))
+        opened, refused = _connect_all(broker.port, count)
+        connected.extend(opened)
         taken = time.perf_counter() - started
 
     try:
@@ -169,6 +190,7 @@ def _connections(broker: Broker, count: int, seconds: float) -> dict[str, float]
     name = f"{count:,} connections"
     return {
         f"{name} at once, until each was answered|s": taken,
+        f"{name} at once, refused or reset|connections": refused,
         f"an append meanwhile, longest, {name}|ms": during.milliseconds(1.0),
         f"an append beside {name} that are idle, p99|ms": after.milliseconds(0.99),
         f"memory of an idle connection, of {count:,}|KiB": grown / count / KIB,
