@@ -17,7 +17,8 @@ class TransactionConfig:
     """The longest time between two looks at the deadlines; most transactions are aborted at theirs."""
     transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
     transaction_timeout_recovery: bool = True
-    """Whether a producer whose transaction timed out may go on (12.3); else a timeout fences it, as Kafka's does."""
+    """Whether a producer whose transaction timed out may go on (transactions.md 12.3); else a timeout fences it, as
+    Kafka's does."""
     transaction_two_phase_commit_enable: bool = False
     """Whether producers may take part in two-phase commits (KIP-939). Needs transaction version 2."""
     transaction_version: int = 2

@@ -40,7 +40,7 @@ _CONCURRENT: Final = ErrorCode.CONCURRENT_TRANSACTIONS
 _INVALID: Final = ErrorCode.INVALID_TXN_STATE
 _FENCED: Final = ErrorCode.PRODUCER_FENCED
 
-# The table of 4.5.1, for clients that know no version 2: state -> (commit, abort).
+# The table of transactions.md 4.5.1, for clients that know no version 2: state -> (commit, abort).
 BEFORE_VERSION_2: Final[dict[Phase, tuple[Outcome | ErrorCode, Outcome | ErrorCode]]] = {
     Phase.ONGOING: (_PREPARE, _PREPARE),
     Phase.PREPARE_COMMIT: (_CONCURRENT, _INVALID),
@@ -50,10 +50,10 @@ BEFORE_VERSION_2: Final[dict[Phase, tuple[Outcome | ErrorCode, Outcome | ErrorCo
     Phase.EMPTY: (_INVALID, _INVALID),
 }
 
-# The table of 4.5.2: state -> (abort with the last pair, abort with the current one, commit likewise). Who comes with
-# the last pair repeats a request that was carried out. An abort of nothing is decided like any other: with implicit
-# adds a client cannot know whether anything was added. While markers are under way the current pair is one that the
-# client was told ahead of time, so its next request has only come early.
+# The table of transactions.md 4.5.2: state -> (abort with the last pair, abort with the current one, commit likewise).
+# A request with the last pair is a retry of one that was carried out. An abort of nothing is decided like any other:
+# with implicit adds a client cannot know whether anything was added. While markers are under way the current pair is
+# one that the client was told ahead of time, so its next request has only come early.
 VERSION_2: Final[dict[Phase, tuple[Outcome | ErrorCode, ...]]] = {
     Phase.ONGOING: (_FENCED, _PREPARE, _FENCED, _PREPARE),
     Phase.EMPTY: (_FENCED, _PREPARE, _FENCED, _INVALID),

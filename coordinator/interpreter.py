@@ -184,7 +184,8 @@ class Interpreter:
             ask.answer(reply)
 
     def _let_wait(self, entry: Entry, ask: Ask) -> None:
-        """Whoever would be told to come back waits for what is under way instead, for a while (11.11.1)."""
+        """A request that would be told to come back waits for what is under way instead, for a while (transactions.md
+        11.11.1)."""
         wait_ms = self._config.concurrent_transactions_wait_ms
         if not ask.patient or wait_ms <= 0:
             ask.answer(CONCURRENT)

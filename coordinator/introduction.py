@@ -36,7 +36,8 @@ def introduce(txn: Txn, request: InitProducerId, now_ms: int) -> Decision:
 
 def time_out(txn: Txn, request: DeadlinePassed, now_ms: int) -> Decision:
     """Abort the transaction if it is still open and out of time (transactions.md 7.1). Unless the settings say
-    otherwise, the producer that is late keeps the right to come back, so its pair is remembered (12.3)."""
+    otherwise, the producer that is late keeps the right to come back, so its pair is remembered (transactions.md
+    12.3)."""
     if txn.phase is not Phase.ONGOING or txn.pending is not None:
         return txn, ()
     if txn.never_times_out or request.open_ms <= txn.timeout_ms:
@@ -52,7 +53,8 @@ def _given_pair(request: InitProducerId) -> ProducerPair | None:
 
 def _is_known(txn: Txn, given: ProducerPair) -> bool:
     """Whether the producer that comes with `given` is or was this one. Which of its epochs is worth what, the state
-    decides; an epoch that can never be accepted is fenced here already instead of being told to come back (3.3.2)."""
+    decides; an epoch that can never be accepted is fenced here already instead of being told to come back
+    (transactions.md 3.3.2)."""
     if txn.is_preparing:
         return given in (txn.client_pair, txn.next_pair, txn.last_pair, txn.timed_out)
     exhausted = given.producer_id == txn.previous_producer_id and given.producer_epoch >= LAST_CLIENT_EPOCH
@@ -95,7 +97,7 @@ def _next_epoch(txn: Txn, request: InitProducerId, given: ProducerPair | None, n
         return _bump(txn, request, now_ms, last_epoch=NO_EPOCH, timed_out=None)
     if txn.is_fresh:  # c: the id expired, or is new
         return _bump(txn, request, now_ms, last_epoch=NO_EPOCH, timed_out=None)
-    if given == txn.pair or _claims(txn, given):  # d, e, and the claim after a timeout (12.3.3)
+    if given == txn.pair or _claims(txn, given):  # d, e, and the claim after a timeout (transactions.md 12.3.3)
         return _bump(txn, request, now_ms, last_epoch=given.producer_epoch, timed_out=txn.timed_out)
     if given == txn.last_pair:  # f: its answer was lost
         if txn.producer_epoch > LAST_CLIENT_EPOCH:

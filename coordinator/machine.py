@@ -93,7 +93,7 @@ def unknown(request: Request) -> Reply | None:
     if isinstance(request, InitProducerId):
         return None
     if isinstance(request, EndTxn) and not request.commit and request.client_version < 2:
-        return Reply(ErrorCode.NONE)  # the id has expired: there is provably nothing to abort (4.5.7)
+        return Reply(ErrorCode.NONE)  # the id has expired: there is provably nothing to abort (transactions.md 4.5.7)
     return Reply(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 
 
@@ -115,7 +115,7 @@ def verify(txn: Txn, partition: TopicPartition, *, producer_id: int, producer_ep
 
 def _add_partitions(txn: Txn, request: AddPartitions, now_ms: int) -> Decision:
     """The order of Kafka 4.0: while something is under way nobody is judged by a pair that is about to change (B3).
-    Only the producer that timed out need not wait to hear that this transaction is over (12.3.7)."""
+    Only the producer that timed out need not wait to hear that this transaction is over (transactions.md 12.3.7)."""
     if (request.producer_id, request.producer_epoch) == txn.timed_out:
         return refuse(txn, ErrorCode.PRODUCER_FENCED)
     if not txn.is_settled:

@@ -32,7 +32,8 @@ SETTLED: Final = frozenset(
         ErrorCode.NONE,
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
         ErrorCode.UNSUPPORTED_VERSION,
-        # A marker of a higher epoch is there already: this partition's part of the transaction is over (5.3.1).
+        # A marker of a higher epoch is there already: this partition's part of the transaction is over
+        # (transactions.md 5.3.1).
         ErrorCode.INVALID_PRODUCER_EPOCH,
     }
 )

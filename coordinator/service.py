@@ -393,8 +393,9 @@ class TransactionCoordinator:
             self._deadlines.watch(txn.transactional_id, entry.began_ms + txn.timeout_ms)
 
     def markers_fenced(self, job: MarkerJob) -> bool:
-        """A partition knows a newer coordinator epoch than ours (5.3.1). When that is so, the newer one finishes the
-        job; when we still are the leader with this very epoch, something is badly wrong, and only time can tell."""
+        """A partition knows a newer coordinator epoch than ours (transactions.md 5.3.1). When that is so, the newer one
+        finishes the job; when we still are the leader with this very epoch, something is badly wrong, and only time can
+        tell."""
         index = job.coordinator_partition
         log = self._logs.log(index)
         if not isinstance(log, ErrorCode) and log.leader_epoch == job.marker.coordinator_epoch:

@@ -18,7 +18,7 @@ from eosin.protocol.errors import ErrorCode
 
 
 class Standing(Enum):
-    """What a pair is to a transactional id (12.3.5)."""
+    """What a pair is to a transactional id (transactions.md 12.3.5)."""
 
     CURRENT = "current"
     TIMED_OUT = "timed out"
@@ -107,11 +107,11 @@ ANSWERS: Final[tuple[Answers, ...]] = (
     Answers(Asked.COMMIT,         range(4, 5),          _120,   _49,   _49,   _120,  _120,      _59,  _90,   _90),
     Answers(Asked.COMMIT,         range(5, _LATEST),    _120,   _120,  _120,  _120,  _120,      _120, _90,   _90),
 )
-"""The table of 12.3. Where the specification leaves a cell empty, because that client does not send the version, the
-default stands. It has no cell of its own for Produce v11, the last version of the first transaction protocol: franz-go
-goes on with its epoch after a 120 there, which would cost it one more transaction, and asks for another after a 47.
-Java below 4.0 throws 59 as a kind of OutOfOrderSequenceException, at which applications close the producer as its
-documentation shows; 49 makes it ask for a new epoch just so, and they abort. To Java 4.0 49 is fatal.
+"""The table of transactions.md 12.3. A client that does not send a version has the default's answer there. Produce v11
+is the last version of the first transaction protocol: franz-go goes on with its epoch after a 120 there, which would
+cost it one more transaction, and asks for another after a 47. Java below 4.0 throws 59 as a kind of
+OutOfOrderSequenceException, at which applications close the producer as its documentation shows; 49 makes it ask for a
+new epoch just so, and they abort. To Java 4.0 49 is fatal.
 TxnOffsetCommit v3 is the one slight untruth: a lost generation makes every client abort."""
 # fmt: on
 

@@ -1,4 +1,4 @@
-"""The 61 bytes before the records of a batch, magic 2 (binary-layouts.md section 4).
+"""The 61 bytes before the records of a batch, magic 2 (wire.md section 4).
 
 Owns reading them, walking from batch to batch, and the few fields a broker changes. Always true: nothing here looks at
 the records, and offsets and leader epochs lie outside the checksum, so setting them never needs a new one.

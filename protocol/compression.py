@@ -1,4 +1,4 @@
-"""The codecs of a record batch: none, gzip, snappy, lz4, zstd (binary-layouts.md section 4).
+"""The codecs of a record batch: none, gzip, snappy, lz4, zstd (wire.md section 4).
 
 Owns the framing that Kafka's clients expect around each codec and the bound on what a block may decompress to. Always
 true: whatever the input, `decompress` returns at most `limit` bytes or raises `CorruptRecords`, and it never allocates

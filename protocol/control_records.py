@@ -1,4 +1,4 @@
-"""Control batches: the markers that end transactions (binary-layouts.md section 6).
+"""Control batches: the markers that end transactions (wire.md section 6).
 
 Always true: a marker batch is transactional and control, holds one record, has no sequence, is not compressed.
 """

@@ -2,7 +2,7 @@
 
 Each node class reads and writes by interpretation here, which is the readable reference; the code generator looks at
 the same attributes. Besides these classes only construct's integers, `Flag` and `Bytes(16)` occur in a declaration.
-Layouts follow binary-layouts.md sections 1 and 2.
+Layouts follow wire.md sections 1 and 2.
 """
 
 import io

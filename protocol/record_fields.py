@@ -1,4 +1,4 @@
-"""One record of a batch, as bytes and back (binary-layouts.md section 5).
+"""One record of a batch, as bytes and back (wire.md section 5).
 
 Owns the varints and the layout of a record. Always true: reading never goes past the end it is given, and whatever the
 bytes, the only exception is `CorruptRecords`.

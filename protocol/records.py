@@ -1,4 +1,4 @@
-"""Record batches, magic 2: what is in them, and how to build one (binary-layouts.md sections 4 to 6).
+"""Record batches, magic 2: what is in them, and how to build one (wire.md sections 4 to 6).
 
 The header alone is `batch_header.py`, one record alone `record_fields.py`, markers `control_records.py`; this module
 puts them together and is the one to import from. Always true: whatever the bytes, the only exception is

@@ -38,7 +38,7 @@ def read_uvarint(data: Data, pos: int) -> tuple[int, int]:
 def next_tag(data: Data, pos: int, size: int, previous: int) -> tuple[int, int, int]:
     """The tag at `pos`, and the start and the end of its payload.
 
-    Tags ascend strictly, and a payload ends inside the message (binary-layouts.md section 2).
+    Tags ascend strictly, and a payload ends inside the message (wire.md section 2).
     """
     tag, pos = read_uvarint(data, pos)
     length, pos = read_uvarint(data, pos)

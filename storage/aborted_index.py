@@ -1,4 +1,4 @@
-"""The transaction index of a segment (`.txnindex`, binary-layouts.md section 13): its aborted transactions.
+"""The transaction index of a segment (`.txnindex`, wire.md section 13): its aborted transactions.
 
 A row stands in the segment that holds the ABORT marker. Always true: markers' offsets grow strictly; the file exists
 only when there is a row; a row is 34 bytes.

@@ -1,4 +1,4 @@
-"""Checkpoint files: small text files that are replaced whole (storage.md 2.4, binary-layouts.md sections 15 and 16).
+"""Checkpoint files: small text files that are replaced whole (storage.md 2.4, wire.md sections 15 and 16).
 
 Line 1 is the version 0, line 2 the number of entries, then one entry per line. Always true: what was read back is what
 was written, or `MalformedCheckpoint`.

@@ -85,7 +85,7 @@ class LeaderEpochs:
         return self._entries[covering][0] if covering >= 0 else NO_EPOCH
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(largest epoch at or below `epoch`, where it ends), (-1, -1) when that cannot be said (section 10)."""
+        """(largest epoch at or below `epoch`, where it ends), (-1, -1) when that cannot be said (storage.md 10)."""
         if epoch == NO_EPOCH or epoch > self.latest or not self._entries:
             return -1, -1
         if epoch == self.latest:

@@ -1,4 +1,4 @@
-"""`meta.properties`: whose directory this is, and in which format (storage.md 2.1, binary-layouts.md section 17).
+"""`meta.properties`: whose directory this is, and in which format (storage.md 2.1, wire.md section 17).
 
 Apache Kafka's file, version 1, with one key of our own that Kafka ignores. Always true: a directory of a newer format
 is refused, never touched.

@@ -1,4 +1,4 @@
-"""The offset index of a segment (`.index`, binary-layouts.md section 11).
+"""The offset index of a segment (`.index`, wire.md section 11).
 
 A row pairs the last offset of a batch, relative to the segment's base offset, with the position where that same batch
 starts. Always true: both grow strictly; a row is 8 bytes.

@@ -446,5 +446,5 @@ class PartitionLog(SegmentedLog):
     # Deleting -------------------------------------------------------------------------------------------------------
 
     async def delete_records_before(self, offset: int) -> ErrorCode:
-        """Move the log start up to `offset` (-1: to the high watermark), as durably as configured (section 13)."""
+        """Move the log start up to `offset` (-1: to the high watermark), as durably as configured (storage.md 13)."""
         return await retention.delete_records_before(self, offset)

@@ -260,7 +260,7 @@ class Segment:
         roll_after_ms: int,
     ) -> bool:
         """Whether a batch belongs into another segment: it does not fit into the file, an index or 31 bits of relative
-        offset, or it is too young; a segment ages by record time (section 7)."""
+        offset, or it is too young; a segment ages by record time (storage.md 7)."""
         offset_index, time_index = self._offset_index, self._time_index
         if offset_index is None or time_index is None:
             offset_index, time_index = self.offset_index, self.time_index

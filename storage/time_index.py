@@ -1,4 +1,4 @@
-"""The time index of a segment (`.timeindex`, binary-layouts.md section 12).
+"""The time index of a segment (`.timeindex`, wire.md section 12).
 
 A row says: among the records up to that relative offset the largest timestamp is this one; and the offset is the last
 of the batch that holds it. Always true: timestamps grow strictly, offsets never shrink; a row is 12 bytes.

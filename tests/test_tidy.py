@@ -8,6 +8,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from citations import sections_of, wrong_citations
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("protocol", "storage", "coordinator", "client", "broker", "pipeline")
@@ -188,6 +189,23 @@ def test_the_text_speaks_of_eosin_alone() -> None:
         if banned.search(line)
     ]
     assert not found
+
+
+def test_every_citation_of_the_specification_leads_to_a_section() -> None:
+    pages = {path.stem: path for path in (ROOT / "docs" / "spec").glob("*.md")}
+    sections = {name: sections_of(path.read_text()) for name, path in pages.items()}
+    documents = {path.name for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))}
+    wrong = [
+        f"{name_of(path)}:{line} {text}: {problem}"
+        for path in _texts()
+        for line, text, problem in wrong_citations(
+            path.read_text(errors="replace"),
+            sections=sections,
+            documents=documents,
+            page=path.stem if path in pages.values() else "",
+        )
+    ]
+    assert not wrong
 
 
 def _texts() -> Iterator[Path]:

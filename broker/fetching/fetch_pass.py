@@ -122,7 +122,7 @@ class FetchPass:
             self.available += log.bytes_available(offset, isolation=limits.isolation, limit=look.wanted.max_bytes)
 
     def _find(self, look: Look) -> ErrorCode:
-        """Set the look's log (15.6)."""
+        """Set the look's log (storage.md 15.6)."""
         wanted = look.wanted
         by_id = self._limits.api_version >= FIRST_TOPIC_ID_VERSION
         if by_id:
@@ -140,7 +140,7 @@ class FetchPass:
         return ErrorCode.NONE
 
     def _check(self, look: Look) -> ErrorCode:
-        """Whether the log can serve what is wanted: epochs first, then the offset (15.1 and section 17)."""
+        """Whether the log can serve what is wanted: epochs first, then the offset (storage.md 15.1 and 17)."""
         wanted, log = look.wanted, look.log
         if wanted.current_leader_epoch >= 0:
             error = check_leader_epoch(log, wanted.current_leader_epoch)

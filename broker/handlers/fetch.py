@@ -11,7 +11,7 @@ A replica id of 0 or more would read what is not committed yet. There are no oth
 every partition, as Kafka refuses a fetcher that may not act for the cluster.
 
 An answer comes at once when there are `min_bytes`, or an error or parting logs to tell; else when that has become so,
-or after `max_wait_ms` (storage.md section 15; sessions: section 16). Reading is done by
+or after `max_wait_ms` (storage.md 15; sessions: storage.md 16). Reading is done by
 `broker/fetching/fetch_pass.py`. Records are what the log gave, uncopied. An answer without records holds empty records,
 never null: librdkafka breaks on null.
 """

@@ -1,4 +1,4 @@
-"""Records of the internal topics, decoded (binary-layouts.md section 8).
+"""Records of the internal topics, decoded (wire.md section 8).
 
 Owns the step from bytes to names and plain values; the layouts are declared in `protocol/schemas/records`.
 """

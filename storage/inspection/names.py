@@ -1,4 +1,4 @@
-"""What a file is, by its name (binary-layouts.md sections 9, 15 to 17)."""
+"""What a file is, by its name (wire.md sections 9, 15 to 17)."""
 
 import re
 from dataclasses import dataclass

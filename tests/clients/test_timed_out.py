@@ -23,7 +23,7 @@ OTHERS: Final = [each for each in CLIENTS if each not in java.CLIENTS]
 """The Java client hears of an old epoch twice, and has a page of its own."""
 
 LOST: Final = {"produce": 0, "produce elsewhere": 0, "commit": 0, "send offsets": 1, "abort": 1}
-"""Transactions that librdkafka loses beyond the one that timed out (12.4)."""
+"""Transactions that librdkafka loses beyond the one that timed out (transactions.md 12.4)."""
 
 
 @pytest.fixture(scope="module", params=UNREPLACED)

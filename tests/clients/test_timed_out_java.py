@@ -55,7 +55,7 @@ class Release:
     client: RemoteClient
     version: str
     lost: Mapping[str, int] = field(default_factory=dict)
-    """Transactions that it loses beyond the one that timed out, where that is not 0 (12.4)."""
+    """Transactions that it loses beyond the one that timed out, where that is not 0 (transactions.md 12.4)."""
     looks_fatal: tuple[str, ...] = ()
     """Acts whose exception may be of a type at which the documented application closes the producer, though it could
     go on."""

@@ -36,8 +36,7 @@ ABORTED = Txn(
 LATE = (7, 5)
 
 # profile: Produce 10, 11 and 12, AddPartitions 3, AddOffsets 3, TxnOffsetCommit 2, 3 and 5, commit 3, 4 and 5.
-# As transactions.md 12.3 writes it, but for Java below 4.0 where it adds, and for Streams (docs/adr/0017); PF is 90.
-# Produce 11 is kgo's at the first transaction protocol, where it says 47.
+# As transactions.md 12.3 writes it (docs/adr/0017 has the reasons).
 EXPECTED = {
     Profile.DEFAULT: (47, 120, 120, 59, 59, 47, 22, 120, 49, 120, 120),
     Profile.JAVA_2: (48, 120, 120, 49, 49, 47, 22, 120, 49, 49, 120),
