@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import configuration_page
@@ -75,3 +76,38 @@ def test_every_known_defect_of_apache_kafka_has_a_test() -> None:
     rows = {line.split("|")[1].strip(): line for line in SEMANTICS.read_text().splitlines() if line.startswith("| ")}
     for number in [*(f"B{n}" for n in range(1, 33)), *map(str, range(1, 11))]:
         assert NAMED.search(rows[number]), f"no test for {number}"
+
+
+# The glossary
+
+
+GLOSSARY = ROOT / "docs" / "glossary.md"
+ROOMS = ("protocol", "storage", "coordinator", "client", "broker", "pipeline")
+
+
+def terms() -> Iterator[tuple[str, list[str]]]:
+    """Each term of the glossary, and the classes that it names."""
+    for line in GLOSSARY.read_text().splitlines():
+        cells = [cell.strip() for cell in line.split("|")]
+        if line.startswith("| ") and cells[1] != "term":
+            assert len(cells) == 5, line
+            yield cells[1], re.findall(r"`(\w+)`", cells[3])
+
+
+def test_every_term_of_the_glossary_names_a_class_that_exists() -> None:
+    classes = {
+        node.name
+        for room in ROOMS
+        for path in (ROOT / room).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    }
+    without = [term for term, named in terms() if not named or not classes.issuperset(named)]
+    assert not without
+
+
+def test_the_glossary_tells_a_term_once_and_in_order() -> None:
+    names = [term.lower() for term, _ in terms()]
+    parts = GLOSSARY.read_text().count("| term |")
+    assert len(names) == len(set(names))
+    assert sum(later < earlier for earlier, later in pairwise(names)) == parts - 1
