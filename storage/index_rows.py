@@ -52,7 +52,7 @@ class IndexRows:
 
     ROW: ClassVar[struct.Struct]
 
-    __slots__ = ("_disk", "_pending", "_written", "count", "path", "stored")
+    __slots__ = ("_disk", "_pending", "_written", "count", "has_file", "path", "stored")
 
     def __init__(self, disk: Disk, path: str) -> None:
         """An index without rows, whose file need not exist."""
@@ -60,6 +60,8 @@ class IndexRows:
         self.count = 0
         """All rows, stored or not."""
         self.stored = 0
+        self.has_file = False
+        """Whether there is, or may be, a file of it, with whatever in it."""
         self._disk = disk
         self._pending = bytearray()
         self._written = False
@@ -76,7 +78,7 @@ class IndexRows:
     def _adopt_file(self) -> None:
         """Take the whole rows of the file as stored."""
         size = self._disk.size(self.path)
-        self._written = size is not None
+        self._written = self.has_file = size is not None
         self.stored = self.count = (size or 0) // self.ROW.size
 
     def _stored_rows(self, first: int, last: int) -> Iterator[Any]:
@@ -102,6 +104,7 @@ class IndexRows:
 
     def write(self) -> IndexWrite:
         """The write that brings the file up to date."""
+        self.has_file = True
         return IndexWrite(self._disk, self.path, self.stored * self.ROW.size, bytes(self._pending), self.count)
 
     def mark_stored(self, rows: int) -> None:

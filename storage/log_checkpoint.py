@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("eosin.storage")
 DRAFT_SUFFIX: Final = ".tmp"
 """Behind the name of a snapshot that is not durable yet; a start removes such files."""
+READ_AGAIN_BYTES: Final = 64 * 1024
+"""A start reads a segment of this size about as fast as the indexes and the snapshot that would spare it that."""
 
 
 class Checkpoint:
@@ -70,12 +72,13 @@ class Checkpoint:
         if self._syncs_epochs:
             self._attempt(log.write_epochs)
         self._flush = None if together else _flush(log)
-        self._indexes: list[tuple[IndexRows, IndexWrite]] = [
-            (index, index.write()) for segment in log.segments for index in segment.unstored_indexes()
-        ]
-        # The one at the end is made anew: since a roll there, producers may have expired.
-        self._snapshots = [snapshot for snapshot in log.unsaved_snapshots if snapshot[0] < self.end_offset]
-        self._snapshots.append((self.end_offset, encode_snapshot(log.producer_state)))
+        self._indexes: list[tuple[IndexRows, IndexWrite]] = []
+        self._snapshots: list[tuple[int, bytes]] = []
+        if not (together and is_read_again(log)):
+            self._indexes = [(index, index.write()) for segment in log.segments for index in segment.unstored_indexes()]
+            # The one at the end is made anew: since a roll there, producers may have expired.
+            self._snapshots = [snapshot for snapshot in log.unsaved_snapshots if snapshot[0] < self.end_offset]
+            self._snapshots.append((self.end_offset, encode_snapshot(log.producer_state)))
         # The recovery point that is in the file stays usable until a later one has taken its place there.
         self._keep = {*log.segments.bases, log.saved_recovery_point, self.end_offset}
         self._is_flushed = False
@@ -119,6 +122,11 @@ class Checkpoint:
             file.append([data])
         finally:
             file.close()
+
+    @property
+    def has_snapshots(self) -> bool:
+        """Whether `name_snapshots` has anything to do."""
+        return bool(self._snapshots)
 
     def name_snapshots(self) -> None:
         """What `write` has written is durable: have it take the place of what was there. Raises OSError."""
@@ -176,6 +184,16 @@ class Checkpoint:
         log.context.flusher.synced(log, self.end_offset)
 
 
+def is_read_again(log: "PartitionLog") -> bool:
+    """Whether a start reads everything that is not saved of this log from its last segment, because that is small and
+    has no index in a file: then saving it takes no file but the segment's own."""
+    active = log.segments.active
+    if active is None or active.size > READ_AGAIN_BYTES or not active.has_no_index_file:
+        return False
+    rolled = any(segment.unstored_indexes() for segment in log.segments if segment is not active)
+    return not rolled and not log.unsaved_snapshots
+
+
 def run_together(sync: WholeSync, checkpoints: Sequence[Checkpoint]) -> set[Checkpoint]:
     """Save many logs by two syncs of the whole file system instead of several for each log; those that are saved. The
     others are to be saved one by one, which tells what is wrong with which. Blocks."""
@@ -189,9 +207,11 @@ def run_together(sync: WholeSync, checkpoints: Sequence[Checkpoint]) -> set[Chec
         sync.run()
         for checkpoint in written:
             with suppress(OSError):
-                checkpoint.name_snapshots()
+                if checkpoint.has_snapshots:
+                    checkpoint.name_snapshots()
                 named.add(checkpoint)
-        sync.run()
+        if any(checkpoint.has_snapshots for checkpoint in named):
+            sync.run()
     except OSError as error:
         _LOG.warning("the file system could not be synced as a whole, now each file is: %s", error)
         return set()

@@ -20,6 +20,7 @@ from eosin.storage.journal.found import FoundJournal
 from eosin.storage.journal.replay import replay
 from eosin.storage.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from eosin.storage.leader_epochs import LeaderEpochs
+from eosin.storage.log_checkpoint import is_read_again
 from eosin.storage.log_config import LogConfig
 from eosin.storage.log_context import LogContext
 from eosin.storage.log_recovery import recover_segment, set_aside
@@ -94,10 +95,12 @@ def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog
     log.advance(log.log_end_offset)
     log.recovery_point = log.log_end_offset if order.is_clean else order.recovery_point
     log.saved_recovery_point = log.recovery_point
-    is_saved = (
-        replayed_from == log.recovery_point == log.log_end_offset
-        and log.epochs.is_saved
-        and not any(segment.unstored_indexes() for segment in log.segments)
+    is_saved = log.epochs.is_saved and (
+        (order.is_clean and is_read_again(log))
+        or (
+            replayed_from == log.recovery_point == log.log_end_offset
+            and not any(segment.unstored_indexes() for segment in log.segments)
+        )
     )
     if not is_saved and len(log.segments):
         log.unsaved_bytes = log.size_bytes

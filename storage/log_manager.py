@@ -56,6 +56,8 @@ LARGE_AFTER_MS: Final = 5000
 IDLE_INTERVAL_MS: Final = 10_000
 TOGETHER_FROM: Final = 64
 """So many logs are saved at a stop by syncing the whole file system."""
+SMALL_FILES_BYTES: Final = 32 * 1024
+"""What the small files, the directory and half filled pages of a log take in the page cache."""
 OTHERS_MAX_BYTES: Final = 64 * 1024 * 1024
 """Not if that had to write more than this of what others, or we, have written elsewhere."""
 WITHOUT_SPACE_INTERVAL_MS: Final = 10_000
@@ -522,7 +524,7 @@ class LogManager:
         sync = self._whole_sync
         if sync is None:
             return
-        own_bytes = sum(log.unsaved_bytes for log in logs)
+        own_bytes = sum(log.unsaved_bytes + SMALL_FILES_BYTES for log in logs)
         if await self._disk.off_loop(sync.waiting_bytes) > own_bytes + OTHERS_MAX_BYTES:
             return
         begun: list[Checkpoint] = []

@@ -333,6 +333,14 @@ class Segment:
         used = (self.aborted_index, self._time_index, self._offset_index)
         return [index for index in used if index is not None and not index.is_stored]
 
+    @property
+    def has_no_index_file(self) -> bool:
+        """Whether none of its indexes has a file: a start makes them all anew from the segment."""
+        offset_index, time_index, aborted = self._offset_index, self._time_index, self.aborted_index
+        if offset_index is None or time_index is None:  # not looked at yet
+            return False
+        return not (offset_index.has_file or time_index.has_file or (aborted is not None and aborted.has_file))
+
     def discard(self) -> None:
         """Give back the descriptor of a draft that came to nothing."""
         self.suffix = ""

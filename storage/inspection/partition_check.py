@@ -21,6 +21,7 @@ from eosin.storage.inspection.segment_files import LogFiles, SegmentFiles, log_f
 from eosin.storage.inspection.segment_walk import FoundBatch, SegmentWalk
 from eosin.storage.inspection.source import Source
 from eosin.storage.inspection.values import ERROR, WARNING, AbortedEntry, Problem, Value
+from eosin.storage.log_checkpoint import READ_AGAIN_BYTES
 from eosin.storage.producer_entry import ProducerEntry
 from eosin.storage.producer_snapshot import CorruptSnapshot, decode_snapshot
 from eosin.storage.tail_damage import check_tail
@@ -182,7 +183,8 @@ class PartitionCheck:
             self._tell(Problem(path, reason=what, offset=segment.base_offset))
         self._note_gap(path, segment.base_offset, between_segments=True)
         check = SegmentCheck(self._disk, segment, self._hear)
-        if not check.is_indexed and self._order.is_clean:
+        is_small_end = check.has_no_index and not later and (self._disk.size(path) or 0) <= READ_AGAIN_BYTES
+        if not check.is_indexed and self._order.is_clean and not is_small_end:
             self._tell(Problem(path, reason="it lacks an index, which the next start rebuilds", severity=WARNING))
         with Source(self._disk, path) as source:
             walk = SegmentWalk(source, segment.base_offset)
@@ -280,7 +282,7 @@ class PartitionCheck:
             return
         who = f"the aborted transaction of producer {header.producer_id} from {ended.first_offset}"
         if row is None:
-            if not self._is_unsaved(header.base_offset):  # rows are written behind
+            if not check.has_no_index and not self._is_unsaved(header.base_offset):  # rows are written behind
                 reason = f"{who} to {header.base_offset} is in no transaction index"
                 self._tell(Problem(path, reason=reason, offset=header.base_offset))
         elif row.first_offset > ended.first_offset or row.last_stable_offset > ended.last_stable_offset:

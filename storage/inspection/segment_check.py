@@ -35,6 +35,8 @@ class SegmentCheck:
                         self._placeless.append(value)
         self.is_indexed = {Kind.OFFSET_INDEX, Kind.TIME_INDEX} <= {file.kind for file in files.indexes}
         """Whether both indexes are there that every segment has."""
+        self.has_no_index = not files.indexes
+        """Whether a start makes them all anew, that of aborted transactions too."""
         self._offsets = OffsetIndexCheck(offsets, hear)
         self._times = TimeIndexCheck(times, hear)
         self._aborted = AbortedIndexCheck(aborted, hear)

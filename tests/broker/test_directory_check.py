@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from batches import NOW_MS, ORDERS, TOPIC_ID, data
+from batches import NOW_MS, ORDERS, TOPIC_ID, data, marker
 from fake_disk import FakeDisk
 from inspected import FOLDER, SMALL, Stopped, exported, write_history, written
-from logs import DATA_DIR, Logs
+from logs import DATA_DIR, Logs, appended
 
 from eosin.broker.directory_check import DirectoryCheck, Summary, TransactionsFound
 from eosin.coordinator.txn import Phase
@@ -16,6 +16,7 @@ from eosin.protocol.names import METADATA_TOPIC, TopicPartition
 from eosin.protocol.records import NewRecord, build_batch, build_control_batch
 from eosin.protocol.schemas.records.consumer_offsets import OffsetCommitKey, OffsetCommitValue
 from eosin.protocol.schemas.records.transaction_state import TransactionLogKey, TransactionLogValue
+from eosin.storage import log_manager
 from eosin.storage.data_directory import BOOT_ID, SYSTEM_BOOT_ID
 from eosin.storage.inspection.directory import DirectoryFound, NoDataDirectory, lock
 from eosin.storage.inspection.partition_check import PartitionFound
@@ -230,6 +231,19 @@ async def test_a_wrong_index_row_that_recovery_rebuilds_is_a_warning() -> None:
 def test_a_missing_index_is_a_warning(disk: FakeDisk) -> None:
     disk.unlink(f"{FOLDER}/{FIRST}.timeindex")
     assert only(disk, WARNING) == f"orders-0/{FIRST}.log: it lacks an index, which the next start rebuilds"
+
+
+async def test_small_logs_of_a_stop_with_many_need_no_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_manager, "TOGETHER_FROM", 1)
+    logs = Logs()
+    logs.fake.syncs_as_a_whole = True
+    log = await logs.open()
+    appended(logs.append(log, data(pid=7, seq=0, txn=True)))
+    appended(log.append_marker(marker(7, 0, commit=False), now_ms=logs.clock.now_ms()))
+    await logs.manager.close()
+    disk = logs.fake.power_loss()
+    assert f"{FOLDER}/{FIRST}.index" not in disk.paths()
+    assert found(disk) == []
 
 
 def test_an_aborted_transaction_that_is_in_no_index_is_an_error(disk: FakeDisk) -> None:

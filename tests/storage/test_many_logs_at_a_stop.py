@@ -5,12 +5,13 @@ import os
 from pathlib import Path
 
 import pytest
-from batches import ORDERS, TOPIC_ID, data
+from batches import ORDERS, TOPIC_ID, data, marker
 from fake_disk import FakeDisk, Fault, Stopped
-from logs import DATA_DIR, Logs, appended
+from logs import DATA_DIR, Logs, appended, read_now
 
 from eosin.protocol.names import TopicPartition
-from eosin.storage import log_manager
+from eosin.storage import log_checkpoint, log_manager
+from eosin.storage.appends import AbortedTransaction, Isolation
 from eosin.storage.data_directory import CLEAN_MARK
 from eosin.storage.files import SystemDisk
 from eosin.storage.flusher import Durability
@@ -23,6 +24,17 @@ PARTITIONS = 3
 @pytest.fixture(autouse=True)
 def three_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_manager, "TOGETHER_FROM", PARTITIONS)
+
+
+@pytest.fixture
+def small() -> None:
+    """The segments of the test are small ones."""
+
+
+@pytest.fixture(autouse=True)
+def others_stand_for_large_ones(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "small" not in request.fixturenames:
+        monkeypatch.setattr(log_checkpoint, "READ_AGAIN_BYTES", 0)
 
 
 def every_log(logs: Logs) -> list[PartitionLog]:
@@ -40,6 +52,79 @@ async def written(*, together: bool = True, saved_before: bool = False) -> Logs:
         if saved_before and sequence == 2:
             await logs.manager.checkpoint(force=True)
     return logs
+
+
+def producers(log: PartitionLog) -> list[tuple[int, int]]:
+    return [(found.producer_id, found.last_sequence) for found in log.producers()]
+
+
+@pytest.mark.usefixtures("small")
+async def test_small_logs_share_one_sync_and_nothing_is_written_for_them() -> None:
+    logs = await written()
+    before = set(logs.fake.paths())
+    await logs.manager.close()
+    assert logs.fake.count("whole_sync") == 1
+    new = {path.removeprefix(f"{DATA_DIR}/") for path in set(logs.fake.paths()) - before}
+    assert not [path for path in new if "/" in path]
+    after = logs.fake.power_loss()
+    assert CLEAN_MARK in after.list(DATA_DIR)
+    await logs.start_again(after)
+    for log in every_log(logs):
+        assert (log.log_end_offset, log.recovery_point, log.failure) == (6, 6, None)
+        assert producers(log) == [(7, 5)]
+    # Nothing that a checkpoint would have to save has come of reading them again.
+    written_by_start = logs.fake.count("append", ORDERS.topic)
+    await logs.manager.checkpoint(force=True)
+    assert logs.fake.count("append", ORDERS.topic) == written_by_start
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("killed", [False, True])
+async def test_a_small_log_of_a_clean_stop_outlives_what_comes_after_the_next_start(killed: bool) -> None:
+    logs = await written()
+    await logs.manager.close()
+    await logs.start_again(logs.fake.power_loss())
+    appended(logs.append(every_log(logs)[0], data(pid=7, seq=6)))
+    await logs.manager.checkpoint(force=True)
+    await logs.start_again(logs.fake.killed() if killed else logs.fake.power_loss())
+    assert [log.log_end_offset for log in every_log(logs)] == [7, 6, 6]
+    assert [producers(log) for log in every_log(logs)] == [[(7, 6)], [(7, 5)], [(7, 5)]]
+
+
+@pytest.mark.usefixtures("small")
+async def test_a_log_whose_index_has_a_file_is_saved_in_full() -> None:
+    logs = await written(saved_before=True)
+    await logs.manager.close()
+    assert logs.fake.count("whole_sync") == 2
+    await logs.start_again(logs.fake.power_loss())
+    assert [producers(log) for log in every_log(logs)] == [[(7, 5)]] * PARTITIONS
+
+
+@pytest.mark.usefixtures("small")
+async def test_aborted_transactions_of_a_small_log_are_found_again_after_a_clean_stop() -> None:
+    logs = Logs()
+    logs.fake.syncs_as_a_whole = True
+    await logs.open()
+    for log in every_log(logs):
+        appended(logs.append(log, data(pid=7, seq=0, txn=True)))
+        appended(log.append_marker(marker(7, 0, commit=False), now_ms=logs.clock.now_ms()))
+    await logs.manager.close()
+    assert logs.fake.count("whole_sync") == 1
+    await logs.start_again(logs.fake.power_loss())
+    for log in every_log(logs):
+        assert read_now(log, isolation=Isolation.READ_COMMITTED).aborted == (AbortedTransaction(7, 0),)
+
+
+@pytest.mark.usefixtures("small")
+async def test_records_that_are_missing_from_a_small_log_after_a_clean_stop_take_it_offline() -> None:
+    logs = await written()
+    await logs.manager.close()
+    disk = logs.fake.power_loss()
+    file = disk.open(f"{DATA_DIR}/{ORDERS.topic}-1/00000000000000000000.log")
+    file.truncate(file.size // 2)
+    file.close()
+    await logs.start_again(disk)
+    assert [log.failure is not None for log in every_log(logs)] == [False, True, False]
 
 
 @pytest.mark.parametrize("saved_before", [False, True])
