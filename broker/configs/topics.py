@@ -182,7 +182,9 @@ _ALL: Final = (
         "log.flush.scheduler.interval.ms",
         at_least=0,
     ),
-    _config("preallocate", Kind.BOOLEAN, "Reserve a segment's space when it is created.", "log.preallocate"),
+    _config(
+        "preallocate", Kind.BOOLEAN, "Accepted without effect: segments grow as they are written.", "log.preallocate"
+    ),
     _config(
         "min.insync.replicas",
         Kind.INT,

@@ -67,8 +67,9 @@ def test_each_profile_is_told_what_the_specification_says(profile: Profile) -> N
     assert tuple(answer(asked, version, profile) for asked, version in COLUMNS) == EXPECTED[profile]
 
 
-def test_the_page_of_differences_shows_this_table() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "semantics.md").read_text()
+@pytest.mark.parametrize("name", ["semantics.md", "spec/transactions.md"])
+def test_the_pages_show_this_table(name: str) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / name).read_text()
     for row in ANSWERS:
         codes = " | ".join(str(code.value) for code in row[2:])
         first, last = row.versions.start, row.versions.stop - 1
