@@ -215,4 +215,4 @@ def _texts() -> Iterator[Path]:
             if path.suffix in (".py", ".md", ".txt", ".yaml", ".yml", ".toml", ".sh", "") and path.is_file():
                 yield path
     yield from (path for path in sorted(ROOT.glob("*.md")))
-    yield from (ROOT / "Makefile", ROOT / "pyproject.toml")
+    yield from (ROOT / "Makefile", ROOT / "pyproject.toml", ROOT / "setup.py")
