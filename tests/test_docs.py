@@ -2,15 +2,17 @@
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 
 import configuration_page
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 
 
 def test_the_configuration_page_is_what_the_tables_say() -> None:
@@ -24,10 +26,129 @@ def test_no_link_of_a_page_leads_nowhere(page: Path) -> None:
     assert not missing
 
 
+def prose(page: Path) -> str:
+    """A page without its blocks of code, in which nothing is a heading or a link."""
+    return re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    """What links may say behind `#`: headings, as GitHub writes them."""
+    found: set[str] = set()
+    for heading in re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE):
+        text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading)
+        anchor = re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
+        repeated = (f"{anchor}-{number}" for number in count(1))
+        found.add(anchor if anchor not in found else next(each for each in repeated if each not in found))
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_into_a_page_finds_its_heading(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#: ]*\.md)?#([^) ]+)\)", prose(page))
+    missing = [
+        f"{file}#{anchor}" for file, anchor in links if anchor not in anchors(page.parent / file if file else page)
+    ]
+    assert not missing
+
+
+def test_a_heading_becomes_the_anchor_that_github_makes_of_it(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# After kill -9 (`fsync` and `os`)\n\n## [Twice](x.md)\n\n## Twice\n\n```\n# no heading\n```\n")
+    assert anchors(page) == {"after-kill--9-fsync-and-os", "twice", "twice-1"}
+
+
+def test_the_index_leads_to_every_page() -> None:
+    index = DOCS / "README.md"
+    listed = {(DOCS / link).resolve() for link in re.findall(r"\]\(([^)#:]+\.md)\)", index.read_text())}
+    pages = {page for page in DOCS.rglob("*.md") if page != index and (DOCS / "adr") not in page.parents}
+    assert not [str(page.relative_to(ROOT)) for page in sorted(pages - listed)], "list them in docs/README.md"
+
+
+# A program writes the one; sections of the others are cited by number.
+LONG = {DOCS / "conformance.md", *(DOCS / "spec").glob("*.md")}
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page not in LONG], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_a_page_is_short_enough_to_be_read(page: Path) -> None:
+    assert len(page.read_text().splitlines()) <= 400, "split it by noun"
+
+
+# The front page
+
+
+NUMBER = r"\d{1,3}(?:[, ]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?(?:e[+-]\d+)?"
+
+
+def measured(page: Path) -> list[float]:
+    """Every number on a page."""
+    return [float(re.sub("[, ]", "", number)) for number in re.findall(NUMBER, page.read_text())]
+
+
+def reasons() -> list[str]:
+    """The lines of the README that say why, each with its figures and the page that has them."""
+    section = (ROOT / "README.md").read_text().partition("\n## Why Eosin\n")[2].partition("\n## ")[0]
+    return [" ".join(line.split()) for line in section.split("\n- ")[1:]]
+
+
+@pytest.mark.parametrize("reason", reasons())
+def test_every_figure_of_the_readme_is_on_the_page_beside_it(reason: str) -> None:
+    (page,) = re.findall(r"\]\((docs/\S+\.md)\)", reason)
+    text = re.sub(r"\(`.*$|`[^`]*`|Apache Kafka [\d.]+", "", reason)
+    figures = [figure.replace(",", "") for figure in re.findall(NUMBER, text)]
+    assert figures
+    for figure in figures:
+        digits = len(figure.partition(".")[2])
+        assert any(f"{number:.{digits}f}" == figure for number in measured(ROOT / page)), f"{page} has no {figure}"
+
+
+def test_the_readme_names_only_targets_that_make_has() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"\bmake ([a-z-]+)", (ROOT / "README.md").read_text()))
+    assert {"run", "test"} <= named <= targets
+
+
+# The changelog
+
+
+KINDS = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
+
+
+def releases() -> dict[str, str]:
+    """Headings of the changelog to what is below them."""
+    _, *parts = re.split(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def test_the_changelog_keeps_its_form() -> None:
+    first, *released = releases()
+    assert first == "[Unreleased]"
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", heading) for heading in released)
+    for text in releases().values():
+        kinds = re.findall(r"^### (.+)$", text, re.MULTILINE)
+        assert kinds == [kind for kind in KINDS if kind in kinds], "each kind once, in this order"
+
+
+def test_no_entry_stands_twice_in_the_changelog() -> None:
+    entries = re.findall(r"^- .+$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert sorted(set(entries)) == sorted(entries), "a merge has kept both sides"
+
+
+# Hosted CI
+
+
+def test_the_hosted_ci_runs_what_every_checkout_runs() -> None:
+    jobs = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    assert re.findall(r"^ +- run: (.+)$", jobs, re.MULTILINE) == [".ci/run"]
+    oldest = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"].removeprefix(">=")
+    assert f'"{oldest}"' in jobs
+
+
 # The page of differences
 
 
-SEMANTICS = ROOT / "docs" / "semantics.md"
+SEMANTICS = DOCS / "semantics.md"
 NAMED = re.compile(r"`(\w[\w/]*\.py)::(test_\w+)`")
 """A test as pages name it, from `tests/` on."""
 
@@ -81,7 +202,7 @@ def test_every_known_defect_of_apache_kafka_has_a_test() -> None:
 # The glossary
 
 
-GLOSSARY = ROOT / "docs" / "glossary.md"
+GLOSSARY = DOCS / "glossary.md"
 ROOMS = ("protocol", "storage", "coordinator", "client", "broker", "pipeline")
 
 

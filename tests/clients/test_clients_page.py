@@ -1,4 +1,4 @@
-"""The examples of the page about clients run as they stand but for the address, and print what they promise."""
+"""The examples of the pages about clients run as they stand but for the address, and print what they promise."""
 
 import os
 import re
@@ -10,16 +10,19 @@ from pathlib import Path
 import pytest
 from broker_process import BrokerProcess
 from real_clients import confluent, franz_go, java, kafkajs, streams, tools
+from refused import page
 from scenario import Scenario
 from toolchains import skipped_without
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "clients.md"
+PAGES = {"python": "python", "java": "java", "go": "franz-go", "js": "kafkajs"}
+"""Languages of examples to pages in docs/clients/."""
 DOCUMENTED = "127.0.0.1:9092"
 
 
 def example(language: str, which: int = 0) -> str:
-    """The page's example in that language, or a later one."""
-    found: str = re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), re.DOTALL)[which]
+    """The first example in that language, or a later one."""
+    found: str = re.findall(rf"```{language}\n(.*?)```", page(PAGES[language]), re.DOTALL)[which]
     assert DOCUMENTED in found
     return found
 
@@ -86,10 +89,10 @@ def test_the_example_of_kafkajs_writes_and_reads_a_transaction(tmp_path: Path) -
         assert printed([node, "-e", program], NODE_PATH=str(packages)) == "one book\n"
 
 
-def test_the_page_names_the_releases_that_are_tested() -> None:
-    page = PAGE.read_text()
-    assert f"| {java.NEWEST}, {java.NEWEST_3}, {java.NEWEST_2_7}, {java.OLDEST_HELPED} |" in page
-    assert f"### Kafka Streams\n\n{streams.NEWEST} and {streams.NEWEST_3} in CI." in page
-    assert f"`tests/applications` runs those of {tools.release()}." in page
-    assert f"kgo {franz_go.version()}," in page
-    assert f"| kafkajs | {kafkajs.version()} |" in page
+def test_the_pages_name_the_releases_that_are_tested() -> None:
+    overview = PAGE.read_text()
+    assert f"| {java.NEWEST}, {java.NEWEST_3}, {java.NEWEST_2_7}, {java.OLDEST_HELPED} |" in overview
+    assert f"kgo {franz_go.version()}," in overview
+    assert f"| kafkajs | {kafkajs.version()} |" in overview
+    assert f"## Kafka Streams\n\n{streams.NEWEST} and {streams.NEWEST_3} in CI." in page("java")
+    assert f"`tests/applications` runs those of {tools.release()}." in page("java")

@@ -1,5 +1,6 @@
-"""What franz-go does when a request of its transaction is refused: its table in docs/clients.md, by protocol. Offsets
-go through a session, as they always do with it.
+"""What franz-go does when a request of its transaction is refused: its table in docs/clients/franz-go.md, by protocol.
+
+Offsets go through a session, as they always do with it.
 """
 
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from typing import Final
 import pytest
 from real_clients import franz_go
 from real_clients.base import ClientRefused
-from refused import ABORT, AGAIN, FINISHED, NOT_SENT, REQUESTS, fails, reaction, section, table
+from refused import ABORT, AGAIN, FINISHED, NOT_SENT, REQUESTS, fails, page, reaction, table
 from refusing_broker import RefusingBroker
 from scenario import Scenario
 from toolchains import skipped_without
@@ -40,7 +41,7 @@ def test_franz_go_does_what_the_page_says(
 
 
 def test_the_page_has_every_request_of_franz_go() -> None:
-    assert f"| what is refused | {' | '.join(PROTOCOLS)} |" in section("franz-go")
+    assert f"| what is refused | {' | '.join(PROTOCOLS)} |" in page("franz-go")
     assert {request for request, _ in TABLE} == REQUESTS.keys()
     assert {word for does in TABLE.values() for word in does} == {AGAIN, ABORT, FINISHED, NOT_SENT}
 

@@ -1,4 +1,4 @@
-"""What each release of the Java client does when a request of its transaction is refused: the table in docs/clients.md.
+"""What each release of Java does when a request of its transaction is refused: the table in docs/clients/java.md.
 
 The answers to a late producer are chosen from it (coordinator/timeout_answers.py), so it has to be true.
 """
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import pytest
 from real_clients import java
 from real_clients.remote import RemoteClient
-from refused import ABORT, AGAIN, FINISHED, NOT_SENT, REQUESTS, reaction, section, table
+from refused import ABORT, AGAIN, FINISHED, NOT_SENT, REQUESTS, page, reaction, table
 from refusing_broker import RefusingBroker
 from scenario import Scenario
 from toolchains import skipped_without
@@ -32,7 +32,7 @@ RELEASES: Final = (
 )
 
 
-TABLE: Final = table("Java")
+TABLE: Final = table("java")
 
 
 @pytest.fixture(scope="module", params=RELEASES, ids=lambda release: release.heading)
@@ -55,6 +55,6 @@ def test_each_release_does_what_the_page_says(
 
 
 def test_the_page_has_these_releases() -> None:
-    assert f"| what is refused | {' | '.join(release.heading for release in RELEASES)} |" in section("Java")
+    assert f"| what is refused | {' | '.join(release.heading for release in RELEASES)} |" in page("java")
     assert {request for request, _ in TABLE} == REQUESTS.keys()
     assert {word for does in TABLE.values() for word in does} == {AGAIN, ABORT, FINISHED, NOT_SENT}

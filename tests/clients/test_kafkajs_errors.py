@@ -1,11 +1,11 @@
-"""What kafkajs does when a request of its transaction is refused: its table in docs/clients.md."""
+"""What kafkajs does when a request of its transaction is refused: its table in docs/clients/kafkajs.md."""
 
 from collections.abc import Iterator
 from typing import Final
 
 import pytest
 from real_clients import kafkajs
-from refused import ABORT, AGAIN, FINISHED, REQUESTS, reaction, section, table
+from refused import ABORT, AGAIN, FINISHED, REQUESTS, page, reaction, table
 from refusing_broker import RefusingBroker
 from scenario import Scenario
 from toolchains import skipped_without
@@ -30,6 +30,6 @@ def test_kafkajs_does_what_the_page_says(refusing: tuple[RefusingBroker, Scenari
 
 
 def test_the_page_has_every_request_of_kafkajs() -> None:
-    assert "| what is refused | kafkajs |" in section("kafkajs")
+    assert "| what is refused | kafkajs |" in page("kafkajs")
     assert {request for request, _ in TABLE} == REQUESTS.keys()
     assert {word for does in TABLE.values() for word in does} == {AGAIN, ABORT, FINISHED}

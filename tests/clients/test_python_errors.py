@@ -1,4 +1,4 @@
-"""What the clients of Python do when a request of their transaction is refused: their table in docs/clients.md."""
+"""What Python's clients do when a request of their transaction is refused: their table in docs/clients/python.md."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -6,11 +6,11 @@ from typing import Final
 import pytest
 from real_clients import aio, confluent, kafka_python
 from real_clients.base import Client
-from refused import ABORT, AGAIN, FINISHED, REQUESTS, reaction, section, table
+from refused import ABORT, AGAIN, FINISHED, REQUESTS, page, reaction, table
 from refusing_broker import RefusingBroker
 from scenario import Scenario
 
-TABLE: Final = table("Python")
+TABLE: Final = table("python")
 COLUMNS: Final = (confluent.CLIENT, kafka_python.CLIENT, aio.CLIENT)
 
 
@@ -32,6 +32,6 @@ def test_each_client_does_what_the_page_says(
 
 
 def test_the_page_has_every_request_of_every_client() -> None:
-    assert f"| what is refused | {' | '.join(client.name for client in COLUMNS)} |" in section("Python")
+    assert f"| what is refused | {' | '.join(client.name for client in COLUMNS)} |" in page("python")
     assert {request for request, _ in TABLE} == REQUESTS.keys()
     assert {word for does in TABLE.values() for word in does} == {AGAIN, ABORT, FINISHED}

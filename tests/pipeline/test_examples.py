@@ -136,7 +136,7 @@ def test_an_input_that_is_lost_or_counted_twice_is_noticed(
 
 @pytest.mark.parametrize(("example", "function"), [(orders, "totals"), (wordcount, "counts")])
 def test_the_tutorial_shows_the_code_that_runs(example: ModuleType, function: str) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "pipelines.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "pipelines" / "tutorials.md").read_text()
     assert f"```python\n{inspect.getsource(getattr(example, function))}```" in page
 
 

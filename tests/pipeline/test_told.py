@@ -1,4 +1,4 @@
-"""What pipelines tell people and programs, as docs/pipelines.md shows it."""
+"""What pipelines tell people and programs, as docs/pipelines.md and its pages show it."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,8 @@ from eosin.pipeline.commit_report import CommitReport
 from eosin.pipeline.task_timeouts import metrics
 from eosin.protocol.names import TopicPartition
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "pipelines.md").read_text()
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = "\n".join(page.read_text() for page in [DOCS / "pipelines.md", *sorted((DOCS / "pipelines").glob("*.md"))])
 
 BATCH = BatchProgress(
     batch=42,
@@ -57,7 +58,7 @@ FOUND: dict[str, Any] = {
     ],
 )
 def test_the_page_shows_what_is_told(told: str) -> None:
-    assert " ".join(told.split()) in " ".join(PAGE.split())
+    assert " ".join(told.split()) in " ".join(PAGES.split())
 
 
 def test_a_batch_tells_how_often_its_writing_was_tried_again_and_that_it_was_there_already() -> None:
@@ -69,4 +70,4 @@ def test_a_batch_tells_how_often_its_writing_was_tried_again_and_that_it_was_the
 
 def test_the_names_of_late_partitions_travel_among_the_offsets_of_a_source_as_the_page_says() -> None:
     for begins in (REMAINING, SKIPS):
-        assert f"`{begins}<partition>`" in PAGE
+        assert f"`{begins}<partition>`" in PAGES

@@ -1,4 +1,4 @@
-"""What clients do when one request of their transaction is refused, and the tables of docs/clients.md that say it.
+"""What clients do when one request of their transaction is refused, and the tables of docs/clients/ that say it.
 
 A client sends it `again` by itself; or the application has to `abort`, and the next transaction works; or the producer
 is `finished`: it must be made anew. A table has a line for each request and error, a column for each client.
@@ -17,21 +17,21 @@ from scenario import Scenario
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 
-PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "clients.md"
+PAGES: Final = Path(__file__).resolve().parents[2] / "docs" / "clients"
 AGAIN, ABORT, FINISHED, NOT_SENT = "again", "abort", "finished", "not sent"
 
 Table = dict[tuple[str, str], tuple[str, ...]]
 """(what is refused, with what error) to the columns of that line."""
 
 
-def section(heading: str) -> str:
-    """The page's text below a heading."""
-    return PAGE.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+def page(client: str) -> str:
+    """The page about a client library, or about those of a language: `java`."""
+    return (PAGES / f"{client}.md").read_text()
 
 
-def table(heading: str) -> Table:
-    """The table of a section."""
-    rows = re.findall(r"^\| ([a-z ]+): ([A-Z_]+) \| (.+) \|$", section(heading), re.MULTILINE)
+def table(client: str) -> Table:
+    """The table of that page."""
+    rows = re.findall(r"^\| ([a-z ]+): ([A-Z_]+) \| (.+) \|$", page(client), re.MULTILINE)
     return {(request, error): tuple(does.split(" | ")) for request, error, does in rows}
 
 
