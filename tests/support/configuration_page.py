@@ -13,14 +13,14 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 _INTRODUCTION = """\
 # Configuration
 
-Settings have Kafka's names; one that Kafka does not have starts with `eosin.` or is `transaction.timeout.recovery` or
-its profiles. They come from, the later the stronger:
-the defaults below, the properties file of `--config FILE`, `--set name=value` (repeatable), the flags of `eosin serve`.
+Settings have Kafka's names. A setting that Kafka does not have starts with `eosin.`, or is `transaction.timeout.recovery` or
+its profiles. Later sources override earlier ones: the defaults below, the properties file of `--config FILE`, `--set name=value`
+(repeatable), the flags of `eosin serve`.
 
-A key that Kafka has and Eosin does not use is named in one warning. An unknown key, or a value outside what the table
-allows, is one sentence on stderr and exit code 2.
+One warning names the keys that Kafka has and Eosin does not use. An unknown key, or a value that the table does not allow, ends the
+start with one sentence on stderr and exit code 2.
 
-This page is written by `make docs` from the broker's own tables.
+`make docs` writes this page from the broker's own tables.
 
 ## Broker
 """
@@ -28,7 +28,7 @@ This page is written by `make docs` from the broker's own tables.
 _TOPICS = """
 ## Topics
 
-Set for a topic when it is created or by AlterConfigs; otherwise the broker setting named last gives the default.
+CreateTopics or AlterConfigs set these for a topic. Otherwise the broker setting in the last column gives the default.
 """
 
 
