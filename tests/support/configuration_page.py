@@ -13,12 +13,12 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 _INTRODUCTION = """\
 # Configuration
 
-Settings have Kafka's names. A setting that Kafka does not have starts with `eosin.`, or is `transaction.timeout.recovery` or
-its profiles. Later sources override earlier ones: the defaults below, the properties file of `--config FILE`, `--set name=value`
-(repeatable), the flags of `eosin serve`.
+Settings have Kafka's names. A setting that Kafka does not have starts with `eosin.`, or is
+`transaction.timeout.recovery` or its profiles. Later sources override earlier ones: the defaults below, the properties
+file of `--config FILE`, `--set name=value` (repeatable), the flags of `eosin serve`.
 
-One warning names the keys that Kafka has and Eosin does not use. An unknown key, or a value that the table does not allow, ends the
-start with one sentence on stderr and exit code 2.
+One warning names the keys that Kafka has and Eosin does not use. An unknown key, or a value that the table does not
+allow, ends the start with one sentence on stderr and exit code 2.
 
 `make docs` writes this page from the broker's own tables.
 
