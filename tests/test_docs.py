@@ -52,8 +52,10 @@ def test_every_link_into_a_page_finds_its_heading(page: Path) -> None:
 
 
 def test_a_heading_becomes_the_anchor_that_github_makes_of_it(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("# After kill -9 (`fsync` and `os`)\n\n## [Twice](x.md)\n\n## Twice\n\n```\n# no heading\n```\n")
+    page = tmp_path / "page"
+    page.write_text(
+        "# After kill -9 (`fsync` and `os`)\n\n## [Twice](elsewhere)\n\n## Twice\n\n```\n# no heading\n```\n"
+    )
     assert anchors(page) == {"after-kill--9-fsync-and-os", "twice", "twice-1"}
 
 
