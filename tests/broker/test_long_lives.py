@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from fake_disk import FakeDisk
 from manual_clock import ManualClock
-from wire import EARLIEST, Wire, now_ms, unique, until
-from wire_group import commit_offset, fetch_offset
+from wire import EARLIEST, Wire, data_offsets, now_ms, unique, until
+from wire_group import RawMember, commit_offset, fetch_offset
 from wire_producer import RawProducer, idempotent, transactional
 
 from eosin.broker.configs.broker import BrokerConfig
@@ -22,6 +22,7 @@ from eosin.storage.partition_log import PartitionLog
 
 NONE = ErrorCode.NONE
 DAY_MS = 86_400_000
+TEN_YEARS_MS = 3650 * DAY_MS
 FEW: dict[str, Any] = {"transaction_state_log_num_partitions": 1, "offsets_topic_num_partitions": 1}
 
 
@@ -121,6 +122,101 @@ async def test_what_nobody_uses_is_forgotten_by_the_clock_alone_and_stays_so_aft
     again = await transactional(wire, name)
     assert again.producer_id != producer.producer_id
     await broker.stop(wire)
+
+
+async def test_a_wall_clock_that_jumps_ten_years_ahead_and_back_takes_only_what_is_old() -> None:
+    """What goes by stored timestamps goes (docs/guarantees.md, After a pause); what is open, or in use, stays."""
+    broker = Broker()
+    wire = await broker.start()
+    partition, kept = await wire.partition(retention_ms=str(DAY_MS)), await wire.partition(retention_ms="-1")
+    idle, busy, pending = unique("idle"), unique("busy"), unique("pending")
+    member = RawMember(await Wire.open(wire_address(broker)), busy)
+    await member.joined(session_timeout_ms=1_800_000)
+    await member.sync({member.member_id: b"everything"})
+    membership = {"member_id": member.member_id, "generation_id_or_member_epoch": member.generation}
+    assert await commit_offset(wire, idle, partition, 1) == NONE
+    assert await commit_offset(wire, busy, partition, 1, **membership) == NONE
+    await wire.append(partition)
+    producer = await transactional(wire, timeout_ms=900_000)
+    for each in (partition, kept):
+        await producer.append(each)
+    assert await producer.commit_offsets(pending, partition, 2) == NONE
+
+    broker.clock.ahead_ms += TEN_YEARS_MS
+    await broker.pass_by(610_000)  # retention, expiry of producers and of offsets have each looked
+    assert [(await wire.list_offset(each, EARLIEST)).offset for each in (partition, kept)] == [0, 0]
+    assert [await wire.stable_offset(each) for each in (partition, kept)] == [1, 0], "it is still open"
+    assert await fetch_offset(wire, idle, partition) == [(NONE, -1)]
+    assert await fetch_offset(wire, busy, partition) == [(NONE, 1)]
+    assert await member.heartbeat() == NONE
+    for each in (partition, kept):
+        await producer.append(each)
+    await producer.commit()
+    await wire.until_stable(partition, 4)
+    await wire.until_stable(kept, 3)
+    assert data_offsets((await wire.fetch_committed(kept)).records) == [0, 1]
+    assert await fetch_offset(wire, pending, partition) == [(NONE, 2)]
+    producer = await transactional(wire, timeout_ms=900_000)  # one that begins ten years later than it ends
+    await producer.append(kept, timestamp=broker.clock.now_ms())
+
+    broker.clock.ahead_ms = 0
+    await broker.pass_by(610_000)
+    assert (await wire.list_offset(kept, EARLIEST)).offset == 0
+    assert await wire.stable_offset(kept) == 3
+    await producer.append(kept)
+    await producer.commit()
+    await wire.until_stable(kept, 6)
+    assert data_offsets((await wire.fetch_committed(kept)).records) == [0, 1]
+    assert data_offsets((await wire.fetch_committed(kept, 3)).records) == [3, 4], "of a segment of its own"
+    assert await fetch_offset(wire, busy, partition) == [(NONE, 1)]
+    assert await member.heartbeat() == NONE
+    await member.wire.close()
+    await broker.stop(wire)
+
+
+async def test_a_transaction_that_began_ten_years_from_now_times_out_after_a_restart_as_any_other() -> None:
+    broker = Broker()
+    broker.clock.ahead_ms += TEN_YEARS_MS
+    wire = await broker.start()
+    partition = await wire.partition()
+    producer = await transactional(wire, timeout_ms=600_000)
+    await producer.append(partition)
+    await broker.stop(wire)
+    broker.clock.ahead_ms = 0
+    wire = await broker.start()
+    await broker.pass_by(500_000)
+    assert await wire.stable_offset(partition) == 0
+    await broker.pass_by(100_000)
+    await wire.until_stable(partition, 2)
+    await broker.stop(wire)
+
+
+async def test_with_a_wall_clock_ten_years_back_nothing_is_lost_and_records_from_the_future_are_refused() -> None:
+    broker = Broker()
+    wire = await broker.start()
+    partition, group = await wire.partition(retention_ms=str(DAY_MS)), unique("group")
+    producer, single = await transactional(wire, timeout_ms=900_000), await idempotent(wire)
+    await single.append(partition)
+    await producer.append(partition)
+    assert await commit_offset(wire, group, partition, 1) == NONE
+    broker.clock.ahead_ms -= TEN_YEARS_MS
+    await broker.pass_by(610_000)
+    batch = single.batch(partition, timestamp=now_ms())
+    assert (await single.resend(partition, batch)).error_code == ErrorCode.INVALID_TIMESTAMP
+    batch = single.batch(partition, sequence=1, timestamp=broker.clock.now_ms())
+    assert (await single.resend(partition, batch)).error_code == NONE
+    assert (await single.resend(partition, batch)).base_offset == 2, "it is known to be a repetition"
+    await producer.commit()
+    await wire.until_stable(partition, 4)
+    assert data_offsets((await wire.fetch_committed(partition)).records) == [0, 1, 2]
+    assert await fetch_offset(wire, group, partition) == [(NONE, 1)]
+    await broker.stop(wire)
+
+
+def wire_address(broker: Broker) -> str:
+    """Where it listens."""
+    assert broker.server is not None
+    return broker.server.addresses[0]
 
 
 def keyed(producer: RawProducer, partition: TopicPartition, key: str, value: bytes | None) -> bytearray:
