@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from eosin.broker.configs.broker import BrokerConfig
     from eosin.coordinator.groups.service import GroupCoordinator
+    from eosin.storage.disk import FreeBytes
     from eosin.storage.log_manager import LogManager
     from eosin.storage.partition_log import PartitionLog
 
@@ -89,6 +90,10 @@ class Partitions:
     def unflushed_bytes(self) -> int:
         """Bytes appended to any log of this broker and not durable yet."""
         return self._log_manager.flusher.backlog_bytes
+
+    async def volume(self) -> "FreeBytes | None":
+        """The room of the file system that the logs are on; None when there is no limit or it cannot be asked."""
+        return await self._log_manager.volume()
 
     def leader(self, partition: TopicPartition) -> tuple[int, int]:
         """Node id and leader epoch of a partition, -1 for what is not known."""

@@ -20,7 +20,7 @@ from eosin.storage.clock import Chance, Clock
 from eosin.storage.compaction.cleaner import Cleaner, CleanerConfig
 from eosin.storage.completeness import missing
 from eosin.storage.data_directory import DELETED, STRAY, DataDirectory
-from eosin.storage.disk import DirectoryInUse, Disk, UnusableDirectory, WholeSync
+from eosin.storage.disk import DirectoryInUse, Disk, FreeBytes, UnusableDirectory, WholeSync
 from eosin.storage.disk_space import DiskSpace, Need, is_no_space
 from eosin.storage.doomed_files import DoomedFiles
 from eosin.storage.flusher import Durability, Flusher, flusher_for
@@ -303,6 +303,15 @@ class LogManager:
     def path(self) -> str:
         """The data directory."""
         return self._directory.path
+
+    async def volume(self) -> FreeBytes | None:
+        """The room of the file system that the data directory is on; None when there is no limit or it cannot be
+        asked. A file system may take its time to tell, so it is asked off the event loop."""
+        try:
+            return await self._disk.off_loop(self._disk.free_bytes, self.path)
+        except OSError:
+            _LOG.exception("the file system of %s did not tell its size", self.path)
+            return None
 
     # Logs -----------------------------------------------------------------------------------------------------------
 

@@ -1,13 +1,14 @@
 """DescribeLogDirs (key 35), versions 0-5: the data directory and the sizes of the logs in it.
 
-v2 is the first flexible version, v3 adds an error for the whole, v4 the sizes of the volume, which are not known here
-(-1), v5 whether the directory takes no new partitions (KIP-1066), which it always does. No topics (null) asks for all.
-A partition without records has size 0; a log that has failed is left out. At durability `memory` there is no directory;
-its name is then `memory`.
+v2 is the first flexible version, v3 adds an error for the whole, v4 the sizes of the volume (KIP-827), v5 whether the
+directory takes no new partitions (KIP-1066), which it always does. No topics (null) asks for all. A partition without
+records has size 0; a log that has failed is left out. The volume is the file system of the data directory, its size and
+the bytes that the broker may still use: -1 when it cannot be asked. At durability `memory` there is no directory; its
+name is then `memory`, and the sizes are -1.
 """
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.protocol.errors import ErrorCode
@@ -20,12 +21,21 @@ from eosin.protocol.schemas.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from eosin.storage.disk import FreeBytes
 
 if TYPE_CHECKING:
     from eosin.broker.configs.broker import BrokerConfig
 
 
-def handle(request: DescribeLogDirsRequest, context: RequestContext, services: Services) -> DescribeLogDirsResponse:
+_VOLUME_FROM: Final = 4
+_UNKNOWN: Final = FreeBytes(free=-1, total=-1)
+
+
+async def handle(
+    request: DescribeLogDirsRequest, context: RequestContext, services: Services
+) -> DescribeLogDirsResponse:
+    volume = await services.partitions.volume() if context.api_version >= _VOLUME_FROM else None
+    room = volume or _UNKNOWN
     wanted = _wanted(request)
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
     for partition, log in services.partitions.hosted():
@@ -36,6 +46,8 @@ def handle(request: DescribeLogDirsRequest, context: RequestContext, services: S
     result = DescribeLogDirsResult(
         log_dir=log_dir(services.config),
         topics=tuple(DescribeLogDirsTopic(name, tuple(partitions)) for name, partitions in topics.items()),
+        total_bytes=room.total,
+        usable_bytes=room.free,
     )
     return DescribeLogDirsResponse(results=(result,))
 

@@ -16,6 +16,7 @@ from eosin.protocol.codec import decode_request, decode_request_header, decode_r
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.types import Message
 from eosin.storage.clock import SeededChance, SystemClock
+from eosin.storage.disk import FreeBytes
 
 
 class AdminBroker:
@@ -28,7 +29,9 @@ class AdminBroker:
         self.cluster = EmbeddedCluster(
             config=config, log_manager=cast(Any, self.logs), clock=SystemClock(), chance=SeededChance(1)
         )
-        partitions = SimpleNamespace(hosted=lambda: iter(self.logs.logs.items()))
+        self.volume: FreeBytes | None = None
+        """The room on the fake disk."""
+        partitions = SimpleNamespace(hosted=lambda: iter(self.logs.logs.items()), volume=self._volume)
         self.services = cast(
             Services,
             SimpleNamespace(
@@ -49,6 +52,9 @@ class AdminBroker:
         broker.cluster.advertise("PLAINTEXT", "localhost", 9092)
         broker.cluster.advertise("INSIDE", "broker", 19092)
         return broker
+
+    async def _volume(self) -> FreeBytes | None:
+        return self.volume
 
     async def call(self, api: Api, request: Message, version: int | None = None, *, listener: str = "PLAINTEXT") -> Any:
         """The answer to `request`, both over the wire at `version` (by default the newest)."""

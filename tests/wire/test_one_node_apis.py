@@ -134,6 +134,13 @@ async def test_without_an_authorizer_no_rights_are_given_or_taken(wire: Wire, ve
     assert [each.error_code for each in deleted.filter_results] == [ErrorCode.SECURITY_DISABLED]
 
 
+@pytest.mark.parametrize("version", [4, 5])
+async def test_a_directory_tells_how_much_room_its_file_system_has(wire: Wire, version: int) -> None:
+    (directory,) = (await wire.ask(DescribeLogDirsRequest(()), version)).results
+    assert 0 <= directory.usable_bytes <= directory.total_bytes
+    assert directory.total_bytes > 0
+
+
 @pytest.mark.parametrize("version", [1, 2])
 async def test_a_partition_can_be_moved_to_the_directory_that_it_is_in(
     wire: Wire, partition: TopicPartition, version: int

@@ -26,6 +26,7 @@ from eosin.protocol.schemas.list_config_resources import ListConfigResourcesRequ
 from eosin.protocol.schemas.list_partition_reassignments import ListPartitionReassignmentsRequest
 from eosin.protocol.types import Message
 from eosin.storage.appends import AppendOrigin
+from eosin.storage.disk import FreeBytes
 
 HERE = os.path.abspath("data")
 METADATA = DescribeQuorumRequest((TopicData("__cluster_metadata", (PartitionData(0),)),))
@@ -76,6 +77,14 @@ async def test_every_version_tells_the_sizes_of_logs_that_work(version: int) -> 
         (topic.name, [(each.partition_index, each.partition_size > 0, each.offset_lag) for each in topic.partitions])
         for topic in result.topics
     ] == [("a", [(0, True, 0)]), ("b", [(0, False, 0)])]
+
+
+@pytest.mark.parametrize("version", describe_log_dirs.API.versions)
+async def test_the_size_of_the_volume_is_told_from_version_4_on(version: int) -> None:
+    broker = await with_logs()
+    broker.volume = FreeBytes(free=3, total=10)
+    (result,) = (await broker.call(describe_log_dirs.API, DescribeLogDirsRequest(()), version)).results
+    assert (result.total_bytes, result.usable_bytes) == ((10, 3) if version >= 4 else (-1, -1))
 
 
 async def test_log_dirs_can_be_asked_for_some_partitions() -> None:
