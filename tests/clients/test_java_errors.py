@@ -33,9 +33,15 @@ RELEASES: Final = (
 
 
 TABLE: Final = table("java")
+LEFT_TO_FULL: Final = ("2.7 to 3.7", "2.5, 2.6")
+"""Releases that `make test-full` asks; `test_timed_out_java.py` has each of them with a real timeout in `make test`."""
+PARAMETERS: Final = [
+    pytest.param(each, id=each.heading, marks=pytest.mark.full if each.heading in LEFT_TO_FULL else ())
+    for each in RELEASES
+]
 
 
-@pytest.fixture(scope="module", params=RELEASES, ids=lambda release: release.heading)
+@pytest.fixture(scope="module", params=PARAMETERS)
 def refusing(request: pytest.FixtureRequest) -> Iterator[tuple[Release, RefusingBroker, Scenario]]:
     release: Release = request.param
     with skipped_without():
