@@ -93,7 +93,11 @@ class Partitions:
 
     async def volume(self) -> "FreeBytes | None":
         """The room of the file system that the logs are on; None when there is no limit or it cannot be asked."""
-        return await self._log_manager.volume()
+        try:
+            return await self._log_manager.volume()
+        except OSError as error:
+            _LOG.error("the file system of the data directory does not tell its size: %s", error)
+            return None
 
     def leader(self, partition: TopicPartition) -> tuple[int, int]:
         """Node id and leader epoch of a partition, -1 for what is not known."""

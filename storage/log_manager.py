@@ -305,13 +305,8 @@ class LogManager:
         return self._directory.path
 
     async def volume(self) -> FreeBytes | None:
-        """The room of the file system that the data directory is on; None when there is no limit or it cannot be
-        asked. A file system may take its time to tell, so it is asked off the event loop."""
-        try:
-            return await self._disk.off_loop(self._disk.free_bytes, self.path)
-        except OSError:
-            _LOG.exception("the file system of %s did not tell its size", self.path)
-            return None
+        """The room of the file system that the data directory is on; None when there is no limit. Raises OSError."""
+        return await self._disk.off_loop(self._disk.free_bytes, self.path)
 
     # Logs -----------------------------------------------------------------------------------------------------------
 

@@ -56,6 +56,19 @@ async def test_a_failed_log_is_a_storage_error() -> None:
     assert broker.partitions.get(ORDERS) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
+async def test_a_file_system_that_cannot_be_asked_for_its_room_has_none_to_tell(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = await DataBroker.started()
+
+    async def fails(self: LogManager) -> Any:
+        raise OSError(errno.EIO, "the disk is gone")
+
+    monkeypatch.setattr(LogManager, "volume", fails)
+    assert await broker.partitions.volume() is None
+    assert "the disk is gone" in caplog.text
+
+
 async def test_a_log_that_cannot_be_opened_is_a_storage_error_and_harms_nobody_else(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,6 +1,5 @@
 """A data directory: its lock, its identity, starts and stops, topics that go."""
 
-import errno
 import json
 import os
 import shutil
@@ -17,7 +16,6 @@ from eosin.protocol.names import TopicPartition, uuid_from_text
 from eosin.storage.appends import Refused
 from eosin.storage.clock import SeededChance, SystemClock
 from eosin.storage.data_directory import ForeignDirectory, UnknownName, parse_partition
-from eosin.storage.disk import FreeBytes
 from eosin.storage.files import MemoryDisk, SystemDisk
 from eosin.storage.flusher import Durability
 from eosin.storage.log_config import LogConfig
@@ -68,21 +66,6 @@ async def test_the_room_of_the_file_system_is_that_of_the_data_directory(tmp_pat
     assert volume is not None
     assert volume.total == shutil.disk_usage(tmp_path).total
     assert 0 <= volume.free <= volume.total
-    await manager.close()
-
-
-async def test_a_file_system_that_cannot_be_asked_for_its_room_has_none_to_tell(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    manager = system_manager(tmp_path)
-    await manager.open()
-
-    def fails(disk: SystemDisk, path: str) -> FreeBytes:
-        raise OSError(errno.EIO, "the disk is gone")
-
-    monkeypatch.setattr(SystemDisk, "free_bytes", fails)
-    assert await manager.volume() is None
-    monkeypatch.undo()
     await manager.close()
 
 
