@@ -42,10 +42,14 @@ _SPARE_DESCRIPTORS: Final = 200
 _LOOPBACK_SOURCES: Final = 8
 """Source addresses in turns, so that one address does not run out of ports."""
 _GIVE_UP_AFTER_S: Final = 120.0
+_WAIT_IN_FETCH_MS: Final = 120_000
+_UNTIL_ALL_WAIT_S: Final = 3.0
 BUDGETS: Final = {
     "2,000 connections at once, until each was answered": 2.0,
     "memory of an idle connection, of 2,000": 8.0,
     "memory of an idle connection, of 10,000": 8.0,
+    "memory of a connection that waits in a Fetch, of 2,000": 8.0,
+    "memory of a connection that waits in a Fetch, of 10,000": 8.0,
     "an append beside 100,000 partitions, never written, longest": 50.0,
     "a clean stop, 10,000 partitions, each written once": 3.0,
 }
@@ -167,6 +171,7 @@ def _go_on(opened: socket.socket, events: int, hello: bytes) -> bool:
 
 def _connections(broker: Broker, count: int, seconds: float) -> dict[str, float]:
     wire = _wire_with_topics(broker)
+    create_topic(wire, "quiet")
     wire.close()
     before = resident_bytes(broker.pid)
     taken = 0.0
@@ -184,6 +189,8 @@ def _connections(broker: Broker, count: int, seconds: float) -> dict[str, float]
         during = _probed(broker.port, storm)
         after = _probed(broker.port, lambda: time.sleep(seconds))
         grown = resident_bytes(broker.pid) - before
+        _wait_in_fetch(connected)
+        grown_waiting = resident_bytes(broker.pid) - before
     finally:
         for each in connected:
             each.close()
@@ -194,7 +201,25 @@ def _connections(broker: Broker, count: int, seconds: float) -> dict[str, float]
         f"an append meanwhile, longest, {name}|ms": during.milliseconds(1.0),
         f"an append beside {name} that are idle, p99|ms": after.milliseconds(0.99),
         f"memory of an idle connection, of {count:,}|KiB": grown / count / KIB,
+        f"memory of a connection that waits in a Fetch, of {count:,}|KiB": grown_waiting / count / KIB,
     }
+
+
+def _wait_in_fetch(connected: Sequence[socket.socket]) -> None:
+    """Each asks for the next record of the topic `quiet`, which gets none; returns when the broker has had the time to
+    let all of them wait."""
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=MIB)
+    asked = FetchRequest(
+        max_wait_ms=_WAIT_IN_FETCH_MS,
+        min_bytes=1,
+        max_bytes=MIB,
+        isolation_level=1,
+        topics=(FetchTopic(topic="quiet", partitions=(partition,)),),
+    )
+    request = frame(ApiKey.FETCH, 11, asked)
+    for each in connected:
+        each.sendall(request)
+    time.sleep(_UNTIL_ALL_WAIT_S)
 
 
 # --- readers that do not read
