@@ -2,11 +2,13 @@
 
 Owns the question "is it mine?": a log is handed out when this broker leads the partition, else the error that says why
 not. Everything that must know whether a partition is local asks here, and nobody else may assume it. Always true: every
-partition that the cluster metadata gives to this broker is in `_logs`, unless its log could not be opened, or belongs
-to an internal topic and was never written to: of those most partitions stay unused, so they cost nothing before.
-Whoever waits for a log is woken when the log goes away.
+partition that the cluster metadata gives to this broker is in `_logs`, unless its log could not be opened, belongs
+to an internal topic and was never written to: of those most partitions stay unused, so they cost nothing before; or is
+still to be opened, which is done in turns with everybody else, and at once for whoever asks for it. Whoever waits for a
+log is woken when the log goes away.
 """
 
+import gc
 import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
@@ -18,9 +20,10 @@ from eosin.broker.transactions.markers import LocalMarkers
 from eosin.broker.transactions.verification import TransactionVerification
 from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs, MarkerTarget, TransactionVerifier
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition, Uuid
 from eosin.storage.appends import AppendOrigin, AppendResult, Marker
 from eosin.storage.clock import Clock
+from eosin.storage.turns import TurnQueue
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -33,6 +36,11 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger("eosin.broker.partitions")
 
+OPENED_PER_TURN: Final = 50
+"""New partitions' logs that are opened in one turn of the event loop: one takes some 20 us."""
+FROZEN_AT_ONCE: Final = 2000
+"""So many new logs come before they are kept from the garbage collector as well: a round over them takes 10 ms."""
+
 
 class Partitions:
     """The partitions that this broker leads. A listener of the cluster (`ClusterListener`), the marker sender's map
@@ -42,6 +50,11 @@ class Partitions:
         self._cluster = cluster
         self._log_manager = log_manager
         self._logs: dict[TopicPartition, PartitionLog] = {}
+        self._opening = TurnQueue(clock, steps_per_turn=OPENED_PER_TURN)
+        self._coming: dict[Uuid, int] = {}
+        """Topics with partitions that are still to be opened, and by how many jobs."""
+        self._freezes = False
+        self._not_frozen = 0
         self.long_polls = LongPolls(clock)
         self.markers = LocalMarkers(self, clock=clock)
         self.verification = TransactionVerification(clock=clock, config=config)
@@ -62,8 +75,16 @@ class Partitions:
         for stray in self._log_manager.set_aside_strays(known):
             _LOG.warning("%s is in the data directory, but not in the cluster: it is set aside", stray)
         for topic in self._cluster.topics.values():
-            self.partitions_added(topic, 0)
+            for index in range(topic.partitions):
+                self._open(topic, index)
         self._cluster.subscribe(self)
+
+    def freeze(self) -> None:
+        """Keep what is there now from the garbage collector's full rounds, and many new logs, too, as they come: with
+        100,000 partitions such a round takes longer than anybody may wait. A log that is let go of is freed all the
+        same: it is in no cycle of references."""
+        self._freezes, self._not_frozen = True, 0
+        gc.freeze()
 
     def bind(self, *, groups: "GroupCoordinator", transactions: TransactionVerifier) -> None:
         """Close the circle: the coordinators write through this object, and it asks them."""
@@ -73,7 +94,7 @@ class Partitions:
     def get(self, partition: TopicPartition) -> "PartitionLog | ErrorCode":
         """The log of a partition that this broker leads; else UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, or
         KAFKA_STORAGE_ERROR when the log has failed or never opened."""
-        log = self._logs.get(partition)
+        log = self._log(partition)
         if log is not None:
             return log if log.failure is None else ErrorCode.KAFKA_STORAGE_ERROR
         leader = self._cluster.leader_of(partition)
@@ -82,8 +103,16 @@ class Partitions:
         # A partition of ours without a log is one whose log could not be opened.
         return ErrorCode.KAFKA_STORAGE_ERROR if leader == self._cluster.node_id else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
+    def _log(self, partition: TopicPartition) -> "PartitionLog | None":
+        log = self._logs.get(partition)
+        if log is None and self._coming:
+            topic = self._cluster.topics.get(partition.topic)
+            if topic is not None and topic.topic_id in self._coming and 0 <= partition.partition < topic.partitions:
+                return self._open(topic, partition.partition)
+        return log
+
     def hosted(self) -> "Iterator[tuple[TopicPartition, PartitionLog]]":
-        """Every log of this broker, failed ones included, in the order in which the partitions came."""
+        """Every log of this broker that is open, failed ones included, in the order in which the partitions came."""
         return iter(self._logs.items())
 
     @property
@@ -102,7 +131,7 @@ class Partitions:
     def leader(self, partition: TopicPartition) -> tuple[int, int]:
         """Node id and leader epoch of a partition, -1 for what is not known."""
         leader = self._cluster.leader_of(partition)
-        log = self._logs.get(partition)
+        log = self._log(partition)
         return NO_LEADER if leader is None else leader, -1 if log is None else log.leader_epoch
 
     def target(self, partition: TopicPartition) -> MarkerTarget | ErrorCode:
@@ -122,28 +151,44 @@ class Partitions:
         self.partitions_added(topic, 0)
 
     def partitions_added(self, topic: Topic, first_new: int) -> None:
-        """Open the new partitions' logs."""
-        config = self._cluster.log_config(topic.name)
+        """Open the new partitions' logs, many of them in turns with everybody else."""
+        self._coming[topic.topic_id] = self._coming.get(topic.topic_id, 0) + 1
+        self._opening.add(self._open_each(topic, first_new))
+
+    def _open_each(self, topic: Topic, first_new: int) -> Iterator[None]:
         for index in range(first_new, topic.partitions):
-            partition = TopicPartition(topic.name, index)
-            if self._cluster.leader_of(partition) != self._cluster.node_id:
-                continue
-            try:
-                log = self._log_manager.create_log(partition, topic.topic_id, config, self._cluster.leader_epoch)
-            except OSError:
-                _LOG.exception("could not open the log of %s: the partition stays offline until a restart", partition)
-                continue
-            log.on_progress = self.long_polls.progress
-            self._logs[partition] = log
+            known = self._cluster.topics.get(topic.name)
+            if known is None or known.topic_id != topic.topic_id:
+                break  # it was deleted in an earlier turn
+            if TopicPartition(topic.name, index) not in self._logs:
+                self._open(topic, index)
+            yield
+        self._coming[topic.topic_id] -= 1
+        if not self._coming[topic.topic_id]:
+            del self._coming[topic.topic_id]
+
+    def _open(self, topic: Topic, index: int) -> "PartitionLog | None":
+        partition = TopicPartition(topic.name, index)
+        if self._cluster.leader_of(partition) != self._cluster.node_id:
+            return None
+        config = self._cluster.log_config(topic.name)
+        try:
+            log = self._log_manager.create_log(partition, topic.topic_id, config, self._cluster.leader_epoch)
+        except OSError:
+            _LOG.exception("could not open the log of %s: the partition stays offline until a restart", partition)
+            return None
+        log.on_progress = self.long_polls.progress
+        self._logs[partition] = log
+        self._not_frozen += 1
+        if self._freezes and self._not_frozen >= FROZEN_AT_ONCE:
+            self.freeze()
+        return log
 
     def topic_deleted(self, topic: Topic) -> None:
         """Let go of the topic's logs and have them deleted, which tells whoever waits for them."""
         for index in range(topic.partitions):
             self._logs.pop(TopicPartition(topic.name, index), None)
-        try:
-            self._log_manager.delete_logs(topic.name)
-        except OSError as error:
-            _LOG.error("could not delete all of topic %s: what is left goes at the next start: %s", topic.name, error)
+        self._log_manager.deletions.begin(topic.name)
 
     def configs_changed(self, topic: Topic) -> None:
         """Let the topic's logs follow its new settings."""

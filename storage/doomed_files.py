@@ -50,11 +50,12 @@ class DoomedFiles:
         self._doomed += self._remove(self._take(0, at_once=True, trees_only=trees_only))
 
     def _take(self, elapsed_ms: int, *, at_once: bool, trees_only: bool) -> list[_Doomed]:
-        due = [each for each in self._doomed if at_once or each.due_ms <= elapsed_ms]
-        due = [each for each in due if each.is_tree or not trees_only]
-        if due:
-            taken = set(due)
-            self._doomed = [each for each in self._doomed if each not in taken]
+        due: list[_Doomed] = []
+        left: list[_Doomed] = []
+        for each in self._doomed:
+            is_due = (at_once or each.due_ms <= elapsed_ms) and (each.is_tree or not trees_only)
+            (due if is_due else left).append(each)
+        self._doomed = left
         return due
 
     def _remove(self, due: list[_Doomed]) -> list[_Doomed]:

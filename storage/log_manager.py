@@ -20,6 +20,7 @@ from eosin.storage.clock import Chance, Clock
 from eosin.storage.compaction.cleaner import Cleaner, CleanerConfig
 from eosin.storage.completeness import missing
 from eosin.storage.data_directory import DELETED, STRAY, DataDirectory
+from eosin.storage.deletions import Deletions
 from eosin.storage.disk import DirectoryInUse, Disk, FreeBytes, UnusableDirectory, WholeSync
 from eosin.storage.disk_space import DiskSpace, Need, is_no_space
 from eosin.storage.doomed_files import DoomedFiles
@@ -118,6 +119,7 @@ class LogManager:
         self._checkpoints = OffsetCheckpoints(disk, data_dir, self.logs, self.space, clock=clock)
         self._clean_offsets = CleanOffsets(disk, data_dir, self.logs, self.space)
         self._doomed = DoomedFiles(disk)
+        self.deletions = Deletions(clock, self.logs_of, lambda log: self._retire([log], DELETED))
         self._by_topic: dict[str, dict[int, PartitionLog]] = {}
         self._dirty: dict[PartitionLog, None] = {}
         self._saving: dict[PartitionLog, tuple[Checkpoint, asyncio.Task[None]]] = {}
@@ -255,6 +257,7 @@ class LogManager:
                 await asyncio.wait(self._running)
             await self._finish_saving()
             await self.flusher.close()
+            self.deletions.finish()
             if clean:
                 await self._save_everything()
         finally:
@@ -322,12 +325,12 @@ class LogManager:
             log = None
         told = None
         journalled = self._missed.pop((partition, topic_id), None)
+        path = self._directory.partition_path(partition)
         if log is None:
             told = self._checkpoints.claim_vanished(partition)
             if told is None and journalled is not None:
                 told = Told(None, journalled)
         if told is not None:
-            path = self._directory.partition_path(partition)
             why = f"there is no such directory: {missing(told.log_start_offset or 0, told.recovery_point)}"
             log = self._add(partition, self._offline_log(partition, told, OSError(errno.EIO, why, path)))
             self._checkpoints.note(log)
@@ -337,7 +340,6 @@ class LogManager:
             log = self._add(partition, self._new_log(partition, topic_id, config))
         if log.topic_id == ZERO_UUID and journalled is not None:
             # With its id known, the next start takes what belongs to it from the journal.
-            path = self._directory.partition_path(partition)
             log.fail(OSError(errno.EIO, "its topic id was lost, so the journal was not used: start again", path))
         log.adopt_topic_id(topic_id)
         log.update_config(config)
@@ -355,11 +357,12 @@ class LogManager:
 
     def tells_of_deleted(self, topic: str) -> bool:
         """Whether a checkpoint file may tell of deleted logs of a topic. A topic that is made anew under the name would
-        inherit it after a crash: `forget_deleted` first."""
-        return self._checkpoints.inherits(topic)
+        inherit it after a crash: `forget_deleted` first. Also while these logs are being put away."""
+        return topic in self.deletions or self._checkpoints.inherits(topic)
 
     async def forget_deleted(self, topic: str) -> None:
-        """Wait until no checkpoint file tells of deleted logs of a topic. Raises OSError."""
+        """Wait until the deleted logs of a topic are put away, and no checkpoint file tells of them. Raises OSError."""
+        await self.deletions.finished()
         while self._checkpoints.inherits(topic):
             await self._checkpoints.save()
 
@@ -414,13 +417,12 @@ class LogManager:
     def periodic_work(self) -> tuple[PeriodicWork, ...]:
         """What has to be done while the directory is open."""
         retention_ms, expiry_ms = self._intervals
-        now = self._clock.now_ms
         return (
             PeriodicWork("checkpoints", CHECKPOINT_INTERVAL_MS, lambda: self._to_its_end(self.checkpoint())),
             PeriodicWork("compaction", self.cleaner.interval_ms, self._compact, can_wait=True),
             PeriodicWork("idle files", IDLE_INTERVAL_MS, self.release_idle_files),
-            PeriodicWork("retention", retention_ms, lambda: self.apply_retention(now())),
-            PeriodicWork("producer expiry", expiry_ms, lambda: self.expire_producers(now())),
+            PeriodicWork("retention", retention_ms, lambda: self.apply_retention(self._clock.now_ms())),
+            PeriodicWork("producer expiry", expiry_ms, lambda: self.expire_producers(self._clock.now_ms())),
         )
 
     def failed(self, log: SegmentedLog) -> None:

@@ -60,8 +60,9 @@ class OffsetCheckpoints:
         self._changed: dict[PartitionLog, None] = {}
         self._unsaved: dict[PartitionLog, int] = {}
         """Recovery points that are in the table, but not known to be in the file."""
-        self._forgotten: dict[TopicPartition, tuple[int, int]] = {}
-        """Logs that are no more, by the versions of the tables that tell so; until these are saved."""
+        self._forgotten: dict[str, tuple[int, int]] = {}
+        """Topics of logs that are no more, by the versions of the tables that tell so of all of them; until these are
+        saved."""
         self._told_recovery_points: dict[TopicPartition, int] = {}
         self._told_log_starts: dict[TopicPartition, int] = {}
         self._vanished: dict[TopicPartition, Told] = {}
@@ -112,11 +113,11 @@ class OffsetCheckpoints:
         """The log of a partition is no more."""
         for file in self._files:
             file.table.drop(partition)
-        self._forgotten[partition] = self._log_starts.table.version, self._recovery_points.table.version
+        self._forgotten[partition.topic] = self._log_starts.table.version, self._recovery_points.table.version
 
     def inherits(self, topic: str) -> bool:
         """Whether the files may still tell of a log of this topic that was forgotten."""
-        return any(partition.topic == topic for partition in self._forgotten)
+        return topic in self._forgotten
 
     # Saving ---------------------------------------------------------------------------------------------------------
 
@@ -150,9 +151,9 @@ class OffsetCheckpoints:
 
     def _let_go(self) -> None:
         saved = self._log_starts.saved_version, self._recovery_points.saved_version
-        for partition, (starts, points) in list(self._forgotten.items()):
+        for topic, (starts, points) in list(self._forgotten.items()):
             if saved[0] >= starts and saved[1] >= points:
-                del self._forgotten[partition]
+                del self._forgotten[topic]
 
     # What is told ---------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """Work on many things, in turns with everybody else on the event loop."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar
 
 from eosin.storage.clock import Clock
@@ -21,3 +22,59 @@ async def in_turns(items: Iterable[_T], do: Callable[[_T], None], clock: Clock) 
         if clock.elapsed_ms() >= until_ms:
             await asyncio.sleep(0)
             until_ms = clock.elapsed_ms() + TURN_MS
+
+
+class TurnQueue:
+    """Steps of many jobs, one job after the other, a few steps in each turn of the event loop: so many for all jobs
+    together, however many come in one turn. What fits into the turn in which it comes is done at once."""
+
+    def __init__(self, clock: Clock, *, steps_per_turn: int) -> None:
+        """A turn ends after `steps_per_turn` steps, or `TURN_MS` after its first."""
+        self._clock = clock
+        self._steps_per_turn = steps_per_turn
+        self._left = steps_per_turn
+        self._until_ms = 0
+        self._next: asyncio.Handle | None = None
+        self._jobs: deque[Iterator[None]] = deque()
+        self._emptied: list[asyncio.Future[None]] = []
+
+    def add(self, job: Iterator[None]) -> None:
+        """Take each step of `job`, which must not raise, in the event loop."""
+        self._jobs.append(job)
+        self._work()
+
+    async def finished(self) -> None:
+        """Wait until there is nothing left to do."""
+        if self._jobs:
+            self._emptied.append(asyncio.get_running_loop().create_future())
+            await self._emptied[-1]
+
+    def finish(self) -> None:
+        """Do all that is left, now."""
+        while self._jobs:
+            self._step()
+
+    def _work(self) -> None:
+        if self._next is None:  # the first steps of this turn
+            self._left, self._until_ms = self._steps_per_turn, self._clock.elapsed_ms() + TURN_MS
+            self._next = asyncio.get_running_loop().call_soon(self._next_turn)
+        while self._jobs and self._left and self._clock.elapsed_ms() < self._until_ms:
+            self._left -= 1
+            self._step()
+
+    def _next_turn(self) -> None:
+        self._next = None
+        if self._jobs:
+            self._work()
+
+    def _step(self) -> None:
+        job = self._jobs[0]
+        try:
+            next(job)
+        except StopIteration:
+            self._jobs.popleft()
+        if not self._jobs:
+            waiting, self._emptied = self._emptied, []
+            for each in waiting:
+                if not each.done():
+                    each.set_result(None)

@@ -5,7 +5,6 @@ Exit code 0 after a clean stop; 2 with one sentence on stderr when it cannot sta
 
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 import signal
@@ -132,7 +131,7 @@ async def _serve(config: BrokerConfig) -> int:
     except StartError as refused:
         return fail("serve", str(refused))
     # What start-up built stays for good; without it a full collection has less to walk.
-    gc.freeze()
+    server.services.partitions.freeze()
     print(ready_line(config, server.addresses, _seconds_since_start()), flush=True)
     await stop.wait()
     return OK if await server.shutdown() else FAILED

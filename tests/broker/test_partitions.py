@@ -1,12 +1,16 @@
 """Which partitions this broker leads, and how that follows the cluster."""
 
+import asyncio
 import errno
+import gc
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from data_broker import DataBroker, batch
 from manual_clock import ManualClock
 
+from eosin.broker import partitions
 from eosin.broker.metadata.cluster import ConfigChange
 from eosin.broker.transactions.markers import LocalMarkers
 from eosin.coordinator.ports import MarkersForPartitions
@@ -39,6 +43,91 @@ async def test_added_partitions_are_served() -> None:
     assert broker.partitions.get(TopicPartition("orders", 2)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     await broker.cluster.create_partitions("orders", count=3)
     assert (await broker.produce(batch("a"), partition=2)).error_code == ErrorCode.NONE
+
+
+async def opened_in_turns(monkeypatch: pytest.MonkeyPatch) -> DataBroker:
+    """A broker that opens two logs per turn of the event loop."""
+    monkeypatch.setattr(partitions, "OPENED_PER_TURN", 2)
+    return await DataBroker.started()
+
+
+def opened(broker: DataBroker) -> list[int]:
+    return [partition.partition for partition, _ in broker.partitions.hosted() if partition.topic == "orders"]
+
+
+async def test_the_logs_of_many_partitions_are_opened_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = await opened_in_turns(monkeypatch)
+    creating = asyncio.ensure_future(broker.cluster.create_topic("orders", partitions=9))
+    counts = [0]
+    while counts[-1] < 9:
+        await asyncio.sleep(0)
+        counts.append(len(opened(broker)))
+    assert max(later - earlier for earlier, later in pairwise(counts)) == 2
+    assert (await creating).error is ErrorCode.NONE
+    assert opened(broker) == list(range(9))
+
+
+async def test_a_log_that_is_asked_for_before_its_turn_is_opened_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = await opened_in_turns(monkeypatch)
+    await broker.cluster.create_topic("orders", partitions=30)
+    assert 29 not in opened(broker)
+    assert broker.partitions.leader(TopicPartition("orders", 28)) == (
+        broker.cluster.node_id,
+        broker.cluster.leader_epoch,
+    )
+    assert (await broker.produce(batch("a"), partition=29)).error_code == ErrorCode.NONE
+    log = broker.log(partition=29)
+    assert broker.partitions.get(TopicPartition("orders", 30)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    await turns(30)
+    assert sorted(opened(broker)) == list(range(30))
+    assert broker.log(partition=29) is log
+
+
+async def test_a_topic_that_is_deleted_while_its_logs_are_opened_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = await opened_in_turns(monkeypatch)
+    await broker.cluster.create_topic("orders", partitions=30)
+    await broker.cluster.delete_topic("orders")
+    again = await broker.create_topic(partitions=3)
+    await turns(30)
+    assert opened(broker) == [0, 1, 2]
+    assert {broker.log(partition=index).topic_id for index in range(3)} == {again.topic_id}
+    assert len(broker.logs.logs_of("orders")) == 3
+
+
+async def test_settings_that_change_while_logs_are_opened_hold_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = await opened_in_turns(monkeypatch)
+    await broker.cluster.create_topic("orders", partitions=30)
+    await broker.cluster.alter_topic_configs("orders", [ConfigChange("max.message.bytes", "1000")])
+    await turns(30)
+    assert {broker.log(partition=index).config.max_message_bytes for index in range(30)} == {1000}
+
+
+async def test_partitions_that_are_added_while_others_are_opened_are_opened_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = await opened_in_turns(monkeypatch)
+    await broker.cluster.create_topic("orders", partitions=30)
+    await broker.cluster.create_partitions("orders", count=40)
+    assert (await broker.produce(batch("a"), partition=39)).error_code == ErrorCode.NONE
+    await turns(30)
+    assert sorted(opened(broker)) == list(range(40))
+
+
+async def test_new_logs_are_kept_from_the_garbage_collector_where_all_logs_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    frozen: list[int] = []
+    monkeypatch.setattr(partitions, "FROZEN_AT_ONCE", 4)
+    broker = await DataBroker.started()
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(len(opened(broker))))
+    await broker.create_topic(partitions=6)
+    assert frozen == []
+    broker.partitions.freeze()
+    await broker.cluster.create_partitions("orders", count=15)
+    assert frozen == [6, 10, 14]
+
+
+async def turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
 
 
 async def test_logs_follow_their_topics_settings() -> None:

@@ -1,18 +1,23 @@
 """A data directory: its lock, its identity, starts and stops, topics that go."""
 
+import asyncio
+import errno
+import gc
 import json
 import os
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from batches import ORDERS, TOPIC_ID, data, marker
-from fake_disk import FakeDisk
+from fake_disk import FakeDisk, Fault
 from logs import DATA_DIR, Logs, appended, read_now
 from manual_clock import ManualClock
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, uuid_from_text
+from eosin.storage import deletions
 from eosin.storage.appends import Refused
 from eosin.storage.clock import SeededChance, SystemClock
 from eosin.storage.data_directory import ForeignDirectory, UnknownName, parse_partition
@@ -21,6 +26,7 @@ from eosin.storage.flusher import Durability
 from eosin.storage.log_config import LogConfig
 from eosin.storage.log_manager import DirectoryInUse, LogManager, UnusableDirectory
 from eosin.storage.meta_properties import DirectoryTooNew, MalformedProperties, MetaProperties
+from eosin.storage.partition_log import PartitionLog
 
 OTHER_ID = bytes(reversed(TOPIC_ID))
 
@@ -259,6 +265,79 @@ async def test_a_deleted_topic_answers_that_it_is_gone_and_its_files_go_later() 
     logs.clock.advance(60_000)
     await logs.manager.checkpoint()
     assert not logs.fake.is_directory(f"{DATA_DIR}/{renamed}")
+
+
+async def many_logs(count: int, monkeypatch: pytest.MonkeyPatch) -> Logs:
+    """Logs of the topic `orders`, each written once, of which two are deleted per turn of the event loop."""
+    monkeypatch.setattr(deletions, "LOGS_PER_TURN", 2)
+    logs = Logs()
+    await logs.open()
+    for index in range(count):
+        logs.append(logs.log(TopicPartition("orders", index)), data())
+    return logs
+
+
+def put_away(logs: Logs) -> int:
+    return sum(name.endswith("-delete") for name in logs.fake.list(DATA_DIR))
+
+
+async def test_a_topic_of_many_partitions_is_deleted_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = await many_logs(7, monkeypatch)
+    logs.manager.deletions.begin("orders")
+    counts = [put_away(logs)]
+    while logs.manager.logs_of("orders"):
+        assert logs.manager.tells_of_deleted("orders")
+        await asyncio.sleep(0)
+        counts.append(put_away(logs))
+    assert counts[0] == 2
+    assert max(later - earlier for earlier, later in pairwise(counts)) == 2
+    await logs.manager.checkpoint()
+    assert not logs.manager.tells_of_deleted("orders")
+
+
+async def test_a_name_is_free_again_when_all_its_logs_are_put_away_and_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    logs = await many_logs(7, monkeypatch)
+    logs.manager.deletions.begin("orders")
+    await logs.manager.forget_deleted("orders")
+    assert put_away(logs) == 7
+    assert not logs.manager.tells_of_deleted("orders")
+
+
+async def test_a_stop_puts_away_what_is_still_to_be_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = await many_logs(7, monkeypatch)
+    logs.manager.deletions.begin("orders")
+    await logs.manager.close()
+    assert put_away(logs) == 7
+
+
+async def test_what_cannot_be_put_away_stays_for_the_next_start(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    logs = await many_logs(7, monkeypatch)
+    logs.fake.faults.append(Fault("rename", errno.EIO, path="orders-3"))
+    logs.manager.deletions.begin("orders")
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert put_away(logs) == 3
+    assert [each.partition for each in logs.manager.logs_of("orders")] == [4, 5, 6]
+    assert [each.getMessage()[:36] for each in caplog.records] == ["could not delete all of topic orders"]
+    await logs.manager.forget_deleted("orders")
+
+
+async def test_a_deleted_log_is_in_no_cycle_of_references() -> None:
+    logs = Logs()
+    logs.append(await logs.open(), data())
+    gc.collect()
+    gc.disable()  # what the collector is told to leave alone goes all the same
+    try:
+        logs.manager.delete_logs("orders")
+        await logs.manager.checkpoint()
+        left = [each for each in gc.get_objects() if isinstance(each, PartitionLog) and each.topic == "orders"]
+        assert left == []
+    finally:
+        gc.enable()
 
 
 async def test_directories_of_deleted_topics_are_removed_after_a_start() -> None:

@@ -1,9 +1,12 @@
 """CreateTopics."""
 
+import asyncio
+
 import pytest
 from admin_broker import AdminBroker, refused
 
 from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.handlers import create_topics
 from eosin.broker.handlers.create_topics import API
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.create_topics import (
@@ -90,6 +93,25 @@ async def test_a_dry_run_creates_nothing_but_tells_what_would_be() -> None:
     (result,) = (await broker.call(API, request)).topics
     assert (result.error_code, result.num_partitions) == (0, 3)
     assert "a" not in broker.cluster.topics
+
+
+async def test_topics_of_one_request_are_created_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(create_topics, "TOPICS_AT_ONCE", 2)
+    broker = await AdminBroker.started()
+    internal = len(broker.cluster.topics)
+    there: list[int] = []
+
+    async def beside() -> None:
+        while not there or there[-1] < 5:
+            there.append(len(broker.cluster.topics) - internal)
+            await asyncio.sleep(0)
+
+    watching = asyncio.ensure_future(beside())
+    names = [f"topic-{index}" for index in range(5)]
+    results = (await broker.call(API, CreateTopicsRequest(topics=tuple(topic(name) for name in names)))).topics
+    await watching
+    assert [(each.name, each.error_code) for each in results] == [(name, 0) for name in names]
+    assert {2, 4} <= set(there)
 
 
 async def test_too_many_partitions_violate_the_policy_for_the_whole_request() -> None:

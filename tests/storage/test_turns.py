@@ -1,0 +1,77 @@
+"""A queue of jobs takes a few steps of them in each turn of the event loop."""
+
+import asyncio
+from collections.abc import Iterator
+
+from manual_clock import ManualClock
+
+from eosin.storage.turns import TURN_MS, TurnQueue
+
+
+class Jobs:
+    """A queue, and what was done."""
+
+    def __init__(self, steps_per_turn: int, *, step_ms: float = 0) -> None:
+        self.clock = ManualClock()
+        self.queue = TurnQueue(self.clock, steps_per_turn=steps_per_turn)
+        self.done: list[str] = []
+        self._step_ms = step_ms
+
+    def add(self, name: str, steps: int) -> None:
+        self.queue.add(self._job(name, steps))
+
+    def _job(self, name: str, steps: int) -> Iterator[None]:
+        for _ in range(steps):
+            self.done.append(name)
+            self.clock.advance(self._step_ms)
+            yield
+
+
+async def test_what_fits_into_a_turn_is_done_at_once() -> None:
+    jobs = Jobs(4)
+    jobs.add("a", 3)
+    assert jobs.done == ["a"] * 3
+    await jobs.queue.finished()
+
+
+async def test_jobs_that_come_in_one_turn_share_its_steps() -> None:
+    jobs = Jobs(4)
+    for name in "abc":
+        jobs.add(name, 3)
+    counts = []
+    while not counts or counts[-1] < 9:
+        counts.append(len(jobs.done))
+        await asyncio.sleep(0)
+    assert max(later - earlier for earlier, later in zip([0, *counts], counts, strict=False)) <= 4
+    assert jobs.done == ["a"] * 3 + ["b"] * 3 + ["c"] * 3
+
+
+async def test_steps_that_take_long_end_a_turn_early() -> None:
+    jobs = Jobs(100, step_ms=TURN_MS)
+    jobs.add("a", 3)
+    assert jobs.done == ["a"]
+    await jobs.queue.finished()
+    assert jobs.done == ["a"] * 3
+
+
+async def test_whoever_waits_is_woken_when_all_jobs_are_done() -> None:
+    jobs = Jobs(1)
+    jobs.add("a", 3)
+    waiting = [asyncio.ensure_future(jobs.queue.finished()) for _ in range(2)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    jobs.add("b", 2)
+    await waiting[1]
+    assert jobs.done == ["a"] * 3 + ["b"] * 2
+    await jobs.queue.finished()
+
+
+async def test_what_is_left_can_be_finished_at_once() -> None:
+    jobs = Jobs(1)
+    jobs.add("a", 3)
+    jobs.add("b", 1)
+    jobs.queue.finish()
+    assert jobs.done == ["a"] * 3 + ["b"]
+    await asyncio.sleep(0)
+    jobs.add("c", 1)
+    assert jobs.done[-1] == "c"
