@@ -3,6 +3,7 @@
 The answer is made from the registry, so it cannot differ from what is served, but for the ranges that an `Api` says
 are announced otherwise. From v3 on the client tells its name and version (KIP-511), and the answer tells features
 (KIP-584): the finalized level of `transaction.version` is what makes clients use the transaction protocol of KIP-890.
+Features that are not built are supported at level 0 alone, so that `kafka-features describe` shows them.
 A row of supported features that starts at 0 is left out below v4, where older clients fail on it (KAFKA-17011); a
 feature at level 0 is not listed as finalized (transactions.md 6.5). A version that is not served is answered as
 version 0 with UNSUPPORTED_VERSION.
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 TRANSACTION_VERSION: Final = "transaction.version"
 HIGHEST_TRANSACTION_VERSION: Final = 2
+AT_LEVEL_0: Final = ("group.version", "share.version", "streams.version")
+"""Features of Kafka that are not built: level 0 is in force, and all that is supported."""
 
 _FEATURES_FROM: Final = 3
 _FEATURES_FROM_ZERO_FROM: Final = 4
@@ -68,7 +71,10 @@ def announced(config: "BrokerConfig") -> tuple[ApiVersion, ...]:
 def _supported(version: int) -> tuple[SupportedFeatureKey, ...]:
     if version < _FEATURES_FROM_ZERO_FROM:
         return ()
-    return (SupportedFeatureKey(name=TRANSACTION_VERSION, min_version=0, max_version=HIGHEST_TRANSACTION_VERSION),)
+    return (
+        *(SupportedFeatureKey(name=name, min_version=0, max_version=0) for name in AT_LEVEL_0),
+        SupportedFeatureKey(name=TRANSACTION_VERSION, min_version=0, max_version=HIGHEST_TRANSACTION_VERSION),
+    )
 
 
 def unsupported_version() -> ApiVersionsResponse:

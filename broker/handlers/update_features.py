@@ -8,7 +8,7 @@ changed. `transaction.version` follows the setting `eosin.transaction.version`.
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.handlers.api_versions import HIGHEST_TRANSACTION_VERSION, TRANSACTION_VERSION
+from eosin.broker.handlers.api_versions import AT_LEVEL_0, HIGHEST_TRANSACTION_VERSION, TRANSACTION_VERSION
 from eosin.broker.metadata.cluster import Outcome
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -18,9 +18,6 @@ from eosin.protocol.schemas.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-
-AT_LEVEL_0: Final = ("group.version", "share.version", "streams.version")
-"""Features of Kafka that are not built: level 0 is in force."""
 
 _UPGRADE_TYPES: Final = (1, 2, 3)
 

@@ -119,6 +119,8 @@ def test_what_the_broker_speaks_is_shown(tools: KafkaScripts) -> None:
     features = tools.run("kafka-features", "describe").out
     assert "Feature: transaction.version" in features
     assert "FinalizedVersionLevel: 2" in features
+    for feature in ("group.version", "share.version", "streams.version"):
+        assert f"Feature: {feature}" in features
 
 
 @better_than_kafka("Apache Kafka serves share groups")

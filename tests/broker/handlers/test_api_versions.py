@@ -113,8 +113,15 @@ def test_the_finalized_transaction_version_is_told_with_an_epoch_that_grows_with
 def test_a_range_from_0_is_hidden_from_clients_that_fail_on_it() -> None:
     assert ask(3)[0].supported_features == ()
     assert ask(3)[0].finalized_features != ()
-    (feature,) = ask(4)[0].supported_features
-    assert (feature.name, feature.min_version, feature.max_version) == ("transaction.version", 0, 2)
+    ranges = {each.name: (each.min_version, each.max_version) for each in ask(4)[0].supported_features}
+    assert ranges["transaction.version"] == (0, 2)
+
+
+def test_features_that_are_not_built_are_supported_at_level_0_alone_and_not_finalized() -> None:
+    answer, _ = ask(4)
+    ranges = {each.name: (each.min_version, each.max_version) for each in answer.supported_features}
+    assert {name: ranges[name] for name in api_versions.AT_LEVEL_0} == dict.fromkeys(api_versions.AT_LEVEL_0, (0, 0))
+    assert not set(api_versions.AT_LEVEL_0) & {each.name for each in answer.finalized_features}
 
 
 def test_a_feature_at_level_0_is_not_finalized() -> None:
