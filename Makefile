@@ -16,6 +16,7 @@ ROUNDS ?= 1000
 MINUTES ?= 60
 
 BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 ROOMS := protocol storage coordinator client broker pipeline
 CODE := $(ROOMS) tests docker $(wildcard bench) setup.py
 TYPED := $(addprefix .types/eosin/,$(ROOMS))
@@ -29,15 +30,26 @@ WITH := $(if $(COMPILED),env PYTHONPATH=$(CURDIR)/build/compiled)
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
-setup: .venv/ready  ## create .venv and install Eosin with everything the tests need
+setup: .venv/ready .types/eosin  ## create .venv with everything that tests and editors need
+
+# A broker needs a fifteenth of what the tests need, so `make run` installs that alone.
+.venv/run-ready: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(INSTALL) .
+	touch $@
 
 .venv/ready: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
-	touch $@
+	$(INSTALL) '.[test]'
+	touch .venv/run-ready $@
+
+# Type checkers and editors do not follow import hooks: under .types they find the rooms by the name that is imported.
+.types/eosin:
+	mkdir -p .types
+	ln -s .. $@
 
 # Also where PYTHONDONTWRITEBYTECODE is set: half of a cold start would be spent on compiling.
-bytecode: setup
+bytecode: .venv/run-ready
 	@$(BIN)/python -m compileall -q $(ROOMS)
 
 compiled: setup  ## compile the path of a transaction into build/compiled, for run and bench with COMPILED=1 (needs a C compiler)
@@ -58,10 +70,7 @@ lint: setup
 imports: setup  ## rooms import in one direction
 	$(BIN)/lint-imports --no-cache
 
-# Type checkers do not follow import hooks, so the rooms are shown to mypy under the name that they are installed with.
 types: setup
-	mkdir -p .types
-	test -L .types/eosin || ln -s .. .types/eosin
 	$(BIN)/mypy $(TYPED)
 
 test: check  ## the proof of every capability: check, then the tests
@@ -78,17 +87,17 @@ test-spark: setup  ## every test of pipelines on Spark, in one process with one 
 quick: setup lint  ## the inner loop: lint and the tests that need no second process
 	$(BIN)/pytest -q -n $(WORKERS) -m "not slow and not spark" --ignore tests/clients --ignore tests/crash
 
-bench: bytecode  ## measure the budgets; a table, and JSON in bench-results/
+bench: setup bytecode  ## measure the budgets; a table, and JSON in bench-results/
 	$(WITH) $(BIN)/python -m bench $(ARGS)
 
-fuzz: bytecode  ## FRAMES mutated frames through a fake transport, a hundredth of them over sockets, from SEED on
+fuzz: setup bytecode  ## FRAMES mutated frames through a fake transport, a hundredth of them over sockets, from SEED on
 	$(BIN)/python tests/support/fuzz_broker.py --frames $(FRAMES) --seed $(SEED) --first-chunk $(FIRST_CHUNK)
 	$(BIN)/python tests/support/fuzz_broker.py --frames $$(( $(FRAMES) / 100 )) --seed $(SEED) --sockets
 
-crash: bytecode  ## kill -9 a broker ROUNDS times while clients work; goes on where it stopped, figures in bench-results/
+crash: setup bytecode  ## kill -9 a broker ROUNDS times while clients work; goes on where it stopped, figures in bench-results/
 	$(BIN)/python tests/support/crash_loop.py --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
 
-soak: bytecode  ## MINUTES of mixed clients and all that can happen to a broker; at the end nothing is lost, nothing has grown
+soak: setup bytecode  ## MINUTES of mixed clients and all that can happen to a broker; at the end nothing is lost, nothing has grown
 	$(BIN)/python tests/support/soak.py --minutes $(MINUTES) $(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(ARGS)
 
 codec-fuzz: setup  ## many random messages through every codec
@@ -105,13 +114,13 @@ model: setup  ## everything that two producers, crashes and delays can do to the
 # The broker that is asked: BOOTSTRAP=host:port, else a fresh Eosin; RESTART='command' restarts it, BOOTSTRAP_FIRST and
 # RESTART_FIRST are one of its kind at transaction.version=1. CASES is an expression as pytest's -k; ARGS=--failed asks
 # only what failed in the last run.
-conformance: bytecode  ## ask any broker all that clients rely on (BOOTSTRAP=host:port), as a table and JSON
+conformance: setup bytecode  ## ask any broker all that clients rely on (BOOTSTRAP=host:port), as a table and JSON
 	@PYTHONPATH=tests/support $(BIN)/python -m conformance $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) \
 		$(if $(RESTART),--restart "$$RESTART") $(if $(BOOTSTRAP_FIRST),--first $(BOOTSTRAP_FIRST)) \
 		$(if $(RESTART_FIRST),--restart-first "$$RESTART_FIRST") \
 		$(if $(CASES),-k "$(CASES)") --workers $(WORKERS) $(ARGS)
 
-conformance-kafka: bytecode  ## the same of Apache Kafka, from its published jars
+conformance-kafka: setup bytecode  ## the same of Apache Kafka, from its published jars
 	@PYTHONPATH=tests/support $(BIN)/python -m conformance --apache-kafka \
 		$(if $(CASES),-k "$(CASES)") --workers $(WORKERS) $(ARGS)
 

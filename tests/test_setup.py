@@ -1,0 +1,112 @@
+"""What the Makefile installs and when, and what an editor finds afterwards."""
+
+import ast
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+BROKER = "--editable ."
+EVERYTHING = "--editable .[test]"
+RECORDER = """#!/bin/sh
+# Stands for the interpreter of .venv: keeps what it is asked to install.
+case "$*" in *pip\\ install*) echo "${*##*--editable}" >> installed ;; esac
+"""
+
+
+class Checkout:
+    """A fresh checkout whose interpreter installs nothing, but keeps what it was asked to install."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in ("Makefile", "pyproject.toml"):
+            shutil.copy(ROOT / name, folder)
+        commands = folder / ".venv" / "bin"
+        commands.mkdir(parents=True)
+        for name in ("python", "eosin"):
+            (commands / name).write_text(RECORDER)
+            (commands / name).chmod(0o755)
+
+    def make(self, *targets: str) -> list[str]:
+        """What making these targets, one after the other, has installed."""
+        kept = self.folder / "installed"
+        kept.write_text("")
+        for target in targets:
+            # A make that runs these tests hands its own flags on.
+            plain = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+            subprocess.run(["make", target], cwd=self.folder, env=plain, check=True, capture_output=True, timeout=60)
+        return [f"--editable{line}" for line in kept.read_text().splitlines()]
+
+    def change_the_dependencies(self) -> None:
+        """Make pyproject.toml newer than all that was installed for it."""
+        for stamp in (self.folder / ".venv").glob("*ready"):
+            earlier = (self.folder / "pyproject.toml").stat().st_mtime - 2
+            os.utime(stamp, (earlier, earlier))
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    return Checkout(tmp_path)
+
+
+def test_make_run_installs_what_a_broker_needs_and_nothing_else(checkout: Checkout) -> None:
+    assert checkout.make("run") == [BROKER]
+    assert checkout.make("run") == []
+
+
+def test_make_setup_adds_what_the_tests_need_and_make_run_installs_nothing_after_it(checkout: Checkout) -> None:
+    assert checkout.make("run", "setup") == [BROKER, EVERYTHING]
+    assert checkout.make("run", "setup", "run") == []
+
+
+def test_make_setup_in_a_fresh_checkout_installs_once_for_make_run_too(checkout: Checkout) -> None:
+    assert checkout.make("setup") == [EVERYTHING]
+    assert checkout.make("run", "bytecode", "setup") == []
+
+
+def test_changed_dependencies_are_installed_again_for_whatever_needs_them(checkout: Checkout) -> None:
+    checkout.make("setup")
+    checkout.change_the_dependencies()
+    assert checkout.make("run") == [BROKER]
+    assert checkout.make("setup", "run") == [EVERYTHING]
+
+
+def test_what_needs_the_tests_dependencies_and_bytecode_installs_once(checkout: Checkout) -> None:
+    assert checkout.make("bench") == [EVERYTHING]
+    checkout.change_the_dependencies()
+    assert checkout.make("bench", "run") == [EVERYTHING]
+
+
+def test_make_setup_gives_editors_a_folder_in_which_every_import_of_ours_leads_to_its_source(
+    checkout: Checkout,
+) -> None:
+    checkout.make("setup")
+    link = checkout.folder / ".types" / "eosin"
+    assert link.is_symlink()
+    assert link.resolve() == checkout.folder
+    unresolved = [
+        f"{path.relative_to(ROOT)}:{line} {module}"
+        for path, line, module in imports()
+        if not leads_to_a_source(ROOT.joinpath(*module.split(".")[1:]))
+    ]
+    assert not unresolved
+
+
+def imports() -> Iterator[tuple[Path, int, str]]:
+    """Each import of `eosin.*` in the checkout: file, line and module."""
+    for path in sorted(ROOT.rglob("*.py")):
+        if any(part.startswith(".") or part == "build" for part in path.relative_to(ROOT).parts):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                yield from ((path, node.lineno, each.name) for each in node.names if each.name.startswith("eosin."))
+            elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("eosin."):
+                yield path, node.lineno, node.module
+
+
+def leads_to_a_source(place: Path) -> bool:
+    return place.with_suffix(".py").is_file() or (place / "__init__.py").is_file()
