@@ -1,4 +1,5 @@
-"""Compiles the modules on the path of a transaction, if EOSIN_COMPILE=1 asks for it; else the wheel is plain Python.
+"""Finds the packages, and compiles the modules on the path of a transaction if EOSIN_COMPILE=1 asks for it; else the
+wheel is plain Python.
 
 The sources stay what they are and are in the wheel as well: a compiled module is found before its source. Editable
 installs are never compiled. Why, and what it gains: docs/adr/0025-compiled-if-asked-for.md.
@@ -25,31 +26,99 @@ COMPILER: Final = "mypy[mypyc]>=2.4,<3"
 TYPES: Final = ("construct-typing", "types-aiofiles")
 """Of dependencies that have none of their own; the compiler takes no class whose base it does not know."""
 
-MODULES: Final = {
-    "protocol": """
-        batch_header codec compression control_records frames headers key_values plain_batch record_codec record_fields
-        records varints
-    """,
-    "storage": """
-        aborted_index appends clock compaction/batch_filter compaction/job compaction/key_map
-        compaction/key_pass compaction/pace compaction/record_spans compaction/segment_input
-        compaction/segment_output files index_rows leader_epochs log_config offset_index open_transactions
-        partition_log producer_entry producer_state record_walk running_time segment segmented_log segments
-        sparse_index time_index validation verification waiters
-    """,
-    "coordinator": """
-        admission effects eager ending entries errors expiry hashing in_turns interpreter introduction keeping machine
-        markers owed producer_ids requests service state_value timeout_answers transaction_log transitions txn
-    """,
-    "broker": """
-        connection exchange fetching/long_poll fetching/waits handlers/add_partitions_to_txn handlers/end_txn
-        handlers/produce partitions produced transactions/markers transactions/order transactions/verification
-    """,
-}
+COMPILED: Final = (
+    "protocol/batch_header.py",
+    "protocol/codec.py",
+    "protocol/compression.py",
+    "protocol/control_records.py",
+    "protocol/frames.py",
+    "protocol/headers.py",
+    "protocol/key_values.py",
+    "protocol/plain_batch.py",
+    "protocol/record_codec.py",
+    "protocol/record_fields.py",
+    "protocol/records.py",
+    "protocol/varints.py",
+    "storage/aborted_index.py",
+    "storage/appends.py",
+    "storage/clock.py",
+    "storage/compaction/batch_filter.py",
+    "storage/compaction/job.py",
+    "storage/compaction/key_map.py",
+    "storage/compaction/key_pass.py",
+    "storage/compaction/pace.py",
+    "storage/compaction/record_spans.py",
+    "storage/compaction/segment_input.py",
+    "storage/compaction/segment_output.py",
+    "storage/files.py",
+    "storage/index_rows.py",
+    "storage/leader_epochs.py",
+    "storage/log_config.py",
+    "storage/offset_index.py",
+    "storage/open_transactions.py",
+    "storage/partition_log.py",
+    "storage/producer_entry.py",
+    "storage/producer_state.py",
+    "storage/record_walk.py",
+    "storage/running_time.py",
+    "storage/segment.py",
+    "storage/segmented_log.py",
+    "storage/segments.py",
+    "storage/sparse_index.py",
+    "storage/time_index.py",
+    "storage/validation.py",
+    "storage/verification.py",
+    "storage/waiters.py",
+    "coordinator/admission.py",
+    "coordinator/effects.py",
+    "coordinator/eager.py",
+    "coordinator/ending.py",
+    "coordinator/entries.py",
+    "coordinator/errors.py",
+    "coordinator/expiry.py",
+    "coordinator/hashing.py",
+    "coordinator/in_turns.py",
+    "coordinator/interpreter.py",
+    "coordinator/introduction.py",
+    "coordinator/keeping.py",
+    "coordinator/machine.py",
+    "coordinator/markers.py",
+    "coordinator/owed.py",
+    "coordinator/producer_ids.py",
+    "coordinator/requests.py",
+    "coordinator/service.py",
+    "coordinator/state_value.py",
+    "coordinator/timeout_answers.py",
+    "coordinator/transaction_log.py",
+    "coordinator/transitions.py",
+    "coordinator/txn.py",
+    "broker/connection.py",
+    "broker/exchange.py",
+    "broker/fetching/long_poll.py",
+    "broker/fetching/waits.py",
+    "broker/handlers/add_partitions_to_txn.py",
+    "broker/handlers/end_txn.py",
+    "broker/handlers/produce.py",
+    "broker/partitions.py",
+    "broker/produced.py",
+    "broker/transactions/markers.py",
+    "broker/transactions/order.py",
+    "broker/transactions/verification.py",
+)
 """Those that are busy while a transaction is written; they call each other without the interpreter in between."""
 
-ROOMS: Final = (*MODULES, "client")
-"""The rooms that those refer to."""
+PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text())
+ROOMS: Final[dict[str, str]] = PROJECT["tool"]["setuptools"]["package-dir"]
+"""By the names that they are installed with."""
+
+
+def packages() -> list[str]:
+    """Every folder of a room that is a package, so that none is forgotten in a wheel."""
+    folders = {
+        name: [path.parent.relative_to(ROOT / room) for path in (ROOT / room).rglob("__init__.py")]
+        for name, room in ROOMS.items()
+    }
+    return sorted(".".join((name, *folder.parts)) for name, found in folders.items() for folder in found)
 
 
 def compiled() -> "list[Extension]":
@@ -64,9 +133,10 @@ def compiled() -> "list[Extension]":
     # Modules are named by their paths, so the rooms are shown under the name that they are installed with; as copies,
     # since the compiler writes beside its sources.
     shutil.rmtree(work / "eosin", ignore_errors=True)
-    for room in ROOMS:
+    for room in ROOMS.values():
         shutil.copytree(ROOT / room, work / "eosin" / room, ignore=shutil.ignore_patterns("__pycache__"))
-    paths = [f"eosin/{room}/{module}.py" for room, names in MODULES.items() for module in names.split()]
+    found = [path for pattern in COMPILED for path in sorted(ROOT.glob(pattern)) if path.name != "__init__.py"]
+    paths = [f"eosin/{path.relative_to(ROOT).as_posix()}" for path in found]
     options = ["--config-file=", "--namespace-packages", "--explicit-package-bases", "--ignore-missing-imports"]
     with contextlib.chdir(work):
         return mypycify([*options, *paths], opt_level=LEVEL, debug_level="0", target_dir=str(work), group_name="eosin")
@@ -74,14 +144,15 @@ def compiled() -> "list[Extension]":
 
 def needed() -> list[str]:
     """What has to be installed while a wheel is compiled: the compiler, and what the types of the sources refer to."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = PROJECT["project"]
     types = [each for each in project["optional-dependencies"]["test"] if each.startswith(TYPES)]
     return [COMPILER, *types, *project["dependencies"]]
 
 
 if ASKED and "bdist_wheel" in sys.argv:
-    setup(ext_modules=compiled(), options={"build_ext": {"parallel": os.cpu_count()}})
+    setup(packages=packages(), ext_modules=compiled(), options={"build_ext": {"parallel": os.cpu_count()}})
 elif ASKED:
-    setup(setup_requires=needed())  # this is how a front end of pip's kind asks what it has to install first
+    # this is how a front end of pip's kind asks what it has to install first
+    setup(packages=packages(), setup_requires=needed())
 else:
-    setup()
+    setup(packages=packages())

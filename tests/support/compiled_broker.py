@@ -27,12 +27,12 @@ def missing() -> str | None:
 def compiled_sources() -> list[Path]:
     """The modules that setup.py compiles."""
     tree = ast.parse((ROOT / "setup.py").read_text())
-    (table,) = (
+    (patterns,) = (
         ast.literal_eval(node.value)
         for node in tree.body
-        if isinstance(node, ast.AnnAssign) and node.value is not None and ast.unparse(node.target) == "MODULES"
+        if isinstance(node, ast.AnnAssign) and node.value is not None and ast.unparse(node.target) == "COMPILED"
     )
-    return [ROOT / room / f"{module}.py" for room, modules in table.items() for module in modules.split()]
+    return [path for pattern in patterns for path in sorted(ROOT.glob(pattern)) if path.name != "__init__.py"]
 
 
 def compiled_package() -> Path:
