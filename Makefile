@@ -17,7 +17,7 @@ MINUTES ?= 60
 
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
-ROOMS := protocol storage coordinator client broker pipeline
+ROOMS := runtime protocol storage coordinator client broker pipeline
 CODE := $(ROOMS) tests docker $(wildcard bench) setup.py
 TYPED := $(addprefix .types/eosin/,$(ROOMS))
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from bench.report import Row, percentile
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records import NewRecord, build_batch
+from eosin.runtime.chance import SeededChance
+from eosin.runtime.clock import SystemClock
 from eosin.storage.appends import Appended
-from eosin.storage.clock import SeededChance, SystemClock
 from eosin.storage.compaction.cleaner import CleanerConfig
 from eosin.storage.disk import Disk
 from eosin.storage.files import SystemDisk

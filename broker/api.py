@@ -13,7 +13,8 @@ from eosin.broker.large_batches import LargeBatches
 from eosin.broker.unserved_groups import UnservedGroups
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
-from eosin.storage.clock import Chance, Clock
+from eosin.runtime.chance import Chance
+from eosin.runtime.clock import Clock
 
 if TYPE_CHECKING:
     from eosin.broker.configs.broker import BrokerConfig

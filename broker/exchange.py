@@ -13,10 +13,10 @@ from typing import Any, Protocol
 
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.logs import fields
-from eosin.coordinator.eager import start_now
 from eosin.protocol.codec import Buffer, encode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.types import Message
+from eosin.runtime.start_now import start_now
 
 log = logging.getLogger(__name__)
 

@@ -21,9 +21,9 @@ from eosin.broker.transactions.verification import TransactionVerification
 from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs, MarkerTarget, TransactionVerifier
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition, Uuid
+from eosin.runtime.clock import Clock
+from eosin.runtime.turns import TurnQueue
 from eosin.storage.appends import AppendOrigin, AppendResult, Marker
-from eosin.storage.clock import Clock
-from eosin.storage.turns import TurnQueue
 
 if TYPE_CHECKING:
     from asyncio import Future

@@ -16,7 +16,6 @@ from typing import Final
 
 from eosin.broker.acceptor import Acceptor, longest_backlog
 from eosin.broker.api import Services
-from eosin.broker.background import Background, Work
 from eosin.broker.configs.broker import BrokerConfig
 from eosin.broker.configs.coordinators import cleaner_config, group_config, transaction_config
 from eosin.broker.connection import Connection, ConnectionHost
@@ -38,7 +37,10 @@ from eosin.broker.transactions.hanging import ROUND_INTERVAL_MS, HangingTransact
 from eosin.coordinator.groups.service import GroupCoordinator
 from eosin.coordinator.service import TransactionCoordinator
 from eosin.protocol.keys import ApiKey
-from eosin.storage.clock import Chance, Clock, SystemChance, SystemClock
+from eosin.runtime.background import Background, Work
+from eosin.runtime.chance import Chance, SystemChance
+from eosin.runtime.clock import Clock, SystemClock
+from eosin.runtime.running_time import READ_TURNS
 from eosin.storage.disk import Disk
 from eosin.storage.files import SystemDisk
 from eosin.storage.flusher import Durability, Flusher
@@ -46,7 +48,6 @@ from eosin.storage.journal.flusher import JournalFlusher
 from eosin.storage.journal.journal import JournalConfig
 from eosin.storage.log_manager import LogManager
 from eosin.storage.memory_disk import MemoryDisk
-from eosin.storage.running_time import READ_TURNS
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from eosin.coordinator.ports import CoordinatorLog
 from eosin.coordinator.requests import Request
 from eosin.coordinator.txn import NO_TIMESTAMP, Txn
 from eosin.protocol.errors import ErrorCode
-from eosin.storage.clock import Clock, Timer
+from eosin.runtime.clock import Clock, Timer
 
 CONCURRENT: Final = Reply(ErrorCode.CONCURRENT_TRANSACTIONS)
 

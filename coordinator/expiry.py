@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Callable
 from functools import partial
 
-from eosin.storage.clock import Clock, Timer
+from eosin.runtime.clock import Clock, Timer
 
 
 class Deadlines:

@@ -18,7 +18,6 @@ from typing import Final, Protocol, assert_never
 
 import msgspec
 
-from eosin.coordinator.backoff import backoff_ms
 from eosin.coordinator.config import TransactionConfig
 from eosin.coordinator.effects import (
     AllocateProducerId,
@@ -50,8 +49,10 @@ from eosin.coordinator.requests import (
 from eosin.coordinator.transaction_log import encode_records
 from eosin.coordinator.txn import Phase, Txn
 from eosin.protocol.errors import ErrorCode
+from eosin.runtime.backoff import backoff_ms
+from eosin.runtime.chance import Chance
+from eosin.runtime.clock import Clock
 from eosin.storage.appends import Refused
-from eosin.storage.clock import Chance, Clock
 
 _APPENDED: Final = Appended()
 _ONGOING: Final = Phase.ONGOING

@@ -13,15 +13,16 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, Protocol
 
-from eosin.coordinator.backoff import backoff_ms
 from eosin.coordinator.config import TransactionConfig
-from eosin.coordinator.eager import start_now
 from eosin.coordinator.ports import MarkersForPartitions, MarkerTarget, MarkerTargets
 from eosin.coordinator.txn import Phase, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
+from eosin.runtime.backoff import backoff_ms
+from eosin.runtime.chance import Chance
+from eosin.runtime.clock import Clock, Timer
+from eosin.runtime.start_now import start_now
 from eosin.storage.appends import Marker
-from eosin.storage.clock import Chance, Clock, Timer
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -8,10 +8,11 @@ import asyncio
 import logging
 from typing import Final
 
-from eosin.coordinator.backoff import backoff_ms
-from eosin.coordinator.eager import start_now
 from eosin.coordinator.ports import ProducerIds
-from eosin.storage.clock import Chance, Clock, Timer
+from eosin.runtime.backoff import backoff_ms
+from eosin.runtime.chance import Chance
+from eosin.runtime.clock import Clock, Timer
+from eosin.runtime.start_now import start_now
 
 _LOG: Final = logging.getLogger(__name__)
 

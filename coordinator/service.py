@@ -38,7 +38,8 @@ from eosin.coordinator.txn import Phase, ProducerPair, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records import CorruptRecords
-from eosin.storage.clock import Chance, Clock
+from eosin.runtime.chance import Chance
+from eosin.runtime.clock import Clock
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from eosin.protocol.names import TopicPartition, Uuid, is_legal_topic_name, uuid_from_text, uuid_text
-from eosin.storage.clock import Chance
+from eosin.runtime.chance import Chance
 from eosin.storage.disk import Disk, Lock, UnusableDirectory
 from eosin.storage.disk_space import DiskSpace, Need, is_no_space
 from eosin.storage.meta_properties import FILE_NAME as META_PROPERTIES

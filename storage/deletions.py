@@ -4,9 +4,9 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from eosin.storage.clock import Clock
+from eosin.runtime.clock import Clock
+from eosin.runtime.turns import TurnQueue
 from eosin.storage.partition_log import PartitionLog
-from eosin.storage.turns import TurnQueue
 
 _LOG: Final = logging.getLogger("eosin.storage")
 

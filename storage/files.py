@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn, ParamSpec, TypeVar
 
 import aiofiles.os
 
-from eosin.storage.clock import pause
+from eosin.runtime.clock import pause
 from eosin.storage.disk import (
     LACKING_DESCRIPTORS,
     Buffer,

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from eosin.runtime.chance import Chance
 from eosin.storage.batch_scan import Read
-from eosin.storage.clock import Chance
 from eosin.storage.disk import Buffer, Disk
 from eosin.storage.disk_space import DiskSpace
 from eosin.storage.flusher import Flusher

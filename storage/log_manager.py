@@ -14,9 +14,11 @@ from typing import Any, Final, NamedTuple
 
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
 from eosin.protocol.records import CorruptRecords
+from eosin.runtime.chance import Chance
+from eosin.runtime.clock import Clock
+from eosin.runtime.turns import in_turns
 from eosin.storage.checkpoints import MalformedCheckpoint
 from eosin.storage.clean_offsets import CleanOffsets
-from eosin.storage.clock import Chance, Clock
 from eosin.storage.compaction.cleaner import Cleaner, CleanerConfig
 from eosin.storage.completeness import missing
 from eosin.storage.data_directory import DELETED, STRAY, DataDirectory
@@ -39,7 +41,6 @@ from eosin.storage.retention import delete_old_segments
 from eosin.storage.segment import DELETED_SUFFIX
 from eosin.storage.segmented_log import SegmentedLog
 from eosin.storage.small_logs import too_many_small
-from eosin.storage.turns import in_turns
 
 __all__ = ["DirectoryInUse", "Durability", "LogManager", "PeriodicWork", "UnusableDirectory"]
 

@@ -11,6 +11,8 @@ from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from eosin.protocol.names import TopicPartition
+from eosin.runtime.clock import Clock
+from eosin.runtime.turns import in_turns
 from eosin.storage.checkpoint_file import CheckpointFile
 from eosin.storage.checkpoints import (
     HIGH_WATERMARK,
@@ -19,12 +21,10 @@ from eosin.storage.checkpoints import (
     MalformedCheckpoint,
     decode_offsets,
 )
-from eosin.storage.clock import Clock
 from eosin.storage.disk import Disk
 from eosin.storage.disk_space import DiskSpace
 from eosin.storage.offset_table import OffsetTable
 from eosin.storage.partition_log import PartitionLog
-from eosin.storage.turns import in_turns
 
 _LOG: Final = logging.getLogger("eosin.storage")
 

@@ -14,7 +14,7 @@ from eosin.broker.cli.serve import parser as serve_parser
 ROOT = Path(__file__).parent.parent
 DOCKERFILE = (ROOT / "docker" / "Dockerfile").read_text()
 COMPOSE = (ROOT / "docker" / "compose.yaml").read_text()
-ROOMS = ("protocol", "storage", "coordinator", "client", "broker", "pipeline")
+ROOMS = ("runtime", "protocol", "storage", "coordinator", "client", "broker", "pipeline")
 
 
 def test_every_room_is_copied_into_the_image() -> None:

@@ -205,7 +205,7 @@ def test_every_known_defect_of_apache_kafka_has_a_test() -> None:
 
 
 GLOSSARY = DOCS / "glossary.md"
-ROOMS = ("protocol", "storage", "coordinator", "client", "broker", "pipeline")
+ROOMS = ("runtime", "protocol", "storage", "coordinator", "client", "broker", "pipeline")
 
 
 def terms() -> Iterator[tuple[str, list[str]]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-ROOMS = ("protocol", "storage", "coordinator", "client", "broker", "pipeline")
+ROOMS = ("runtime", "protocol", "storage", "coordinator", "client", "broker", "pipeline")
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ import pytest
 from citations import sections_of, wrong_citations
 
 ROOT = Path(__file__).parent.parent
-ROOMS = ("protocol", "storage", "coordinator", "client", "broker", "pipeline")
+ROOMS = ("runtime", "protocol", "storage", "coordinator", "client", "broker", "pipeline")
 MAX_LINES = 600
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
@@ -91,7 +91,7 @@ def test_only_storage_files_opens_files() -> None:
 def test_only_the_clock_tells_the_time() -> None:
     banned = re.compile(r"(time\.(time|time_ns|monotonic|monotonic_ns|sleep)|datetime\.(now|utcnow|today))")
     # __main__ and serve measure the start itself, before there is a clock.
-    allowed = {"storage/clock.py", "broker/__main__.py", "broker/cli/serve.py", "pipeline/clock.py"}
+    allowed = {"runtime/clock.py", "broker/__main__.py", "broker/cli/serve.py", "pipeline/clock.py"}
     found = [
         f"{name_of(path)}:{line} {call}"
         for path in sources(*ROOMS)
@@ -102,11 +102,11 @@ def test_only_the_clock_tells_the_time() -> None:
     assert not found
 
 
-def test_only_the_clock_module_imports_chance() -> None:
+def test_only_the_module_of_chance_imports_random_numbers() -> None:
     found = [
         f"{name_of(path)}:{line} {module}"
         for path in sources(*ROOMS)
-        if name_of(path) != "storage/clock.py"
+        if name_of(path) != "runtime/chance.py"
         for line, module in imports(path)
         if module in ("random", "secrets")
     ]
@@ -114,7 +114,7 @@ def test_only_the_clock_module_imports_chance() -> None:
 
 
 def test_only_the_edge_and_the_supervisor_catch_everything() -> None:
-    allowed = {"broker/exchange.py", "broker/background.py"}
+    allowed = {"broker/exchange.py", "runtime/background.py"}
     found = []
     for path in sources(*ROOMS):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -15,7 +15,7 @@ from eosin.broker.cli.producers import require, row
 from eosin.client.client import Client
 from eosin.client.transactions import TRANSACTION_STATES, DescribedTransaction, OpenTransaction, TransactionAdmin
 from eosin.protocol.names import TopicPartition
-from eosin.storage.clock import SystemClock
+from eosin.runtime.clock import SystemClock
 
 MINUTE_MS: Final = 60_000
 GRACE_MS: Final = 5 * MINUTE_MS

@@ -12,8 +12,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from eosin.runtime.clock import Clock
 from eosin.storage.appends import Isolation
-from eosin.storage.clock import Clock
 
 if TYPE_CHECKING:
     from eosin.storage.partition_log import PartitionLog

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.storage.clock import Chance, Clock
+from eosin.runtime.chance import Chance
+from eosin.runtime.clock import Clock
 
 if TYPE_CHECKING:
     from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic

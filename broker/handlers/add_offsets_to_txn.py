@@ -9,13 +9,13 @@ from asyncio import Task
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.transactions.timed_out import told
-from eosin.coordinator.eager import start_now
 from eosin.coordinator.errors import wire_error
 from eosin.coordinator.timeout_answers import Asked
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from eosin.protocol.schemas.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from eosin.runtime.start_now import start_now
 
 
 def handle(

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.transactions.timed_out import told
-from eosin.coordinator.eager import start_now
 from eosin.coordinator.entries import Ask
 from eosin.coordinator.errors import wire_error
 from eosin.coordinator.timeout_answers import Asked
@@ -25,6 +24,7 @@ from eosin.protocol.schemas.add_partitions_to_txn import (
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopicResult,
 )
+from eosin.runtime.start_now import start_now
 
 
 def handle(

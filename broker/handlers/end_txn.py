@@ -12,7 +12,6 @@ from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.transactions.timed_out import told
-from eosin.coordinator.eager import start_now
 from eosin.coordinator.effects import Reply
 from eosin.coordinator.entries import Ask
 from eosin.coordinator.errors import wire_error
@@ -20,6 +19,7 @@ from eosin.coordinator.timeout_answers import Asked
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.end_txn import EndTxnRequest, EndTxnResponse
+from eosin.runtime.start_now import start_now
 
 FIRST_VERSION_2: Final = 5
 """From this version of the API on, the client speaks transaction version 2."""

@@ -23,7 +23,6 @@ from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.fetching.fetch_pass import FetchLimits, FetchPass, Look
 from eosin.broker.fetching.sessions import FullFetch, IncrementalFetch
 from eosin.broker.metadata.cluster import NO_LEADER
-from eosin.coordinator.eager import start_now
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import Uuid
@@ -38,6 +37,7 @@ from eosin.protocol.schemas.fetch import (
     PartitionData,
 )
 from eosin.protocol.types import Buffer
+from eosin.runtime.start_now import start_now
 from eosin.storage.appends import NO_RECORDS, Isolation
 
 FIRST_SESSION_VERSION: Final = 7

@@ -17,12 +17,12 @@ from asyncio import Task
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.coordinator.eager import start_now
 from eosin.coordinator.errors import wire_error
 from eosin.coordinator.txn import NO_EPOCH, NO_PRODUCER_ID, ProducerPair
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from eosin.runtime.start_now import start_now
 
 if TYPE_CHECKING:
     from eosin.broker.configs.broker import BrokerConfig

@@ -27,7 +27,6 @@ from eosin.broker.fetching.waits import after_all
 from eosin.broker.produced import Produced, ProducedBatch, ProducedTopic, read_produced
 from eosin.broker.transactions.timed_out import told
 from eosin.broker.transactions.verification import VerificationRequest, translated
-from eosin.coordinator.eager import start_now
 from eosin.coordinator.timeout_answers import Asked
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -40,6 +39,7 @@ from eosin.protocol.schemas.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from eosin.runtime.start_now import start_now
 from eosin.storage.appends import Appended, Refused
 from eosin.storage.validation import QUICK_BYTES, QUICK_RECORDS, ValidBatch, validate_quickly
 

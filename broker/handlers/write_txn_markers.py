@@ -11,7 +11,6 @@ from asyncio import Task
 from collections.abc import Mapping
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.coordinator.eager import start_now
 from eosin.coordinator.ports import MarkersForPartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -24,6 +23,7 @@ from eosin.protocol.schemas.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from eosin.runtime.start_now import start_now
 from eosin.storage.appends import Marker
 
 Answers = Mapping[tuple[int, TopicPartition], ErrorCode]

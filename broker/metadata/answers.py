@@ -13,8 +13,8 @@ from eosin.broker.metadata.cluster import Cluster, Topic
 from eosin.protocol.codec import EncodedBody, encode_body
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.metadata import MetadataResponse, MetadataResponseTopic
-from eosin.storage.clock import Clock
-from eosin.storage.turns import in_turns
+from eosin.runtime.clock import Clock
+from eosin.runtime.turns import in_turns
 
 FEW_PARTITIONS: Final = 1000
 """Up to so many, an answer takes a few milliseconds, and none is kept."""

@@ -49,7 +49,8 @@ from eosin.protocol.schemas.records.cluster_metadata import (
     StartRecord,
     TopicKey,
 )
-from eosin.storage.clock import Chance, Clock
+from eosin.runtime.chance import Chance
+from eosin.runtime.clock import Clock
 from eosin.storage.log_config import LogConfig
 
 if TYPE_CHECKING:

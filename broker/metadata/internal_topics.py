@@ -13,7 +13,7 @@ from eosin.broker.configs.broker import BrokerConfig
 from eosin.broker.configs.topics import INTERNAL_SEGMENT_BYTES, TOPIC_CONFIGS
 from eosin.broker.metadata.cluster import Topic
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
-from eosin.storage.clock import Chance
+from eosin.runtime.chance import Chance
 
 _LOG: Final = logging.getLogger("eosin.broker.metadata.cluster")
 

@@ -14,8 +14,8 @@ from eosin.protocol.record_codec import decode_key, decode_value, encode_key, en
 from eosin.protocol.records import NewRecord, build_batch, iter_records
 from eosin.protocol.schemas.records import cluster_metadata
 from eosin.protocol.types import DecodeError, Message
+from eosin.runtime.clock import Clock
 from eosin.storage.appends import AppendOrigin, Refused
-from eosin.storage.clock import Clock
 from eosin.storage.log_config import LogConfig
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from eosin.coordinator.eager import start_now
 from eosin.coordinator.ports import MarkersForPartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from eosin.runtime.clock import Clock
+from eosin.runtime.start_now import start_now
 from eosin.storage.appends import Marker, Refused
-from eosin.storage.clock import Clock
 
 if TYPE_CHECKING:
     from eosin.broker.partitions import Partitions

@@ -11,13 +11,13 @@ import asyncio
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from eosin.coordinator.eager import start_now
 from eosin.coordinator.entries import Ask
 from eosin.coordinator.ports import TransactionVerifier
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
+from eosin.runtime.clock import Clock
+from eosin.runtime.start_now import start_now
 from eosin.storage.appends import AppendResult, Refused, VerificationGuard
-from eosin.storage.clock import Clock
 
 if TYPE_CHECKING:
     from eosin.broker.configs.broker import BrokerConfig

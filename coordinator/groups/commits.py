@@ -15,8 +15,8 @@ from eosin.coordinator.groups.offsets import OffsetStore, OffsetToCommit
 from eosin.coordinator.groups.writes import NO_OFFSET, LogWriter, Settled
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
+from eosin.runtime.clock import Clock
 from eosin.storage.appends import Marker
-from eosin.storage.clock import Clock
 
 
 class Key(NamedTuple):

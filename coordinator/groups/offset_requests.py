@@ -21,7 +21,7 @@ from eosin.coordinator.groups.write_errors import of_offsets
 from eosin.coordinator.ports import TransactionVerifier
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
-from eosin.storage.clock import Clock
+from eosin.runtime.clock import Clock
 
 NO_COMMIT: Final = -1
 """The offset that stands for "none committed"."""

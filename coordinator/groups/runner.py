@@ -21,7 +21,7 @@ from eosin.coordinator.groups.group import Group, GroupState, Ticket
 from eosin.coordinator.groups.machine import decide
 from eosin.coordinator.groups.writes import LogWriter
 from eosin.protocol.errors import ErrorCode
-from eosin.storage.clock import Clock, Timer
+from eosin.runtime.clock import Clock, Timer
 
 _tickets: Final = itertools.count(1)
 

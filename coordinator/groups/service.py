@@ -26,8 +26,9 @@ from eosin.coordinator.groups.shards import Shards
 from eosin.coordinator.groups.write_errors import of_offsets
 from eosin.coordinator.ports import CoordinatorLogs, TransactionVerifier
 from eosin.protocol.errors import ErrorCode
+from eosin.runtime.chance import Chance
+from eosin.runtime.clock import Clock, Timer
 from eosin.storage.appends import Marker
-from eosin.storage.clock import Chance, Clock, Timer
 
 GROUP_TYPE: Final = "classic"
 """The only kind of group there is, as ListGroups names it."""

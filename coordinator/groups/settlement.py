@@ -4,7 +4,7 @@ import asyncio
 from asyncio import Future
 
 from eosin.protocol.errors import ErrorCode
-from eosin.storage.clock import Clock
+from eosin.runtime.clock import Clock
 
 
 class Settlement:

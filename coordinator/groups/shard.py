@@ -22,7 +22,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records import CorruptRecords
 from eosin.protocol.types import DecodeError
-from eosin.storage.clock import Clock
+from eosin.runtime.clock import Clock
 
 _LOG: Final = logging.getLogger("eosin.coordinator.groups")
 

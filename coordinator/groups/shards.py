@@ -9,7 +9,7 @@ from eosin.coordinator.groups.shard import Shard
 from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs
 from eosin.protocol.errors import ErrorCode
-from eosin.storage.clock import Clock
+from eosin.runtime.clock import Clock
 
 _REMEMBERED_GROUPS: Final = 4_096
 

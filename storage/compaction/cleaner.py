@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.protocol.names import INTERNAL_TOPICS, METADATA_TOPIC, TopicPartition
 from eosin.protocol.records import CorruptRecords
-from eosin.storage.clock import Clock
+from eosin.runtime.clock import Clock
+from eosin.runtime.turns import in_turns
 from eosin.storage.compaction.choice import Cleanable, cleanable, dirtiest, should_roll
 from eosin.storage.compaction.job import CleanJob
 from eosin.storage.compaction.pace import Abandoned, Pace
 from eosin.storage.log_config import LONG_MAX
-from eosin.storage.turns import in_turns
 
 if TYPE_CHECKING:
     from eosin.storage.partition_log import PartitionLog

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from eosin.storage.clock import Clock
+from eosin.runtime.clock import Clock
 
 RECORD_WORK: Final = 2
 BATCH_WORK: Final = 4

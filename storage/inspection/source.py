@@ -4,7 +4,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
-from eosin.storage.clock import pause
+from eosin.runtime.clock import pause
 from eosin.storage.disk import Buffer, Disk
 
 _LOOKS: Final = 5

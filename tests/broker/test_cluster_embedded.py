@@ -13,8 +13,9 @@ from eosin.broker.metadata.log import METADATA_PARTITION, UnreadableMetadata
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import METADATA_TOPIC, ZERO_UUID, TopicPartition
 from eosin.protocol.records import NewRecord, build_batch
+from eosin.runtime.chance import SeededChance
+from eosin.runtime.clock import SystemClock
 from eosin.storage.appends import AppendOrigin
-from eosin.storage.clock import SeededChance, SystemClock
 
 INTERNAL = ["__consumer_offsets", "__transaction_state"]
 

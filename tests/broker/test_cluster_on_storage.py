@@ -11,8 +11,9 @@ from eosin.broker.metadata.log import METADATA_PARTITION, UnreadableMetadata
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records import NewRecord, build_batch
+from eosin.runtime.chance import SeededChance
+from eosin.runtime.clock import SystemClock
 from eosin.storage.appends import AppendOrigin
-from eosin.storage.clock import SeededChance, SystemClock
 from eosin.storage.disk import Disk
 from eosin.storage.files import MemoryDisk, SystemDisk
 from eosin.storage.log_manager import Durability, LogManager

@@ -6,7 +6,7 @@ from eosin.broker.fetching.sessions import MIN_EVICTION_MS, FetchSession, FetchS
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ZERO_UUID
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from eosin.storage.clock import SeededChance
+from eosin.runtime.chance import SeededChance
 
 TOPIC_ID = b"t" * 16
 

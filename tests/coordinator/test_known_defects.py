@@ -8,13 +8,13 @@ import pytest
 from coordinator_fakes import ORDERS_0, ORDERS_1, FakeBroker, Producer
 
 from eosin.coordinator.config import TransactionConfig
-from eosin.coordinator.eager import start_now
 from eosin.coordinator.listing import TransactionListing
 from eosin.coordinator.owed import OWED_MS
 from eosin.coordinator.timeout_answers import Standing
 from eosin.coordinator.txn import Phase
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records import NewRecord, build_batch, retain_records
+from eosin.runtime.start_now import start_now
 from eosin.storage.appends import Marker
 
 NONE = ErrorCode.NONE

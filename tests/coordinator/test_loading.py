@@ -6,11 +6,11 @@ import logging
 import pytest
 from coordinator_fakes import ORDERS_0, ORDERS_1, FakeBroker, Producer
 
-from eosin.coordinator.eager import start_now
 from eosin.coordinator.in_turns import BATCHES_PER_TURN
 from eosin.coordinator.txn import Phase
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records import NewRecord, build_batch
+from eosin.runtime.start_now import start_now
 
 NONE = ErrorCode.NONE
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -10,8 +10,8 @@ from manual_clock import ManualClock
 from eosin.coordinator.config import TransactionConfig
 from eosin.coordinator.markers import MarkerJob, MarkerSender
 from eosin.protocol.errors import ErrorCode
+from eosin.runtime.chance import SeededChance
 from eosin.storage.appends import Marker
-from eosin.storage.clock import SeededChance
 
 COMMIT = Marker(producer_id=7, producer_epoch=5, commit=True, coordinator_epoch=3)
 

@@ -6,7 +6,7 @@ from coordinator_fakes import FakeBlocks
 from manual_clock import ManualClock
 
 from eosin.coordinator.producer_ids import ProducerIdBlocks
-from eosin.storage.clock import SeededChance
+from eosin.runtime.chance import SeededChance
 
 
 def blocks_of(source: FakeBlocks, clock: ManualClock | None = None) -> ProducerIdBlocks:

@@ -11,12 +11,12 @@ from coordinator_fakes import ORDERS_0, ORDERS_1, PAYMENTS_0, FakeBroker, Produc
 
 from eosin.coordinator import service
 from eosin.coordinator.config import TransactionConfig
-from eosin.coordinator.eager import start_now
 from eosin.coordinator.listing import TransactionDescription, TransactionListing
 from eosin.coordinator.owed import OWED_MS, RETRY_MS
 from eosin.coordinator.txn import Phase
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
+from eosin.runtime.start_now import start_now
 
 NONE = ErrorCode.NONE
 CONCURRENT = ErrorCode.CONCURRENT_TRANSACTIONS

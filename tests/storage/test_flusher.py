@@ -10,7 +10,8 @@ from batches import TOPIC_ID, data
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.storage.clock import SeededChance, SystemClock
+from eosin.runtime.chance import SeededChance
+from eosin.runtime.clock import SystemClock
 from eosin.storage.disk import Disk
 from eosin.storage.files import MemoryDisk, SystemDisk
 from eosin.storage.flusher import UNHURRIED_S, Durability, Flush, ImmediateFlusher, ThreadFlusher, flusher_for

@@ -17,9 +17,10 @@ from manual_clock import ManualClock
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, uuid_from_text
+from eosin.runtime.chance import SeededChance
+from eosin.runtime.clock import SystemClock
 from eosin.storage import deletions
 from eosin.storage.appends import Refused
-from eosin.storage.clock import SeededChance, SystemClock
 from eosin.storage.data_directory import ForeignDirectory, UnknownName, parse_partition
 from eosin.storage.files import MemoryDisk, SystemDisk
 from eosin.storage.flusher import Durability

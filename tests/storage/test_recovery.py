@@ -12,8 +12,8 @@ from logs import Logs, appended, read_now
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records import batches, read_header
+from eosin.runtime.chance import SeededChance
 from eosin.storage.appends import AbortedTransaction, Appended, Isolation, Refused
-from eosin.storage.clock import SeededChance
 from eosin.storage.data_directory import SYSTEM_BOOT_ID, DataDirectory
 from eosin.storage.disk_space import DiskSpace
 from eosin.storage.files import SystemDisk

@@ -15,7 +15,8 @@ from eosin.broker.unserved_groups import UnservedGroups
 from eosin.protocol.codec import decode_request, decode_request_header, decode_response, encode_request, encode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.types import Message
-from eosin.storage.clock import SeededChance, SystemClock
+from eosin.runtime.chance import SeededChance
+from eosin.runtime.clock import SystemClock
 from eosin.storage.disk import FreeBytes
 
 

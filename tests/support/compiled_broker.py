@@ -11,7 +11,7 @@ from pathlib import Path
 from toolchains import build, made
 
 ROOT = Path(__file__).parent.parent.parent
-ROOMS = ("protocol", "storage", "coordinator", "client", "broker", "pipeline")
+ROOMS = ("runtime", "protocol", "storage", "coordinator", "client", "broker", "pipeline")
 
 
 def missing() -> str | None:

@@ -20,8 +20,8 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.plain_batch import plain_batch
 from eosin.protocol.records import read_header
+from eosin.runtime.chance import SeededChance
 from eosin.storage.appends import Appended, AppendResult, Marker, Refused
-from eosin.storage.clock import SeededChance
 
 ORDERS_0 = TopicPartition("orders", 0)
 ORDERS_1 = TopicPartition("orders", 1)

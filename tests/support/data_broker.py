@@ -31,7 +31,7 @@ from eosin.protocol.schemas.produce import (
     TopicProduceData,
 )
 from eosin.protocol.types import Buffer, Message
-from eosin.storage.clock import SeededChance
+from eosin.runtime.chance import SeededChance
 from eosin.storage.file_range import as_range
 from eosin.storage.flusher import Durability, Flushable
 from eosin.storage.log_manager import LogManager

@@ -6,8 +6,8 @@ from manual_clock import ManualClock
 from manual_flusher import ManualFlusher
 
 from eosin.protocol.names import TopicPartition
+from eosin.runtime.chance import SeededChance
 from eosin.storage.appends import Appended, AppendResult, Isolation, ReadResult, VerificationGuard
-from eosin.storage.clock import SeededChance
 from eosin.storage.compaction.cleaner import CleanerConfig
 from eosin.storage.disk import Disk
 from eosin.storage.flusher import Durability, Flusher

@@ -5,8 +5,8 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from eosin.storage.clock import Timer
-from eosin.storage.running_time import RunningTime
+from eosin.runtime.clock import Timer
+from eosin.runtime.running_time import RunningTime
 
 
 @dataclass(slots=True, order=True)
@@ -23,7 +23,7 @@ class ManualTimer:
 
 
 class ManualClock:
-    """`eosin.storage.clock.Clock` by hand: time moves only in `advance`, which runs what has come due, in order."""
+    """`eosin.runtime.clock.Clock` by hand: time moves only in `advance`, which runs what has come due, in order."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms: float = now_ms

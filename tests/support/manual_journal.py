@@ -7,8 +7,8 @@ from fake_disk import FakeDisk
 from manual_clock import ManualClock
 
 from eosin.protocol.names import TopicPartition
+from eosin.runtime.chance import SeededChance
 from eosin.storage.appends import Appended
-from eosin.storage.clock import SeededChance
 from eosin.storage.flusher import Ended, Work, outcome
 from eosin.storage.journal.flusher import JournalFlusher
 from eosin.storage.journal.journal import JournalConfig

@@ -10,7 +10,7 @@ from eosin.broker.api import Api, CloseConnection, RequestContext
 from eosin.broker.configs.broker import BrokerConfig
 from eosin.broker.server import Server
 from eosin.protocol.keys import ApiKey
-from eosin.storage.clock import Clock, SystemClock
+from eosin.runtime.clock import Clock, SystemClock
 
 UNLIKE = frozenset({ApiKey.API_VERSIONS})
 """Not counted: they belong to the connection, and each lost one brings another."""

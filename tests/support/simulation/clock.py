@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Callable
 
-from eosin.storage.clock import Timer
+from eosin.runtime.clock import Timer
 from simulation.loop import Scheduler
 
 EPOCH_MS = 1_700_000_000_000
 
 
 class SimulatedClock:
-    """`eosin.storage.clock.Clock` on a `Scheduler`."""
+    """`eosin.runtime.clock.Clock` on a `Scheduler`."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from manual_clock import ManualClock
 
-from eosin.storage.turns import TURN_MS, TurnQueue
+from eosin.runtime.turns import TURN_MS, TurnQueue
 
 
 class Jobs:

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar
 
-from eosin.storage.clock import Clock
+from eosin.runtime.clock import Clock
 
 _T = TypeVar("_T")
 

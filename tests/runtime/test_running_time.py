@@ -6,8 +6,8 @@ import socket
 import pytest
 from manual_clock import PausingClock
 
-from eosin.storage.clock import SystemClock, pause
-from eosin.storage.running_time import BEAT_MS, LONGEST_STEP_MS
+from eosin.runtime.clock import SystemClock, pause
+from eosin.runtime.running_time import BEAT_MS, LONGEST_STEP_MS
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from fake_peer import turns
 from manual_clock import ManualClock
 
-from eosin.broker.background import Background
+from eosin.runtime.background import Background
 
 
 async def test_work_repeats_at_its_interval_until_it_is_stopped() -> None:

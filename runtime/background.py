@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final
 
-from eosin.storage.clock import Clock
+from eosin.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
 

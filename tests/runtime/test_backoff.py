@@ -1,7 +1,7 @@
 """Waits that double, up to a limit, and never all alike."""
 
-from eosin.coordinator.backoff import backoff_ms
-from eosin.storage.clock import SeededChance
+from eosin.runtime.backoff import backoff_ms
+from eosin.runtime.chance import SeededChance
 
 
 def waits(attempts: int) -> set[float]:

@@ -1,16 +1,12 @@
-"""Time and chance, as parameters.
-
-Every timer, deadline and timestamp of the broker goes through one `Clock`, and every random id or jitter through one
-`Chance`, so that a test can jump a week ahead and a seed replays a run.
-"""
+"""Time, as a parameter: every timer, deadline and timestamp of the broker goes through one `Clock`, so that a test can
+jump a week ahead."""
 
 import asyncio
-import random
 import time
 from collections.abc import Callable
 from typing import Protocol
 
-from eosin.storage.running_time import Cancellable, Deadline, RunningTime
+from eosin.runtime.running_time import Cancellable, Deadline, RunningTime
 
 Timer = Cancellable
 """A scheduled call."""
@@ -41,16 +37,6 @@ class Clock(Protocol):
 
     async def sleep(self, delay_ms: float) -> None:
         """Wait for `delay_ms` milliseconds of this clock."""
-
-
-class Chance(Protocol):
-    """The one source of randomness."""
-
-    def uuid(self) -> bytes:
-        """16 random bytes, never all zero and never starting (as text) with `-`."""
-
-    def below(self, bound: int) -> int:
-        """A number in [0, bound)."""
 
 
 class SystemClock:
@@ -84,29 +70,3 @@ class SystemClock:
 def pause(delay_ms: float) -> None:
     """Block the calling thread for `delay_ms` milliseconds. For commands and threads; an event loop never waits so."""
     time.sleep(delay_ms / 1000)
-
-
-class SystemChance:
-    """Chance from the operating system's generator: clients see member, topic and session ids, and must not be able to
-    compute from those they saw what others get."""
-
-    def __init__(self) -> None:
-        self._random: random.Random = random.SystemRandom()
-
-    def uuid(self) -> bytes:
-        while True:
-            # The text form is base64, whose first character comes from the top six bits: 0b111110 is `-`.
-            raw = self._random.randbytes(16)
-            if raw[0] >> 2 != 0b111110 and any(raw):
-                return raw
-
-    def below(self, bound: int) -> int:
-        return self._random.randrange(bound)
-
-
-class SeededChance(SystemChance):
-    """Chance that a seed replays, for tests."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__()
-        self._random = random.Random(seed)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from eosin.coordinator.eager import start_now
+from eosin.runtime.start_now import start_now
 
 
 async def nothing_to_wait_for() -> str:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from eosin.storage.clock import Chance
+from eosin.runtime.chance import Chance
 
 JITTER_PERCENT: Final = 20
 
