@@ -9,7 +9,7 @@ from eosin.client.read_committed import FetchedRecords
 from eosin.pipeline.topic_partitions import topic_partitions
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import batches
+from eosin.protocol.records.batch import batches
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 
 _BYTES = 16 * 1024 * 1024

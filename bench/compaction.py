@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from bench.report import Row, percentile
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.runtime.chance import SeededChance
 from eosin.runtime.clock import SystemClock
 from eosin.storage.appends import Appended

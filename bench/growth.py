@@ -14,7 +14,7 @@ from bench.throughput import create_topic
 from eosin.protocol.codec import decode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.schemas.end_txn import EndTxnRequest
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -25,7 +25,7 @@ from bench.raw_connection import RawConnection, frame, resident_bytes
 from bench.report import Row, percentile
 from bench.throughput import batch_of, create_topic, produce
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic

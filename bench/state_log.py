@@ -17,8 +17,8 @@ from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.state_replay import StateReplay
 from eosin.coordinator.transaction_log import encode_batch
 from eosin.coordinator.txn import Phase, Txn
-from eosin.protocol.key_values import sound_batches
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
+from eosin.protocol.records.scan import sound_batches
 from eosin.storage.appends import AppendOrigin
 from eosin.storage.flusher import Durability
 from eosin.storage.memory_disk import MemoryDisk

@@ -12,7 +12,7 @@ from bench.report import Row
 from eosin.protocol.codec import decode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -7,10 +7,10 @@ before the first batch of it is appended, since some errors are those of the who
 
 from typing import TYPE_CHECKING, Final
 
-from eosin.protocol.batch_header import COMPRESSION_MASK, MAGIC, BatchHeader, peek_magic, read_header
-from eosin.protocol.compression import Compression, CorruptRecords
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition, Uuid
+from eosin.protocol.records.compression import Compression, CorruptRecords
+from eosin.protocol.records.header import COMPRESSION_MASK, MAGIC, BatchHeader, peek_magic, read_header
 from eosin.storage.appends import AppendResult, Refused, VerificationGuard
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from eosin.client.errors import ProtocolViolation, check
 from eosin.client.read_committed import FetchedRecords
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import Record
+from eosin.protocol.records.batch import Record
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from eosin.protocol.schemas.list_offsets import (
     ListOffsetsPartition,

@@ -4,9 +4,9 @@ from typing import Final
 
 from eosin.client.client import Client
 from eosin.client.errors import ProtocolViolation
-from eosin.protocol.compression import BytesLike
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
+from eosin.protocol.records.compression import BytesLike
 from eosin.protocol.schemas.produce import (
     PartitionProduceData,
     PartitionProduceResponse,

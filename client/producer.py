@@ -18,11 +18,18 @@ from typing import Any, Final, NamedTuple, TypeVar
 from eosin.client.client import Client, CoordinatorType
 from eosin.client.errors import BrokerError, ClientError, ProducerStateError, check
 from eosin.client.produce import produce
-from eosin.protocol.compression import Compression
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NewRecord, build_batch, next_sequence
+from eosin.protocol.records.batch import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NewRecord,
+    build_batch,
+    next_sequence,
+)
+from eosin.protocol.records.compression import Compression
 from eosin.protocol.schemas.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from eosin.protocol.schemas.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

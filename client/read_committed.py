@@ -8,7 +8,7 @@ import heapq
 from collections.abc import Iterable, Iterator
 
 from eosin.client.errors import BadData
-from eosin.protocol.records import (
+from eosin.protocol.records.batch import (
     BatchHeader,
     CorruptRecords,
     Record,

@@ -15,10 +15,10 @@ from eosin.client.client import Client, CoordinatorType
 from eosin.client.errors import ProducerStateError, UnsupportedVersion, check
 from eosin.client.producer import TV2, Producer, ProducerIdentity
 from eosin.client.transactions import NO_TIMEOUT_MS
-from eosin.protocol.compression import Compression
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from eosin.protocol.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from eosin.protocol.records.compression import Compression
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 _TWO_PHASE_INIT: Final = 6

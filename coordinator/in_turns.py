@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from eosin.coordinator.ports import CoordinatorLog
-from eosin.protocol.key_values import Head, sound_batches
+from eosin.protocol.records.scan import Head, sound_batches
 
 BATCHES_PER_TURN: Final = 200
 """Steps between two turns of the event loop: well below a millisecond."""

@@ -37,7 +37,7 @@ from eosin.coordinator.transaction_log import CorruptTransactionLog
 from eosin.coordinator.txn import Phase, ProducerPair, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import CorruptRecords
+from eosin.protocol.records.batch import CorruptRecords
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
 

@@ -11,10 +11,10 @@ from typing import Final
 from eosin.coordinator.state_value import START
 from eosin.coordinator.transaction_log import CorruptTransactionLog, decoded_txn
 from eosin.coordinator.txn import Phase, Txn
-from eosin.protocol.batch_header import CONTROL, read_header
-from eosin.protocol.key_values import Head, KeyValue, key_values
-from eosin.protocol.record_codec import decode_key
-from eosin.protocol.records import CorruptRecords
+from eosin.protocol.records.batch import CorruptRecords
+from eosin.protocol.records.header import CONTROL, read_header
+from eosin.protocol.records.internal import decode_key
+from eosin.protocol.records.scan import Head, KeyValue, key_values
 from eosin.protocol.schemas.records.transaction_state import KINDS
 from eosin.protocol.types import DecodeError
 

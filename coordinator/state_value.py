@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from eosin.coordinator.txn import NO_EPOCH, NO_PRODUCER_ID, Phase, ProducerPair, Txn
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.record_codec import encode_value
+from eosin.protocol.records.internal import encode_value
 from eosin.protocol.schemas.records.transaction_state import PartitionsSchema, TransactionLogValue
 
 START: Final = struct.Struct(">hqhib")

@@ -21,16 +21,10 @@ from eosin.coordinator.txn import (
     Txn,
 )
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.plain_batch import plain_batch
-from eosin.protocol.record_codec import decode_key, decode_value
-from eosin.protocol.record_fields import encode_record
-from eosin.protocol.records import (
-    CorruptRecords,
-    Record,
-    iter_records,
-    read_header,
-    verify_crc,
-)
+from eosin.protocol.records.batch import CorruptRecords, Record, iter_records, read_header, verify_crc
+from eosin.protocol.records.fields import encode_record
+from eosin.protocol.records.internal import decode_key, decode_value
+from eosin.protocol.records.plain_batch import plain_batch
 from eosin.protocol.schemas.records.transaction_state import (
     KEY,
     KINDS,

@@ -10,7 +10,7 @@ import numpy
 import pyarrow
 from pyarrow import compute
 
-from eosin.protocol.record_fields import encode_headers
+from eosin.protocol.records.fields import encode_headers
 
 NO_HEADERS: Final = b"\0"
 _BINARY: Final = pyarrow.large_binary()

@@ -15,7 +15,7 @@ from eosin.client.client import Client
 from eosin.pipeline.clock import Clock
 from eosin.pipeline.progress_marker import last_record, progress_topic, unreadable
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord
+from eosin.protocol.records.batch import NewRecord
 
 VERSION: Final = 1
 _NO_LETTER_OF_A_TOPIC: Final = re.compile(r"[^a-zA-Z0-9._-]")

@@ -10,7 +10,7 @@ from eosin.client.client import Client
 from eosin.client.producer import Producer, ProducerIdentity
 from eosin.pipeline.lease_client import Leases
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import next_sequence
+from eosin.protocol.records.batch import next_sequence
 
 
 class LeasingProducer(Producer):

@@ -19,7 +19,7 @@ from eosin.pipeline.errors import BadProgressTopic
 from eosin.pipeline.task_timeouts import TASK_TIMEOUT_MS
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord
+from eosin.protocol.records.batch import NewRecord
 
 VERSION: Final = 1
 TOPIC_SETTINGS: Final = {

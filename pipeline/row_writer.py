@@ -16,9 +16,9 @@ from eosin.client.producer import Producer
 from eosin.pipeline.errors import BadRows
 from eosin.pipeline.partitioning import places_of
 from eosin.pipeline.rows import NO_TOPIC, Rows, size_of, split_by_topic
-from eosin.protocol.compression import BytesLike
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord, build_batch_of_encoded
+from eosin.protocol.records.batch import NewRecord, build_batch_of_encoded
+from eosin.protocol.records.compression import BytesLike
 
 if TYPE_CHECKING:
     from eosin.pipeline.row_encoder import RowEncoder

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import construct
 
-from eosin.protocol.codegen import source_of
-from eosin.protocol.codegen_decode import Decoder, generate_decoder
-from eosin.protocol.codegen_encode import Encoder, generate_encoder
+from eosin.protocol.codegen.decode import Decoder, generate_decoder
+from eosin.protocol.codegen.encode import Encoder, generate_encoder
+from eosin.protocol.codegen.source import source_of
 from eosin.protocol.headers import (
     RequestHeader,
     close_frame,

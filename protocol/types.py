@@ -14,8 +14,7 @@ from typing import Final
 
 import construct
 
-from eosin.protocol.keys import ApiKey
-from eosin.protocol.nodes import (
+from eosin.protocol.codegen.nodes import (
     Array,
     Blob,
     Buffer,
@@ -29,6 +28,7 @@ from eosin.protocol.nodes import (
     Tagged,
     Text,
 )
+from eosin.protocol.keys import ApiKey
 
 __all__ = [
     "ApiSchema",

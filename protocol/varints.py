@@ -1,6 +1,6 @@
 """Unsigned varints, and the skipping of tagged fields: what generated codecs call for the cases that are not inline."""
 
-from eosin.protocol.nodes import MAX_UNSIGNED_VARINT, DecodeError
+from eosin.protocol.codegen.nodes import MAX_UNSIGNED_VARINT, DecodeError
 
 Data = bytes | memoryview
 

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from eosin.protocol.records import HEADER_BYTES, MAGIC, BatchHeader, CorruptRecords, read_header
+from eosin.protocol.records.batch import HEADER_BYTES, MAGIC, BatchHeader, CorruptRecords, read_header
 from eosin.storage.disk import Buffer
 
 Read = Callable[[int, int], Buffer]

@@ -10,7 +10,7 @@ changed, and of a segment only the last stretch is read.
 from collections.abc import Iterable
 from typing import Final
 
-from eosin.protocol.records import CorruptRecords
+from eosin.protocol.records.batch import CorruptRecords
 from eosin.storage.batch_scan import Read, scan_headers
 from eosin.storage.disk import Disk
 from eosin.storage.offset_index import OffsetIndex

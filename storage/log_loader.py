@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import Final
 
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
-from eosin.protocol.records import CorruptRecords
+from eosin.protocol.records.batch import CorruptRecords
 from eosin.storage.checkpoints import PARTITION_METADATA, MalformedCheckpoint, decode_partition_metadata
 from eosin.storage.completeness import check_beginning, check_end, deleted_end
 from eosin.storage.disk import Disk

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from typing import Any, Final, NamedTuple
 
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
-from eosin.protocol.records import CorruptRecords
+from eosin.protocol.records.batch import CorruptRecords
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import in_turns

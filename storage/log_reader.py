@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.records import CorruptRecords
+from eosin.protocol.records.batch import CorruptRecords
 from eosin.storage.aborted_index import AbortedRow
 from eosin.storage.appends import NO_RECORDS, AbortedTransaction, Isolation, ReadResult
 from eosin.storage.batch_scan import Read, scan_batches, scan_runs, seek

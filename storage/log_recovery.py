@@ -8,7 +8,7 @@ a name that nobody parses; what is no torn tail (`tail_damage`) is left as it is
 import logging
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from eosin.protocol.records import CorruptRecords, verify_crc
+from eosin.protocol.records.batch import CorruptRecords, verify_crc
 from eosin.storage.batch_scan import scan_batches
 from eosin.storage.completeness import missing
 from eosin.storage.disk import Disk

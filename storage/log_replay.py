@@ -7,8 +7,8 @@ Nothing is refused here: the log is the authority.
 import logging
 from typing import TYPE_CHECKING, Final
 
-from eosin.protocol.key_values import marker_of
-from eosin.protocol.records import BatchHeader, CorruptRecords
+from eosin.protocol.records.batch import BatchHeader, CorruptRecords
+from eosin.protocol.records.scan import marker_of
 from eosin.storage.batch_scan import scan_markers, seek
 from eosin.storage.producer_snapshot import CorruptSnapshot, decode_snapshot
 from eosin.storage.retention import snapshot_path

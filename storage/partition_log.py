@@ -12,11 +12,9 @@ Always true:
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
-from eosin.protocol.batch_header import LOG_APPEND_TIME
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition, Uuid
-from eosin.protocol.plain_batch import plain_batch
-from eosin.protocol.records import (
+from eosin.protocol.records.batch import (
     STAMP_BYTES,
     BatchHeader,
     CorruptRecords,
@@ -24,6 +22,8 @@ from eosin.protocol.records import (
     read_header,
     stamp,
 )
+from eosin.protocol.records.header import LOG_APPEND_TIME
+from eosin.protocol.records.plain_batch import plain_batch
 from eosin.storage import log_reader, retention, timestamp_search
 from eosin.storage.aborted_index import AbortedRow
 from eosin.storage.appends import (

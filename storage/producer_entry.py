@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from eosin.protocol.records import MAX_SEQUENCE, NO_SEQUENCE, next_sequence, previous_sequence
+from eosin.protocol.records.batch import MAX_SEQUENCE, NO_SEQUENCE, next_sequence, previous_sequence
 
 KEPT_BATCHES: Final = 5
 """As many as a client may have in flight, so that the retry of each of them is recognised."""

@@ -7,7 +7,7 @@ gap. They are read from the log's end when the first such retry comes, once per 
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from eosin.protocol.records import BatchHeader, next_sequence
+from eosin.protocol.records.batch import BatchHeader, next_sequence
 from eosin.storage.batch_scan import scan_headers
 from eosin.storage.producer_entry import KEPT_BATCHES, KeptBatch, ProducerEntry
 

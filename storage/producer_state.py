@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.records import BatchHeader, next_sequence
+from eosin.protocol.records.batch import BatchHeader, next_sequence
 from eosin.storage.appends import Appended, Marker, Refused, VerificationGuard
 from eosin.storage.open_transactions import OpenTransactions
 from eosin.storage.producer_entry import NO_TRANSACTION, KeptBatch, ProducerEntry

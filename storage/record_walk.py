@@ -9,8 +9,8 @@ true: `first_fault` finds a fault in exactly those batches that `walk_records` d
 from collections.abc import Iterator
 from typing import Final
 
-from eosin.protocol.compression import CorruptRecords
-from eosin.protocol.record_fields import decode_record, read_varint
+from eosin.protocol.records.compression import CorruptRecords
+from eosin.protocol.records.fields import decode_record, read_varint
 
 # What a varint of one byte says, by that byte; -1 when it takes more bytes to tell, or is a length that cannot be.
 _LENGTH: Final = tuple(byte >> 1 if byte < 0x80 and not byte & 1 else -1 for byte in range(256))

@@ -8,7 +8,7 @@ reading decides, nothing is changed.
 
 from typing import Final, NamedTuple
 
-from eosin.protocol.records import HEADER_BYTES, MAGIC, BatchHeader, CorruptRecords, read_header, verify_crc
+from eosin.protocol.records.batch import HEADER_BYTES, MAGIC, BatchHeader, CorruptRecords, read_header, verify_crc
 from eosin.storage.disk import File
 
 _MAGIC_AT: Final = 16

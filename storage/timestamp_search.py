@@ -6,7 +6,7 @@ the answer, and then looks at batches, and in the right one at records.
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from eosin.protocol.records import iter_records
+from eosin.protocol.records.batch import iter_records
 from eosin.storage.appends import Isolation
 from eosin.storage.batch_scan import scan_batches, seek
 from eosin.storage.segment import Segment

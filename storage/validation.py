@@ -9,7 +9,18 @@ from typing import Final
 
 import msgspec
 
-from eosin.protocol.batch_header import (
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.records.batch import recompress, records_payload
+from eosin.protocol.records.compression import (
+    COMPRESSION_BY_CONFIG_NAME,
+    MAX_DECOMPRESSED_BYTES,
+    BytesLike,
+    Compression,
+    CorruptRecords,
+    TooLarge,
+)
+from eosin.protocol.records.fields import decode_record
+from eosin.protocol.records.header import (
     COMPRESSION_MASK,
     CONTROL,
     DELETE_HORIZON,
@@ -24,17 +35,6 @@ from eosin.protocol.batch_header import (
     set_timestamps_in_place,
     verify_crc,
 )
-from eosin.protocol.compression import (
-    COMPRESSION_BY_CONFIG_NAME,
-    MAX_DECOMPRESSED_BYTES,
-    BytesLike,
-    Compression,
-    CorruptRecords,
-    TooLarge,
-)
-from eosin.protocol.errors import ErrorCode
-from eosin.protocol.record_fields import decode_record
-from eosin.protocol.records import recompress, records_payload
 from eosin.storage.appends import Refused
 from eosin.storage.log_config import LogConfig
 from eosin.storage.record_walk import first_fault, walk_records

@@ -7,7 +7,7 @@ marker of the producer takes it away, so an answer that comes too late opens not
 
 from typing import Final
 
-from eosin.protocol.records import MAX_SEQUENCE
+from eosin.protocol.records.batch import MAX_SEQUENCE
 from eosin.storage.appends import VerificationGuard
 
 _HALF: Final = 2**30

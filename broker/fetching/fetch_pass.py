@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.broker.fetching.long_poll import Watch
 from eosin.broker.fetching.sessions import Wanted
-from eosin.protocol.batch_header import HEADER_BYTES
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
+from eosin.protocol.records.header import HEADER_BYTES
 from eosin.storage.appends import Isolation, ReadResult
 from eosin.storage.file_range import as_range
 

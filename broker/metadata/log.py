@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import METADATA_TOPIC, TopicPartition, Uuid
-from eosin.protocol.record_codec import decode_key, decode_value, encode_key, encode_value
-from eosin.protocol.records import NewRecord, build_batch, iter_records
+from eosin.protocol.records.batch import NewRecord, build_batch, iter_records
+from eosin.protocol.records.internal import decode_key, decode_value, encode_key, encode_value
 from eosin.protocol.schemas.records import cluster_metadata
 from eosin.protocol.types import DecodeError, Message
 from eosin.runtime.clock import Clock

@@ -21,7 +21,7 @@ from eosin.storage.appends import AppendResult, Refused, VerificationGuard
 
 if TYPE_CHECKING:
     from eosin.broker.configs.broker import BrokerConfig
-    from eosin.protocol.batch_header import BatchHeader
+    from eosin.protocol.records.header import BatchHeader
     from eosin.storage.partition_log import PartitionLog
 
 RETRY_BACKOFF_MS: Final = 20

@@ -13,10 +13,10 @@ from typing import Final
 from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.group import Group, GroupState, Member
 from eosin.coordinator.groups.offsets import NO_EXPIRY, CommittedOffset, OffsetToCommit
-from eosin.protocol.key_values import KeyValue
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.record_codec import decode_key, decode_value, encode_key, encode_value
-from eosin.protocol.records import Compression, NewRecord, Record, build_batch
+from eosin.protocol.records.batch import Compression, NewRecord, Record, build_batch
+from eosin.protocol.records.internal import decode_key, decode_value, encode_key, encode_value
+from eosin.protocol.records.scan import KeyValue
 from eosin.protocol.schemas.records.consumer_offsets import (
     KINDS,
     GroupMetadataKey,

@@ -19,9 +19,9 @@ from eosin.coordinator.groups.group_log import GroupWritten, OffsetWritten, read
 from eosin.coordinator.groups.offsets import CommittedOffset, OffsetStore
 from eosin.coordinator.in_turns import exhaust, replay
 from eosin.coordinator.ports import CoordinatorLog
-from eosin.protocol.batch_header import CONTROL, TRANSACTIONAL, read_header
-from eosin.protocol.key_values import Head, KeyValue, key_values, marker_of
 from eosin.protocol.names import TopicPartition
+from eosin.protocol.records.header import CONTROL, TRANSACTIONAL, read_header
+from eosin.protocol.records.scan import Head, KeyValue, key_values, marker_of
 
 _LOG: Final = logging.getLogger("eosin.coordinator.groups")
 

@@ -20,7 +20,7 @@ from eosin.coordinator.groups.writes import LogWriter, Settled
 from eosin.coordinator.ports import CoordinatorLog
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import CorruptRecords
+from eosin.protocol.records.batch import CorruptRecords
 from eosin.protocol.types import DecodeError
 from eosin.runtime.clock import Clock
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from eosin.coordinator.groups.group import Group
-from eosin.protocol.record_codec import decode_value
+from eosin.protocol.records.internal import decode_value
 from eosin.protocol.schemas.records.consumer_protocol import ConsumerProtocolSubscription
 from eosin.protocol.types import DecodeError
 

@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 
 from eosin.pipeline.audit.columns import Columns, take
 from eosin.pipeline.audit.headers import NOT_A_BATCH, Problem
-from eosin.protocol.batch_header import read_header
-from eosin.protocol.key_values import KeyValue, key_values
-from eosin.protocol.record_codec import decode_key, decode_value
-from eosin.protocol.records import CorruptRecords
+from eosin.protocol.records.batch import CorruptRecords
+from eosin.protocol.records.header import read_header
+from eosin.protocol.records.internal import decode_key, decode_value
+from eosin.protocol.records.scan import KeyValue, key_values
 from eosin.protocol.schemas.records.transaction_state import KINDS, TransactionLogValue
 from eosin.protocol.types import DecodeError
 

@@ -13,9 +13,7 @@ import crc32c
 import numpy as np
 
 from eosin.pipeline.audit.columns import NONE, Array, Columns
-from eosin.protocol.batch_header import CHECKED_FROM, HEADER, HEADER_FIELDS, SIZE_PREFIX_BYTES, read_header
-from eosin.protocol.key_values import marker_of
-from eosin.protocol.records import (
+from eosin.protocol.records.batch import (
     COMPRESSION_MASK,
     CONTROL,
     DELETE_HORIZON,
@@ -25,6 +23,8 @@ from eosin.protocol.records import (
     TRANSACTIONAL,
     CorruptRecords,
 )
+from eosin.protocol.records.header import CHECKED_FROM, HEADER, HEADER_FIELDS, SIZE_PREFIX_BYTES, read_header
+from eosin.protocol.records.scan import marker_of
 
 CHUNK_BYTES: Final = 8 * 1024 * 1024
 

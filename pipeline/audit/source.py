@@ -20,7 +20,7 @@ from eosin.pipeline.audit.segment_files import SegmentFile, find_segments, open_
 from eosin.pipeline.audit.tables import BATCHES, FACTS, MAX_ROWS, fact_rows
 from eosin.pipeline.errors import BadPaths, require_spark
 from eosin.protocol.names import TRANSACTION_STATE_TOPIC
-from eosin.protocol.records import Compression
+from eosin.protocol.records.batch import Compression
 
 require_spark()
 

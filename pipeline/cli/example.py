@@ -30,7 +30,7 @@ from eosin.pipeline.errors import MissingDependency, require_spark
 from eosin.pipeline.partitioning import partition_of
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord
+from eosin.protocol.records.batch import NewRecord
 
 EXAMPLES: Final = {"orders": "totals", "wordcount": "counts"}
 """Modules of `eosin.pipeline.examples`, and the function of each that is the pipeline."""

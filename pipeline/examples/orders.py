@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from eosin.protocol.records import NewRecord
+from eosin.protocol.records.batch import NewRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

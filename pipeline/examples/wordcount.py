@@ -8,7 +8,7 @@ must be the number of times that the word is really there.
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from eosin.protocol.records import NewRecord
+from eosin.protocol.records.batch import NewRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from eosin.protocol.records import BatchHeader
+from eosin.protocol.records.batch import BatchHeader
 from eosin.storage.aborted_index import AbortedRow
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ horizon changes in their timestamp deltas.
 
 from collections.abc import Sequence
 
-from eosin.protocol.key_values import plain_record
-from eosin.protocol.records import (
+from eosin.protocol.records.batch import (
     CONTROL,
     HEADER_BYTES,
     BatchHeader,
@@ -18,6 +17,7 @@ from eosin.protocol.records import (
     with_records,
     without_records,
 )
+from eosin.protocol.records.scan import plain_record
 from eosin.storage.compaction.key_map import KeyMap
 from eosin.storage.compaction.live_producers import LiveProducers
 from eosin.storage.compaction.pace import RECORD_WORK, Pace

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from eosin.protocol.names import INTERNAL_TOPICS, METADATA_TOPIC, TopicPartition
-from eosin.protocol.records import CorruptRecords
+from eosin.protocol.records.batch import CorruptRecords
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import in_turns
 from eosin.storage.compaction.choice import Cleanable, cleanable, dirtiest, should_roll

@@ -9,7 +9,7 @@ Kafka's cleaner has left are closed with empty batches.
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from eosin.protocol.records import read_header
+from eosin.protocol.records.batch import read_header
 from eosin.storage.compaction.aborted_ranges import AbortedRanges
 from eosin.storage.compaction.batch_filter import BatchFilter
 from eosin.storage.compaction.choice import Cleanable, grouped

@@ -7,8 +7,8 @@ met; about what lies behind that, it says nothing.
 
 from typing import Final
 
-from eosin.protocol.key_values import plain_record
-from eosin.protocol.records import HEADER_BYTES, CorruptRecords
+from eosin.protocol.records.batch import HEADER_BYTES, CorruptRecords
+from eosin.protocol.records.scan import plain_record
 from eosin.storage.compaction.record_spans import KEY, OFFSET, read_spans
 
 ENTRY_BYTES: Final = 150

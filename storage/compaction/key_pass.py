@@ -6,7 +6,7 @@ batch boundary, at the latest where the part that may be touched ends.
 
 from collections.abc import Sequence
 
-from eosin.protocol.records import BatchHeader, read_header
+from eosin.protocol.records.batch import BatchHeader, read_header
 from eosin.storage.compaction.aborted_ranges import AbortedRanges
 from eosin.storage.compaction.choice import Cleanable
 from eosin.storage.compaction.key_map import KeyMap

@@ -6,7 +6,7 @@ not turn a harmless repetition into an error after a restart.
 
 from collections import deque
 
-from eosin.protocol.records import BatchHeader
+from eosin.protocol.records.batch import BatchHeader
 from eosin.storage.producer_entry import KEPT_BATCHES
 from eosin.storage.producer_state import ProducerState
 

@@ -3,7 +3,7 @@ else large blocks are (de)compressed in a thread, and records are looked at some
 
 from typing import Final
 
-from eosin.protocol.records import BatchHeader, Compression, CorruptRecords, records_payload
+from eosin.protocol.records.batch import BatchHeader, Compression, CorruptRecords, records_payload
 from eosin.storage.compaction.pace import RECORD_WORK, Pace
 from eosin.storage.compaction.record_spans import Span, read_spans
 from eosin.storage.disk import Disk

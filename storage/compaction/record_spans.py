@@ -9,8 +9,8 @@ it accepts is what `decode_record` reads, headers left unread. Always true: what
 from collections.abc import Iterable
 from typing import Final
 
-from eosin.protocol.compression import CorruptRecords
-from eosin.protocol.record_fields import read_varint, varint
+from eosin.protocol.records.compression import CorruptRecords
+from eosin.protocol.records.fields import read_varint, varint
 
 Span = tuple[int, int, int, int, int, bytes | None, bool]
 """One record in the uncompressed records of its batch: where it starts, where its offset delta starts, where it ends;

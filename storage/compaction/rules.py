@@ -13,7 +13,7 @@
 from collections.abc import Sequence
 from enum import Enum
 
-from eosin.protocol.records import BatchHeader, ControlRecord
+from eosin.protocol.records.batch import BatchHeader, ControlRecord
 from eosin.storage.aborted_index import AbortedRow
 from eosin.storage.compaction.aborted_ranges import AbortedRanges
 from eosin.storage.compaction.key_map import KeyMap

@@ -11,8 +11,8 @@ from typing import Final, Self
 
 import crc32c
 
-from eosin.protocol.batch_header import CHECKED_FROM, HEADER_BYTES, MAGIC, SIZE_PREFIX_BYTES
-from eosin.protocol.records import CorruptRecords, read_header
+from eosin.protocol.records.batch import CorruptRecords, read_header
+from eosin.protocol.records.header import CHECKED_FROM, HEADER_BYTES, MAGIC, SIZE_PREFIX_BYTES
 from eosin.storage.compaction.pace import CHUNK_WORK, Pace
 from eosin.storage.disk import Buffer, Disk
 from eosin.storage.segment import Segment

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from eosin.protocol.batch_header import empty_batch
+from eosin.protocol.records.header import empty_batch
 from eosin.storage.aborted_index import AbortedRow
 from eosin.storage.compaction.pace import Pace
 from eosin.storage.disk import Buffer, Disk

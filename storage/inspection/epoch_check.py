@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from eosin.protocol.records import BatchHeader
+from eosin.protocol.records.batch import BatchHeader
 from eosin.storage.checkpoints import MalformedCheckpoint
 from eosin.storage.disk import Disk
 from eosin.storage.leader_epochs import FILE_NAME, LeaderEpochs

@@ -5,7 +5,7 @@ An `IndexCheck` is shown every batch of the segment in order. Always true: after
 
 from collections.abc import Callable, Iterator
 
-from eosin.protocol.records import BatchHeader
+from eosin.protocol.records.batch import BatchHeader
 from eosin.storage.aborted_index import AbortedIndex
 from eosin.storage.disk import Disk
 from eosin.storage.inspection.names import Kind, NamedFile

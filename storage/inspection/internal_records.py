@@ -12,7 +12,7 @@ from eosin.protocol.names import (
     ZERO_UUID,
     uuid_text,
 )
-from eosin.protocol.record_codec import decode_key, decode_value
+from eosin.protocol.records.internal import decode_key, decode_value
 from eosin.protocol.schemas.records import cluster_metadata, consumer_offsets, transaction_state
 from eosin.protocol.schemas.records.consumer_offsets import GroupMetadataValue
 from eosin.protocol.schemas.records.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import CorruptRecords, read_control_record
+from eosin.protocol.records.batch import CorruptRecords, read_control_record
 from eosin.storage.completeness import deleted_end, missing
 from eosin.storage.disk import Disk
 from eosin.storage.inspection.epoch_check import EpochCheck

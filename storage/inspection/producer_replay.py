@@ -7,7 +7,7 @@ should not have been written comes back as a sentence.
 from collections import Counter
 from typing import NamedTuple
 
-from eosin.protocol.records import BatchHeader, ControlRecord, next_sequence
+from eosin.protocol.records.batch import BatchHeader, ControlRecord, next_sequence
 from eosin.storage.inspection.values import ERROR, WARNING
 from eosin.storage.producer_entry import ProducerEntry
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from eosin.protocol.records import BatchHeader
+from eosin.protocol.records.batch import BatchHeader
 from eosin.storage.disk import Disk
 from eosin.storage.inspection.index_files import AbortedIndexCheck, OffsetIndexCheck, TimeIndexCheck, read_index
 from eosin.storage.inspection.names import Kind

@@ -3,15 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from eosin.protocol.control_records import ControlType, parse_control_record
-from eosin.protocol.records import (
-    NO_SEQUENCE,
-    BatchHeader,
-    CorruptRecords,
-    Record,
-    iter_records,
-    next_sequence,
-)
+from eosin.protocol.records.batch import NO_SEQUENCE, BatchHeader, CorruptRecords, Record, iter_records, next_sequence
+from eosin.protocol.records.control import ControlType, parse_control_record
 from eosin.storage.inspection.internal_records import Undecodable, decode
 from eosin.storage.inspection.segment_walk import FoundBatch
 from eosin.storage.inspection.values import Batch, Problem, RecordFound

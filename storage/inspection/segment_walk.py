@@ -7,7 +7,7 @@ would start; a wrong checksum alone does not end it.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from eosin.protocol.records import BatchHeader, CorruptRecords, verify_crc
+from eosin.protocol.records.batch import BatchHeader, CorruptRecords, verify_crc
 from eosin.storage.batch_scan import scan_batches
 from eosin.storage.inspection.source import Source
 from eosin.storage.inspection.values import Problem

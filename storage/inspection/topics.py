@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from eosin.protocol.names import INTERNAL_TOPICS, METADATA_TOPIC
-from eosin.protocol.record_codec import decode_key, decode_value
-from eosin.protocol.records import CorruptRecords, iter_records
+from eosin.protocol.records.batch import CorruptRecords, iter_records
+from eosin.protocol.records.internal import decode_key, decode_value
 from eosin.protocol.schemas.records.cluster_metadata import KINDS, TopicKey, TopicRecord
 from eosin.protocol.types import DecodeError
 from eosin.storage.inspection.segment_walk import FoundBatch

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from eosin.protocol.record_fields import Header
+from eosin.protocol.records.fields import Header
 
 ERROR = "error"
 WARNING = "warning"

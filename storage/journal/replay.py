@@ -8,7 +8,7 @@ is a difference: both were written by the same append. Replay may be broken off 
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from eosin.protocol.records import BatchHeader, CorruptRecords, read_header
+from eosin.protocol.records.batch import BatchHeader, CorruptRecords, read_header
 from eosin.storage.batch_scan import seek
 from eosin.storage.completeness import missing
 from eosin.storage.journal.codec import Entry

@@ -12,7 +12,7 @@ from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.metadata.log import METADATA_PARTITION, UnreadableMetadata
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import METADATA_TOPIC, ZERO_UUID, TopicPartition
-from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.runtime.chance import SeededChance
 from eosin.runtime.clock import SystemClock
 from eosin.storage.appends import AppendOrigin

@@ -13,7 +13,7 @@ from logs import DATA_DIR, Logs, appended
 from eosin.broker.directory_check import DirectoryCheck, Summary, TransactionsFound
 from eosin.coordinator.txn import Phase
 from eosin.protocol.names import METADATA_TOPIC, TopicPartition
-from eosin.protocol.records import NewRecord, build_batch, build_control_batch
+from eosin.protocol.records.batch import NewRecord, build_batch, build_control_batch
 from eosin.protocol.schemas.records.consumer_offsets import OffsetCommitKey, OffsetCommitValue
 from eosin.protocol.schemas.records.transaction_state import TransactionLogKey, TransactionLogValue
 from eosin.storage import log_manager

@@ -13,8 +13,8 @@ from inspected import exported, written
 
 from eosin.broker.__main__ import main
 from eosin.broker.cli.dump_lines import moment, shown
-from eosin.protocol.record_codec import encode_key, encode_value
-from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.records.batch import NewRecord, build_batch
+from eosin.protocol.records.internal import encode_key, encode_value
 from eosin.protocol.schemas.records.consumer_offsets import OffsetCommitKey, OffsetCommitValue
 from eosin.protocol.schemas.records.transaction_state import TransactionLogKey, TransactionLogValue
 from eosin.storage.files import ReadOnlyDisk

@@ -14,9 +14,9 @@ from eosin.coordinator.state_replay import StateReplay
 from eosin.coordinator.transaction_log import encode_batch
 from eosin.coordinator.txn import Phase, Txn
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.key_values import sound_batches
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
-from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.records.batch import NewRecord, build_batch
+from eosin.protocol.records.scan import sound_batches
 from eosin.storage.appends import Appended, AppendOrigin, Marker
 from eosin.storage.compaction.choice import INTERNAL_DIRTY_BYTES, INTERNAL_DIRTY_FACTOR
 from eosin.storage.flusher import Durability

@@ -10,9 +10,9 @@ import pytest
 from data_broker import DataBroker, batch, settle
 
 from eosin.broker.handlers import produce
-from eosin.protocol.compression import Compression
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.records.batch import NewRecord, build_batch
+from eosin.protocol.records.compression import Compression
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from eosin.storage.memory_disk import MemoryDisk
 from eosin.storage.validation import QUICK_BYTES, QUICK_RECORDS

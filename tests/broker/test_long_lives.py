@@ -16,7 +16,7 @@ from eosin.broker.server import Server
 from eosin.client.read_committed import FetchedRecords
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
-from eosin.protocol.records import NewRecord, batches, build_batch, iter_records
+from eosin.protocol.records.batch import NewRecord, batches, build_batch, iter_records
 from eosin.storage.log_manager import LogManager
 from eosin.storage.partition_log import PartitionLog
 

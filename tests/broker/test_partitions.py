@@ -15,8 +15,8 @@ from eosin.broker.metadata.cluster import ConfigChange
 from eosin.broker.transactions.markers import LocalMarkers
 from eosin.coordinator.ports import MarkersForPartitions
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.key_values import sound_batches
 from eosin.protocol.names import TopicPartition
+from eosin.protocol.records.scan import sound_batches
 from eosin.storage.appends import Marker, Refused
 from eosin.storage.log_manager import LogManager
 

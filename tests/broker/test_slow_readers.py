@@ -12,7 +12,7 @@ from broker_process import BrokerProcess
 
 from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.records import batches
+from eosin.protocol.records.batch import batches
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData

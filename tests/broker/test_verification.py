@@ -10,10 +10,10 @@ from manual_clock import ManualClock
 
 from eosin.broker.configs.broker import BrokerConfig
 from eosin.broker.transactions.verification import TransactionVerification, VerificationRequest
-from eosin.protocol.batch_header import BatchHeader, read_header
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.records.batch import NewRecord, build_batch
+from eosin.protocol.records.header import BatchHeader, read_header
 from eosin.storage.appends import AppendResult, Refused, VerificationGuard
 
 BUSY = Refused(ErrorCode.CONCURRENT_TRANSACTIONS)

@@ -12,7 +12,7 @@ from eosin.client.read_committed import FetchedRecords
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import Compression, NewRecord, batches, build_batch, build_control_batch
+from eosin.protocol.records.batch import Compression, NewRecord, batches, build_batch, build_control_batch
 from eosin.protocol.schemas.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,

@@ -14,7 +14,7 @@ from eosin.client.health import probe
 from eosin.client.producer import TV1, Producer
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import Compression, NewRecord
+from eosin.protocol.records.batch import Compression, NewRecord
 
 SPOKEN = {
     ApiKey.METADATA: 8,

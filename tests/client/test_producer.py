@@ -14,7 +14,7 @@ from eosin.client.producer import TV1, TV2, GroupMember, Producer, ProducerIdent
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import MAX_SEQUENCE, BatchHeader, Compression, NewRecord, build_batch, read_header
+from eosin.protocol.records.batch import MAX_SEQUENCE, BatchHeader, Compression, NewRecord, build_batch, read_header
 from eosin.protocol.schemas.add_offsets_to_txn import AddOffsetsToTxnResponse
 from eosin.protocol.schemas.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,

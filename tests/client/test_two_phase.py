@@ -13,7 +13,7 @@ from eosin.client.two_phase import PreparedState, TwoPhaseProducer
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord
+from eosin.protocol.records.batch import NewRecord
 from eosin.protocol.schemas.end_txn import EndTxnRequest, EndTxnResponse
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from eosin.protocol.schemas.produce import (

@@ -13,7 +13,7 @@ from eosin.coordinator.owed import OWED_MS
 from eosin.coordinator.timeout_answers import Standing
 from eosin.coordinator.txn import Phase
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.records import NewRecord, build_batch, retain_records
+from eosin.protocol.records.batch import NewRecord, build_batch, retain_records
 from eosin.runtime.start_now import start_now
 from eosin.storage.appends import Marker
 

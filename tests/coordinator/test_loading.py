@@ -9,7 +9,7 @@ from coordinator_fakes import ORDERS_0, ORDERS_1, FakeBroker, Producer
 from eosin.coordinator.in_turns import BATCHES_PER_TURN
 from eosin.coordinator.txn import Phase
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.runtime.start_now import start_now
 
 NONE = ErrorCode.NONE

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from eosin.coordinator.state_replay import StateReplay
 from eosin.coordinator.transaction_log import CorruptTransactionLog, encode_batch, replay
 from eosin.coordinator.txn import Phase, Txn
-from eosin.protocol.key_values import sound_batches
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import build_control_batch, retain_records
+from eosin.protocol.records.batch import build_control_batch, retain_records
+from eosin.protocol.records.scan import sound_batches
 
 PARTITIONS = frozenset({TopicPartition("orders", 3)})
 PREPARED = (Phase.ONGOING, Phase.PREPARE_COMMIT, Phase.PREPARE_ABORT)

@@ -9,8 +9,8 @@ from eosin.coordinator.state_value import encode_txn
 from eosin.coordinator.transaction_log import CorruptTransactionLog, encode_batch, replay
 from eosin.coordinator.txn import Phase, ProducerPair, Txn
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.record_codec import decode_value, encode_key, encode_value
-from eosin.protocol.records import NewRecord, build_batch, build_control_batch, iter_records
+from eosin.protocol.records.batch import NewRecord, build_batch, build_control_batch, iter_records
+from eosin.protocol.records.internal import decode_value, encode_key, encode_value
 from eosin.protocol.schemas.records.consumer_offsets import GroupMetadataKey
 from eosin.protocol.schemas.records.transaction_state import PartitionsSchema, TransactionLogKey, TransactionLogValue
 

@@ -18,7 +18,7 @@ from wire_producer import transactional
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.records.batch import NewRecord, build_batch
 
 NONE = ErrorCode.NONE
 RETRIABLE = frozenset(

@@ -16,7 +16,7 @@ from eosin.client.consumer import Consumer
 from eosin.client.errors import ClientError
 from eosin.client.producer import Producer
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord
+from eosin.protocol.records.batch import NewRecord
 
 PARTITIONS = 150
 KEYS = 5

@@ -17,7 +17,7 @@ from wire_producer import transactional
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.records.batch import NewRecord, build_batch
 
 NONE = ErrorCode.NONE
 FEW = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "2"}

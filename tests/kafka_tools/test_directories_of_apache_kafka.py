@@ -18,7 +18,7 @@ from toolchains import skipped_without
 
 from eosin.broker.__main__ import main
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import batches, iter_records
+from eosin.protocol.records.batch import batches, iter_records
 from eosin.runtime.chance import SeededChance
 from eosin.storage.compaction.cleaner import CleanerConfig
 from eosin.storage.files import SystemDisk

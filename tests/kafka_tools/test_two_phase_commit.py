@@ -10,7 +10,7 @@ from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.two_phase import TwoPhaseProducer
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord
+from eosin.protocol.records.batch import NewRecord
 
 SETTINGS = {"transaction.two.phase.commit.enable": "true", "transaction.state.log.num.partitions": "1"}
 ONGOING, PREPARE_COMMIT, COMPLETE_COMMIT = 1, 2, 4

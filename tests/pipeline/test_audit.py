@@ -15,7 +15,7 @@ from eosin.client.client import Client
 from eosin.client.producer import Producer
 from eosin.pipeline.errors import BadExpression, BadPaths
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.records.batch import NewRecord, build_batch
 
 pytest.importorskip("pyspark")
 

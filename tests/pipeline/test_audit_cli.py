@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from eosin.broker.__main__ import main
-from eosin.protocol.records import NewRecord, build_batch, build_control_batch
+from eosin.protocol.records.batch import NewRecord, build_batch, build_control_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,7 @@ from audited_logs import START_MS, DrawnLog, batches_of, decode, logs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eosin.protocol.records import NewRecord, build_batch, build_control_batch, read_header, verify_crc
+from eosin.protocol.records.batch import NewRecord, build_batch, build_control_batch, read_header, verify_crc
 
 pytest.importorskip("numpy")
 pytest.importorskip("pyarrow")

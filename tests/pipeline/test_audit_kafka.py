@@ -13,7 +13,7 @@ from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.producer import Producer
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord
+from eosin.protocol.records.batch import NewRecord
 
 pytest.importorskip("pyspark")
 

@@ -17,7 +17,7 @@ from eosin.client.consumer import ConsumedRecord
 from eosin.pipeline.errors import MissingDependency, require_spark
 from eosin.pipeline.examples import orders, wordcount
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import Record
+from eosin.protocol.records.batch import Record
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

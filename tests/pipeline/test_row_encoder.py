@@ -7,7 +7,7 @@ import pytest
 
 from eosin.pipeline.errors import BadRows
 from eosin.pipeline.partitioning import murmur2, partition_of
-from eosin.protocol.records import NewRecord, build_batch, build_batch_of_encoded, iter_records
+from eosin.protocol.records.batch import NewRecord, build_batch, build_batch_of_encoded, iter_records
 
 pytest.importorskip("numpy")
 pyarrow = pytest.importorskip("pyarrow")

@@ -20,7 +20,7 @@ from eosin.pipeline.errors import BadRows, DataLoss, MissingTopic, TransactionTi
 from eosin.pipeline.runner import Output, Runner
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord
+from eosin.protocol.records.batch import NewRecord
 
 pytestmark = pytest.mark.slow
 

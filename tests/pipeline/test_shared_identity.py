@@ -21,7 +21,7 @@ from eosin.pipeline.lease_server import LeaseServer
 from eosin.pipeline.leasing_producer import LeasingProducer
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord
+from eosin.protocol.records.batch import NewRecord
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,7 @@ from eosin.pipeline.batch_transactions import BatchTransactions
 from eosin.pipeline.patient_client import PatientClient
 from eosin.pipeline.task_timeouts import TaskTimeouts
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord
+from eosin.protocol.records.batch import NewRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -3,8 +3,8 @@
 import pytest
 
 from eosin.protocol import codec
-from eosin.protocol.codegen_decode import generate_decoder
-from eosin.protocol.codegen_encode import generate_encoder
+from eosin.protocol.codegen.decode import generate_decoder
+from eosin.protocol.codegen.encode import generate_encoder
 from eosin.protocol.schemas.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from record_strategies import codecs, mutated
 
-from eosin.protocol.compression import (
+from eosin.protocol.records.compression import (
     COMPRESSION_BY_CONFIG_NAME,
     Compression,
     CorruptRecords,

@@ -11,8 +11,7 @@ from kafka.record.default_records import DefaultRecordBatch as KafkaPythonBatch
 from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
 from record_strategies import Drawn, built, mutated, new_records
 
-from eosin.protocol.record_fields import read_varint, varint
-from eosin.protocol.records import (
+from eosin.protocol.records.batch import (
     HEADER_BYTES,
     LOG_APPEND_TIME,
     MAX_SEQUENCE,
@@ -38,6 +37,7 @@ from eosin.protocol.records import (
     stamp_in_place,
     verify_crc,
 )
+from eosin.protocol.records.fields import read_varint, varint
 
 RECORDS = [
     NewRecord(b"k", b"v", 1000),

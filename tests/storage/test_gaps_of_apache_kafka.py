@@ -10,7 +10,7 @@ from fake_disk import FakeDisk
 from logs import Logs, appended, read_now
 
 from eosin.broker.directory_check import DirectoryCheck
-from eosin.protocol.records import read_header
+from eosin.protocol.records.batch import read_header
 from eosin.storage.batch_scan import scan_headers
 from eosin.storage.checkpoints import encode_offsets
 from eosin.storage.inspection.values import ERROR, Problem

@@ -7,8 +7,8 @@ from batches import NOW_MS, ORDERS, data
 from fake_disk import FakeDisk
 from inspected import FOLDER, dumped, problems, written
 
-from eosin.protocol.record_codec import encode_key, encode_value
-from eosin.protocol.records import NewRecord, build_batch, build_control_batch, retain_records
+from eosin.protocol.records.batch import NewRecord, build_batch, build_control_batch, retain_records
+from eosin.protocol.records.internal import encode_key, encode_value
 from eosin.protocol.schemas.records.cluster_metadata import TopicKey, TopicRecord
 from eosin.protocol.schemas.records.consumer_offsets import (
     GroupMetadataKey,

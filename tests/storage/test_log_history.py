@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from logs import Logs, read_now
 from manual_flusher import ManualFlusher
 
-from eosin.protocol.records import batches
+from eosin.protocol.records.batch import batches
 from eosin.storage.appends import Appended, Isolation, Refused
 from eosin.storage.flusher import Durability
 from eosin.storage.log_config import LogConfig

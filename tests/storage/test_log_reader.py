@@ -10,8 +10,8 @@ from logs import DATA_DIR, Logs, appended, read_now
 from manual_flusher import ManualFlusher
 
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.key_values import sound_batches
-from eosin.protocol.records import CorruptRecords, batches, stamp_in_place
+from eosin.protocol.records.batch import CorruptRecords, batches, stamp_in_place
+from eosin.protocol.records.scan import sound_batches
 from eosin.storage import batch_scan
 from eosin.storage.appends import Isolation, ReadResult
 from eosin.storage.flusher import Durability

@@ -9,7 +9,7 @@ from logs import Logs, appended, read_now
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import uuid_text
-from eosin.protocol.records import batches, read_header, verify_crc
+from eosin.protocol.records.batch import batches, read_header, verify_crc
 from eosin.storage.appends import Appended, AppendOrigin, Isolation, Refused
 from eosin.storage.log_config import LogConfig
 
@@ -118,7 +118,7 @@ async def test_a_coordinator_batch_is_held_to_the_message_size_only() -> None:
 
 
 async def test_log_append_time_is_answered() -> None:
-    from eosin.protocol.records import LOG_APPEND_TIME, set_timestamps_in_place
+    from eosin.protocol.records.batch import LOG_APPEND_TIME, set_timestamps_in_place
 
     logs = Logs()
     log = await logs.open()

@@ -5,7 +5,7 @@ from batches import NOW_MS, data
 from logs import Logs, appended
 
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.records import MAX_SEQUENCE
+from eosin.protocol.records.batch import MAX_SEQUENCE
 from eosin.storage.appends import Appended, AppendResult, Refused
 from eosin.storage.log_config import LogConfig
 

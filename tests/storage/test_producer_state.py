@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.records import MAX_SEQUENCE, read_header
+from eosin.protocol.records.batch import MAX_SEQUENCE, read_header
 from eosin.storage.appends import Refused, VerificationGuard
 from eosin.storage.open_transactions import OpenTransactions
 from eosin.storage.producer_entry import KeptBatch, ProducerEntry, first_sequence_of

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from record_strategies import mutated, new_records
 
-from eosin.protocol.record_fields import encode_record
-from eosin.protocol.records import NewRecord, build_batch, read_header, records_payload
+from eosin.protocol.records.batch import NewRecord, build_batch, read_header, records_payload
+from eosin.protocol.records.fields import encode_record
 from eosin.storage.record_walk import first_fault, walk_records
 
 

@@ -11,7 +11,7 @@ from fake_disk import FakeDisk, Stopped
 from logs import Logs, appended, read_now
 
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.records import batches, read_header
+from eosin.protocol.records.batch import batches, read_header
 from eosin.runtime.chance import SeededChance
 from eosin.storage.appends import AbortedTransaction, Appended, Isolation, Refused
 from eosin.storage.data_directory import SYSTEM_BOOT_ID, DataDirectory

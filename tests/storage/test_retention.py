@@ -9,7 +9,7 @@ from logs import Logs, appended, read_now
 from manual_flusher import ManualFlusher
 
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.records import NO_TIMESTAMP, read_header
+from eosin.protocol.records.batch import NO_TIMESTAMP, read_header
 from eosin.storage.appends import Appended, Refused
 from eosin.storage.flusher import Durability
 from eosin.storage.log_config import LogConfig

@@ -6,7 +6,7 @@ import pytest
 from batches import NOW_MS, data
 from fake_disk import FakeDisk
 
-from eosin.protocol.records import CorruptRecords, read_header, stamp_in_place
+from eosin.protocol.records.batch import CorruptRecords, read_header, stamp_in_place
 from eosin.storage.batch_scan import last_boundary, scan_batches, scan_headers, seek
 from eosin.storage.segment import Segment, stem
 

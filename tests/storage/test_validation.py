@@ -8,10 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from record_strategies import Drawn, built, codecs, mutated
 
-from eosin.protocol.batch_header import seal, set_timestamps_in_place
-from eosin.protocol.compression import Compression
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.records import (
+from eosin.protocol.records.batch import (
     LOG_APPEND_TIME,
     NewRecord,
     build_batch,
@@ -20,6 +18,8 @@ from eosin.protocol.records import (
     read_header,
     verify_crc,
 )
+from eosin.protocol.records.compression import Compression
+from eosin.protocol.records.header import seal, set_timestamps_in_place
 from eosin.storage import validation
 from eosin.storage.appends import Refused
 from eosin.storage.log_config import LogConfig

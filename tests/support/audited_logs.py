@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from eosin.protocol.records import (
+from eosin.protocol.records.batch import (
     MAX_SEQUENCE,
     Compression,
     NewRecord,

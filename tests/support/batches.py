@@ -1,7 +1,7 @@
 """Batches for tests of storage, in one line each."""
 
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.storage.appends import Marker
 
 NOW_MS = 1_700_000_000_000

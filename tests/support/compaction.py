@@ -6,7 +6,7 @@ from typing import NamedTuple
 from batches import NOW_MS
 from logs import Logs, read_now
 
-from eosin.protocol.records import Compression, NewRecord, batches, build_batch, iter_records, read_control_record
+from eosin.protocol.records.batch import Compression, NewRecord, batches, build_batch, iter_records, read_control_record
 from eosin.storage.appends import Isolation, ReadResult
 from eosin.storage.compaction.cleaner import CleanerConfig
 from eosin.storage.disk import Disk

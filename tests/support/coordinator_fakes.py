@@ -18,8 +18,8 @@ from eosin.coordinator.transaction_log import replay
 from eosin.coordinator.txn import Phase, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.plain_batch import plain_batch
-from eosin.protocol.records import read_header
+from eosin.protocol.records.batch import read_header
+from eosin.protocol.records.plain_batch import plain_batch
 from eosin.runtime.chance import SeededChance
 from eosin.storage.appends import Appended, AppendResult, Marker, Refused
 

@@ -22,7 +22,7 @@ from eosin.coordinator.service import TransactionCoordinator
 from eosin.protocol.codec import decode_request, decode_request_header, decode_response, encode_request, encode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from eosin.protocol.schemas.produce import (
     PartitionProduceData,

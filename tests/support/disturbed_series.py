@@ -26,7 +26,7 @@ from scenario import Scenario
 from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import batches, read_control_record
+from eosin.protocol.records.batch import batches, read_control_record
 
 COPIERS = ("confluent-kafka", "kafka-python", "aiokafka", "eosin")
 """One for each partition. The last is here for TV2, which the others do not speak."""

@@ -27,7 +27,7 @@ from eosin.coordinator.transaction_log import encode_batch
 from eosin.coordinator.txn import Phase, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
-from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.storage.appends import Appended, AppendOrigin, Marker
 from eosin.storage.partition_log import PartitionLog
 

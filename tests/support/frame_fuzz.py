@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import construct
 
 from eosin.protocol import codec
+from eosin.protocol.codegen.nodes import Array, Blob, Construct, Layout, NullableStruct, Text
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.nodes import Array, Blob, Construct, Layout, NullableStruct, Text
-from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.schemas import DECLARED, schema_of
 
 NAMES = ("", "t", "orders", "tx-a", "group", "__consumer_offsets", "__transaction_state", "ü" * 70, "x" * 300)

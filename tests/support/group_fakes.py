@@ -17,7 +17,7 @@ from eosin.coordinator.in_turns import BATCHES_PER_TURN
 from eosin.coordinator.requests import AddPartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import build_control_batch, read_header, stamp_in_place
+from eosin.protocol.records.batch import build_control_batch, read_header, stamp_in_place
 from eosin.storage.appends import Appended, AppendResult, Marker, Refused
 
 

@@ -11,8 +11,8 @@ from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.transaction_log import encode_batch
 from eosin.coordinator.txn import Phase, Txn
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
-from eosin.protocol.record_codec import encode_key, encode_value
-from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.records.batch import NewRecord, build_batch
+from eosin.protocol.records.internal import encode_key, encode_value
 from eosin.protocol.schemas.records.cluster_metadata import TopicConfig, TopicKey, TopicRecord
 from eosin.protocol.types import Message
 from eosin.storage.appends import Appended, AppendOrigin

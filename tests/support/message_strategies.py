@@ -3,7 +3,7 @@
 import construct
 from hypothesis import strategies as st
 
-from eosin.protocol.nodes import Array, Blob, Construct, Layout, Message, NullableStruct, Text
+from eosin.protocol.codegen.nodes import Array, Blob, Construct, Layout, Message, NullableStruct, Text
 
 _RANGES = {
     "b": (-(2**7), 2**7 - 1),

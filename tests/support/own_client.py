@@ -17,7 +17,7 @@ from eosin.client import client as own
 from eosin.client import consumer, producer
 from eosin.client.errors import ClientError
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord
+from eosin.protocol.records.batch import NewRecord
 
 RETRY_MS = 4000
 BATCH = 10

@@ -10,7 +10,7 @@ from eosin.client.producer import TV2, Producer
 from eosin.pipeline.batch_transactions import BatchTransactions
 from eosin.pipeline.errors import PipelineFenced, UnknownOutcome
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord
+from eosin.protocol.records.batch import NewRecord
 
 PARTITIONS = 2
 _names = count()

@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from eosin.protocol.records import MAX_SEQUENCE, Compression, NewRecord, build_batch
+from eosin.protocol.records.batch import MAX_SEQUENCE, Compression, NewRecord, build_batch
 
 _content = st.none() | st.binary(max_size=20) | st.integers(60, 300).map(lambda size: bytes(size))
 _headers = st.lists(st.tuples(st.text(max_size=8), st.none() | st.binary(max_size=8)), max_size=3).map(tuple)

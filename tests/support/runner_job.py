@@ -15,7 +15,7 @@ from eosin.client.producer import Producer
 from eosin.client.transactions import TransactionAdmin
 from eosin.pipeline.runner import CommitReport, Output, Runner
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord
+from eosin.protocol.records.batch import NewRecord
 
 _names = count()
 

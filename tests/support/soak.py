@@ -37,7 +37,7 @@ from eosin.protocol.codec import encode_request
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 

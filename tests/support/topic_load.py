@@ -9,7 +9,7 @@ from eosin.client.client import Client
 from eosin.client.consumer import ConsumedRecord, Consumer
 from eosin.client.producer import Producer
 from eosin.protocol.names import TopicPartition, uuid_text
-from eosin.protocol.records import NewRecord
+from eosin.protocol.records.batch import NewRecord
 
 T = TypeVar("T")
 

@@ -22,7 +22,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.headers import SIZE_BYTES
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ZERO_UUID, TopicPartition
-from eosin.protocol.records import BatchHeader, NewRecord, batches, build_batch
+from eosin.protocol.records.batch import BatchHeader, NewRecord, batches, build_batch
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from eosin.protocol.schemas.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData

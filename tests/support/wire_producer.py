@@ -7,7 +7,7 @@ from wire import Wire, now_ms, produced, records, settled, unique, until
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import build_batch, next_sequence
+from eosin.protocol.records.batch import build_batch, next_sequence
 from eosin.protocol.schemas.add_offsets_to_txn import AddOffsetsToTxnRequest
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from eosin.protocol.schemas.end_txn import EndTxnRequest, EndTxnResponse

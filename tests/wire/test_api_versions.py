@@ -9,7 +9,7 @@ from eosin.client.versions import TRANSACTION_VERSION
 from eosin.protocol.codec import decode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.records import build_batch
+from eosin.protocol.records.batch import build_batch
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 CLIENT = ApiVersionsRequest(client_software_name="wire", client_software_version="1.0")

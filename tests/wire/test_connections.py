@@ -9,7 +9,7 @@ from eosin.client.addresses import Address
 from eosin.client.connection import Connection
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.records import build_batch
+from eosin.protocol.records.batch import build_batch
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
 from eosin.protocol.schemas.metadata import MetadataRequest
 

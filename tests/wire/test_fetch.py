@@ -6,10 +6,10 @@ import pytest
 from wire import Connect, Wire, better_than_kafka, data_offsets, fetched, headers, now_ms, records, unique
 from wire_producer import transactional
 
-from eosin.protocol.compression import Compression
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import build_batch
+from eosin.protocol.records.batch import build_batch
+from eosin.protocol.records.compression import Compression
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 
 NONE = ErrorCode.NONE

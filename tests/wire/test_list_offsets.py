@@ -6,7 +6,7 @@ from wire_producer import idempotent, transactional
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.schemas.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,

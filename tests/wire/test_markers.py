@@ -9,7 +9,7 @@ from wire_producer import RawProducer, transactional
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import read_control_record
+from eosin.protocol.records.batch import read_control_record
 from eosin.protocol.schemas.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 
 NONE = ErrorCode.NONE

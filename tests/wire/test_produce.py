@@ -8,12 +8,12 @@ from wire import Wire, better_than_kafka, now_ms, produced, records, unique
 from wire_producer import transactional
 
 from eosin.client.errors import ClientError
-from eosin.protocol.batch_header import CONTROL, seal
-from eosin.protocol.control_records import build_control_batch
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.records.batch import NewRecord, build_batch
+from eosin.protocol.records.control import build_control_batch
+from eosin.protocol.records.header import CONTROL, seal
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 ATTRIBUTES = 21

@@ -9,7 +9,7 @@ from wire_producer import RawProducer, transactional
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import build_batch
+from eosin.protocol.records.batch import build_batch
 
 NONE = ErrorCode.NONE
 FENCED = ErrorCode.PRODUCER_FENCED

@@ -17,7 +17,7 @@ from eosin.broker.handlers import (
 )
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.schemas.describe_acls import DescribeAclsRequest
 from eosin.protocol.schemas.describe_client_quotas import DescribeClientQuotasRequest
 from eosin.protocol.schemas.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest

@@ -10,7 +10,7 @@ from eosin.broker.handlers.add_partitions_to_txn import API as ADD
 from eosin.broker.handlers.end_txn import API
 from eosin.broker.handlers.init_producer_id import API as INIT
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.records import iter_records, read_header
+from eosin.protocol.records.batch import iter_records, read_header
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from eosin.protocol.schemas.end_txn import EndTxnRequest, EndTxnResponse
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest

@@ -10,7 +10,7 @@ from data_broker import DataBroker, batch, settle
 
 from eosin.broker.handlers import fetch
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.records import batches, iter_records
+from eosin.protocol.records.batch import batches, iter_records
 from eosin.protocol.schemas.fetch import (
     FetchPartition,
     FetchRequest,

@@ -9,9 +9,9 @@ from data_broker import DataBroker, batch, settle
 
 from eosin.broker.api import CloseConnection
 from eosin.broker.handlers import produce
-from eosin.protocol.compression import Compression
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.records import read_header
+from eosin.protocol.records.batch import read_header
+from eosin.protocol.records.compression import Compression
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 PID = 4711

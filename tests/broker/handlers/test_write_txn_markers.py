@@ -8,7 +8,7 @@ from eosin.broker.handlers.add_partitions_to_txn import API as ADD
 from eosin.broker.handlers.init_producer_id import API as INIT
 from eosin.broker.handlers.write_txn_markers import API
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.records import read_control_record, read_header
+from eosin.protocol.records.batch import read_control_record, read_header
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
 from eosin.protocol.schemas.write_txn_markers import (

@@ -12,7 +12,7 @@ from eosin.coordinator.groups.group import Group, GroupState, Member
 from eosin.coordinator.groups.group_log import GroupWritten, OffsetWritten
 from eosin.coordinator.groups.offsets import CommittedOffset, OffsetToCommit
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord, Record, iter_records, read_header
+from eosin.protocol.records.batch import NewRecord, Record, iter_records, read_header
 from eosin.protocol.types import DecodeError
 
 P0 = TopicPartition("orders", 3)

@@ -17,9 +17,9 @@ from eosin.coordinator.groups.loading import Loader
 from eosin.coordinator.groups.offsets import OffsetStore, OffsetToCommit
 from eosin.coordinator.in_turns import BATCHES_PER_TURN
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.key_values import sound_batches
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import NewRecord, build_batch, build_control_batch, retain_records
+from eosin.protocol.records.batch import NewRecord, build_batch, build_control_batch, retain_records
+from eosin.protocol.records.scan import sound_batches
 
 P0 = TopicPartition("orders", 0)
 CONFIG = GroupConfig()

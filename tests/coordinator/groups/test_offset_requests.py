@@ -14,7 +14,7 @@ from eosin.coordinator.groups.offset_requests import Committer, FetchedOffset
 from eosin.coordinator.groups.offsets import OffsetToCommit
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import iter_records
+from eosin.protocol.records.batch import iter_records
 
 P0, P1, AUDIT = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("audit", 0)
 OK = ErrorCode.NONE

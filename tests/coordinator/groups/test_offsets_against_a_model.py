@@ -15,7 +15,7 @@ from eosin.coordinator.groups.offset_requests import Committer, Producer
 from eosin.coordinator.groups.offsets import OffsetToCommit
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import Record, iter_records, read_control_record, read_header, retain_records
+from eosin.protocol.records.batch import Record, iter_records, read_control_record, read_header, retain_records
 from eosin.storage.appends import Marker
 
 GROUPS = ("g", "h")

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from manual_clock import ManualClock
 
-from eosin.protocol.records import (
+from eosin.protocol.records.batch import (
     HEADER_BYTES,
     LOG_APPEND_TIME,
     Compression,

@@ -26,7 +26,7 @@ from logs import DATA_DIR, Logs, appended, read_now
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TRANSACTION_STATE_TOPIC, TopicPartition
-from eosin.protocol.records import batches, iter_records
+from eosin.protocol.records.batch import batches, iter_records
 from eosin.storage.appends import AbortedTransaction, Isolation, ReadResult, Refused
 from eosin.storage.compaction.choice import INTERNAL_DIRTY_BYTES
 from eosin.storage.compaction.cleaner import CleanerConfig

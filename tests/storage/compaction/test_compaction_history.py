@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from logs import DATA_DIR, Logs
 
-from eosin.protocol.records import Compression, batches, iter_records
+from eosin.protocol.records.batch import Compression, batches, iter_records
 from eosin.storage.appends import Appended, Refused
 from eosin.storage.partition_log import PartitionLog
 from eosin.storage.segment import Segment

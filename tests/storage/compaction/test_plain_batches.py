@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from logs import DATA_DIR, appended
 
-from eosin.protocol.records import NewRecord, build_batch
+from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.storage.appends import AppendOrigin
 from eosin.storage.compaction.batch_filter import BatchFilter
 from eosin.storage.compaction.key_map import KeyMap

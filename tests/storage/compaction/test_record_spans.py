@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eosin.protocol.compression import CorruptRecords
-from eosin.protocol.record_fields import decode_record
-from eosin.protocol.records import NewRecord, build_batch, iter_records
+from eosin.protocol.records.batch import NewRecord, build_batch, iter_records
+from eosin.protocol.records.compression import CorruptRecords
+from eosin.protocol.records.fields import decode_record
 from eosin.storage.compaction.record_spans import Span, joined, read_spans, shifted
 
 BYTES = st.one_of(st.none(), st.binary(max_size=20), st.binary(min_size=60, max_size=200))

@@ -4,7 +4,7 @@ import pytest
 from batches import NOW_MS
 from compaction import keyed
 
-from eosin.protocol.records import (
+from eosin.protocol.records.batch import (
     BatchHeader,
     ControlRecord,
     ControlType,

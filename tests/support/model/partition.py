@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.records import BatchHeader, NewRecord, build_batch, read_header
+from eosin.protocol.records.batch import BatchHeader, NewRecord, build_batch, read_header
 from eosin.storage.appends import Marker, Refused, VerificationGuard
 from eosin.storage.producer_entry import NO_TRANSACTION, KeptBatch, ProducerEntry
 from eosin.storage.producer_state import ProducerState

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import BatchHeader, batches, iter_records, read_control_record
+from eosin.protocol.records.batch import BatchHeader, batches, iter_records, read_control_record
 from eosin.protocol.schemas.fetch import (
     AbortedTransaction,
     FetchPartition,

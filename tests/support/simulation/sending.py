@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import build_batch
+from eosin.protocol.records.batch import build_batch
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from simulation.client import ASK_AGAIN, NEVER_EXPECTED, GaveUp, Session
 from simulation.history import Transaction, Write

@@ -7,7 +7,7 @@ is in a header since a tombstone has no value. A copy names its source: `source>
 from collections.abc import Sequence
 
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import HEADER_BYTES, NewRecord, Record
+from eosin.protocol.records.batch import HEADER_BYTES, NewRecord, Record
 
 COMPACTED = TopicPartition("c", 0)
 RETAINED = TopicPartition("r", 0)

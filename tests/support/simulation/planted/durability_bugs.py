@@ -6,7 +6,7 @@ from typing import Any
 from unittest.mock import patch
 
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records import BatchHeader
+from eosin.protocol.records.batch import BatchHeader
 from eosin.storage import log_loader
 from eosin.storage.compaction.key_pass import KeyPass
 from eosin.storage.compaction.rules import Rules, Verdict

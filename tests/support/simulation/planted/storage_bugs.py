@@ -6,7 +6,7 @@ from typing import Any
 from unittest.mock import patch
 
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.records import BatchHeader
+from eosin.protocol.records.batch import BatchHeader
 from eosin.storage import log_reader
 from eosin.storage.appends import Appended, AppendResult, Isolation, Marker, Refused, VerificationGuard
 from eosin.storage.partition_log import PartitionLog

@@ -11,7 +11,9 @@ from typing import Final
 import crc32c
 import msgspec
 
-from eosin.protocol.batch_header import (
+from eosin.protocol.records.compression import CorruptRecords
+from eosin.protocol.records.fields import Record
+from eosin.protocol.records.header import (
     CONTROL,
     MAGIC,
     NO_LEADER_EPOCH,
@@ -20,8 +22,6 @@ from eosin.protocol.batch_header import (
     TRANSACTIONAL,
     stamp,
 )
-from eosin.protocol.compression import CorruptRecords
-from eosin.protocol.record_fields import Record
 
 _KEY: Final = struct.Struct(">hh")
 _VALUE: Final = struct.Struct(">hi")

@@ -2,7 +2,7 @@
 
 A layout is walked once, on first use. What comes out reads like a codec that somebody wrote by hand for this one
 message at this one version: neighbouring fixed-size fields are one `struct.Struct`, strings are sliced in place, arrays
-are loops, and nothing looks at a type at run time. `codegen_decode.py` and `codegen_encode.py` write the two halves.
+are loops, and nothing looks at a type at run time. `decode.py` and `encode.py` write the two halves.
 
 The source of every generated function can be read with `source_of`, and tracebacks show its lines.
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import construct
 
-from eosin.protocol.nodes import Construct
+from eosin.protocol.codegen.nodes import Construct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
-from eosin.protocol.codegen import SourceWriter, fixed_format
-from eosin.protocol.nodes import (
+from eosin.protocol.codegen.nodes import (
     MAX_STRING_BYTES,
     Array,
     Blob,
@@ -22,6 +21,7 @@ from eosin.protocol.nodes import (
     Text,
     holds_records,
 )
+from eosin.protocol.codegen.source import SourceWriter, fixed_format
 from eosin.protocol.varints import next_tag, read_uvarint, rest_of_uvarint, skip_tags
 
 Decoder = Callable[[Any, int], Any]

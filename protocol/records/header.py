@@ -11,7 +11,7 @@ from typing import Final
 import crc32c
 import msgspec
 
-from eosin.protocol.compression import BytesLike, Compression, CorruptRecords
+from eosin.protocol.records.compression import BytesLike, Compression, CorruptRecords
 
 HEADER_BYTES: Final = 61
 MAGIC: Final = 2

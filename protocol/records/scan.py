@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 
 import crc32c
 
-from eosin.protocol.batch_header import CHECKED_FROM, COMPRESSION_MASK, HEADER_BYTES, MAGIC, BatchHeader
-from eosin.protocol.compression import BytesLike, CorruptRecords
-from eosin.protocol.control_records import ControlRecord, ControlType
-from eosin.protocol.records import iter_records, read_control_record
+from eosin.protocol.records.batch import iter_records, read_control_record
+from eosin.protocol.records.compression import BytesLike, CorruptRecords
+from eosin.protocol.records.control import ControlRecord, ControlType
+from eosin.protocol.records.header import CHECKED_FROM, COMPRESSION_MASK, HEADER_BYTES, MAGIC, BatchHeader
 
 _MARKER: Final = struct.Struct(">bbbbbhhbhib")
 """The only record of a marker as every broker writes it: lengths are zigzag varints of one byte."""

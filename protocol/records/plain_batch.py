@@ -4,14 +4,8 @@ Always true: it is no producer's, and all its records have one timestamp, so not
 is needed to make its header.
 """
 
-from eosin.protocol.batch_header import (
-    NO_LEADER_EPOCH,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    assemble,
-)
-from eosin.protocol.compression import BytesLike
+from eosin.protocol.records.compression import BytesLike
+from eosin.protocol.records.header import NO_LEADER_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, assemble
 
 
 def plain_batch(

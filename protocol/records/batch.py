@@ -1,13 +1,24 @@
 """Record batches, magic 2: what is in them, and how to build one (wire.md sections 4 to 6).
 
-The header alone is `batch_header.py`, one record alone `record_fields.py`, markers `control_records.py`; this module
+The header alone is `header.py`, one record alone `fields.py`, markers `control.py`; this module
 puts them together and is the one to import from. Always true: whatever the bytes, the only exception is
 `CorruptRecords`, and what the builders return is a whole batch with a valid checksum.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from eosin.protocol.batch_header import (
+from eosin.protocol.records.compression import (
+    MAX_DECOMPRESSED_BYTES,
+    BytesLike,
+    Compression,
+    CorruptRecords,
+    TooLarge,
+    compress,
+    decompress,
+)
+from eosin.protocol.records.control import ControlRecord, ControlType, build_control_batch, parse_control_record
+from eosin.protocol.records.fields import NewRecord, Record, decode_record, encode_record
+from eosin.protocol.records.header import (
     COMPRESSION_MASK,
     CONTROL,
     DELETE_HORIZON,
@@ -34,22 +45,6 @@ from eosin.protocol.batch_header import (
     stamp_in_place,
     verify_crc,
 )
-from eosin.protocol.compression import (
-    MAX_DECOMPRESSED_BYTES,
-    BytesLike,
-    Compression,
-    CorruptRecords,
-    TooLarge,
-    compress,
-    decompress,
-)
-from eosin.protocol.control_records import (
-    ControlRecord,
-    ControlType,
-    build_control_batch,
-    parse_control_record,
-)
-from eosin.protocol.record_fields import NewRecord, Record, decode_record, encode_record
 
 __all__ = [
     "COMPRESSION_MASK",

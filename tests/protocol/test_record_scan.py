@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eosin.protocol.key_values import KeyValue, key_values, marker_of, sound_batches
-from eosin.protocol.records import (
+from eosin.protocol.records.batch import (
     Compression,
     CorruptRecords,
     NewRecord,
@@ -16,6 +15,7 @@ from eosin.protocol.records import (
     read_header,
     retain_records,
 )
+from eosin.protocol.records.scan import KeyValue, key_values, marker_of, sound_batches
 
 KEYS = st.one_of(st.none(), st.binary(max_size=100))
 VALUES = st.one_of(st.none(), st.binary(max_size=100), st.binary(min_size=8000, max_size=9000))

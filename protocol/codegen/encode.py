@@ -10,8 +10,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
-from eosin.protocol.codegen import SourceWriter, fixed_format
-from eosin.protocol.nodes import (
+from eosin.protocol.codegen.nodes import (
     MAX_STRING_BYTES,
     Array,
     Blob,
@@ -24,6 +23,7 @@ from eosin.protocol.nodes import (
     Text,
     holds_records,
 )
+from eosin.protocol.codegen.source import SourceWriter, fixed_format
 from eosin.protocol.varints import uvarint
 
 Encoder = Callable[[Any, bytearray], list[Buffer]]

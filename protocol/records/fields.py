@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from eosin.protocol.compression import CorruptRecords
+from eosin.protocol.records.compression import CorruptRecords
 
 Header = tuple[str, bytes | None]
 

@@ -1,0 +1,1 @@
+"""From the declaration of a message to the functions that read and write it."""
