@@ -14,14 +14,14 @@ from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.runtime.chance import SeededChance
 from eosin.runtime.clock import SystemClock
-from eosin.storage.appends import Appended
 from eosin.storage.compaction.cleaner import CleanerConfig
-from eosin.storage.disk import Disk
-from eosin.storage.files import SystemDisk
-from eosin.storage.flusher import Durability
-from eosin.storage.log_config import LogConfig
-from eosin.storage.log_manager import LogManager
-from eosin.storage.partition_log import PartitionLog
+from eosin.storage.disk.flusher import Durability
+from eosin.storage.disk.interfaces import Disk
+from eosin.storage.disk.system import SystemDisk
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.log_results import Appended
+from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.manager import LogManager
 
 GROUP = "Compaction"
 MIB = 1 << 20

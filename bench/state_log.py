@@ -19,10 +19,10 @@ from eosin.coordinator.transaction_log import encode_batch
 from eosin.coordinator.txn import Phase, Txn
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.scan import sound_batches
-from eosin.storage.appends import AppendOrigin
-from eosin.storage.flusher import Durability
-from eosin.storage.memory_disk import MemoryDisk
-from eosin.storage.partition_log import PartitionLog
+from eosin.storage.disk.flusher import Durability
+from eosin.storage.disk.memory import MemoryDisk
+from eosin.storage.log.log_results import AppendOrigin
+from eosin.storage.log.partition_log import PartitionLog
 
 GROUP = "Transaction log"
 IDS = 10_000

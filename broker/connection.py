@@ -33,7 +33,7 @@ from eosin.protocol.codec import Buffer, decode_request, decode_request_header, 
 from eosin.protocol.frames import FrameDecoder, FrameError, SpareBuffers
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import DecodeError
-from eosin.storage.file_range import as_range
+from eosin.storage.log.file_range import as_range
 
 log = logging.getLogger(__name__)
 

@@ -19,9 +19,14 @@ from eosin.protocol.names import (
     ZERO_UUID,
     TopicPartition,
 )
-from eosin.storage.checkpoints import PARTITION_METADATA, RECOVERY_POINT, MalformedCheckpoint, decode_partition_metadata
-from eosin.storage.clean_offsets import gaps_below
-from eosin.storage.disk import Disk
+from eosin.storage.checkpoints.clean_offsets import gaps_below
+from eosin.storage.disk.checkpoint_formats import (
+    PARTITION_METADATA,
+    RECOVERY_POINT,
+    MalformedCheckpoint,
+    decode_partition_metadata,
+)
+from eosin.storage.disk.interfaces import Disk
 from eosin.storage.inspection.directory import Directory, look_at
 from eosin.storage.inspection.partition_check import CheckOrder, PartitionCheck
 from eosin.storage.inspection.segment_values import record_values

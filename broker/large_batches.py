@@ -10,13 +10,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from eosin.storage.validation import validate_client_batch
+from eosin.storage.log.validation import validate_client_batch
 
 if TYPE_CHECKING:
     from eosin.broker.produced import ProducedBatch
-    from eosin.storage.appends import Refused
-    from eosin.storage.partition_log import PartitionLog
-    from eosin.storage.validation import ValidBatch
+    from eosin.storage.log.log_results import Refused
+    from eosin.storage.log.partition_log import PartitionLog
+    from eosin.storage.log.validation import ValidBatch
 
     Append = Callable[[ProducedBatch, ValidBatch | Refused], None]
     """Append a batch that was checked, or keep its refusal; without a wait."""

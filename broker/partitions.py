@@ -23,16 +23,16 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition, Uuid
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import TurnQueue
-from eosin.storage.appends import AppendOrigin, AppendResult, Marker
+from eosin.storage.log.log_results import AppendOrigin, AppendResult, Marker
 
 if TYPE_CHECKING:
     from asyncio import Future
 
     from eosin.broker.configs.broker import BrokerConfig
     from eosin.coordinator.groups.service import GroupCoordinator
-    from eosin.storage.disk import FreeBytes
-    from eosin.storage.log_manager import LogManager
-    from eosin.storage.partition_log import PartitionLog
+    from eosin.storage.disk.interfaces import FreeBytes
+    from eosin.storage.log.partition_log import PartitionLog
+    from eosin.storage.manager import LogManager
 
 _LOG: Final = logging.getLogger("eosin.broker.partitions")
 

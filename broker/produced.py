@@ -11,12 +11,12 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition, Uuid
 from eosin.protocol.records.compression import Compression, CorruptRecords
 from eosin.protocol.records.header import COMPRESSION_MASK, MAGIC, BatchHeader, peek_magic, read_header
-from eosin.storage.appends import AppendResult, Refused, VerificationGuard
+from eosin.storage.log.log_results import AppendResult, Refused, VerificationGuard
 
 if TYPE_CHECKING:
     from eosin.broker.api import RequestContext, Services
     from eosin.protocol.schemas.produce import ProduceRequest, TopicProduceData
-    from eosin.storage.partition_log import PartitionLog
+    from eosin.storage.log.partition_log import PartitionLog
 
 FIRST_ZSTD_VERSION: Final = 7
 FIRST_TOPIC_ID_VERSION: Final = 13

@@ -41,13 +41,13 @@ from eosin.runtime.background import Background, Work
 from eosin.runtime.chance import Chance, SystemChance
 from eosin.runtime.clock import Clock, SystemClock
 from eosin.runtime.running_time import READ_TURNS
-from eosin.storage.disk import Disk
-from eosin.storage.files import SystemDisk
-from eosin.storage.flusher import Durability, Flusher
+from eosin.storage.disk.flusher import Durability, Flusher
+from eosin.storage.disk.interfaces import Disk
+from eosin.storage.disk.memory import MemoryDisk
+from eosin.storage.disk.system import SystemDisk
 from eosin.storage.journal.flusher import JournalFlusher
 from eosin.storage.journal.journal import JournalConfig
-from eosin.storage.log_manager import LogManager
-from eosin.storage.memory_disk import MemoryDisk
+from eosin.storage.manager import LogManager
 
 log = logging.getLogger(__name__)
 

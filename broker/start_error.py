@@ -4,8 +4,8 @@ import errno
 
 from eosin.broker.listeners import Listener
 from eosin.broker.metadata.log import UnreadableMetadata
-from eosin.storage.disk import DirectoryInUse, UnusableDirectory
-from eosin.storage.disk_space import RESERVE, is_no_space
+from eosin.storage.disk.interfaces import DirectoryInUse, UnusableDirectory
+from eosin.storage.disk.space import RESERVE, is_no_space
 
 
 class StartError(Exception):

@@ -12,7 +12,7 @@ from typing import Final
 from eosin.coordinator.entries import Entry, OwnedPartition
 from eosin.coordinator.transaction_log import encode_records
 from eosin.runtime.clock import Clock, Timer
-from eosin.storage.appends import Refused
+from eosin.storage.log.log_results import Refused
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import msgspec
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.storage.appends import AppendResult, Marker
+from eosin.storage.log.log_results import AppendResult, Marker
 
 if TYPE_CHECKING:
     from eosin.coordinator.entries import Ask

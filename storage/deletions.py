@@ -6,7 +6,7 @@ from typing import Final
 
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import TurnQueue
-from eosin.storage.partition_log import PartitionLog
+from eosin.storage.log.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("eosin.storage")
 

@@ -76,12 +76,12 @@ def test_a_module_says_what_it_owns(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text())), "no docstring"
 
 
-def test_only_storage_files_opens_files() -> None:
+def test_only_the_system_disk_opens_files() -> None:
     banned = {"open", "os.open", "io.open", "aiofiles.open", "os.fdopen"}
     found = [
         f"{name_of(path)}:{line} {call}"
         for path in sources(*ROOMS)
-        if name_of(path) != "storage/files.py"
+        if name_of(path) != "storage/disk/system.py"
         for line, call in calls(path)
         if call in banned
     ]

@@ -12,8 +12,8 @@ from eosin.broker.cli.arguments import Parser, fail
 from eosin.broker.cli.dump_lines import line
 from eosin.broker.cli.output import json_line, until_broken_pipe
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
-from eosin.storage.disk import Disk
-from eosin.storage.files import ReadOnlyDisk
+from eosin.storage.disk.interfaces import Disk
+from eosin.storage.disk.system import ReadOnlyDisk
 from eosin.storage.inspection.dump import DumpOptions, dump_file
 from eosin.storage.inspection.names import NamedFile, named
 from eosin.storage.inspection.values import Problem

@@ -15,7 +15,7 @@ from eosin.broker.configs.settings import INT_MAX, LONG_MAX, Kind, Setting, sett
 from eosin.broker.configs.topics import CODECS, defaults_from
 from eosin.broker.fetching.response_memory import DEFAULT_LIMIT_BYTES
 from eosin.broker.listeners import Listener, parse_listeners
-from eosin.storage.log_config import DAY_MS, LogConfig
+from eosin.storage.log.config import DAY_MS, LogConfig
 
 Durability = Literal["fsync", "os", "memory"]
 DURABILITIES: Final = ("fsync", "os", "memory")

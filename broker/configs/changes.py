@@ -13,7 +13,7 @@ from eosin.broker.configs.settings import Kind, SettingError
 from eosin.broker.configs.topics import TOPIC_CONFIGS, defaults_from, with_overrides
 from eosin.broker.metadata.cluster import ConfigChange, ConfigOperation, Outcome
 from eosin.protocol.errors import ErrorCode
-from eosin.storage.log_config import LogConfig
+from eosin.storage.log.config import LogConfig
 
 DYNAMIC_BROKER_SETTINGS: Final = frozenset(
     synonym.name for config in TOPIC_CONFIGS.values() for synonym in config.synonyms if synonym.name in BROKER_SETTINGS

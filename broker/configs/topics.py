@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from eosin.broker.configs.settings import INT_MAX, LONG_MAX, Kind, Setting, SettingError, Synonym
-from eosin.storage.log_config import LogConfig
+from eosin.storage.log.config import LogConfig
 
 _DEFAULTS: Final = LogConfig()
 _HOUR_MS: Final = 3_600_000

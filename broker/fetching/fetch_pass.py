@@ -15,12 +15,12 @@ from eosin.broker.fetching.sessions import Wanted
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.header import HEADER_BYTES
-from eosin.storage.appends import Isolation, ReadResult
-from eosin.storage.file_range import as_range
+from eosin.storage.log.file_range import as_range
+from eosin.storage.log.log_results import Isolation, ReadResult
 
 if TYPE_CHECKING:
     from eosin.broker.api import Services
-    from eosin.storage.partition_log import PartitionLog
+    from eosin.storage.log.partition_log import PartitionLog
 
 FIRST_TOPIC_ID_VERSION: Final = 13
 FIRST_ZSTD_VERSION: Final = 10

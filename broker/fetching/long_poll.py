@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from eosin.runtime.clock import Clock
-from eosin.storage.appends import Isolation
+from eosin.storage.log.log_results import Isolation
 
 if TYPE_CHECKING:
-    from eosin.storage.partition_log import PartitionLog
+    from eosin.storage.log.partition_log import PartitionLog
 
 
 class Watch:

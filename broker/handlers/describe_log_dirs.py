@@ -21,7 +21,7 @@ from eosin.protocol.schemas.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from eosin.storage.disk import FreeBytes
+from eosin.storage.disk.interfaces import FreeBytes
 
 if TYPE_CHECKING:
     from eosin.broker.configs.broker import BrokerConfig

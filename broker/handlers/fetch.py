@@ -38,7 +38,7 @@ from eosin.protocol.schemas.fetch import (
 )
 from eosin.protocol.types import Buffer
 from eosin.runtime.start_now import start_now
-from eosin.storage.appends import NO_RECORDS, Isolation
+from eosin.storage.log.log_results import NO_RECORDS, Isolation
 
 FIRST_SESSION_VERSION: Final = 7
 FIRST_TOPIC_ID_VERSION: Final = 13

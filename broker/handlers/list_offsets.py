@@ -26,10 +26,10 @@ from eosin.protocol.schemas.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from eosin.storage.appends import Isolation
+from eosin.storage.log.log_results import Isolation
 
 if TYPE_CHECKING:
-    from eosin.storage.partition_log import PartitionLog
+    from eosin.storage.log.partition_log import PartitionLog
 
 LATEST: Final = -1
 EARLIEST: Final = -2

@@ -40,8 +40,8 @@ from eosin.protocol.schemas.produce import (
     TopicProduceResponse,
 )
 from eosin.runtime.start_now import start_now
-from eosin.storage.appends import Appended, Refused
-from eosin.storage.validation import QUICK_BYTES, QUICK_RECORDS, ValidBatch, validate_quickly
+from eosin.storage.log.log_results import Appended, Refused
+from eosin.storage.log.validation import QUICK_BYTES, QUICK_RECORDS, ValidBatch, validate_quickly
 
 FIRST_LEADER_VERSION: Final = 10
 

@@ -24,7 +24,7 @@ from eosin.protocol.schemas.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from eosin.runtime.start_now import start_now
-from eosin.storage.appends import Marker
+from eosin.storage.log.log_results import Marker
 
 Answers = Mapping[tuple[int, TopicPartition], ErrorCode]
 

@@ -17,7 +17,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, Uuid
 
 if TYPE_CHECKING:
-    from eosin.storage.log_config import LogConfig
+    from eosin.storage.log.config import LogConfig
 
 NO_LEADER: Final = -1
 """The node id of a leader that does not exist."""

@@ -51,10 +51,10 @@ from eosin.protocol.schemas.records.cluster_metadata import (
 )
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
-from eosin.storage.log_config import LogConfig
+from eosin.storage.log.config import LogConfig
 
 if TYPE_CHECKING:
-    from eosin.storage.log_manager import LogManager
+    from eosin.storage.manager import LogManager
 
 _LOG: Final = logging.getLogger("eosin.broker.metadata.cluster")
 

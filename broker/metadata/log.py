@@ -15,11 +15,11 @@ from eosin.protocol.records.internal import decode_key, decode_value, encode_key
 from eosin.protocol.schemas.records import cluster_metadata
 from eosin.protocol.types import DecodeError, Message
 from eosin.runtime.clock import Clock
-from eosin.storage.appends import AppendOrigin, Refused
-from eosin.storage.log_config import LogConfig
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.log_results import AppendOrigin, Refused
 
 if TYPE_CHECKING:
-    from eosin.storage.partition_log import PartitionLog
+    from eosin.storage.log.partition_log import PartitionLog
 
 METADATA_PARTITION: Final = TopicPartition(METADATA_TOPIC, 0)
 METADATA_TOPIC_ID: Final[Uuid] = bytes(15) + b"\x01"

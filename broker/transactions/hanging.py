@@ -17,12 +17,12 @@ from eosin.coordinator.ports import MarkersForPartitions
 from eosin.coordinator.txn import STATE_NAMES, Phase
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.storage.appends import Marker
+from eosin.storage.log.log_results import Marker
 
 if TYPE_CHECKING:
     from eosin.coordinator.listing import TransactionDescription
-    from eosin.storage.partition_log import PartitionLog
-    from eosin.storage.producer_entry import ProducerEntry
+    from eosin.storage.log.partition_log import PartitionLog
+    from eosin.storage.producers.entry import ProducerEntry
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -17,12 +17,12 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.clock import Clock
 from eosin.runtime.start_now import start_now
-from eosin.storage.appends import AppendResult, Refused, VerificationGuard
+from eosin.storage.log.log_results import AppendResult, Refused, VerificationGuard
 
 if TYPE_CHECKING:
     from eosin.broker.configs.broker import BrokerConfig
     from eosin.protocol.records.header import BatchHeader
-    from eosin.storage.partition_log import PartitionLog
+    from eosin.storage.log.partition_log import PartitionLog
 
 RETRY_BACKOFF_MS: Final = 20
 """Between two questions while the coordinator is busy (Kafka's `add.partitions.to.txn.retry.backoff.ms`)."""

@@ -16,7 +16,7 @@ from eosin.coordinator.groups.writes import NO_OFFSET, LogWriter, Settled
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.clock import Clock
-from eosin.storage.appends import Marker
+from eosin.storage.log.log_results import Marker
 
 
 class Key(NamedTuple):

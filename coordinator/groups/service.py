@@ -28,7 +28,7 @@ from eosin.coordinator.ports import CoordinatorLogs, TransactionVerifier
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock, Timer
-from eosin.storage.appends import Marker
+from eosin.storage.log.log_results import Marker
 
 GROUP_TYPE: Final = "classic"
 """The only kind of group there is, as ListGroups names it."""

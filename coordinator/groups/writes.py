@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from eosin.coordinator.ports import CoordinatorLog
 from eosin.protocol.errors import ErrorCode
-from eosin.storage.appends import AppendResult, Marker, Refused
+from eosin.storage.log.log_results import AppendResult, Marker, Refused
 
 NO_OFFSET: Final = -1
 

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from eosin.protocol.records.batch import BatchHeader
-from eosin.storage.aborted_index import AbortedRow
+from eosin.storage.indexes.aborted import AbortedRow
 
 if TYPE_CHECKING:
-    from eosin.storage.partition_log import PartitionLog
+    from eosin.storage.log.partition_log import PartitionLog
 
 
 class AbortedRanges:

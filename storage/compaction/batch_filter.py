@@ -32,7 +32,7 @@ from eosin.storage.compaction.payload import (
 from eosin.storage.compaction.record_spans import TIMESTAMP, Span, joined, shifted
 from eosin.storage.compaction.rules import Rules, Verdict
 from eosin.storage.compaction.segment_input import Head, checked
-from eosin.storage.disk import Buffer, Disk
+from eosin.storage.disk.interfaces import Buffer, Disk
 
 
 class BatchFilter:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from eosin.protocol.names import INTERNAL_TOPICS, METADATA_TOPIC
-from eosin.storage.log_config import LONG_MAX
-from eosin.storage.segment import Segment
+from eosin.storage.log.config import LONG_MAX
+from eosin.storage.log.segment import Segment
 
 if TYPE_CHECKING:
-    from eosin.storage.partition_log import PartitionLog
+    from eosin.storage.log.partition_log import PartitionLog
 
 INTERNAL_DIRTY_BYTES: Final = 128 * 1024
 INTERNAL_DIRTY_FACTOR: Final = 4

@@ -21,10 +21,10 @@ from eosin.runtime.turns import in_turns
 from eosin.storage.compaction.choice import Cleanable, cleanable, dirtiest, should_roll
 from eosin.storage.compaction.job import CleanJob
 from eosin.storage.compaction.pace import Abandoned, Pace
-from eosin.storage.log_config import LONG_MAX
+from eosin.storage.log.config import LONG_MAX
 
 if TYPE_CHECKING:
-    from eosin.storage.partition_log import PartitionLog
+    from eosin.storage.log.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("eosin.storage")
 

@@ -20,7 +20,7 @@ from eosin.storage.compaction.rules import Rules
 from eosin.storage.compaction.segment_input import SegmentInput
 from eosin.storage.compaction.segment_output import SegmentOutput
 from eosin.storage.compaction.segment_swap import Swap
-from eosin.storage.segment import Segment
+from eosin.storage.log.segment import Segment
 
 
 class CleanJob:

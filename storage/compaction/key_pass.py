@@ -15,8 +15,8 @@ from eosin.storage.compaction.pace import BATCH_WORK, RECORD_WORK, Pace
 from eosin.storage.compaction.payload import SpanReader, is_quick, payload_of, read_at_once
 from eosin.storage.compaction.record_spans import KEY, OFFSET, Span
 from eosin.storage.compaction.segment_input import SegmentInput, checked
-from eosin.storage.disk import Disk
-from eosin.storage.segment import Segment
+from eosin.storage.disk.interfaces import Disk
+from eosin.storage.log.segment import Segment
 
 
 class KeyPass:

@@ -7,8 +7,8 @@ not turn a harmless repetition into an error after a restart.
 from collections import deque
 
 from eosin.protocol.records.batch import BatchHeader
-from eosin.storage.producer_entry import KEPT_BATCHES
-from eosin.storage.producer_state import ProducerState
+from eosin.storage.producers.entry import KEPT_BATCHES
+from eosin.storage.producers.state import ProducerState
 
 
 class LiveProducers:

@@ -6,7 +6,7 @@ from typing import Final
 from eosin.protocol.records.batch import BatchHeader, Compression, CorruptRecords, records_payload
 from eosin.storage.compaction.pace import RECORD_WORK, Pace
 from eosin.storage.compaction.record_spans import Span, read_spans
-from eosin.storage.disk import Disk
+from eosin.storage.disk.interfaces import Disk
 
 LARGE_BYTES: Final = 32 * 1024
 """A compressed block of this size takes longer than the way to a thread and back."""

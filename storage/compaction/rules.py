@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from enum import Enum
 
 from eosin.protocol.records.batch import BatchHeader, ControlRecord
-from eosin.storage.aborted_index import AbortedRow
 from eosin.storage.compaction.aborted_ranges import AbortedRanges
 from eosin.storage.compaction.key_map import KeyMap
 from eosin.storage.compaction.record_spans import KEY, OFFSET, TOMBSTONE, Span
+from eosin.storage.indexes.aborted import AbortedRow
 
 
 class Verdict(Enum):

@@ -14,8 +14,8 @@ import crc32c
 from eosin.protocol.records.batch import CorruptRecords, read_header
 from eosin.protocol.records.header import CHECKED_FROM, HEADER_BYTES, MAGIC, SIZE_PREFIX_BYTES
 from eosin.storage.compaction.pace import CHUNK_WORK, Pace
-from eosin.storage.disk import Buffer, Disk
-from eosin.storage.segment import Segment
+from eosin.storage.disk.interfaces import Buffer, Disk
+from eosin.storage.log.segment import Segment
 
 CHUNK_BYTES: Final = 256 * 1024
 

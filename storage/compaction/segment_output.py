@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from eosin.protocol.records.header import empty_batch
-from eosin.storage.aborted_index import AbortedRow
 from eosin.storage.compaction.pace import Pace
-from eosin.storage.disk import Buffer, Disk
-from eosin.storage.segment import NO_TIMESTAMP, Segment
+from eosin.storage.disk.interfaces import Buffer, Disk
+from eosin.storage.indexes.aborted import AbortedRow
+from eosin.storage.log.segment import NO_TIMESTAMP, Segment
 
 CLEANED: Final = ".cleaned"
 WRITE_BYTES: Final = 256 * 1024

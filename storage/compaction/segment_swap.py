@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.storage.compaction.pace import Abandoned
 from eosin.storage.compaction.segment_output import CLEANED
-from eosin.storage.disk import LACKING_DESCRIPTORS
-from eosin.storage.index_rows import IndexWrite
-from eosin.storage.retention import SNAPSHOT_SUFFIX, snapshot_path
-from eosin.storage.segment import (
+from eosin.storage.disk.interfaces import LACKING_DESCRIPTORS
+from eosin.storage.indexes.rows import IndexWrite
+from eosin.storage.log.retention import SNAPSHOT_SUFFIX, snapshot_path
+from eosin.storage.log.segment import (
     ABORTED_INDEX_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -33,7 +33,7 @@ from eosin.storage.segment import (
 )
 
 if TYPE_CHECKING:
-    from eosin.storage.partition_log import PartitionLog
+    from eosin.storage.log.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("eosin.storage")
 

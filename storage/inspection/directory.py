@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 
 from eosin.protocol.names import TopicPartition
-from eosin.storage.checkpoints import (
+from eosin.storage.disk.checkpoint_formats import (
     CLEANER_OFFSET,
     HIGH_WATERMARK,
     LOG_START_OFFSET,
@@ -16,20 +16,13 @@ from eosin.storage.checkpoints import (
     MalformedCheckpoint,
     decode_offsets,
 )
-from eosin.storage.data_directory import (
-    BOOT_ID,
-    CLEAN_MARK,
-    LOCK,
-    UnknownName,
-    boot_of,
-    parse_partition,
-)
-from eosin.storage.disk import Disk, Lock, UnusableDirectory
+from eosin.storage.disk.data_directory import BOOT_ID, CLEAN_MARK, LOCK, UnknownName, boot_of, parse_partition
+from eosin.storage.disk.interfaces import Disk, Lock, UnusableDirectory
+from eosin.storage.disk.meta_properties import FILE_NAME as META_PROPERTIES
+from eosin.storage.disk.meta_properties import MetaProperties
 from eosin.storage.inspection.values import Problem, Value
 from eosin.storage.journal.found import DamagedJournal, find_journal
 from eosin.storage.journal.journal import NOTE
-from eosin.storage.meta_properties import FILE_NAME as META_PROPERTIES
-from eosin.storage.meta_properties import MetaProperties
 
 _RETIRED = re.compile(r".+\.[0-9a-f]{32}-(delete|stray|future)")
 _NOT_OURS = frozenset({"lost+found"})

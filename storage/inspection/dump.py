@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from eosin.storage.disk import Disk
+from eosin.storage.disk.interfaces import Disk
 from eosin.storage.inspection.index_files import (
     AbortedIndexCheck,
     OffsetIndexCheck,

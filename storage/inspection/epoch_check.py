@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from eosin.protocol.records.batch import BatchHeader
-from eosin.storage.checkpoints import MalformedCheckpoint
-from eosin.storage.disk import Disk
-from eosin.storage.leader_epochs import FILE_NAME, LeaderEpochs
+from eosin.storage.disk.checkpoint_formats import MalformedCheckpoint
+from eosin.storage.disk.interfaces import Disk
+from eosin.storage.log.leader_epochs import FILE_NAME, LeaderEpochs
 
 
 class EpochCheck:

@@ -6,13 +6,13 @@ An `IndexCheck` is shown every batch of the segment in order. Always true: after
 from collections.abc import Callable, Iterator
 
 from eosin.protocol.records.batch import BatchHeader
-from eosin.storage.aborted_index import AbortedIndex
-from eosin.storage.disk import Disk
+from eosin.storage.disk.interfaces import Disk
+from eosin.storage.indexes.aborted import AbortedIndex
+from eosin.storage.indexes.offset import OffsetIndex
+from eosin.storage.indexes.timestamp import TimeIndex
 from eosin.storage.inspection.names import Kind, NamedFile
 from eosin.storage.inspection.source import Source
 from eosin.storage.inspection.values import AbortedEntry, OffsetEntry, Problem, TimeEntry
-from eosin.storage.offset_index import OffsetIndex
-from eosin.storage.time_index import TimeIndex
 
 _ROWS = {Kind.OFFSET_INDEX: OffsetIndex.ROW, Kind.TIME_INDEX: TimeIndex.ROW, Kind.ABORTED_INDEX: AbortedIndex.ROW}
 Entry = OffsetEntry | TimeEntry | AbortedEntry

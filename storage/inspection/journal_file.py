@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from eosin.protocol.names import uuid_text
-from eosin.storage.disk import Disk
+from eosin.storage.disk.interfaces import Disk
 from eosin.storage.inspection.values import EntryFound, GroupFound, Problem, Value
 from eosin.storage.journal.codec import MalformedEntry, entries, journal_id_of
 from eosin.storage.journal.found import read_file

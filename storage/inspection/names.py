@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from eosin.storage.checkpoints import CLEANER_OFFSET, HIGH_WATERMARK, LOG_START_OFFSET, PARTITION_METADATA
-from eosin.storage.checkpoints import RECOVERY_POINT as RECOVERY_POINT_FILE
+from eosin.storage.disk.checkpoint_formats import CLEANER_OFFSET, HIGH_WATERMARK, LOG_START_OFFSET, PARTITION_METADATA
+from eosin.storage.disk.checkpoint_formats import RECOVERY_POINT as RECOVERY_POINT_FILE
+from eosin.storage.disk.meta_properties import FILE_NAME as META_PROPERTIES
 from eosin.storage.journal.journal import FILE_PREFIX
-from eosin.storage.leader_epochs import FILE_NAME as LEADER_EPOCHS
-from eosin.storage.meta_properties import FILE_NAME as META_PROPERTIES
+from eosin.storage.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 
 
 class Kind(StrEnum):

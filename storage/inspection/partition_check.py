@@ -12,8 +12,8 @@ import msgspec
 
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import CorruptRecords, read_control_record
-from eosin.storage.completeness import deleted_end, missing
-from eosin.storage.disk import Disk
+from eosin.storage.checkpoints.checkpoint import READ_AGAIN_BYTES
+from eosin.storage.disk.interfaces import Disk
 from eosin.storage.inspection.epoch_check import EpochCheck
 from eosin.storage.inspection.producer_replay import Doubt, OpenTransaction, ProducerReplay
 from eosin.storage.inspection.segment_check import SegmentCheck
@@ -21,10 +21,10 @@ from eosin.storage.inspection.segment_files import LogFiles, SegmentFiles, log_f
 from eosin.storage.inspection.segment_walk import FoundBatch, SegmentWalk
 from eosin.storage.inspection.source import Source
 from eosin.storage.inspection.values import ERROR, WARNING, AbortedEntry, Problem, Value
-from eosin.storage.log_checkpoint import READ_AGAIN_BYTES
-from eosin.storage.producer_entry import ProducerEntry
-from eosin.storage.producer_snapshot import CorruptSnapshot, decode_snapshot
-from eosin.storage.tail_damage import check_tail
+from eosin.storage.producers.entry import ProducerEntry
+from eosin.storage.producers.snapshot import CorruptSnapshot, decode_snapshot
+from eosin.storage.recovery.completeness import deleted_end, missing
+from eosin.storage.recovery.torn_tail import check_tail
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from eosin.protocol.records.batch import BatchHeader, ControlRecord, next_sequence
 from eosin.storage.inspection.values import ERROR, WARNING
-from eosin.storage.producer_entry import ProducerEntry
+from eosin.storage.producers.entry import ProducerEntry
 
 
 def marker_key(producer_id: int, producer_epoch: int, *, commit: bool) -> int:

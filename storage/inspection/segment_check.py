@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from eosin.protocol.records.batch import BatchHeader
-from eosin.storage.disk import Disk
+from eosin.storage.disk.interfaces import Disk
 from eosin.storage.inspection.index_files import AbortedIndexCheck, OffsetIndexCheck, TimeIndexCheck, read_index
 from eosin.storage.inspection.names import Kind
 from eosin.storage.inspection.segment_files import SegmentFiles

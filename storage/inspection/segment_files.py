@@ -7,7 +7,7 @@ that a broker would serve once it has settled that, though nothing is settled he
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from eosin.storage.disk import Disk
+from eosin.storage.disk.interfaces import Disk
 from eosin.storage.inspection.names import Kind, NamedFile, named
 from eosin.storage.inspection.segment_walk import SegmentWalk
 from eosin.storage.inspection.source import Source

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from eosin.protocol.records.batch import BatchHeader, CorruptRecords, verify_crc
-from eosin.storage.batch_scan import scan_batches
 from eosin.storage.inspection.source import Source
 from eosin.storage.inspection.values import Problem
-from eosin.storage.segment import MAX_RELATIVE_OFFSET
+from eosin.storage.log.batch_scan import scan_batches
+from eosin.storage.log.segment import MAX_RELATIVE_OFFSET
 
 
 class FoundBatch(NamedTuple):

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from eosin.protocol.names import TopicPartition, uuid_text
-from eosin.storage.checkpoints import MalformedCheckpoint, decode_offsets, decode_partition_metadata
-from eosin.storage.disk import Disk, UnusableDirectory
+from eosin.storage.disk.checkpoint_formats import MalformedCheckpoint, decode_offsets, decode_partition_metadata
+from eosin.storage.disk.interfaces import Disk, UnusableDirectory
+from eosin.storage.disk.meta_properties import MetaProperties
 from eosin.storage.inspection.names import Kind, NamedFile
 from eosin.storage.inspection.values import (
     LeaderEpochFound,
@@ -14,10 +15,9 @@ from eosin.storage.inspection.values import (
     Property,
     Value,
 )
-from eosin.storage.leader_epochs import LeaderEpochs
-from eosin.storage.meta_properties import MetaProperties
-from eosin.storage.producer_entry import ProducerEntry
-from eosin.storage.producer_snapshot import CorruptSnapshot, decode_snapshot
+from eosin.storage.log.leader_epochs import LeaderEpochs
+from eosin.storage.producers.entry import ProducerEntry
+from eosin.storage.producers.snapshot import CorruptSnapshot, decode_snapshot
 
 
 def read_small_file(disk: Disk, named: NamedFile) -> Iterator[Value]:

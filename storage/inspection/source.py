@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from eosin.runtime.clock import pause
-from eosin.storage.disk import Buffer, Disk
+from eosin.storage.disk.interfaces import Buffer, Disk
 
 _LOOKS: Final = 5
 """How often to look again whether a file that ends in the middle of something has grown."""

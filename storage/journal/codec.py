@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from eosin.protocol.names import TopicPartition, Uuid
-from eosin.storage.disk import Buffer
+from eosin.storage.disk.interfaces import Buffer
 
 MAGIC: Final = b"EosinJnl"
 BLOCK_BYTES: Final = 512

@@ -15,8 +15,8 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Final
 
-from eosin.storage.disk import Buffer
-from eosin.storage.flusher import Ended, Flush, Flushable, Job, ThreadFlusher, Work
+from eosin.storage.disk.flusher import Ended, Flush, Flushable, Job, ThreadFlusher, Work
+from eosin.storage.disk.interfaces import Buffer
 from eosin.storage.journal.codec import LogName
 from eosin.storage.journal.journal import Extension, GroupWrite, Journal, NoRoom
 from eosin.storage.journal.ring import Place

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from eosin.protocol.names import TopicPartition, Uuid
-from eosin.storage.disk import Disk, UnusableDirectory
+from eosin.storage.disk.interfaces import Disk, UnusableDirectory
 from eosin.storage.journal.codec import (
     Entry,
     GroupHeader,

@@ -10,8 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from eosin.storage.disk import Disk, FixedFile
-from eosin.storage.flusher import Flushable
+from eosin.storage.disk.flusher import Flushable
+from eosin.storage.disk.interfaces import Disk, FixedFile
 from eosin.storage.journal.codec import encode_group
 from eosin.storage.journal.ring import Place, Ring
 

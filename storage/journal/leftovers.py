@@ -6,7 +6,7 @@ from typing import Final
 
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
 from eosin.storage.journal.found import FoundJournal
-from eosin.storage.partition_log import PartitionLog
+from eosin.storage.log.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("eosin.storage")
 _SHOWN: Final = 10

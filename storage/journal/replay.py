@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from eosin.protocol.records.batch import BatchHeader, CorruptRecords, read_header
-from eosin.storage.batch_scan import seek
-from eosin.storage.completeness import missing
 from eosin.storage.journal.codec import Entry
-from eosin.storage.segment import LOG_SUFFIX, Segment
+from eosin.storage.log.batch_scan import seek
+from eosin.storage.log.segment import LOG_SUFFIX, Segment
+from eosin.storage.recovery.completeness import missing
 
 if TYPE_CHECKING:
-    from eosin.storage.partition_log import PartitionLog
+    from eosin.storage.log.partition_log import PartitionLog
 
 
 def replay(log: "PartitionLog", entries: Iterable[Entry], *, saved_end: int, now_ms: int) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from eosin.storage.flusher import Flushable
+from eosin.storage.disk.flusher import Flushable
 from eosin.storage.journal.codec import BLOCK_BYTES, GroupHeader, group_bytes
 
 HURRIED_S: Final = 10.0

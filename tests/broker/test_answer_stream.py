@@ -19,9 +19,9 @@ from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
-from eosin.storage.disk import Disk, File
-from eosin.storage.file_range import FileRange
-from eosin.storage.files import SystemDisk
+from eosin.storage.disk.interfaces import Disk, File
+from eosin.storage.disk.system import SystemDisk
+from eosin.storage.log.file_range import FileRange
 
 MIB = 1 << 20
 CONTENT = random.Random(12).randbytes(3 * MIB)

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from inspected import exported, written
 
 from eosin.broker.__main__ import main
-from eosin.storage.files import SystemDisk
+from eosin.storage.disk.system import SystemDisk
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from eosin.broker.configs.changes import (
 )
 from eosin.broker.metadata.cluster import ConfigChange, ConfigOperation, Outcome
 from eosin.protocol.errors import ErrorCode
-from eosin.storage.log_config import LogConfig
+from eosin.storage.log.config import LogConfig
 
 DEFAULTS = LogConfig()
 CURRENT = {"retention.ms": "1", "segment.bytes": "2"}

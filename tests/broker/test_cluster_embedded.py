@@ -15,7 +15,7 @@ from eosin.protocol.names import METADATA_TOPIC, ZERO_UUID, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.runtime.chance import SeededChance
 from eosin.runtime.clock import SystemClock
-from eosin.storage.appends import AppendOrigin
+from eosin.storage.log.log_results import AppendOrigin
 
 INTERNAL = ["__consumer_offsets", "__transaction_state"]
 

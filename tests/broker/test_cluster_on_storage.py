@@ -13,10 +13,10 @@ from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.runtime.chance import SeededChance
 from eosin.runtime.clock import SystemClock
-from eosin.storage.appends import AppendOrigin
-from eosin.storage.disk import Disk
-from eosin.storage.files import MemoryDisk, SystemDisk
-from eosin.storage.log_manager import Durability, LogManager
+from eosin.storage.disk.interfaces import Disk
+from eosin.storage.disk.system import MemoryDisk, SystemDisk
+from eosin.storage.log.log_results import AppendOrigin
+from eosin.storage.manager import Durability, LogManager
 
 ORDERS = TopicPartition("orders", 0)
 

@@ -12,7 +12,7 @@ from eosin.broker.configs.settings import Kind, SettingError, value_text
 from eosin.broker.configs.sources import load_config, parse_properties
 from eosin.broker.configs.topics import TOPIC_CONFIGS, parse_topic_config, with_overrides
 from eosin.broker.listeners import Listener, parse_listener
-from eosin.storage.log_config import LogConfig
+from eosin.storage.log.config import LogConfig
 
 
 def test_without_anything_given_the_defaults_are_kafkas() -> None:

@@ -17,7 +17,7 @@ from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.records.internal import encode_key, encode_value
 from eosin.protocol.schemas.records.consumer_offsets import OffsetCommitKey, OffsetCommitValue
 from eosin.protocol.schemas.records.transaction_state import TransactionLogKey, TransactionLogValue
-from eosin.storage.files import ReadOnlyDisk
+from eosin.storage.disk.system import ReadOnlyDisk
 
 FIRST = "00000000000000000000.log"
 

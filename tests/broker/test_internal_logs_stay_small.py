@@ -17,11 +17,11 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.records.scan import sound_batches
-from eosin.storage.appends import Appended, AppendOrigin, Marker
 from eosin.storage.compaction.choice import INTERNAL_DIRTY_BYTES, INTERNAL_DIRTY_FACTOR
-from eosin.storage.flusher import Durability
-from eosin.storage.log_config import LogConfig
-from eosin.storage.memory_disk import MemoryDisk
+from eosin.storage.disk.flusher import Durability
+from eosin.storage.disk.memory import MemoryDisk
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.log_results import Appended, AppendOrigin, Marker
 
 PARTITIONS = 50
 IDS = 1000

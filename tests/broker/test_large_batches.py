@@ -14,8 +14,8 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.records.compression import Compression
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from eosin.storage.memory_disk import MemoryDisk
-from eosin.storage.validation import QUICK_BYTES, QUICK_RECORDS
+from eosin.storage.disk.memory import MemoryDisk
+from eosin.storage.log.validation import QUICK_BYTES, QUICK_RECORDS
 
 T = 1_700_000_000_000
 MIB = 1 << 20

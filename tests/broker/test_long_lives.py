@@ -17,8 +17,8 @@ from eosin.client.read_committed import FetchedRecords
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, batches, build_batch, iter_records
-from eosin.storage.log_manager import LogManager
-from eosin.storage.partition_log import PartitionLog
+from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.manager import LogManager
 
 NONE = ErrorCode.NONE
 DAY_MS = 86_400_000

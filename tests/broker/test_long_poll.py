@@ -9,7 +9,7 @@ from manual_clock import ManualClock
 
 from eosin.broker.fetching.long_poll import LongPolls, Watch
 from eosin.protocol.errors import ErrorCode
-from eosin.storage.appends import Isolation
+from eosin.storage.log.log_results import Isolation
 
 COMMITTED = Isolation.READ_COMMITTED
 UNCOMMITTED = Isolation.READ_UNCOMMITTED

@@ -17,8 +17,8 @@ from eosin.coordinator.ports import MarkersForPartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.scan import sound_batches
-from eosin.storage.appends import Marker, Refused
-from eosin.storage.log_manager import LogManager
+from eosin.storage.log.log_results import Marker, Refused
+from eosin.storage.manager import LogManager
 
 ORDERS = TopicPartition("orders", 0)
 

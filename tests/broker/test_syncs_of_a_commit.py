@@ -18,7 +18,7 @@ from eosin.protocol.schemas.end_txn import EndTxnRequest
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from eosin.protocol.types import Message
-from eosin.storage.flusher import UNHURRIED_S
+from eosin.storage.disk.flusher import UNHURRIED_S
 from eosin.storage.journal.journal import FILE_PREFIX
 
 TRANSACTIONS = 10

@@ -14,7 +14,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.records.header import BatchHeader, read_header
-from eosin.storage.appends import AppendResult, Refused, VerificationGuard
+from eosin.storage.log.log_results import AppendResult, Refused, VerificationGuard
 
 BUSY = Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
 GUARD = VerificationGuard()

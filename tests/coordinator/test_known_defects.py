@@ -15,7 +15,7 @@ from eosin.coordinator.txn import Phase
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NewRecord, build_batch, retain_records
 from eosin.runtime.start_now import start_now
-from eosin.storage.appends import Marker
+from eosin.storage.log.log_results import Marker
 
 NONE = ErrorCode.NONE
 CONCURRENT = ErrorCode.CONCURRENT_TRANSACTIONS

@@ -11,7 +11,7 @@ from eosin.coordinator.config import TransactionConfig
 from eosin.coordinator.markers import MarkerJob, MarkerSender
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.chance import SeededChance
-from eosin.storage.appends import Marker
+from eosin.storage.log.log_results import Marker
 
 COMMIT = Marker(producer_id=7, producer_epoch=5, commit=True, coordinator_epoch=3)
 

@@ -16,7 +16,7 @@ from wire_producer import RawProducer, idempotent, transactional
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, batches, build_batch, iter_records
-from eosin.storage.files import ReadOnlyDisk
+from eosin.storage.disk.system import ReadOnlyDisk
 from eosin.storage.journal.found import find_journal
 
 NONE = ErrorCode.NONE

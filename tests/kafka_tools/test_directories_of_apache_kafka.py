@@ -21,10 +21,10 @@ from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import batches, iter_records
 from eosin.runtime.chance import SeededChance
 from eosin.storage.compaction.cleaner import CleanerConfig
-from eosin.storage.files import SystemDisk
-from eosin.storage.log_config import LogConfig
-from eosin.storage.log_manager import LogManager
-from eosin.storage.partition_log import PartitionLog
+from eosin.storage.disk.system import SystemDisk
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.manager import LogManager
 
 TABLE, ORDERS = TopicPartition("table", 0), TopicPartition("orders", 0)
 SETTINGS = {

@@ -9,7 +9,7 @@ from simulation.disk import SimulatedDisk
 from simulation.files import SECTOR_BYTES
 from simulation.loop import Killed
 
-from eosin.storage.disk import TornWrite
+from eosin.storage.disk.interfaces import TornWrite
 
 MANY = 200
 """So many chances are enough for each thing that may happen to happen."""

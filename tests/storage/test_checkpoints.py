@@ -8,16 +8,16 @@ from batches import TOPIC_ID
 from fake_disk import FakeDisk
 
 from eosin.protocol.names import TopicPartition, uuid_text
-from eosin.storage.checkpoint_file import CheckpointFile
-from eosin.storage.checkpoints import (
+from eosin.storage.checkpoints.checkpoint_file import CheckpointFile
+from eosin.storage.disk.checkpoint_formats import (
     MalformedCheckpoint,
     decode_offsets,
     decode_partition_metadata,
     encode_offsets,
     encode_partition_metadata,
 )
-from eosin.storage.disk_space import DiskSpace
-from eosin.storage.leader_epochs import LeaderEpochs
+from eosin.storage.disk.space import DiskSpace
+from eosin.storage.log.leader_epochs import LeaderEpochs
 
 
 def test_offsets_are_lines_in_order() -> None:

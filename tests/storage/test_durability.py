@@ -10,9 +10,9 @@ from logs import Logs, read_now
 from manual_flusher import ManualFlusher
 
 from eosin.protocol.errors import ErrorCode
-from eosin.storage.appends import Refused
-from eosin.storage.flusher import Durability
-from eosin.storage.log_config import LogConfig
+from eosin.storage.disk.flusher import Durability
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.log_results import Refused
 
 
 def synced_logs(config: LogConfig | None = None) -> tuple[Logs, ManualFlusher]:

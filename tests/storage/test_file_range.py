@@ -12,12 +12,12 @@ from batches import data
 from fake_disk import Fault
 from logs import Logs
 
-from eosin.storage.appends import Isolation, ReadResult
-from eosin.storage.file_range import MIN_BYTES, FileRange, as_range
-from eosin.storage.files import SystemDisk
-from eosin.storage.log_config import LogConfig
-from eosin.storage.memory_disk import MemoryDisk
-from eosin.storage.partition_log import PartitionLog
+from eosin.storage.disk.memory import MemoryDisk
+from eosin.storage.disk.system import SystemDisk
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.file_range import MIN_BYTES, FileRange, as_range
+from eosin.storage.log.log_results import Isolation, ReadResult
+from eosin.storage.log.partition_log import PartitionLog
 
 
 def read(log: PartitionLog, offset: int, max_bytes: int, **how: int | bool) -> ReadResult:

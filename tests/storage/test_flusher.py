@@ -12,11 +12,11 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.chance import SeededChance
 from eosin.runtime.clock import SystemClock
-from eosin.storage.disk import Disk
-from eosin.storage.files import MemoryDisk, SystemDisk
-from eosin.storage.flusher import UNHURRIED_S, Durability, Flush, ImmediateFlusher, ThreadFlusher, flusher_for
-from eosin.storage.log_config import LogConfig
-from eosin.storage.log_manager import LogManager
+from eosin.storage.disk.flusher import UNHURRIED_S, Durability, Flush, ImmediateFlusher, ThreadFlusher, flusher_for
+from eosin.storage.disk.interfaces import Disk
+from eosin.storage.disk.system import MemoryDisk, SystemDisk
+from eosin.storage.log.config import LogConfig
+from eosin.storage.manager import LogManager
 
 
 class SlowFlush(Flush):

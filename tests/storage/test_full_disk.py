@@ -10,10 +10,10 @@ from logs import DATA_DIR, Logs, appended
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.storage.appends import Appended, Refused
-from eosin.storage.disk_space import RESERVE, DiskSpace, Need
-from eosin.storage.log_config import LogConfig
-from eosin.storage.partition_log import PartitionLog
+from eosin.storage.disk.space import RESERVE, DiskSpace, Need
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.log_results import Appended, Refused
+from eosin.storage.log.partition_log import PartitionLog
 
 RESERVE_BYTES = 64_000
 KEEP_LITTLE = LogConfig(segment_bytes=20_000, retention_bytes=20_000, file_delete_delay_ms=60_000)

@@ -11,11 +11,11 @@ from logs import Logs, appended, read_now
 
 from eosin.broker.directory_check import DirectoryCheck
 from eosin.protocol.records.batch import read_header
-from eosin.storage.batch_scan import scan_headers
-from eosin.storage.checkpoints import encode_offsets
+from eosin.storage.disk.checkpoint_formats import encode_offsets
 from eosin.storage.inspection.values import ERROR, Problem
-from eosin.storage.partition_log import PartitionLog
-from eosin.storage.segment import SEGMENT_SUFFIXES, stem
+from eosin.storage.log.batch_scan import scan_headers
+from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.log.segment import SEGMENT_SUFFIXES, stem
 
 HOME = "/data/orders-0"
 CLEANER = "/data/cleaner-offset-checkpoint"

@@ -12,11 +12,11 @@ from logs import Logs, appended
 from eosin.broker.configs.broker import BrokerConfig
 from eosin.broker.server import Server
 from eosin.protocol.names import TopicPartition
-from eosin.storage.data_directory import LOCK
-from eosin.storage.disk import DirectoryInUse
-from eosin.storage.files import SystemDisk
-from eosin.storage.flusher import Durability
-from eosin.storage.log_context import Patience, StartGivenUp
+from eosin.storage.disk.data_directory import LOCK
+from eosin.storage.disk.flusher import Durability
+from eosin.storage.disk.interfaces import DirectoryInUse
+from eosin.storage.disk.system import SystemDisk
+from eosin.storage.log.context import Patience, StartGivenUp
 
 PARTITIONS = 20
 SLOW_S = 0.1

@@ -13,10 +13,10 @@ from manual_clock import ManualClock
 
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.turns import TURN_MS, in_turns
-from eosin.storage.checkpoints import decode_offsets, encode_offsets
-from eosin.storage.log_manager import SAVES_AT_ONCE
-from eosin.storage.offset_checkpoints import OffsetCheckpoints
-from eosin.storage.offset_table import OffsetTable
+from eosin.storage.checkpoints.offset_table import OffsetTable
+from eosin.storage.checkpoints.recovery_points import OffsetCheckpoints
+from eosin.storage.disk.checkpoint_formats import decode_offsets, encode_offsets
+from eosin.storage.manager import SAVES_AT_ONCE
 
 RECOVERY_POINTS = f"{DATA_DIR}/recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = f"{DATA_DIR}/replication-offset-checkpoint"

@@ -7,9 +7,9 @@ from fake_disk import FakeDisk
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eosin.storage.aborted_index import AbortedIndex, AbortedRow
-from eosin.storage.offset_index import OffsetIndex
-from eosin.storage.time_index import TimeIndex
+from eosin.storage.indexes.aborted import AbortedIndex, AbortedRow
+from eosin.storage.indexes.offset import OffsetIndex
+from eosin.storage.indexes.timestamp import TimeIndex
 
 
 def disk() -> FakeDisk:

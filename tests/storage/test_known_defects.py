@@ -6,8 +6,8 @@ from batches import NOW_MS, data, marker
 from logs import Logs, appended
 
 from eosin.protocol.errors import ErrorCode
-from eosin.storage.appends import Appended, Refused
-from eosin.storage.log_config import LogConfig
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.log_results import Appended, Refused
 
 FENCED = ErrorCode.TRANSACTION_COORDINATOR_FENCED
 DAY_MS = 86_400_000

@@ -20,14 +20,14 @@ from eosin.protocol.names import TopicPartition, uuid_from_text
 from eosin.runtime.chance import SeededChance
 from eosin.runtime.clock import SystemClock
 from eosin.storage import deletions
-from eosin.storage.appends import Refused
-from eosin.storage.data_directory import ForeignDirectory, UnknownName, parse_partition
-from eosin.storage.files import MemoryDisk, SystemDisk
-from eosin.storage.flusher import Durability
-from eosin.storage.log_config import LogConfig
-from eosin.storage.log_manager import DirectoryInUse, LogManager, UnusableDirectory
-from eosin.storage.meta_properties import DirectoryTooNew, MalformedProperties, MetaProperties
-from eosin.storage.partition_log import PartitionLog
+from eosin.storage.disk.data_directory import ForeignDirectory, UnknownName, parse_partition
+from eosin.storage.disk.flusher import Durability
+from eosin.storage.disk.meta_properties import DirectoryTooNew, MalformedProperties, MetaProperties
+from eosin.storage.disk.system import MemoryDisk, SystemDisk
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.log_results import Refused
+from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.manager import DirectoryInUse, LogManager, UnusableDirectory
 
 OTHER_ID = bytes(reversed(TOPIC_ID))
 
@@ -575,7 +575,7 @@ async def test_every_periodic_work_can_be_done_at_any_time() -> None:
 
 
 def test_a_fake_disk_is_a_disk() -> None:
-    from eosin.storage.disk import Disk
+    from eosin.storage.disk.interfaces import Disk
 
     disks: list[Disk] = [FakeDisk(), MemoryDisk(), SystemDisk()]
     assert [disk.volatile for disk in disks] == [False, True, False]

@@ -12,11 +12,11 @@ from manual_flusher import ManualFlusher
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import CorruptRecords, batches, stamp_in_place
 from eosin.protocol.records.scan import sound_batches
-from eosin.storage import batch_scan
-from eosin.storage.appends import Isolation, ReadResult
-from eosin.storage.flusher import Durability
-from eosin.storage.log_config import LogConfig
-from eosin.storage.partition_log import PartitionLog
+from eosin.storage.disk.flusher import Durability
+from eosin.storage.log import batch_scan
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.log_results import Isolation, ReadResult
+from eosin.storage.log.partition_log import PartitionLog
 
 SMALL = LogConfig(internal_segment_bytes=1000, index_interval_bytes=200)
 

@@ -10,20 +10,21 @@ from fake_disk import FakeDisk, Fault, Stopped
 from logs import DATA_DIR, Logs, appended, read_now
 
 from eosin.protocol.names import TopicPartition
-from eosin.storage import log_checkpoint, log_manager
-from eosin.storage.appends import AbortedTransaction, Isolation
-from eosin.storage.data_directory import CLEAN_MARK
-from eosin.storage.files import SystemDisk
-from eosin.storage.flusher import Durability
-from eosin.storage.log_config import LogConfig
-from eosin.storage.partition_log import PartitionLog
+from eosin.storage import manager
+from eosin.storage.checkpoints import checkpoint
+from eosin.storage.disk.data_directory import CLEAN_MARK
+from eosin.storage.disk.flusher import Durability
+from eosin.storage.disk.system import SystemDisk
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.log_results import AbortedTransaction, Isolation
+from eosin.storage.log.partition_log import PartitionLog
 
 PARTITIONS = 3
 
 
 @pytest.fixture(autouse=True)
 def three_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_manager, "TOGETHER_FROM", PARTITIONS)
+    monkeypatch.setattr(manager, "TOGETHER_FROM", PARTITIONS)
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def small() -> None:
 @pytest.fixture(autouse=True)
 def others_stand_for_large_ones(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "small" not in request.fixturenames:
-        monkeypatch.setattr(log_checkpoint, "READ_AGAIN_BYTES", 0)
+        monkeypatch.setattr(checkpoint, "READ_AGAIN_BYTES", 0)
 
 
 def every_log(logs: Logs) -> list[PartitionLog]:
@@ -218,7 +219,7 @@ def test_a_file_system_is_synced_as_a_whole_only_where_that_is_as_good(
     if sync is not None:
         sync.run()
         sync.close()
-    monkeypatch.setattr("eosin.storage.files._file_system", lambda path: "fuse.sshfs")
+    monkeypatch.setattr("eosin.storage.disk.system._file_system", lambda path: "fuse.sshfs")
     assert SystemDisk().whole_sync(str(tmp_path)) is None
 
 

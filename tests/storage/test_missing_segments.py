@@ -12,10 +12,10 @@ from logs import Logs, appended, read_now
 from eosin.broker.directory_check import DirectoryCheck
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.storage.flusher import Durability
+from eosin.storage.disk.flusher import Durability
 from eosin.storage.inspection.values import ERROR, Problem
-from eosin.storage.log_config import LogConfig
-from eosin.storage.partition_log import PartitionLog
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.partition_log import PartitionLog
 
 HOME = "/data/orders-0"
 OTHER = TopicPartition("payments", 0)

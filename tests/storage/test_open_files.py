@@ -13,11 +13,11 @@ from logs import Logs, appended, read_now
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.storage.disk import File
-from eosin.storage.files import SystemDisk
-from eosin.storage.flusher import Durability, ThreadFlusher
-from eosin.storage.open_files import OpenFiles
-from eosin.storage.partition_log import PartitionLog
+from eosin.storage.disk.flusher import Durability, ThreadFlusher
+from eosin.storage.disk.interfaces import File
+from eosin.storage.disk.open_files import OpenFiles
+from eosin.storage.disk.system import SystemDisk
+from eosin.storage.log.partition_log import PartitionLog
 
 
 class Holder:

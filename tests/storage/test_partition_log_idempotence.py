@@ -6,8 +6,8 @@ from logs import Logs, appended
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import MAX_SEQUENCE
-from eosin.storage.appends import Appended, AppendResult, Refused
-from eosin.storage.log_config import LogConfig
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.log_results import Appended, AppendResult, Refused
 
 
 def error(result: AppendResult) -> ErrorCode:

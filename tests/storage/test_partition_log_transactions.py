@@ -6,7 +6,9 @@ from logs import Logs, appended, read_now
 from manual_flusher import ManualFlusher
 
 from eosin.protocol.errors import ErrorCode
-from eosin.storage.appends import (
+from eosin.storage.disk.flusher import Durability
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.log_results import (
     AbortedTransaction,
     Appended,
     AppendOrigin,
@@ -15,9 +17,7 @@ from eosin.storage.appends import (
     Refused,
     VerificationGuard,
 )
-from eosin.storage.flusher import Durability
-from eosin.storage.log_config import LogConfig
-from eosin.storage.partition_log import PartitionLog
+from eosin.storage.log.partition_log import PartitionLog
 
 COMMITTED = Isolation.READ_COMMITTED
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import MAX_SEQUENCE, read_header
-from eosin.storage.appends import Refused, VerificationGuard
-from eosin.storage.open_transactions import OpenTransactions
-from eosin.storage.producer_entry import KeptBatch, ProducerEntry, first_sequence_of
-from eosin.storage.producer_snapshot import CorruptSnapshot, decode_snapshot, encode_snapshot
-from eosin.storage.producer_state import ProducerState
-from eosin.storage.verification import Verification
+from eosin.storage.log.log_results import Refused, VerificationGuard
+from eosin.storage.producers.entry import KeptBatch, ProducerEntry, first_sequence_of
+from eosin.storage.producers.guards import Verification
+from eosin.storage.producers.open_transactions import OpenTransactions
+from eosin.storage.producers.snapshot import CorruptSnapshot, decode_snapshot, encode_snapshot
+from eosin.storage.producers.state import ProducerState
 
 
 def entry_with(*sequences: tuple[int, int], epoch: int = 0) -> ProducerEntry:

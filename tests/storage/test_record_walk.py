@@ -7,7 +7,7 @@ from record_strategies import mutated, new_records
 
 from eosin.protocol.records.batch import NewRecord, build_batch, read_header, records_payload
 from eosin.protocol.records.fields import encode_record
-from eosin.storage.record_walk import first_fault, walk_records
+from eosin.storage.log.record_walk import first_fault, walk_records
 
 
 def encoded(records: list[NewRecord]) -> bytes:

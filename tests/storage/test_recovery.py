@@ -13,13 +13,13 @@ from logs import Logs, appended, read_now
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import batches, read_header
 from eosin.runtime.chance import SeededChance
-from eosin.storage.appends import AbortedTransaction, Appended, Isolation, Refused
-from eosin.storage.data_directory import SYSTEM_BOOT_ID, DataDirectory
-from eosin.storage.disk_space import DiskSpace
-from eosin.storage.files import SystemDisk
-from eosin.storage.flusher import Durability
-from eosin.storage.log_config import LogConfig
-from eosin.storage.partition_log import PartitionLog
+from eosin.storage.disk.data_directory import SYSTEM_BOOT_ID, DataDirectory
+from eosin.storage.disk.flusher import Durability
+from eosin.storage.disk.space import DiskSpace
+from eosin.storage.disk.system import SystemDisk
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.log_results import AbortedTransaction, Appended, Isolation, Refused
+from eosin.storage.log.partition_log import PartitionLog
 
 HOME = "/data/orders-0"
 FIRST = f"{HOME}/{0:020d}"

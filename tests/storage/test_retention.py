@@ -10,11 +10,11 @@ from manual_flusher import ManualFlusher
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NO_TIMESTAMP, read_header
-from eosin.storage.appends import Appended, Refused
-from eosin.storage.flusher import Durability
-from eosin.storage.log_config import LogConfig
-from eosin.storage.partition_log import PartitionLog
-from eosin.storage.producer_snapshot import decode_snapshot, encode_snapshot
+from eosin.storage.disk.flusher import Durability
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.log_results import Appended, Refused
+from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.producers.snapshot import decode_snapshot, encode_snapshot
 
 HOME = "/data/orders-0"
 FOREVER = {"retention_ms": -1, "retention_bytes": -1}
@@ -218,7 +218,7 @@ async def test_records_without_timestamps_age_by_their_file() -> None:
 async def test_nothing_beyond_the_high_watermark_is_dropped() -> None:
     from manual_flusher import ManualFlusher
 
-    from eosin.storage.flusher import Durability
+    from eosin.storage.disk.flusher import Durability
 
     flusher = ManualFlusher()
     logs = Logs(durability=Durability.FSYNC, flusher=flusher, config=config(retention_ms=0))

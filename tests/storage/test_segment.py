@@ -7,8 +7,8 @@ from batches import NOW_MS, data
 from fake_disk import FakeDisk
 
 from eosin.protocol.records.batch import CorruptRecords, read_header, stamp_in_place
-from eosin.storage.batch_scan import last_boundary, scan_batches, scan_headers, seek
-from eosin.storage.segment import Segment, stem
+from eosin.storage.log.batch_scan import last_boundary, scan_batches, scan_headers, seek
+from eosin.storage.log.segment import Segment, stem
 
 
 def segment(disk: FakeDisk | None = None, base: int = 100) -> Segment:

@@ -20,10 +20,10 @@ from eosin.protocol.records.batch import (
 )
 from eosin.protocol.records.compression import Compression
 from eosin.protocol.records.header import seal, set_timestamps_in_place
-from eosin.storage import validation
-from eosin.storage.appends import Refused
-from eosin.storage.log_config import LogConfig
-from eosin.storage.validation import ValidBatch, validate_client_batch, validate_coordinator_batch
+from eosin.storage.log import validation
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.log_results import Refused
+from eosin.storage.log.validation import ValidBatch, validate_client_batch, validate_coordinator_batch
 
 NOW = 1_700_000_000_000
 HOUR_MS = 3_600_000

@@ -17,7 +17,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.types import Message
 from eosin.runtime.chance import SeededChance
 from eosin.runtime.clock import SystemClock
-from eosin.storage.disk import FreeBytes
+from eosin.storage.disk.interfaces import FreeBytes
 
 
 class AdminBroker:

@@ -7,11 +7,11 @@ from batches import NOW_MS
 from logs import Logs, read_now
 
 from eosin.protocol.records.batch import Compression, NewRecord, batches, build_batch, iter_records, read_control_record
-from eosin.storage.appends import Isolation, ReadResult
 from eosin.storage.compaction.cleaner import CleanerConfig
-from eosin.storage.disk import Disk
-from eosin.storage.log_config import LogConfig
-from eosin.storage.partition_log import PartitionLog
+from eosin.storage.disk.interfaces import Disk
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.log_results import Isolation, ReadResult
+from eosin.storage.log.partition_log import PartitionLog
 
 COMPACT = LogConfig(
     cleanup_policy=frozenset({"compact"}),

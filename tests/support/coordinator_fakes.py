@@ -21,7 +21,7 @@ from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import read_header
 from eosin.protocol.records.plain_batch import plain_batch
 from eosin.runtime.chance import SeededChance
-from eosin.storage.appends import Appended, AppendResult, Marker, Refused
+from eosin.storage.log.log_results import Appended, AppendResult, Marker, Refused
 
 ORDERS_0 = TopicPartition("orders", 0)
 ORDERS_1 = TopicPartition("orders", 1)

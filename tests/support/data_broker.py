@@ -32,11 +32,11 @@ from eosin.protocol.schemas.produce import (
 )
 from eosin.protocol.types import Buffer, Message
 from eosin.runtime.chance import SeededChance
-from eosin.storage.file_range import as_range
-from eosin.storage.flusher import Durability, Flushable
-from eosin.storage.log_manager import LogManager
-from eosin.storage.memory_disk import MemoryDisk
-from eosin.storage.partition_log import PartitionLog
+from eosin.storage.disk.flusher import Durability, Flushable
+from eosin.storage.disk.memory import MemoryDisk
+from eosin.storage.log.file_range import as_range
+from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.manager import LogManager
 
 
 class HeldFlusher:

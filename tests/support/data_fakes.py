@@ -9,7 +9,7 @@ from eosin.coordinator.entries import Ask
 from eosin.coordinator.requests import AddPartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.storage.appends import Isolation, Refused, VerificationGuard
+from eosin.storage.log.log_results import Isolation, Refused, VerificationGuard
 
 
 class FakeWatchedLog:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
-from eosin.storage.disk import Buffer, File, FixedFile, FreeBytes, Lock, TornWrite, WholeSync
-from eosin.storage.memory_disk import MemoryLock
-from eosin.storage.open_files import OpenFiles
+from eosin.storage.disk.interfaces import Buffer, File, FixedFile, FreeBytes, Lock, TornWrite, WholeSync
+from eosin.storage.disk.memory import MemoryLock
+from eosin.storage.disk.open_files import OpenFiles
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

@@ -18,7 +18,7 @@ from eosin.coordinator.requests import AddPartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import build_control_batch, read_header, stamp_in_place
-from eosin.storage.appends import Appended, AppendResult, Marker, Refused
+from eosin.storage.log.log_results import Appended, AppendResult, Marker, Refused
 
 
 class FakeOffsetsLog:

@@ -15,12 +15,12 @@ from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.records.internal import encode_key, encode_value
 from eosin.protocol.schemas.records.cluster_metadata import TopicConfig, TopicKey, TopicRecord
 from eosin.protocol.types import Message
-from eosin.storage.appends import Appended, AppendOrigin
 from eosin.storage.inspection.dump import DumpOptions, dump_file
 from eosin.storage.inspection.names import named
 from eosin.storage.inspection.values import Problem, Value
-from eosin.storage.log_config import LogConfig
-from eosin.storage.partition_log import PartitionLog
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.log_results import Appended, AppendOrigin
+from eosin.storage.log.partition_log import PartitionLog
 
 FOLDER = f"{DATA_DIR}/{ORDERS}"
 SMALL = LogConfig(segment_bytes=4000, index_interval_bytes=200)

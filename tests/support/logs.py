@@ -7,13 +7,13 @@ from manual_flusher import ManualFlusher
 
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.chance import SeededChance
-from eosin.storage.appends import Appended, AppendResult, Isolation, ReadResult, VerificationGuard
 from eosin.storage.compaction.cleaner import CleanerConfig
-from eosin.storage.disk import Disk
-from eosin.storage.flusher import Durability, Flusher
-from eosin.storage.log_config import LogConfig
-from eosin.storage.log_manager import LogManager
-from eosin.storage.partition_log import PartitionLog
+from eosin.storage.disk.flusher import Durability, Flusher
+from eosin.storage.disk.interfaces import Disk
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.log_results import Appended, AppendResult, Isolation, ReadResult, VerificationGuard
+from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.manager import LogManager
 
 DATA_DIR = "/data"
 

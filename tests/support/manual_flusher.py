@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from eosin.storage.disk import Buffer
-from eosin.storage.flusher import Flush, Flushable
+from eosin.storage.disk.flusher import Flush, Flushable
+from eosin.storage.disk.interfaces import Buffer
 
 
 class ManualFlusher:

@@ -8,13 +8,13 @@ from manual_clock import ManualClock
 
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.chance import SeededChance
-from eosin.storage.appends import Appended
-from eosin.storage.flusher import Ended, Work, outcome
+from eosin.storage.disk.flusher import Ended, Work, outcome
 from eosin.storage.journal.flusher import JournalFlusher
 from eosin.storage.journal.journal import JournalConfig
-from eosin.storage.log_config import LogConfig
-from eosin.storage.log_manager import LogManager
-from eosin.storage.partition_log import PartitionLog
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.log_results import Appended
+from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.manager import LogManager
 
 DATA_DIR = "/data"
 LEAST_BYTES = 8192

@@ -25,8 +25,8 @@ from eosin.protocol.schemas.describe_quorum import DescribeQuorumRequest, Partit
 from eosin.protocol.schemas.list_config_resources import ListConfigResourcesRequest
 from eosin.protocol.schemas.list_partition_reassignments import ListPartitionReassignmentsRequest
 from eosin.protocol.types import Message
-from eosin.storage.appends import AppendOrigin
-from eosin.storage.disk import FreeBytes
+from eosin.storage.disk.interfaces import FreeBytes
+from eosin.storage.log.log_results import AppendOrigin
 
 HERE = os.path.abspath("data")
 METADATA = DescribeQuorumRequest((TopicData("__cluster_metadata", (PartitionData(0),)),))

@@ -9,7 +9,7 @@ from data_broker import DataBroker, batch, settle
 from eosin.broker.handlers import delete_records
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from eosin.storage.log_manager import LogManager
+from eosin.storage.manager import LogManager
 
 API = delete_records.API
 

@@ -20,8 +20,8 @@ from eosin.protocol.schemas.fetch import (
     PartitionData,
     ReplicaState,
 )
-from eosin.storage.appends import ReadResult
-from eosin.storage.file_range import as_range
+from eosin.storage.log.file_range import as_range
+from eosin.storage.log.log_results import ReadResult
 
 
 def values(answer: PartitionData) -> list[str]:

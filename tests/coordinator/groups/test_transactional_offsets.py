@@ -11,7 +11,7 @@ from eosin.coordinator.groups.offset_requests import Committer, Producer
 from eosin.coordinator.groups.offsets import OffsetToCommit
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
-from eosin.storage.appends import Marker
+from eosin.storage.log.log_results import Marker
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 OFFSETS_PARTITION = TopicPartition(CONSUMER_OFFSETS_TOPIC, 0)

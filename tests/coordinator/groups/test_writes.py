@@ -8,7 +8,7 @@ from eosin.coordinator.groups.settlement import Settlement
 from eosin.coordinator.groups.writes import LogWriter
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NewRecord, build_batch
-from eosin.storage.appends import Marker
+from eosin.storage.log.log_results import Marker
 
 MARKER = Marker(producer_id=1, producer_epoch=0, commit=True, coordinator_epoch=0)
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR

@@ -28,8 +28,8 @@ from eosin.storage.compaction.key_map import KeyMap
 from eosin.storage.compaction.live_producers import LiveProducers
 from eosin.storage.compaction.pace import Pace
 from eosin.storage.compaction.rules import Rules
-from eosin.storage.memory_disk import MemoryDisk
-from eosin.storage.producer_state import ProducerState
+from eosin.storage.disk.memory import MemoryDisk
+from eosin.storage.producers.state import ProducerState
 
 BASE = 500
 

@@ -17,8 +17,8 @@ from eosin.storage.compaction.choice import (
     grouped,
     should_roll,
 )
-from eosin.storage.log_config import LogConfig
-from eosin.storage.partition_log import PartitionLog
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.partition_log import PartitionLog
 
 LARGE = replace(COMPACT, internal_segment_bytes=None, min_cleanable_dirty_ratio=0.5)
 STATE = TopicPartition(TRANSACTION_STATE_TOPIC, 3)

@@ -27,16 +27,16 @@ from logs import DATA_DIR, Logs, appended, read_now
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import batches, iter_records
-from eosin.storage.appends import AbortedTransaction, Isolation, ReadResult, Refused
 from eosin.storage.compaction.choice import INTERNAL_DIRTY_BYTES
 from eosin.storage.compaction.cleaner import CleanerConfig
 from eosin.storage.compaction.key_map import ENTRY_BYTES
 from eosin.storage.compaction.pace import BATCH_WORK, CHUNK_WORK, RECORD_WORK, SLICE_WORK, Pace
-from eosin.storage.files import SystemDisk
-from eosin.storage.flusher import Durability
-from eosin.storage.memory_disk import MemoryDisk
-from eosin.storage.partition_log import PartitionLog
-from eosin.storage.retention import delete_old_segments
+from eosin.storage.disk.flusher import Durability
+from eosin.storage.disk.memory import MemoryDisk
+from eosin.storage.disk.system import SystemDisk
+from eosin.storage.log.log_results import AbortedTransaction, Isolation, ReadResult, Refused
+from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.log.retention import delete_old_segments
 
 HOME = f"{DATA_DIR}/orders-0"
 STATE = TopicPartition(TRANSACTION_STATE_TOPIC, 0)

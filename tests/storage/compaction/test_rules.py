@@ -15,14 +15,14 @@ from eosin.protocol.records.batch import (
     retain_records,
     without_records,
 )
-from eosin.storage.aborted_index import AbortedRow
 from eosin.storage.compaction.aborted_ranges import AbortedRanges
 from eosin.storage.compaction.key_map import ENTRY_BYTES, KeyMap
 from eosin.storage.compaction.live_producers import LiveProducers
 from eosin.storage.compaction.record_spans import OFFSET, read_spans
 from eosin.storage.compaction.rules import Rules, Verdict
-from eosin.storage.producer_entry import ProducerEntry
-from eosin.storage.producer_state import ProducerState
+from eosin.storage.indexes.aborted import AbortedRow
+from eosin.storage.producers.entry import ProducerEntry
+from eosin.storage.producers.state import ProducerState
 
 COMMIT = ControlRecord(ControlType.COMMIT, 1)
 ABORT = ControlRecord(ControlType.ABORT, 1)

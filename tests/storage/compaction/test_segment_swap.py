@@ -14,9 +14,9 @@ from compaction import COMPACT, Consumer, Seen, compact, compacted_logs, headers
 from fake_disk import FakeDisk, Fault, Stopped
 from logs import Logs, appended
 
-from eosin.storage.appends import Appended
 from eosin.storage.compaction.cleaner import CleanerConfig
-from eosin.storage.partition_log import PartitionLog
+from eosin.storage.log.log_results import Appended
+from eosin.storage.log.partition_log import PartitionLog
 
 HOME = "/data/orders-0"
 

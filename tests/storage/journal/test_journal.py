@@ -11,9 +11,9 @@ from manual_journal import DATA_DIR, JournalledLogs
 from simulation.planted.journal_bugs import entry_of_a_deleted_topic_replayed
 
 from eosin.protocol.names import TopicPartition
-from eosin.storage.disk import UnusableDirectory
+from eosin.storage.disk.interfaces import UnusableDirectory
 from eosin.storage.journal.journal import FILE_PREFIX, NOTE
-from eosin.storage.partition_log import PartitionLog
+from eosin.storage.log.partition_log import PartitionLog
 
 FIRST_FILE = f"{DATA_DIR}/{FILE_PREFIX}0"
 LOG_FILE = f"{DATA_DIR}/orders-0/{0:020}.log"

@@ -4,7 +4,7 @@ from batches import ORDERS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eosin.storage.flusher import Flushable
+from eosin.storage.disk.flusher import Flushable
 from eosin.storage.journal.codec import BLOCK_BYTES, group_bytes
 from eosin.storage.journal.ring import Place, Ring, Slot
 

@@ -13,7 +13,7 @@ from eosin.coordinator.effects import Reply
 from eosin.coordinator.groups.offset_requests import _translate
 from eosin.coordinator.timeout_answers import Asked, Profile, Standing, standing
 from eosin.protocol.errors import ErrorCode
-from eosin.storage.appends import Refused
+from eosin.storage.log.log_results import Refused
 from model.instances import abort_failed, done, fail, give_up
 from model.reactions import Reaction, reaction
 from model.step import Step

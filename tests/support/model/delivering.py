@@ -6,7 +6,7 @@ from eosin.coordinator.markers import SETTLED
 from eosin.coordinator.requests import AddPartitions, EndTxn, InitProducerId
 from eosin.coordinator.txn import NO_TIMEOUT_MS
 from eosin.protocol.errors import ErrorCode
-from eosin.storage.appends import Marker, Refused
+from eosin.storage.log.log_results import Marker, Refused
 from model.answers import PRODUCE_VERSIONS, verified, written
 from model.coordinating import ask, markers_written
 from model.step import Step

@@ -9,10 +9,10 @@ from typing import Final
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import BatchHeader, NewRecord, build_batch, read_header
-from eosin.storage.appends import Marker, Refused, VerificationGuard
-from eosin.storage.producer_entry import NO_TRANSACTION, KeptBatch, ProducerEntry
-from eosin.storage.producer_state import ProducerState
-from eosin.storage.verification import Verification
+from eosin.storage.log.log_results import Marker, Refused, VerificationGuard
+from eosin.storage.producers.entry import NO_TRANSACTION, KeptBatch, ProducerEntry
+from eosin.storage.producers.guards import Verification
+from eosin.storage.producers.state import ProducerState
 from model.values import LOST_GUARD, NO_GUARD, NO_TAG, Append, Part, Producer, Records, Verifying, record_of
 from model.violation import ONCE, STABLE, Violation
 

@@ -20,9 +20,9 @@ from eosin.coordinator.requests import AddPartitions, EndTxn, Loaded
 from eosin.coordinator.transitions import Decision
 from eosin.coordinator.txn import Pending, Txn
 from eosin.protocol.errors import ErrorCode
-from eosin.storage import producer_state
-from eosin.storage.appends import Marker, Refused
-from eosin.storage.producer_state import ProducerState
+from eosin.storage.log.log_results import Marker, Refused
+from eosin.storage.producers import state
+from eosin.storage.producers.state import ProducerState
 from model import coordinating, delivering
 from model.bounds import Bounds
 from model.violation import ANSWERED, ATOMIC, ONCE, SINGLE_WRITER, STABLE, VISIBLE
@@ -99,7 +99,7 @@ def partition_answered_early() -> AbstractContextManager[None]:
 @contextmanager
 def late_marker_accepted() -> Iterator[None]:
     """A second copy of a marker ends the next transaction (KAFKA-19446)."""
-    with patch.object(producer_state, "STRICT_VERSION", 99):
+    with patch.object(state, "STRICT_VERSION", 99):
         yield
 
 

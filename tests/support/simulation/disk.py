@@ -15,9 +15,9 @@ import random
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from eosin.storage.disk import File, FixedFile, FreeBytes, Lock, WholeSync
-from eosin.storage.memory_disk import MemoryLock
-from eosin.storage.open_files import OpenFiles
+from eosin.storage.disk.interfaces import File, FixedFile, FreeBytes, Lock, WholeSync
+from eosin.storage.disk.memory import MemoryLock
+from eosin.storage.disk.open_files import OpenFiles
 from simulation.files import Directory, Inode, SimulatedFile, SimulatedFixedFile
 from simulation.loop import Killed
 

@@ -5,7 +5,7 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Union
 
-from eosin.storage.disk import Buffer, TornWrite
+from eosin.storage.disk.interfaces import Buffer, TornWrite
 
 if TYPE_CHECKING:
     from simulation.disk import SimulatedDisk

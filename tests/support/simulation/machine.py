@@ -13,7 +13,7 @@ from eosin.broker.connection import Connection
 from eosin.broker.server import Server
 from eosin.broker.start_error import StartError
 from eosin.runtime.chance import SeededChance
-from eosin.storage.flusher import Ended, Work, outcome
+from eosin.storage.disk.flusher import Ended, Work, outcome
 from eosin.storage.journal.flusher import JournalFlusher
 from simulation.clock import SimulatedClock
 from simulation.disk import SimulatedDisk

@@ -7,17 +7,17 @@ from unittest.mock import patch
 
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import BatchHeader
-from eosin.storage import log_loader
+from eosin.storage.checkpoints.checkpoint import Checkpoint
 from eosin.storage.compaction.key_pass import KeyPass
 from eosin.storage.compaction.rules import Rules, Verdict
 from eosin.storage.compaction.segment_swap import Swap
-from eosin.storage.flusher import Flush
-from eosin.storage.log_checkpoint import Checkpoint
-from eosin.storage.log_manager import LogManager
-from eosin.storage.log_replay import rebuild_producers
-from eosin.storage.open_transactions import OpenTransactions
-from eosin.storage.partition_log import PartitionLog
-from eosin.storage.producer_entry import NO_TRANSACTION
+from eosin.storage.disk.flusher import Flush
+from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.manager import LogManager
+from eosin.storage.producers.entry import NO_TRANSACTION
+from eosin.storage.producers.open_transactions import OpenTransactions
+from eosin.storage.recovery import loader
+from eosin.storage.recovery.producer_replay import rebuild_producers
 from simulation.files import SimulatedFile
 
 
@@ -41,7 +41,7 @@ def producers_forgotten() -> Iterator[None]:
     def careless(log: PartitionLog, *rest: Any) -> int:
         return log.log_end_offset
 
-    with patch.object(log_loader, "rebuild_producers", careless):
+    with patch.object(loader, "rebuild_producers", careless):
         yield
 
 
@@ -56,14 +56,14 @@ def open_transactions_forgotten() -> Iterator[None]:
         log.producer_state.transactions = OpenTransactions()
         return start
 
-    with patch.object(log_loader, "rebuild_producers", careless):
+    with patch.object(loader, "rebuild_producers", careless):
         yield
 
 
 @contextmanager
 def checksums_not_checked() -> Iterator[None]:
     """Recovery takes a batch with a hole for a good one."""
-    with patch("eosin.storage.log_recovery.verify_crc", lambda *batch: True):
+    with patch("eosin.storage.recovery.segment_scan.verify_crc", lambda *batch: True):
         yield
 
 

@@ -7,14 +7,14 @@ from typing import Any
 from unittest.mock import patch
 
 from eosin.protocol.names import TopicPartition, Uuid
-from eosin.storage import log_loader
 from eosin.storage.journal import found
 from eosin.storage.journal.codec import Entry
 from eosin.storage.journal.found import FoundJournal
 from eosin.storage.journal.journal import GroupWrite
 from eosin.storage.journal.replay import replay
 from eosin.storage.journal.ring import Ring
-from eosin.storage.partition_log import PartitionLog
+from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.recovery import loader
 from simulation.files import SimulatedFixedFile
 from simulation.machine import SimulatedFlusher
 
@@ -62,7 +62,7 @@ def shortened_log_replayed_in_full() -> Iterator[None]:
         finally:
             segment.base_offset, bases[0] = first, first
 
-    with patch.object(log_loader, "replay", careless):
+    with patch.object(loader, "replay", careless):
         yield
 
 

@@ -7,11 +7,11 @@ from unittest.mock import patch
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import BatchHeader
-from eosin.storage import log_reader
-from eosin.storage.appends import Appended, AppendResult, Isolation, Marker, Refused, VerificationGuard
-from eosin.storage.partition_log import PartitionLog
-from eosin.storage.producer_entry import KeptBatch
-from eosin.storage.producer_state import ProducerState
+from eosin.storage.log import reader
+from eosin.storage.log.log_results import Appended, AppendResult, Isolation, Marker, Refused, VerificationGuard
+from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.producers.entry import KeptBatch
+from eosin.storage.producers.state import ProducerState
 
 
 @contextmanager
@@ -77,12 +77,12 @@ def last_stable_offset_too_high() -> Iterator[None]:
 @contextmanager
 def aborted_list_incomplete() -> Iterator[None]:
     """One aborted transaction is missing in what readers are told."""
-    aborted = log_reader._aborted
+    aborted = reader._aborted
 
     def careless(*where: Any) -> Any:
         return aborted(*where)[1:]
 
-    with patch.object(log_reader, "_aborted", careless):
+    with patch.object(reader, "_aborted", careless):
         yield
 
 

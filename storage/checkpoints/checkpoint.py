@@ -1,0 +1,228 @@
+"""Checkpoints: saving what a log keeps in memory, so that recovery has little to do.
+
+A checkpoint is decided in the event loop, carried out in a thread and concluded in the loop again. It makes the
+records, the indexes and a producer snapshot at the log end durable, in this order, the first one also the directory's
+name; only then does the recovery point move. Always true: of one log at most one checkpoint runs at a time; a log that
+is deleted meanwhile has its files left alone.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from eosin.storage.disk.flusher import Flush
+from eosin.storage.disk.interfaces import LACKING_DESCRIPTORS, WholeSync
+from eosin.storage.disk.space import Need, is_no_space
+from eosin.storage.indexes.rows import IndexRows, IndexWrite
+from eosin.storage.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
+from eosin.storage.log.retention import SNAPSHOT_SUFFIX, snapshot_path
+from eosin.storage.log.segment import offsets_of
+from eosin.storage.log.segmented_log import split_by_open
+from eosin.storage.producers.snapshot import encode_snapshot
+
+if TYPE_CHECKING:
+    from eosin.storage.log.partition_log import PartitionLog
+
+_LOG: Final = logging.getLogger("eosin.storage")
+DRAFT_SUFFIX: Final = ".tmp"
+"""Behind the name of a snapshot that is not durable yet; a start removes such files."""
+READ_AGAIN_BYTES: Final = 64 * 1024
+"""A start reads a segment of this size about as fast as the indexes and the snapshot that would spare it that."""
+
+
+class Checkpoint:
+    """One checkpoint of one log. `run` may be called in any thread, everything else in the event loop."""
+
+    __slots__ = (
+        "_cancelled",
+        "_directory",
+        "_disk",
+        "_flush",
+        "_indexes",
+        "_is_first",
+        "_is_flushed",
+        "_keep",
+        "_lock",
+        "_log",
+        "_need",
+        "_saved_bytes",
+        "_snapshots",
+        "_syncs_epochs",
+        "end_offset",
+    )
+
+    def __init__(
+        self, log: "PartitionLog", elapsed_ms: int, need: Need = Need.UPKEEP, *, together: bool = False
+    ) -> None:
+        """Decide what to save: everything up to the log end; on a full disk it takes room from the reserve for `need`.
+        `together`: it is carried out by `run_together`. Raises OSError when a file cannot be opened."""
+        self._log = log
+        self._need = need
+        self._disk = log.context.disk
+        self._directory = log.directory
+        self._lock = threading.Lock()
+        self._cancelled = False
+        self.end_offset = log.log_end_offset
+        self._is_first = not log.saved_recovery_point
+        self._saved_bytes = log.unsaved_bytes
+        self._syncs_epochs = not log.epochs.is_saved
+        if self._syncs_epochs:
+            self._attempt(log.write_epochs)
+        self._flush = None if together else _flush(log)
+        self._indexes: list[tuple[IndexRows, IndexWrite]] = []
+        self._snapshots: list[tuple[int, bytes]] = []
+        if not (together and is_read_again(log)):
+            self._indexes = [(index, index.write()) for segment in log.segments for index in segment.unstored_indexes()]
+            # The one at the end is made anew: since a roll there, producers may have expired.
+            self._snapshots = [snapshot for snapshot in log.unsaved_snapshots if snapshot[0] < self.end_offset]
+            self._snapshots.append((self.end_offset, encode_snapshot(log.producer_state)))
+        # The recovery point that is in the file stays usable until a later one has taken its place there.
+        self._keep = {*log.segments.bases, log.saved_recovery_point, self.end_offset}
+        self._is_flushed = False
+        log.checkpoint_running = True
+        log.last_checkpoint_ms = elapsed_ms
+        log.mark_clean()
+
+    def run(self) -> None:
+        """Save it all, durably. Raises OSError."""
+        assert self._flush is not None
+        self._flush.run()
+        self._is_flushed = True
+        for _, write in self._indexes:
+            with self._lock:
+                if self._cancelled:
+                    return
+                self._attempt(write.run)
+        with self._lock:
+            if self._cancelled:
+                return
+            if self._syncs_epochs:
+                self._disk.sync_file(f"{self._directory}/{LEADER_EPOCHS}")
+            for offset, data in self._snapshots:
+                self._attempt(partial(self._disk.write_atomic, snapshot_path(self._log, offset), data))
+            self._drop_obsolete_snapshots()
+            self._disk.sync_directory(self._directory)
+            if self._is_first:
+                self._disk.sync_directory(self._directory.rpartition("/")[0])
+
+    def write(self) -> None:
+        """Write what `run` would, but sync nothing, and give the snapshots no names yet. Raises OSError."""
+        for _, write in self._indexes:
+            self._attempt(partial(write.run, durable=False))
+        for offset, data in self._snapshots:
+            self._attempt(partial(self._write_draft, snapshot_path(self._log, offset) + DRAFT_SUFFIX, data))
+
+    def _write_draft(self, path: str, data: bytes) -> None:
+        file = self._disk.open(path, create=True)
+        try:
+            file.truncate(0)
+            file.append([data])
+        finally:
+            file.close()
+
+    @property
+    def has_snapshots(self) -> bool:
+        """Whether `name_snapshots` has anything to do."""
+        return bool(self._snapshots)
+
+    def name_snapshots(self) -> None:
+        """What `write` has written is durable: have it take the place of what was there. Raises OSError."""
+        for offset, _ in self._snapshots:
+            path = snapshot_path(self._log, offset)
+            self._attempt(partial(self._disk.rename, path + DRAFT_SUFFIX, path))
+        self._drop_obsolete_snapshots()
+
+    def _attempt(self, write: Callable[[], None]) -> None:
+        self._log.context.space.attempt(self._need, write)
+
+    def _drop_obsolete_snapshots(self) -> None:
+        for offset in offsets_of(self._disk.list(self._directory), SNAPSHOT_SUFFIX):
+            if offset not in self._keep:
+                self._disk.unlink(snapshot_path(self._log, offset))
+
+    def cancel(self) -> None:
+        """The log is gone: leave its files alone. On return nothing is being written any more."""
+        with self._lock:
+            self._cancelled = True
+
+    def give_up(self) -> None:
+        """It was not saved, by no fault of the log's: the log waits for another checkpoint."""
+        log = self._log
+        log.checkpoint_running = False
+        log.epochs.is_saved = log.epochs.is_saved and not self._syncs_epochs
+        log.mark_dirty()
+
+    def conclude(self, error: OSError | None) -> None:
+        """It is saved, or `error` says why not."""
+        log = self._log
+        if self._flush is not None:
+            self._flush.release()
+        else:
+            log.forget_unsynced()
+        log.checkpoint_running = False
+        if self._cancelled:
+            return  # what it had to save is gone, and its files have other names
+        if error is not None:
+            if not is_no_space(error):  # of that the disk's state tells, once for all logs
+                _LOG.error("%s: a checkpoint failed: %s", log.topic_partition, error)
+            if self._is_flushed or error.errno in LACKING_DESCRIPTORS:
+                if self._flush is not None:
+                    log.flush_again(self._flush)
+                self.give_up()  # no sync of records has failed, the rest can be tried again
+            else:
+                log.fail(error)
+            return
+        for index, write in self._indexes:
+            index.mark_stored(write.rows)
+        saved = {offset for offset, _ in self._snapshots}
+        log.unsaved_snapshots = [snapshot for snapshot in log.unsaved_snapshots if snapshot[0] not in saved]
+        log.unsaved_bytes -= self._saved_bytes
+        log.recovery_point = max(log.recovery_point, self.end_offset)
+        log.context.flusher.synced(log, self.end_offset)
+
+
+def is_read_again(log: "PartitionLog") -> bool:
+    """Whether a start reads everything that is not saved of this log from its last segment, because that is small and
+    has no index in a file: then saving it takes no file but the segment's own."""
+    active = log.segments.active
+    if active is None or active.size > READ_AGAIN_BYTES or not active.has_no_index_file:
+        return False
+    rolled = any(segment.unstored_indexes() for segment in log.segments if segment is not active)
+    return not rolled and not log.unsaved_snapshots
+
+
+def run_together(sync: WholeSync, checkpoints: Sequence[Checkpoint]) -> set[Checkpoint]:
+    """Save many logs by two syncs of the whole file system instead of several for each log; those that are saved. The
+    others are to be saved one by one, which tells what is wrong with which. Blocks."""
+    written = []
+    for checkpoint in checkpoints:
+        with suppress(OSError):
+            checkpoint.write()
+            written.append(checkpoint)
+    named = set()
+    try:
+        sync.run()
+        for checkpoint in written:
+            with suppress(OSError):
+                if checkpoint.has_snapshots:
+                    checkpoint.name_snapshots()
+                named.add(checkpoint)
+        if any(checkpoint.has_snapshots for checkpoint in named):
+            sync.run()
+    except OSError as error:
+        _LOG.warning("the file system could not be synced as a whole, now each file is: %s", error)
+        return set()
+    return named
+
+
+def _flush(log: "PartitionLog") -> Flush:
+    """The records that are not known to be durable. A flusher that defers keeps its own account, which a checkpoint
+    must not disturb: its flushes vouch for what they cover."""
+    segments = [segment for segment in log.segments if segment.end_offset > log.recovery_point]
+    if not log.context.flusher.defers:
+        return log.begin_flush(also=segments)
+    files, closed = split_by_open(segments)
+    return Flush(log.context.disk, end_offset=log.log_end_offset, files=files, closed=closed)

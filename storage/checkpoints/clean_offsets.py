@@ -1,0 +1,70 @@
+"""`CleanOffsets`: how far each log of a data directory is compacted, and by whom.
+
+Apache Kafka's cleaner leaves gaps between segments, Eosin's does not. `cleaner-offset-checkpoint` is what both write;
+`.eosin_cleaner_offset` repeats in it what was Eosin's work. Always true: the latter is never behind the former for what
+Eosin has compacted, so that what is missing there is not taken for Kafka's work.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from eosin.protocol.names import TopicPartition
+from eosin.storage.checkpoints.checkpoint_file import CheckpointFile
+from eosin.storage.checkpoints.recovery_points import read_offsets
+from eosin.storage.compaction.choice import first_dirty_offset
+from eosin.storage.disk.checkpoint_formats import CLEANER_OFFSET, OWN_CLEANER_OFFSET, encode_offsets
+from eosin.storage.disk.interfaces import Disk
+from eosin.storage.disk.space import DiskSpace
+
+if TYPE_CHECKING:
+    from eosin.storage.log.partition_log import PartitionLog
+
+
+def gaps_below(clean_offset: int, own_clean_offset: int) -> int:
+    """The offset below which Apache Kafka's cleaner may have left gaps between segments; 0 where it has not been."""
+    return clean_offset if clean_offset > own_clean_offset else 0
+
+
+class CleanOffsets:
+    """The two files of one data directory."""
+
+    def __init__(
+        self, disk: Disk, data_dir: str, logs: "Mapping[TopicPartition, PartitionLog]", space: DiskSpace
+    ) -> None:
+        """`logs` are those of the directory, now and later."""
+        self._logs = logs
+        self._all = CheckpointFile(disk, f"{data_dir}/{CLEANER_OFFSET}", durable=False, space=space)
+        self._own = CheckpointFile(disk, f"{data_dir}/{OWN_CLEANER_OFFSET}", durable=True, space=space)
+        self._told: dict[TopicPartition, int] = {}
+        self._told_own: dict[TopicPartition, int] = {}
+
+    def read(self) -> None:
+        """Read the files. Blocks. Raises OSError."""
+        self._told, self._told_own = read_offsets(self._all), read_offsets(self._own)
+
+    def gaps_below(self, partition: TopicPartition) -> int:
+        """Below which offset gaps between the segments of a log are Apache Kafka's work."""
+        return gaps_below(self._told.get(partition, 0), self._told_own.get(partition, 0))
+
+    def compacted_below(self, partition: TopicPartition) -> int:
+        """Below which offset a log may have been compacted, as far as is told."""
+        return self._told.get(partition, 0)
+
+    def tell_logs(self) -> None:
+        """Let the logs that were loaded know what the files told of them."""
+        for partition, offset in self._told.items():
+            if partition in self._logs:
+                self._logs[partition].clean_offset = offset
+                self._logs[partition].gaps_below = self.gaps_below(partition)
+
+    async def save(self) -> None:
+        """Save how far each log is compacted. Raises OSError."""
+        clean = {
+            # Of a log that is offline more is not known than was told.
+            partition: first_dirty_offset(log) if log.failure is None else log.clean_offset
+            for partition, log in self._logs.items()
+            if log.clean_offset
+        }
+        own = {partition: offset for partition, offset in clean.items() if not self._logs[partition].gaps_below}
+        await self._own.save(encode_offsets(own))
+        await self._all.save(encode_offsets(clean))

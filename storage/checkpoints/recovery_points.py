@@ -1,0 +1,222 @@
+"""`OffsetCheckpoints`: what a data directory's checkpoint files tell of its logs: recovery points, log starts, high
+watermarks (storage.md 2.4).
+
+Always true: a log that is offline keeps what was told of it, and so does one whose directory has vanished, until its
+topic is known to be gone: the next start has to judge by it. Of a log that was deleted nothing is told any more, and of
+one that was never written nothing yet. A save looks at the logs that have changed, not at the others.
+"""
+
+import logging
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple
+
+from eosin.protocol.names import TopicPartition
+from eosin.runtime.clock import Clock
+from eosin.runtime.turns import in_turns
+from eosin.storage.checkpoints.checkpoint_file import CheckpointFile
+from eosin.storage.checkpoints.offset_table import OffsetTable
+from eosin.storage.disk.checkpoint_formats import (
+    HIGH_WATERMARK,
+    LOG_START_OFFSET,
+    RECOVERY_POINT,
+    MalformedCheckpoint,
+    decode_offsets,
+)
+from eosin.storage.disk.interfaces import Disk
+from eosin.storage.disk.space import DiskSpace
+from eosin.storage.log.partition_log import PartitionLog
+
+_LOG: Final = logging.getLogger("eosin.storage")
+
+
+class Told(NamedTuple):
+    """What the files tell of one log."""
+
+    log_start_offset: int | None
+    """None when it does not say: Eosin tells every log's, Apache Kafka only what the first segment's name does not."""
+    recovery_point: int
+
+
+class OffsetCheckpoints:
+    """The checkpoint files of one data directory."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        data_dir: str,
+        logs: Mapping[TopicPartition, PartitionLog],
+        space: DiskSpace,
+        *,
+        clock: Clock,
+    ) -> None:
+        """`logs` are those of the directory, now and later."""
+        self._logs = logs
+        self._clock = clock
+        self._recovery_points = self._file(disk, f"{data_dir}/{RECOVERY_POINT}", space, durable=True)
+        # Durable at any level: segments are removed only once it tells so, else they would be missed.
+        self._log_starts = self._file(disk, f"{data_dir}/{LOG_START_OFFSET}", space, durable=True)
+        self._high_watermarks = self._file(disk, f"{data_dir}/{HIGH_WATERMARK}", space, durable=False)
+        self._files = (self._log_starts, self._recovery_points, self._high_watermarks)
+        self._changed: dict[PartitionLog, None] = {}
+        self._unsaved: dict[PartitionLog, int] = {}
+        """Recovery points that are in the table, but not known to be in the file."""
+        self._forgotten: dict[str, tuple[int, int]] = {}
+        """Topics of logs that are no more, by the versions of the tables that tell so of all of them; until these are
+        saved."""
+        self._told_recovery_points: dict[TopicPartition, int] = {}
+        self._told_log_starts: dict[TopicPartition, int] = {}
+        self._vanished: dict[TopicPartition, Told] = {}
+
+    @staticmethod
+    def _file(disk: Disk, path: str, space: DiskSpace, *, durable: bool) -> "_TableFile":
+        return _TableFile(CheckpointFile(disk, path, durable=durable, space=space))
+
+    def read(self) -> None:
+        """Read the files. Blocks. Raises OSError."""
+        self._told_recovery_points = self._recovery_points.read()
+        self._told_log_starts = self._log_starts.read()
+
+    def told(self, partition: TopicPartition) -> Told:
+        """What the files told of a log."""
+        return Told(self._told_log_starts.get(partition), self._told_recovery_points.get(partition, 0))
+
+    def tell_all(self) -> None:
+        """Every log that has a directory is there now: tell of each. The others that something was told of are missed,
+        and what was told of them stays. May take long with many."""
+        for log in self._logs.values():
+            self._tell(log)
+        for partition in self._told_recovery_points:
+            told = self.told(partition)
+            if partition not in self._logs and told.recovery_point > (told.log_start_offset or 0):
+                self._vanished[partition] = told
+                self._log_starts.table.put(partition, told.log_start_offset or 0)
+                self._recovery_points.table.put(partition, told.recovery_point)
+
+    def claim_vanished(self, partition: TopicPartition) -> Told | None:
+        """What was told of a log that should be there and is not; once."""
+        return self._vanished.pop(partition, None)
+
+    def forget_vanished(self, known: Collection[TopicPartition]) -> None:
+        """Nobody asks any more for what is not in `known`. Blocks. Raises OSError."""
+        gone = [partition for partition in self._vanished if partition not in known]
+        for partition in gone:
+            del self._vanished[partition]
+            self.forget(partition)
+        if gone:
+            self.save_now()
+
+    def note(self, log: PartitionLog) -> None:
+        """Something of a log has changed, or is about to. It is looked at by each save until it is at rest."""
+        self._changed[log] = None
+
+    def forget(self, partition: TopicPartition) -> None:
+        """The log of a partition is no more."""
+        for file in self._files:
+            file.table.drop(partition)
+        self._forgotten[partition.topic] = self._log_starts.table.version, self._recovery_points.table.version
+
+    def inherits(self, topic: str) -> bool:
+        """Whether the files may still tell of a log of this topic that was forgotten."""
+        return topic in self._forgotten
+
+    # Saving ---------------------------------------------------------------------------------------------------------
+
+    def save_now(self) -> None:
+        """Save what recovery goes by. Blocks. Raises OSError."""
+        for log in list(self._changed):
+            self._tell_or_drop(log)
+        self._log_starts.save_now()
+        self._recovery_points.save_now()
+        self._let_go()
+
+    async def save(self) -> None:
+        """Save everything. Raises OSError."""
+        await self._tell_changed()
+        # First: what retention has taken may never have been synced, so that its files cannot tell how far it went. A
+        # recovery point beyond a log start that nothing tells of would be taken for damage.
+        await self._log_starts.save()
+        saved = dict(self._unsaved)
+        await self._recovery_points.save()
+        for log, recovery_point in saved.items():
+            log.saved_recovery_point = recovery_point
+            if self._unsaved.get(log) == recovery_point:
+                del self._unsaved[log]
+        self._let_go()
+        await self._high_watermarks.save()
+
+    async def save_log_starts(self) -> None:
+        """Save every log start offset. Raises OSError."""
+        await self._tell_changed()
+        await self._log_starts.save()
+
+    def _let_go(self) -> None:
+        saved = self._log_starts.saved_version, self._recovery_points.saved_version
+        for topic, (starts, points) in list(self._forgotten.items()):
+            if saved[0] >= starts and saved[1] >= points:
+                del self._forgotten[topic]
+
+    # What is told ---------------------------------------------------------------------------------------------------
+
+    async def _tell_changed(self) -> None:
+        await in_turns(list(self._changed), self._tell_or_drop, self._clock)
+
+    def _tell_or_drop(self, log: PartitionLog) -> None:
+        if self._logs.get(log.topic_partition) is not log:
+            self._changed.pop(log, None)
+            self._unsaved.pop(log, None)
+            return
+        self._tell(log)
+        moves = log.is_dirty or log.checkpoint_running or log.high_watermark < log.log_end_offset
+        if log.unusable is not None or not moves:
+            self._changed.pop(log, None)
+
+    def _tell(self, log: PartitionLog) -> None:
+        partition, is_written = log.topic_partition, len(log.segments) > 0
+        if is_written or log.failure is not None:
+            self._recovery_points.table.put(partition, log.recovery_point)
+            if log.recovery_point != log.saved_recovery_point:
+                self._unsaved[log] = log.recovery_point
+        # Also a start where a segment begins, 0 included: the removal of the segments before it may not be durable yet,
+        # and of a log of which nothing is told here the first segment is taken for the beginning. But nothing of a log
+        # of which no more is known than that it could not be loaded.
+        if is_written or (log.failure is None and log.log_start_offset) or partition in self._told_log_starts:
+            self._log_starts.table.put(partition, log.log_start_offset)
+        if is_written:
+            self._high_watermarks.table.put(partition, log.high_watermark)
+
+
+class _TableFile:
+    """A checkpoint file and the table that it shows."""
+
+    __slots__ = ("_file", "saved_version", "table")
+
+    def __init__(self, file: CheckpointFile) -> None:
+        self._file = file
+        self.table = OffsetTable()
+        self.saved_version = -1
+        """The version of the table that is in the file, or an older one."""
+
+    def read(self) -> dict[TopicPartition, int]:
+        return read_offsets(self._file)
+
+    async def save(self) -> None:
+        version = self.table.version
+        if version > self.saved_version:
+            await self._file.save(self.table.encode())
+            self.saved_version = max(self.saved_version, version)
+
+    def save_now(self) -> None:
+        version = self.table.version
+        if version > self.saved_version:
+            self._file.save_now(self.table.encode())
+            self.saved_version = version
+
+
+def read_offsets(file: CheckpointFile) -> dict[TopicPartition, int]:
+    """The offsets in a checkpoint file; none when it is not there or cannot be read. Blocks. Raises OSError."""
+    try:
+        content = file.read()
+        return {} if content is None else decode_offsets(content)
+    except MalformedCheckpoint as error:
+        _LOG.warning("a checkpoint file is ignored: %s", error)
+        return {}

@@ -1,0 +1,1 @@
+"""One partition's log: segments, appending, reading, validation and retention."""

@@ -1,0 +1,67 @@
+"""`LogContext`: what all logs of one directory share, and what they ask of whoever manages them."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from eosin.runtime.chance import Chance
+from eosin.storage.disk.flusher import Flusher
+from eosin.storage.disk.interfaces import Buffer, Disk
+from eosin.storage.disk.space import DiskSpace
+from eosin.storage.log.batch_scan import Read
+
+if TYPE_CHECKING:
+    from eosin.storage.log.segmented_log import SegmentedLog
+
+
+class StartGivenUp(Exception):
+    """The start was told to stop. What it has repaired so far is as a crash would leave it."""
+
+
+class Patience:
+    """Whether a start is still wanted, for the thread that loads the logs. Set once, never taken back."""
+
+    __slots__ = ("is_over",)
+
+    def __init__(self) -> None:
+        self.is_over = False
+
+    def check(self) -> None:
+        """Raises StartGivenUp when the start is not wanted any more."""
+        if self.is_over:
+            raise StartGivenUp
+
+    def while_wanted(self, read: Read) -> Read:
+        """`read`, which scans call for at most a MiB, but only as long as the start is wanted."""
+
+        def checked(position: int, size: int) -> Buffer:
+            self.check()
+            return read(position, size)
+
+        return checked
+
+
+class LogOwner(Protocol):
+    """Whoever manages a log."""
+
+    def dirtied(self, log: "SegmentedLog") -> None:
+        """`log` has something that a checkpoint should save."""
+
+    def failed(self, log: "SegmentedLog") -> None:
+        """`log` is offline."""
+
+    async def save_log_starts(self) -> None:
+        """Make every log start offset as durable as configured. Raises OSError."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogContext:
+    """The surroundings of a log."""
+
+    disk: Disk
+    flusher: Flusher
+    chance: Chance
+    owner: LogOwner
+    space: DiskSpace
+    patience: Patience
+    verification_enabled: bool = True
+    """Whether a transaction's first batch needs a guard (`transaction.partition.verification.enable`)."""

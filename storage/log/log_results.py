@@ -1,0 +1,107 @@
+"""What an append or a read of a partition log answers: values, shared by everyone who writes to a log."""
+
+from enum import Enum, IntEnum
+from typing import Final, NamedTuple
+
+import msgspec
+
+from eosin.protocol.errors import ErrorCode
+from eosin.storage.log.file_range import FileRange
+
+
+class AppendOrigin(Enum):
+    """Who wrote a batch, which decides the checks that it must pass (storage.md section 4)."""
+
+    CLIENT = "client"
+    """A Produce request: every check."""
+    COORDINATOR = "coordinator"
+    """A coordinator's own records: size, CRC and producer epoch only."""
+
+
+class Isolation(IntEnum):
+    """How far a reader may see."""
+
+    READ_UNCOMMITTED = 0
+    """To the high watermark."""
+    READ_COMMITTED = 1
+    """To the last stable offset."""
+
+
+class Appended(msgspec.Struct, frozen=True, gc=False):
+    """The batch is in the log at these offsets (it is durable once the high watermark has passed `last_offset`)."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int = -1
+    """The broker's timestamp for a LogAppendTime topic, else -1."""
+    log_start_offset: int = 0
+    duplicate: bool = False
+    """True when these are the offsets of an earlier, identical batch and nothing was written."""
+
+
+class Refused(msgspec.Struct, frozen=True, gc=False):
+    """Nothing was written, and why."""
+
+    error: ErrorCode
+    message: str | None = None
+    record_errors: tuple[tuple[int, str], ...] = ()
+    """(index in the batch, message) of each record at fault."""
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether fewer records might be accepted."""
+        return self.error in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+
+
+AppendResult = Appended | Refused
+
+
+class Marker(msgspec.Struct, frozen=True, gc=False):
+    """A transaction marker to be written into one partition (KIP-98)."""
+
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    coordinator_epoch: int
+    transaction_version: int = 0
+    """2 asks for the strict epoch rule of KIP-1228; 0 and 1 for the older one."""
+
+
+class AbortedTransaction(msgspec.Struct, frozen=True, gc=False):
+    """An aborted transaction that a read_committed reader must drop, from `first_offset` to its marker."""
+
+    producer_id: int
+    first_offset: int
+
+
+class ReadResult(msgspec.Struct, frozen=True, gc=False):
+    """What one partition answers to a fetch."""
+
+    error: ErrorCode
+    records: bytes | memoryview | FileRange
+    """A range of a file where they are many and the reader takes them like that."""
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: tuple[AbortedTransaction, ...] | None
+    """None for read_uncommitted."""
+
+
+class ActiveProducer(NamedTuple):
+    """A producer as DescribeProducers tells it."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    transaction_start_offset: int
+
+
+NO_RECORDS: Final = b""
+
+
+class VerificationGuard:
+    """A token, compared by identity, that proves which verification an append belongs to (KIP-890 part 1)."""
+
+    __slots__ = ()

@@ -1,0 +1,450 @@
+"""`PartitionLog`: one partition, batches back to back in segment files named by their first offset.
+
+Always true:
+- log start <= last stable offset <= high watermark <= log end; offsets only grow.
+- The high watermark covers what is as durable as configured, and nothing else moves it. The last stable offset is the
+  first offset of the oldest transaction that is open or whose marker is not below the high watermark, or else the high
+  watermark itself.
+- An append checks, writes and updates state without an await, so there is no lock to hold or to lose.
+- A failed sync, or a failed write other than for want of space, takes the log offline for good.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final
+
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition, Uuid
+from eosin.protocol.records.batch import (
+    STAMP_BYTES,
+    BatchHeader,
+    CorruptRecords,
+    build_control_batch,
+    read_header,
+    stamp,
+)
+from eosin.protocol.records.header import LOG_APPEND_TIME
+from eosin.protocol.records.plain_batch import plain_batch
+from eosin.storage.disk.interfaces import Buffer, TornWrite
+from eosin.storage.disk.space import Need, is_no_space
+from eosin.storage.indexes.aborted import AbortedRow
+from eosin.storage.log import reader, retention, timestamp_search
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.context import LogContext
+from eosin.storage.log.log_results import (
+    ActiveProducer,
+    Appended,
+    AppendOrigin,
+    AppendResult,
+    Isolation,
+    Marker,
+    ReadResult,
+    Refused,
+    VerificationGuard,
+)
+from eosin.storage.log.producer_refill import refill
+from eosin.storage.log.segment import Segment
+from eosin.storage.log.segmented_log import LOG, PASSING_ERRORS, SegmentedLog
+from eosin.storage.log.timestamp_search import FoundOffset
+from eosin.storage.log.waiters import Waiter, Waiters
+from eosin.storage.producers.snapshot import encode_snapshot
+from eosin.storage.producers.state import EndedTransaction, ProducerState, repeated
+
+_NEEDS: Final = {METADATA_TOPIC: Need.VITAL, TRANSACTION_STATE_TOPIC: Need.UPKEEP}
+"""What may be written while the disk is full."""
+
+
+class PartitionLog(SegmentedLog):
+    """One partition's log. Nothing of it is on disk before its first append."""
+
+    __slots__ = (
+        "_need",
+        "_unusable",
+        "_waiters",
+        "failure",
+        "high_watermark",
+        "last_stable_offset",
+        "log_start_offset",
+        "on_progress",
+        "producer_state",
+    )
+
+    def __init__(
+        self,
+        context: LogContext,
+        topic_partition: TopicPartition,
+        *,
+        directory: str,
+        topic_id: Uuid,
+        config: LogConfig,
+        leader_epoch: int,
+        log_start_offset: int = 0,
+    ) -> None:
+        """An empty log; `directory` need not exist. A loader fills in the rest."""
+        super().__init__(
+            context,
+            topic_partition,
+            directory=directory,
+            topic_id=topic_id,
+            config=config,
+            leader_epoch=leader_epoch,
+            log_end_offset=log_start_offset,
+        )
+        self._need = _NEEDS.get(topic_partition.topic, Need.RECORDS)
+        self.log_start_offset = log_start_offset
+        """The first offset that may be read."""
+        self.high_watermark = log_start_offset
+        """Everything below is as durable as configured."""
+        self.last_stable_offset = log_start_offset
+        """Everything below belongs to no undecided transaction."""
+        self.failure: OSError | None = None
+        """Why the log is offline, if it is."""
+        self.on_progress: Callable[[PartitionLog], None] | None = None
+        """Called, in the event loop, whenever the high watermark, the last stable offset or `failure` has changed. It
+        may run inside an append, so it must not write to this log."""
+        self.producer_state = ProducerState()
+        self._waiters: Waiters | None = None
+        self._unusable: Refused | None = None
+
+    def __repr__(self) -> str:
+        return f"<PartitionLog {self.topic_partition} [{self.log_start_offset}, {self.log_end_offset})>"
+
+    # Appending ------------------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        batch: Buffer,
+        *,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        guard: VerificationGuard | None = None,
+        header: BatchHeader | None = None,
+        awaited: bool = True,
+    ) -> AppendResult:
+        """Check one batch against the producer's state and write it, now. The batch has passed validation; `header` is
+        its header when the caller has read it already (storage.md 4 steps 15 and 16, transactions.md 6.2). Unless
+        somebody waits until it is durable (`awaited`), it takes no sync of its own."""
+        if self._unusable is not None:
+            return self._unusable
+        if self.context.space.refuses_records and self._need is Need.RECORDS:
+            return self._no_space()
+        if header is None:
+            header = read_header(batch)
+        size = header.size
+        assert size == len(batch), "one whole batch"
+        from_client = origin is AppendOrigin.CLIENT
+        if size > self._segment_limit_bytes or (not from_client and size > self._config.max_message_bytes):
+            return self._too_large(size)
+        has_producer = header.producer_id >= 0
+        if has_producer:
+            verdict = self._check_producer(header, from_client, guard)
+            if verdict is not None:
+                return verdict
+        base_offset = self.log_end_offset
+        head = stamp(base_offset=base_offset, size=size, partition_leader_epoch=self.leader_epoch)
+        buffers = (head, memoryview(batch)[STAMP_BYTES:])
+        while True:
+            try:
+                self.write(
+                    buffers,
+                    size=size,
+                    last_offset=base_offset + header.last_offset_delta,
+                    max_timestamp=header.max_timestamp,
+                    now_ms=now_ms,
+                )
+                break
+            except OSError as error:
+                if not self.context.space.makes_room(error, self._need):
+                    return self._write_failed(error)
+        if has_producer:
+            self.producer_state.data_appended(header, base_offset, max_timestamp=header.max_timestamp, now_ms=now_ms)
+        self.context.flusher.appended(self, size, buffers, awaited=awaited)
+        return Appended(
+            base_offset,
+            base_offset + header.last_offset_delta,
+            header.max_timestamp if header.attributes & LOG_APPEND_TIME else -1,
+            self.log_start_offset,
+        )
+
+    def append_records(self, records: bytes, *, count: int, now_ms: int, awaited: bool = True) -> AppendResult:
+        """Write `count` encoded records of a coordinator as one batch of no producer's, now. It is made here, so there
+        is nothing to check but its size. `awaited` as in `append`."""
+        if self._unusable is not None:
+            return self._unusable
+        if self.context.space.refuses_records and self._need is Need.RECORDS:
+            return self._no_space()
+        offset, epoch = self.log_end_offset, self.leader_epoch
+        batch = plain_batch(records, count=count, timestamp=now_ms, base_offset=offset, partition_leader_epoch=epoch)
+        if (size := len(batch)) > self._segment_limit_bytes or size > self._config.max_message_bytes:
+            return self._too_large(size)
+        while True:
+            try:
+                self.write((batch,), size=size, last_offset=offset + count - 1, max_timestamp=now_ms, now_ms=now_ms)
+                break
+            except OSError as error:
+                if not self.context.space.makes_room(error, self._need):
+                    return self._write_failed(error)
+        self.context.flusher.appended(self, size, (batch,), awaited=awaited)
+        return Appended(offset, offset + count - 1, -1, self.log_start_offset)
+
+    def _no_space(self) -> Refused:
+        self.context.space.refused_records()
+        return Refused(ErrorCode.KAFKA_STORAGE_ERROR, "no space left on the disk: records are not taken for now")
+
+    def _too_large(self, size: int) -> Refused:
+        error = ErrorCode.RECORD_LIST_TOO_LARGE if size > self._segment_limit_bytes else ErrorCode.MESSAGE_TOO_LARGE
+        return Refused(error, f"a batch of {size} bytes fits no segment, or is more than a message may have")
+
+    def _check_producer(
+        self, header: BatchHeader, from_client: bool, guard: VerificationGuard | None
+    ) -> AppendResult | None:
+        if from_client and self.producer_state.may_be_forgotten_duplicate(header):
+            self.refill_producers()
+        verdict = self.producer_state.check_data(
+            header, from_client=from_client, guard=guard, verification_enabled=self.context.verification_enabled
+        )
+        if verdict is None or isinstance(verdict, Refused):
+            return verdict
+        return repeated(verdict, is_log_append_time=header.is_log_append_time, log_start_offset=self.log_start_offset)
+
+    def refill_producers(self) -> bool:
+        """Complete what a snapshot leaves out of the producers' last batches, while the log still has them; whether it
+        left any out."""
+        try:
+            return refill(self)
+        except (OSError, CorruptRecords) as error:
+            LOG.warning("%s-%d: cannot read back old batches: %s", self.topic, self.partition, error)
+            return False
+
+    def append_marker(self, marker: Marker, *, now_ms: int) -> AppendResult:
+        """Write a transaction marker, now (transactions.md 5.2 and 5.3, storage.md 5.4)."""
+        refused = self._unusable or self.producer_state.check_marker(marker)
+        if refused is not None:
+            return refused
+        offset = self.log_end_offset
+        batch = build_control_batch(
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            commit=marker.commit,
+            coordinator_epoch=marker.coordinator_epoch,
+            timestamp=now_ms,
+            base_offset=offset,
+            partition_leader_epoch=self.leader_epoch,
+        )
+        while True:
+            try:
+                self.write((batch,), size=len(batch), last_offset=offset, max_timestamp=now_ms, now_ms=now_ms)
+                break
+            except OSError as error:
+                # What a transaction holds back may be deleted only once it has ended.
+                if not self.context.space.makes_room(error, max(self._need, Need.UPKEEP)):
+                    return self._write_failed(error)
+        ended = self.producer_state.marker_appended(
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            coordinator_epoch=marker.coordinator_epoch,
+            commit=marker.commit,
+            offset=offset,
+            timestamp=now_ms,
+            now_ms=now_ms,
+        )
+        if ended is not None and not ended.committed and self.segments.active is not None:
+            self.index_aborted(self.segments.active, ended)
+        self.context.flusher.appended(self, len(batch), (batch,))
+        return Appended(offset, offset, -1, self.log_start_offset)
+
+    def index_aborted(self, segment: Segment, ended: EndedTransaction) -> None:
+        """Take an aborted transaction, whose marker is in `segment`, into the index."""
+        first_open = self.producer_state.transactions.first_open
+        segment.require_aborted_index().add(
+            AbortedRow(
+                producer_id=ended.producer_id,
+                first_offset=ended.first_offset,
+                last_offset=ended.marker_offset,
+                last_stable_offset=ended.marker_offset + 1 if first_open is None else first_open,
+            )
+        )
+
+    def begin_verification(
+        self, *, producer_id: int, producer_epoch: int, base_sequence: int, from_zero: bool = False
+    ) -> VerificationGuard | Refused | None:
+        """The guard under which a transactional batch may be appended once the coordinator has confirmed it; None when
+        its transaction is open here already; Refused for a lower epoch (47), or while the previous transaction's marker
+        is missing (51). `from_zero`: a producer unknown here must start with sequence 0 (Produce v12 and later)."""
+        return self.producer_state.begin_verification(
+            producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence, from_zero=from_zero
+        )
+
+    def _write_failed(self, error: OSError) -> Refused:
+        if isinstance(error, TornWrite) or error.errno not in PASSING_ERRORS:
+            self.fail(error)
+        elif not is_no_space(error):  # of that the disk's state tells, once for all logs
+            LOG.error("%s-%d: an append failed and was taken back: %s", self.topic, self.partition, error)
+        return Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+
+    def roll(self, now_ms: int) -> Segment:
+        """Start a new segment at the log end, with a producer snapshot to go with it. Raises OSError."""
+        segment = super().roll(now_ms)
+        self.unsaved_snapshots.append((self.log_end_offset, encode_snapshot(self.producer_state)))
+        return segment
+
+    # Durability -----------------------------------------------------------------------------------------------------
+
+    def durable(self, end_offset: int) -> Waiter:
+        """Done with NONE once the high watermark is at or beyond `end_offset`; with KAFKA_STORAGE_ERROR when the log
+        has failed, UNKNOWN_TOPIC_OR_PARTITION when it is deleted. Cancelling it undoes nothing."""
+        if self._waiters is None:
+            self._waiters = Waiters()
+        waiter = self._waiters.add(end_offset)
+        if end_offset <= self.high_watermark:
+            self._waiters.reached(self.high_watermark)
+        elif self._unusable is not None:
+            self._waiters.give_up(self._unusable.error)
+        return waiter
+
+    def end_flush(self, end_offset: int, error: OSError | None) -> None:
+        """Everything below `end_offset` is durable, or a sync failed (`Flushable`)."""
+        if error is not None:
+            self.fail(error)
+        elif self._unusable is None:
+            self.advance(end_offset)
+
+    def advance(self, end_offset: int) -> None:
+        """Move the high watermark up to `end_offset`, and what follows it."""
+        if end_offset <= self.high_watermark:
+            return
+        self.high_watermark = end_offset
+        transactions = self.producer_state.transactions
+        if transactions.is_any:
+            self._settle(transactions.high_watermark_moved(end_offset))
+        else:
+            self.last_stable_offset = end_offset
+        if self._waiters is not None and not self._waiters.reached(end_offset):
+            self._waiters = None
+        if self.on_progress is not None:
+            self.on_progress(self)
+
+    def settle_last_stable(self) -> None:
+        """Compute the last stable offset again."""
+        self._settle(self.producer_state.transactions.first_unstable)
+
+    def _settle(self, unstable: int | None) -> None:
+        if unstable is None or unstable >= self.high_watermark:
+            self.last_stable_offset = self.high_watermark
+        else:
+            self.last_stable_offset = max(unstable, self.log_start_offset)
+
+    def fail(self, error: OSError) -> None:
+        """Take the log offline, for good: the page cache can no longer be trusted (storage.md section 11)."""
+        if self._unusable is not None:
+            return
+        LOG.critical("%s-%d is offline: %s", self.topic, self.partition, error)
+        self.failure = error
+        self.context.owner.failed(self)
+        self._stop(Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"the log is offline: {error}"))
+
+    def retire(self) -> None:
+        """The partition is gone: refuse everything from now on."""
+        self.forget_unsynced()
+        if self._unusable is None or self.failure is not None:
+            self._stop(Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition has been deleted"))
+
+    def _stop(self, refused: Refused) -> None:
+        self._unusable = refused
+        if self._waiters is not None:
+            self._waiters.give_up(refused.error)
+        if self.on_progress is not None:
+            self.on_progress(self)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it has failed (`Flushable`)."""
+        return self.failure is not None
+
+    @property
+    def unusable(self) -> Refused | None:
+        """Why nothing can be written or read any more: offline or deleted."""
+        return self._unusable
+
+    # Reading --------------------------------------------------------------------------------------------------------
+
+    def visible_end(self, isolation: Isolation | None) -> int:
+        """Where a reader's view ends: the last stable offset, the high watermark, or (None) the log end."""
+        if isolation is None:
+            return self.log_end_offset
+        return self.last_stable_offset if isolation is Isolation.READ_COMMITTED else self.high_watermark
+
+    def read(
+        self,
+        offset: int,
+        *,
+        max_bytes: int,
+        isolation: Isolation | None,
+        min_one_batch: bool,
+        memory_bytes: int = reader.ALL_IN_MEMORY,
+    ) -> ReadResult | Awaitable[ReadResult]:
+        """Whole batches from the one containing `offset` on, at most `max_bytes` of one segment, or at least one batch
+        if `min_one_batch`. Something to await only when the bytes are not in the page cache (storage.md 15.1, 15.2).
+        More than `memory_bytes` may come as a `FileRange`."""
+        return reader.read(
+            self,
+            offset,
+            max_bytes=max_bytes,
+            isolation=isolation,
+            min_one_batch=min_one_batch,
+            memory_bytes=memory_bytes,
+        )
+
+    def bytes_available(self, offset: int, *, isolation: Isolation | None, limit: int) -> int:
+        """How many bytes a reader at `offset` could get, counted no further than `limit`."""
+        return reader.bytes_available(self, offset, isolation=isolation, limit=limit)
+
+    def batches(self) -> Iterator[bytes | memoryview]:
+        """Every batch from the log start to the log end. Raises OSError, CorruptRecords."""
+        return reader.batches(self)
+
+    def runs(self, from_offset: int = 0) -> Iterator[memoryview]:
+        """The same, from `from_offset` on if that is behind the log start, in larger pieces, each of which holds whole
+        batches back to back. Raises OSError, CorruptRecords."""
+        return reader.runs(self, from_offset)
+
+    def offset_for_timestamp(self, timestamp: int, *, isolation: Isolation | None) -> FoundOffset | None:
+        """(timestamp, offset, leader epoch) of the first record at or after `timestamp` ms that the reader can see."""
+        return timestamp_search.offset_for_timestamp(self, timestamp, isolation=isolation)
+
+    def offset_of_max_timestamp(self, isolation: Isolation | None) -> FoundOffset | None:
+        """(timestamp, offset, leader epoch) of the first record with the largest timestamp, if that is visible."""
+        return timestamp_search.offset_of_max_timestamp(self, isolation)
+
+    def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
+        """(largest epoch at or below `epoch`, where it ends), else (-1, -1) (storage.md sections 10 and 17)."""
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def epoch_at_start(self) -> int:
+        """The leader epoch of the first record, -1 if unknown."""
+        return self.epochs.epoch_at(self.log_start_offset)
+
+    # Producers ------------------------------------------------------------------------------------------------------
+
+    def producers(self) -> tuple[ActiveProducer, ...]:
+        """Every producer known here (transactions.md 10.1)."""
+        return tuple(
+            ActiveProducer(
+                entry.producer_id,
+                entry.producer_epoch,
+                entry.last_sequence,
+                entry.last_timestamp,
+                entry.coordinator_epoch,
+                entry.transaction_first_offset,
+            )
+            for entry in self.producer_state
+        )
+
+    def expire_producers(self, now_ms: int, *, after_ms: int) -> int:
+        """Drop idle producers (storage.md 5.5); how many went."""
+        return self.producer_state.expire(now_ms, after_ms=after_ms)
+
+    # Deleting -------------------------------------------------------------------------------------------------------
+
+    async def delete_records_before(self, offset: int) -> ErrorCode:
+        """Move the log start up to `offset` (-1: to the high watermark), as durably as configured (storage.md 13)."""
+        return await retention.delete_records_before(self, offset)

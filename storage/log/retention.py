@@ -1,0 +1,132 @@
+"""Retention and DeleteRecords: how a log loses its oldest records (storage.md section 13).
+
+Always true: the log start offset moves first and never back, never beyond the high watermark; whole segments go, oldest
+first; their files are renamed at once and unlinked later, so that running reads finish.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from eosin.protocol.errors import ErrorCode
+from eosin.storage.disk.space import Need
+from eosin.storage.log.segment import DELETED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, Segment, stem
+
+if TYPE_CHECKING:
+    from eosin.storage.log.partition_log import PartitionLog
+
+TO_HIGH_WATERMARK: Final = -1
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+
+
+async def delete_records_before(log: "PartitionLog", offset: int) -> ErrorCode:
+    """See `PartitionLog.delete_records_before`."""
+    if log.unusable is not None:
+        return log.unusable.error
+    if not log.config.is_deleted_by_retention:
+        return ErrorCode.POLICY_VIOLATION
+    target = log.high_watermark if offset == TO_HIGH_WATERMARK else offset
+    if not 0 <= target <= log.high_watermark:
+        return ErrorCode.OFFSET_OUT_OF_RANGE
+    if target > log.log_start_offset:
+        move_log_start(log, target)
+    try:
+        # Also when nothing moved: a caller that went away may have left the checkpoint unwritten.
+        await log.context.owner.save_log_starts()
+    except OSError:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    return ErrorCode.NONE
+
+
+def move_log_start(log: "PartitionLog", offset: int) -> None:
+    """Move the log start up to `offset`, which is at most the high watermark."""
+    log.log_start_offset = offset
+    log.epochs.truncate_from_start(offset)
+    before = log.last_stable_offset
+    log.settle_last_stable()
+    log.mark_dirty()
+    if log.last_stable_offset != before and log.on_progress is not None:
+        log.on_progress(log)
+
+
+def delete_old_segments(log: "PartitionLog", now_ms: int) -> list[str]:
+    """Drop the segments that nobody may read any more, or that the topic's configuration does not keep; the renamed
+    files, which are to be unlinked after `file.delete.delay.ms`. Raises OSError."""
+    if log.unusable is not None or log.files_busy or not len(log.segments):
+        return []
+    count = _expired_prefix(log, now_ms)
+    if not count:
+        return []
+    if log.refill_producers():
+        log.mark_dirty()  # what is known again only now must be in a snapshot first
+        return []
+    if count == len(log.segments):
+        # The active segment goes too: an empty one takes its place.
+        log.context.space.attempt(Need.VITAL, log.roll, now_ms)
+    survivor = log.segments[count]
+    if not _has_snapshot_from(log, survivor.base_offset):
+        return []
+    if survivor.base_offset > log.log_start_offset:
+        move_log_start(log, survivor.base_offset)
+    dropped = log.segments.drop_first(count)
+    gone = {segment.base_offset for segment in dropped}
+    log.unsaved_snapshots = [snapshot for snapshot in log.unsaved_snapshots if snapshot[0] not in gone]
+    log.places = {offset: place for offset, place in log.places.items() if place[0].base_offset not in gone}
+    return [path for segment in dropped for path in rename_files(log, segment)]
+
+
+def _has_snapshot_from(log: "PartitionLog", base_offset: int) -> bool:
+    """Whether recovery would find the producers as of `base_offset` or later: what goes cannot be replayed any more,
+    and a transaction that began there may still be open. A snapshot that is only in memory is written now."""
+    for offset, snapshot in log.unsaved_snapshots:
+        if offset == base_offset:
+            context = log.context
+            path, durable = snapshot_path(log, offset), context.flusher.defers
+            context.space.attempt(Need.VITAL, context.disk.write_atomic, path, snapshot, durable=durable)
+            return True
+    return log.saved_recovery_point >= base_offset
+
+
+def _expired_prefix(log: "PartitionLog", now_ms: int) -> int:
+    """How many of the oldest segments may go."""
+    config, segments = log.config, log.segments
+    excess = segments.size_bytes - config.retention_bytes
+    count = 0
+    by_size = by_time = config.is_deleted_by_retention
+    for index, segment in enumerate(segments):
+        is_active = segment is segments.active
+        if segment.end_offset > log.high_watermark or (is_active and not segment.size):
+            break
+        below_start = segment.end_offset <= log.log_start_offset and not is_active
+        by_size = by_size and config.retention_bytes >= 0 and excess >= segment.size
+        by_time = by_time and config.retention_ms >= 0 and now_ms - _age_base(log, segment) > config.retention_ms
+        # Who may commit it for as long as an external coordinator takes (KIP-939) must find all of it there.
+        is_decided = segment.end_offset <= log.last_stable_offset
+        if not (below_start or (is_decided and (by_size or by_time))):
+            break
+        excess -= segment.size
+        count = index + 1
+    return count
+
+
+def _age_base(log: "PartitionLog", segment: Segment) -> int:
+    """The time a segment is as old as, ms: its largest timestamp, or when its file was last written (as far as the disk
+    can tell), or made."""
+    if segment.max_timestamp >= 0:
+        return segment.max_timestamp
+    return log.context.disk.modified_ms(segment.path + LOG_SUFFIX) or segment.created_ms
+
+
+def rename_files(log: "PartitionLog", segment: Segment) -> list[str]:
+    """Give a segment's files, and the producer snapshot at its base, the suffix that says they are deleted."""
+    disk = log.context.disk
+    segment.release()
+    renamed = []
+    for path in [segment.path + suffix for suffix in SEGMENT_SUFFIXES] + [snapshot_path(log, segment.base_offset)]:
+        if disk.size(path) is not None:
+            disk.rename(path, path + DELETED_SUFFIX)
+            renamed.append(path + DELETED_SUFFIX)
+    return renamed
+
+
+def snapshot_path(log: "PartitionLog", offset: int) -> str:
+    """Path of the producer snapshot at `offset`."""
+    return f"{log.directory}/{stem(offset)}{SNAPSHOT_SUFFIX}"

@@ -1,0 +1,332 @@
+"""`SegmentedLog`: bytes to segment files, for one partition: directory, roll, leader epochs, what is not synced yet.
+
+The lower half of `PartitionLog`, which decides what may be written. Always true: nothing is on disk before the first
+write; the log end is behind the last batch of the active segment; whatever was written or named since the last flush
+began is in the next one.
+"""
+
+import errno
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
+from eosin.storage.disk.checkpoint_formats import PARTITION_METADATA, encode_partition_metadata
+from eosin.storage.disk.flusher import Flush
+from eosin.storage.disk.interfaces import LACKING_DESCRIPTORS, Buffer, File
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.context import LogContext
+from eosin.storage.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
+from eosin.storage.log.leader_epochs import LeaderEpochs
+from eosin.storage.log.segment import LOG_SUFFIX, Segment
+from eosin.storage.log.segments import Segments
+
+LOG: Final = logging.getLogger("eosin.storage")
+PASSING_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, *LACKING_DESCRIPTORS})
+"""A write that fails for want of space or descriptors may succeed later."""
+_KEPT_PLACES: Final = 16
+
+
+class SegmentedLog:
+    """Segments as one log."""
+
+    __slots__ = (
+        "_config",
+        "_index_interval_bytes",
+        "_is_dirty",
+        "_max_index_bytes",
+        "_roll_after_ms",
+        "_segment_limit_bytes",
+        "_unsynced",
+        "_unsynced_directories",
+        "_unsynced_paths",
+        "checkpoint_running",
+        "clean_offset",
+        "context",
+        "directory",
+        "epochs",
+        "gaps_below",
+        "is_swapping",
+        "last_checkpoint_ms",
+        "leader_epoch",
+        "log_end_offset",
+        "partition",
+        "places",
+        "recovery_point",
+        "saved_recovery_point",
+        "segments",
+        "topic",
+        "topic_id",
+        "topic_partition",
+        "unflushed_bytes",
+        "unsaved_bytes",
+        "unsaved_snapshots",
+        "waiting_markers",
+    )
+
+    def __init__(
+        self,
+        context: LogContext,
+        topic_partition: TopicPartition,
+        *,
+        directory: str,
+        topic_id: Uuid,
+        config: LogConfig,
+        leader_epoch: int,
+        log_end_offset: int,
+    ) -> None:
+        self.context = context
+        self.topic_partition = topic_partition
+        self.topic, self.partition = topic_partition
+        self.topic_id = topic_id
+        self.directory = directory
+        self.leader_epoch = leader_epoch
+        """Stamped on every batch. Never goes back."""
+        self.log_end_offset = log_end_offset
+        """The next offset to be written."""
+        self.segments = Segments()
+        self.epochs = LeaderEpochs()
+        self.places: dict[int, tuple[Segment, int]] = {}
+        """Positions of batches that readers ask for again: the end of the last reads and flushes."""
+        self.recovery_point = log_end_offset
+        """Everything below is on disk with its indexes and producer state: where recovery starts."""
+        self.saved_recovery_point = log_end_offset
+        """The recovery point that the checkpoint file tells."""
+        self.last_checkpoint_ms = 0
+        self.checkpoint_running = False
+        self.is_swapping = False
+        """Whether files of the log are changing their names: a compaction puts its result in place."""
+        self.clean_offset = 0
+        """Everything below has been compacted at least once."""
+        self.gaps_below = 0
+        """Below this offset there may be gaps between segments, left by Apache Kafka's cleaner; 0 if there are none."""
+        self.waiting_markers: dict[int, int] = {}
+        """Bytes of markers that the last compaction kept for a while, by when they may go (ms)."""
+        self.unsaved_bytes = 0
+        """Appended since the last checkpoint."""
+        self.unsaved_snapshots: list[tuple[int, bytes]] = []
+        """Producer snapshots taken at rolls that are not in their files yet."""
+        self.unflushed_bytes = 0
+        self._is_dirty = False
+        self._unsynced: list[Segment] = []
+        self._unsynced_paths: list[str] = []
+        self._unsynced_directories: list[str] = []
+        self.update_config(config)
+
+    @property
+    def config(self) -> LogConfig:
+        """The topic's configuration."""
+        return self._config
+
+    def update_config(self, config: LogConfig) -> None:
+        """Follow a changed topic configuration from now on."""
+        self._config = config
+        self._segment_limit_bytes = config.segment_limit_bytes
+        self._roll_after_ms = config.roll_after_ms
+        self._index_interval_bytes = config.index_interval_bytes
+        self._max_index_bytes = config.segment_index_bytes
+
+    @property
+    def files_busy(self) -> bool:
+        """Whether a thread works on files of this log by their names: others must leave these alone."""
+        return self.checkpoint_running or self.is_swapping
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all segments, without indexes."""
+        return self.segments.size_bytes
+
+    # Writing --------------------------------------------------------------------------------------------------------
+
+    def write(
+        self, buffers: tuple[Buffer, ...], *, size: int, last_offset: int, max_timestamp: int, now_ms: int
+    ) -> None:
+        """Put one batch at the log end. Raises OSError with nothing changed but, perhaps, a new empty segment."""
+        segment = self.segments.active
+        if segment is None:
+            segment = self._create_first_segment(now_ms)
+        elif segment.size and segment.is_over(
+            size,
+            last_offset=last_offset,
+            max_timestamp=max_timestamp,
+            now_ms=now_ms,
+            limit_bytes=self._segment_limit_bytes,
+            max_index_bytes=self._max_index_bytes,
+            roll_after_ms=self._roll_after_ms,
+        ):
+            segment = self.roll(now_ms)
+        if self.epochs.latest < self.leader_epoch:
+            self._begin_leader_epoch()
+        segment.append(
+            buffers,
+            size=size,
+            last_offset=last_offset,
+            max_timestamp=max_timestamp,
+            index_interval_bytes=self._index_interval_bytes,
+        )
+        self.log_end_offset = last_offset + 1
+        self.unsaved_bytes += size
+        if not segment.is_unsynced and self.context.flusher.defers:
+            segment.is_unsynced = True
+            self._unsynced.append(segment)
+        if not self._is_dirty:
+            self.mark_dirty()
+
+    def _create_first_segment(self, now_ms: int) -> Segment:
+        self.context.disk.make_directory(self.directory)
+        self._write_metadata()
+        self._unsynced_directories.append(self.directory.rpartition("/")[0])
+        return self._start_segment(now_ms)
+
+    def _write_metadata(self) -> None:
+        if self.topic_id != ZERO_UUID:
+            path = f"{self.directory}/{PARTITION_METADATA}"
+            self.context.disk.write_atomic(path, encode_partition_metadata(self.topic_id), durable=False)
+            self._to_sync(path)
+
+    def adopt_topic_id(self, topic_id: Uuid) -> None:
+        """Say which topic this log belongs to, if its directory did not. Raises OSError."""
+        if self.topic_id == ZERO_UUID != topic_id:
+            self.topic_id = topic_id
+            if len(self.segments):
+                self._write_metadata()
+
+    def _start_segment(self, now_ms: int) -> Segment:
+        jitter_ms = min(self._config.segment_jitter_ms, self._config.segment_ms)
+        segment = Segment.create(
+            self.context.disk,
+            self.directory,
+            self.log_end_offset,
+            created_ms=now_ms,
+            roll_jitter_ms=self.context.chance.below(jitter_ms) if jitter_ms > 0 else 0,
+        )
+        self.segments.add(segment)
+        self._to_sync(None)
+        return segment
+
+    def roll(self, now_ms: int) -> Segment:
+        """Start a new segment at the log end. Raises OSError."""
+        previous = self.segments.active
+        assert previous is not None
+        assert previous.size, "an empty segment does not roll"
+        segment = self._start_segment(now_ms)
+        previous.finish()
+        self.mark_dirty()
+        return segment
+
+    def _begin_leader_epoch(self) -> None:
+        if self.epochs.assign(self.leader_epoch, self.log_end_offset):
+            try:
+                self.write_epochs()
+            except OSError:
+                self.epochs.truncate_from_end(self.log_end_offset)
+                raise
+
+    def write_epochs(self) -> None:
+        """Write the leader epochs' file; the next flush makes it durable. Raises OSError."""
+        path = f"{self.directory}/{LEADER_EPOCHS}"
+        self.context.disk.write_atomic(path, self.epochs.encode(), durable=False)
+        self.epochs.is_saved = True
+        self._to_sync(path)
+
+    def doubt_names(self, names: Iterable[str]) -> None:
+        """The last stop may have come before the small files among `names`, those in the partition's directory, and
+        the names themselves were synced: the next flush does that."""
+        for name in names:
+            if name in (PARTITION_METADATA, LEADER_EPOCHS):
+                self._to_sync(f"{self.directory}/{name}")
+        self._to_sync(None)
+        self._unsynced_directories.append(self.directory.rpartition("/")[0])
+
+    def _to_sync(self, path: str | None) -> None:
+        """The next flush or checkpoint must sync `path`, if given, and the partition's directory."""
+        if path is not None and path not in self._unsynced_paths:
+            self._unsynced_paths.append(path)
+        if self.directory not in self._unsynced_directories:
+            self._unsynced_directories.append(self.directory)
+
+    # Saving ---------------------------------------------------------------------------------------------------------
+
+    def begin_flush(self, also: Sequence[Segment] = ()) -> Flush:
+        """What must be synced for everything written so far (`Flushable`), and these segments."""
+        # Retention may have taken a segment before its records were synced anywhere but in the journal.
+        unsynced = [segment for segment in self._unsynced if self.segments.has(segment)]
+        files, closed = split_by_open((*unsynced, *also))
+        for segment in self._unsynced:
+            segment.is_unsynced = False
+        paths, directories = self._unsynced_paths, self._unsynced_directories
+        self.forget_unsynced()
+        self.note_flush()
+        return Flush(
+            self.context.disk,
+            end_offset=self.log_end_offset,
+            files=files,
+            closed=closed,
+            paths=paths,
+            directories=directories,
+        )
+
+    def flush_again(self, flush: Flush) -> None:
+        """`flush` came to nothing, for want of descriptors: the next flush has to sync its small files as well."""
+        for path in flush.paths:
+            self._to_sync(path)
+        self._unsynced_directories += [each for each in flush.directories if each not in self._unsynced_directories]
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether the next checkpoint has something to save."""
+        return self._is_dirty
+
+    def note_flush(self) -> None:
+        """Readers will soon ask for what follows the log end (`Flushable`)."""
+        active = self.segments.active
+        if active is not None:
+            self.remember_place(self.log_end_offset, active, active.size)
+
+    @property
+    def has_new_names(self) -> bool:
+        """Whether directories or small files are to be synced with the records (`Flushable`)."""
+        return bool(self._unsynced_directories or self._unsynced_paths)
+
+    def mark_dirty(self) -> None:
+        """The next checkpoint has something to save."""
+        if not self._is_dirty:
+            self._is_dirty = True
+            self.context.owner.dirtied(self)
+
+    def mark_clean(self) -> None:
+        """A checkpoint has saved, or is about to save, everything."""
+        self._is_dirty = False
+
+    def remember_place(self, offset: int, segment: Segment, position: int) -> None:
+        """Note where the batch of `offset` starts; the oldest of a few notes goes."""
+        places = self.places
+        places[offset] = (segment, position)
+        if len(places) > _KEPT_PLACES:
+            del places[next(iter(places))]
+
+    def release_files(self) -> None:
+        """Give back descriptors, and memory that can be read again."""
+        for segment in self.segments:
+            segment.release()
+
+    def release_idle_files(self) -> None:
+        """The same, for segments that nobody has used since the last call."""
+        for segment in self.segments:
+            segment.release_if_idle()
+
+    def forget_unsynced(self) -> None:
+        """Nothing is left to sync: a flush has taken it over, or the files are gone."""
+        self._unsynced, self._unsynced_paths, self._unsynced_directories = [], [], []
+
+
+def split_by_open(segments: Sequence[Segment]) -> tuple[list[File], list[str]]:
+    """The files of those that are open, and the paths of the others: none is opened only to be synced later."""
+    files, closed = [], []
+    for segment in segments:
+        file = segment.open_file
+        if file is not None:
+            files.append(file)
+        else:
+            closed.append(segment.path + LOG_SUFFIX)
+    return files, closed

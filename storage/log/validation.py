@@ -1,0 +1,282 @@
+"""Whether a batch may be appended, and in which bytes: storage.md section 4, steps 7 to 15.
+
+Owns the checks that look at nothing but the batch, the topic's configuration and the time; what other batches have to
+do with it (step 16) is the producer state's. Always true: a batch that comes back valid can be read by every consumer,
+to its last record, and its header tells the truth about its records; whatever the bytes, the answer is a value.
+"""
+
+from typing import Final
+
+import msgspec
+
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.records.batch import recompress, records_payload
+from eosin.protocol.records.compression import (
+    COMPRESSION_BY_CONFIG_NAME,
+    MAX_DECOMPRESSED_BYTES,
+    BytesLike,
+    Compression,
+    CorruptRecords,
+    TooLarge,
+)
+from eosin.protocol.records.fields import decode_record
+from eosin.protocol.records.header import (
+    COMPRESSION_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    MAGIC,
+    NO_TIMESTAMP,
+    TRANSACTIONAL,
+    BatchHeader,
+    peek_magic,
+    read_header,
+    set_timestamps_in_place,
+    verify_crc,
+)
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.log_results import Refused
+from eosin.storage.log.record_walk import first_fault, walk_records
+
+MAX_RECORDS_IN_BATCH: Final = 1 << 20
+"""More are refused as too large, so that no batch can hold up the event loop for seconds."""
+QUICK_RECORDS: Final = 16_384
+QUICK_BYTES: Final = 4 * 1024 * 1024
+"""Records, and decompressed bytes, that are checked in some ten milliseconds."""
+_QUICK_COMPRESSED_BYTES: Final = 256 * 1024
+"""Bytes that are compressed anew in that time."""
+MAX_RECORD_ERRORS: Final = 100
+"""Faulty records that a refusal lists one by one."""
+
+_INT64_MIN: Final = -(2**63)
+_INT64_MAX: Final = 2**63 - 1
+_PRODUCER: Final = "producer"
+
+
+class ValidBatch(msgspec.Struct, frozen=True, gc=False):
+    """A batch that may be appended once the producer state agrees."""
+
+    header: BatchHeader
+    """Of `data`."""
+    data: BytesLike
+    """What to append, but for base offset and leader epoch: the batch as it came, uncopied, or its rewritten form."""
+    max_timestamp: int
+    """ms; the largest timestamp of a record, or the append time: what `header` says, by now checked."""
+    log_append_time_ms: int = NO_TIMESTAMP
+    """The append time for a topic that stamps its records, else -1."""
+
+
+def validate_client_batch(
+    batch: BytesLike, config: LogConfig, now_ms: int, header: BatchHeader | None = None
+) -> ValidBatch | Refused:
+    """Check what a Produce request wants to append to one partition: exactly one batch, in Kafka's order of checks.
+    `header` is that of a batch of magic 2 when the caller has read it already."""
+    try:
+        return _checked(batch, config, now_ms, header, max(MAX_DECOMPRESSED_BYTES, config.max_message_bytes))
+    except TooLarge as error:
+        return Refused(ErrorCode.MESSAGE_TOO_LARGE, str(error))
+
+
+def validate_quickly(
+    batch: BytesLike, config: LogConfig, now_ms: int, header: BatchHeader, *, records: int, size: int
+) -> ValidBatch | Refused | None:
+    """As `validate_client_batch`; None when that would take too long, because there are more than `records` or they
+    decompress to more than `size` bytes."""
+    if header.records_count > records:
+        return None
+    codec = header.attributes & COMPRESSION_MASK
+    if config.compression_type != _PRODUCER and codec != COMPRESSION_BY_CONFIG_NAME[config.compression_type]:
+        size = min(size, _QUICK_COMPRESSED_BYTES)
+    elif not codec:
+        size = config.max_message_bytes
+    try:
+        return _checked(batch, config, now_ms, header, size)
+    except TooLarge:
+        return None
+
+
+def _checked(
+    batch: BytesLike, config: LogConfig, now_ms: int, header: BatchHeader | None, limit: int
+) -> ValidBatch | Refused:
+    """`validate_client_batch`. Raises TooLarge for records that decompress to more than `limit` bytes."""
+    whole = _whole_batch(batch, config, from_client=True, header=header)
+    if isinstance(whole, Refused):
+        return whole
+    if fault := _shape_fault(whole):
+        return Refused(ErrorCode.INVALID_RECORD, fault)
+    try:
+        return _checked_records(batch, whole, config, now_ms, limit)
+    except TooLarge:
+        raise
+    except CorruptRecords as corrupt:
+        # Not CORRUPT_MESSAGE: clients would send the same bytes again until they give up (step 13).
+        return Refused(ErrorCode.INVALID_RECORD, f"the records cannot be decompressed: {corrupt}")
+
+
+def validate_coordinator_batch(batch: BytesLike, config: LogConfig) -> ValidBatch | Refused:
+    """Check a batch that a coordinator of this broker built: whole, not too large, checksum right."""
+    header = _whole_batch(batch, config, from_client=False)
+    return header if isinstance(header, Refused) else ValidBatch(header, batch, header.max_timestamp)
+
+
+def _whole_batch(
+    batch: BytesLike, config: LogConfig, *, from_client: bool, header: BatchHeader | None = None
+) -> BatchHeader | Refused:
+    """Steps 3 and 7, and 15 as far as it can be told: one whole batch, of a size that fits, with the right checksum."""
+    size = len(batch)
+    if not size:
+        return Refused(ErrorCode.INVALID_RECORD, "no batch was sent for the partition")
+    if header is None:
+        magic = peek_magic(batch)
+        if magic not in (MAGIC, -1):
+            return Refused(ErrorCode.INVALID_RECORD, f"record format {magic} is not supported, only 2 is")
+        try:
+            header = read_header(batch)
+        except CorruptRecords as error:
+            return Refused(ErrorCode.CORRUPT_MESSAGE, str(error))
+    if size > header.size + HEADER_BYTES:
+        return Refused(ErrorCode.INVALID_RECORD, "more than one batch was sent for the partition")
+    if from_client and header.base_offset != 0:
+        return Refused(ErrorCode.INVALID_RECORD, f"the batch has base offset {header.base_offset}, not 0")
+    if header.size > config.max_message_bytes:
+        return _too_large(header.size, config)
+    if size != header.size:
+        return Refused(ErrorCode.CORRUPT_MESSAGE, f"a batch of {header.size} bytes in {size} bytes")
+    if not verify_crc(batch, 0, header):
+        return Refused(ErrorCode.CORRUPT_MESSAGE, "the checksum of the batch is wrong")
+    if not from_client and header.size > config.segment_limit_bytes:
+        return _no_segment_holds(header.size, config)
+    return header
+
+
+def _shape_fault(header: BatchHeader) -> str | None:
+    """What the header says that no producer's batch may (step 8), beyond Kafka also where it would do harm."""
+    count, attributes = header.records_count, header.attributes
+    if header.last_offset_delta < 0:
+        return f"the last offset delta is {header.last_offset_delta}"
+    if count <= 0:
+        return f"the batch claims {count} records"
+    if header.last_offset_delta + 1 != count:
+        return f"the batch claims {count} records, but its last offset delta is {header.last_offset_delta}"
+    if attributes & CONTROL:
+        return "clients may not write control batches"
+    if header.producer_id >= 0:
+        if header.base_sequence < 0 or header.producer_epoch < 0:
+            return f"a producer id with sequence {header.base_sequence} and epoch {header.producer_epoch}"
+    elif attributes & TRANSACTIONAL:
+        return "a transactional batch without a producer id"
+    if attributes & DELETE_HORIZON:
+        return "clients may not set a delete horizon"
+    return None
+
+
+def _checked_records(
+    batch: BytesLike, header: BatchHeader, config: LogConfig, now_ms: int, limit: int
+) -> ValidBatch | Refused:
+    """Steps 9 to 15."""
+    count = header.records_count
+    if count > MAX_RECORDS_IN_BATCH:
+        return Refused(ErrorCode.MESSAGE_TOO_LARGE, f"{count} records, more than {MAX_RECORDS_IN_BATCH} in one batch")
+    data = bytes(records_payload(batch, header, limit))
+    walked = walk_records(data, count)
+    if walked is None:
+        fault = first_fault(data, count)
+        assert fault is not None, "the fast walk refuses what the slow one accepts"
+        return Refused(ErrorCode.INVALID_RECORD, f"record {fault[0]} is malformed: {fault[1]}", (fault,))
+    lowest_delta, highest_delta, keyless = walked
+    bounds = _timestamp_bounds(config, now_ms)
+    base = header.base_timestamp
+    if (keyless and config.is_compacted) or not (
+        bounds is None or bounds[0] <= base + lowest_delta <= base + highest_delta <= bounds[1]
+    ):
+        refused = _refused_records(data, header, bounds, keys_required=config.is_compacted)
+        if refused is not None:
+            return refused
+    if header.is_log_append_time:
+        return Refused(ErrorCode.INVALID_TIMESTAMP, "clients may not send log append times")
+    return _in_final_form(batch, data, header, config, now_ms, max(NO_TIMESTAMP, base + highest_delta))
+
+
+def _timestamp_bounds(config: LogConfig, now_ms: int) -> tuple[int, int] | None:
+    """The lowest and the highest timestamp (ms) that records may have; None where the broker's clock stamps them."""
+    if config.is_log_append_time:
+        return None
+    return (
+        max(_INT64_MIN, now_ms - config.message_timestamp_before_max_ms),
+        min(_INT64_MAX, now_ms + config.message_timestamp_after_max_ms),
+    )
+
+
+def _refused_records(
+    data: bytes, header: BatchHeader, bounds: tuple[int, int] | None, *, keys_required: bool
+) -> Refused | None:
+    """Look at each record for what the walk has found to be wrong with some (steps 10 to 12). None if nothing is after
+    all, since a record may lack a timestamp."""
+    keyless: list[tuple[int, str]] = []
+    mistimed: list[tuple[int, str]] = []
+    position = 0
+    for index in range(header.records_count):
+        record, position = decode_record(data, position, base_offset=0, base_timestamp=header.base_timestamp)
+        if keys_required and record.key is None:
+            keyless.append((index, "a compacted topic takes no record without a key"))
+        elif bounds and record.timestamp != NO_TIMESTAMP and not bounds[0] <= record.timestamp <= bounds[1]:
+            fault = f"timestamp {record.timestamp} is not within [{bounds[0]}, {bounds[1]}]"
+            mistimed.append((index, fault))
+    if not keyless and not mistimed:
+        return None
+    error = ErrorCode.INVALID_TIMESTAMP if mistimed else ErrorCode.INVALID_RECORD
+    faults = sorted(keyless + mistimed)
+    shown = "; ".join(f"record {index}: {fault}" for index, fault in faults[:3])
+    return Refused(error, f"{len(faults)} records refused: {shown}", tuple(faults[:MAX_RECORD_ERRORS]))
+
+
+def _in_final_form(
+    batch: BytesLike, data: bytes, header: BatchHeader, config: LogConfig, now_ms: int, max_timestamp: int
+) -> ValidBatch | Refused:
+    """Give the batch the codec and the timestamps that the topic wants, copying it only when they differ. `data` is its
+    records, decompressed."""
+    final = batch
+    codec = header.compression
+    if config.compression_type != _PRODUCER and codec is not COMPRESSION_BY_CONFIG_NAME[config.compression_type]:
+        codec = COMPRESSION_BY_CONFIG_NAME[config.compression_type]
+        final = recompress(batch, codec, level=_level(config, codec), payload=data)
+        if len(final) > config.max_message_bytes:
+            return _too_large(len(final), config)
+    if len(final) > config.segment_limit_bytes:
+        return _no_segment_holds(len(final), config)
+    log_append_time_ms = NO_TIMESTAMP
+    attributes = header.attributes & ~COMPRESSION_MASK | codec
+    if config.is_log_append_time:
+        attributes |= LOG_APPEND_TIME
+        max_timestamp = log_append_time_ms = now_ms
+    if attributes != header.attributes or max_timestamp != header.max_timestamp:
+        if final is batch:
+            final = bytearray(batch)
+        assert isinstance(final, bytearray)
+        set_timestamps_in_place(final, attributes=attributes, max_timestamp=max_timestamp)
+    if final is not batch:
+        header = read_header(final)
+    return ValidBatch(header, final, max_timestamp, log_append_time_ms)
+
+
+def _level(config: LogConfig, codec: Compression) -> int | None:
+    match codec:
+        case Compression.GZIP:
+            return config.compression_gzip_level
+        case Compression.LZ4:
+            return config.compression_lz4_level
+        case Compression.ZSTD:
+            return config.compression_zstd_level
+        case _:
+            return None
+
+
+def _too_large(size: int, config: LogConfig) -> Refused:
+    message = f"the batch has {size} bytes, max.message.bytes allows {config.max_message_bytes}"
+    return Refused(ErrorCode.MESSAGE_TOO_LARGE, message)
+
+
+def _no_segment_holds(size: int, config: LogConfig) -> Refused:
+    message = f"the batch has {size} bytes, segment.bytes is {config.segment_limit_bytes}"
+    return Refused(ErrorCode.RECORD_LIST_TOO_LARGE, message)

@@ -1,0 +1,48 @@
+"""Verification of transactional appends: the guards of one partition (KIP-890 part 1, transactions.md 6.4).
+
+A guard is handed out when somebody goes to ask the transaction coordinator, and must be presented by the append that
+relies on the answer. Always true: at most one guard per producer, compared by identity; any transactional batch or
+marker of the producer takes it away, so an answer that comes too late opens nothing.
+"""
+
+from typing import Final
+
+from eosin.protocol.records.batch import MAX_SEQUENCE
+from eosin.storage.log.log_results import VerificationGuard
+
+_HALF: Final = 2**30
+
+
+class Verification:
+    """One producer's verification that is under way."""
+
+    __slots__ = ("from_zero", "guard", "lowest_sequence", "producer_epoch", "seen_ms")
+
+    def __init__(self, *, producer_epoch: int, base_sequence: int, from_zero: bool) -> None:
+        self.guard = VerificationGuard()
+        self.producer_epoch = producer_epoch
+        self.lowest_sequence = base_sequence
+        """The lowest first sequence asked for: a later batch must not overtake it."""
+        self.from_zero = from_zero
+        """Whether an unknown producer must start with sequence 0 (KAFKA-18202)."""
+        self.seen_ms = -1
+        """When expiry first saw it, ms."""
+
+    def again(self, *, producer_epoch: int, base_sequence: int, from_zero: bool) -> None:
+        """Another batch of the producer wants the same answer."""
+        if producer_epoch > self.producer_epoch:
+            self.producer_epoch = producer_epoch
+            self.lowest_sequence = base_sequence
+            self.from_zero = from_zero
+        elif producer_epoch == self.producer_epoch:
+            if self._ahead(base_sequence) >= _HALF:
+                self.lowest_sequence = base_sequence
+            self.from_zero = self.from_zero or from_zero
+
+    def is_overtaken_by(self, base_sequence: int) -> bool:
+        """Whether a batch that starts at `base_sequence` comes after the lowest one."""
+        return 0 < self._ahead(base_sequence) < _HALF
+
+    def _ahead(self, base_sequence: int) -> int:
+        """How far after the lowest sequence this one is, with wrap: half the circle or more means before."""
+        return (base_sequence - self.lowest_sequence) % (MAX_SEQUENCE + 1)

@@ -1,0 +1,257 @@
+"""Loading a partition from its directory: after a clean stop on trust, after any other by recovery (storage.md 12).
+
+Always true: a loaded log has one active segment unless it has none at all; its high watermark is its log end; what
+recovery had to read again is synced before anybody may rely on it, when durability asks for that.
+"""
+
+import logging
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Final
+
+from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
+from eosin.protocol.records.batch import CorruptRecords
+from eosin.storage.checkpoints.checkpoint import is_read_again
+from eosin.storage.disk.checkpoint_formats import PARTITION_METADATA, MalformedCheckpoint, decode_partition_metadata
+from eosin.storage.disk.interfaces import Disk
+from eosin.storage.disk.space import Need
+from eosin.storage.journal.found import FoundJournal
+from eosin.storage.journal.replay import replay
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.context import LogContext
+from eosin.storage.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
+from eosin.storage.log.leader_epochs import LeaderEpochs
+from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.log.retention import SNAPSHOT_SUFFIX, snapshot_path
+from eosin.storage.log.segment import (
+    ABORTED_INDEX_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    Segment,
+    offsets_of,
+    stem,
+)
+from eosin.storage.recovery.completeness import check_beginning, check_end, deleted_end
+from eosin.storage.recovery.producer_replay import rebuild_producers
+from eosin.storage.recovery.segment_scan import recover_segment, set_aside
+from eosin.storage.recovery.unfinished_swaps import settle
+
+_LOG: Final = logging.getLogger("eosin.storage")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOrder:
+    """What is known about a partition before its directory is opened."""
+
+    topic_partition: TopicPartition
+    directory: str
+    config: LogConfig
+    leader_epoch: int
+    log_start_offset: int | None
+    """From the checkpoint; None when it does not say, as of a log that Eosin has not saved yet."""
+    recovery_point: int
+    """From the checkpoint, 0 if it does not say: everything below was saved, and has to be there."""
+    is_clean: bool = False
+    """Whether the last stop was clean: everything was saved, and is trusted."""
+    same_boot: bool = False
+    """Whether the machine has not stopped since: what was written is there, synced or not."""
+    gaps_below: int = 0
+    """Below this offset gaps between segments are the work of Apache Kafka's cleaner."""
+    compacted_below: int = 0
+    """Below this offset compaction may have changed what was written."""
+    journal: FoundJournal | None = None
+    """What an unclean stop has left."""
+
+
+def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog:
+    """Open the log in a directory. Blocks. Raises OSError, MalformedCheckpoint, and CorruptRecords for damage that no
+    stop can explain: nothing of it is repaired."""
+    names = settle(context.disk, order.directory)
+    bases = offsets_of(names, LOG_SUFFIX)
+    log_start = _log_start(context.disk, order, names, bases)
+    check_beginning(order.directory, bases, log_start=log_start, saved_end=order.recovery_point)
+    log = PartitionLog(
+        context,
+        order.topic_partition,
+        directory=order.directory,
+        topic_id=_topic_id(context, order, names),
+        config=order.config,
+        leader_epoch=order.leader_epoch,
+        log_start_offset=max(log_start, bases[0] if bases else 0),
+    )
+    if LEADER_EPOCHS in names:
+        log.epochs = _epochs(context, order.directory)
+    _add_segments(log, bases, frozenset(names), now_ms)
+    scanned_from = _verify(log, order, frozenset(names), now_ms)
+    bound = min(scanned_from, _take_from_journal(log, order, now_ms))
+    _settle_end(log, now_ms)
+    snapshots = offsets_of(names, SNAPSHOT_SUFFIX)
+    bound = min(bound, log.log_end_offset)
+    replayed_from = rebuild_producers(log, snapshots, bound, now_ms)
+    for offset in snapshots:
+        if offset > log.log_end_offset and context.disk.size(snapshot_path(log, offset)) is not None:
+            context.disk.unlink(snapshot_path(log, offset))
+    log.advance(log.log_end_offset)
+    log.recovery_point = log.log_end_offset if order.is_clean else order.recovery_point
+    log.saved_recovery_point = log.recovery_point
+    is_saved = log.epochs.is_saved and (
+        (order.is_clean and is_read_again(log))
+        or (
+            replayed_from == log.recovery_point == log.log_end_offset
+            and not any(segment.unstored_indexes() for segment in log.segments)
+        )
+    )
+    if not is_saved and len(log.segments):
+        log.unsaved_bytes = log.size_bytes
+        log.mark_dirty()
+    if not order.is_clean and context.flusher.defers:
+        log.doubt_names(names)
+    log.leader_epoch = max(log.leader_epoch, log.epochs.latest)
+    log.release_files()
+    return log
+
+
+def _log_start(disk: Disk, order: LoadOrder, names: list[str], bases: list[int]) -> int:
+    """Where the log starts: retention may have moved that further than the checkpoint tells."""
+    if order.log_start_offset is None:
+        return bases[0] if bases else order.recovery_point
+    return max(order.log_start_offset, deleted_end(disk, order.directory, names))
+
+
+def _topic_id(context: LogContext, order: LoadOrder, names: list[str]) -> Uuid:
+    if PARTITION_METADATA not in names:
+        return ZERO_UUID
+    try:
+        return decode_partition_metadata(context.disk.read_whole(f"{order.directory}/{PARTITION_METADATA}"))
+    except MalformedCheckpoint as error:
+        if order.is_clean:
+            raise
+        # The power went before the partition's first record was durable.
+        _LOG.warning("%s is taken as unknown: %s", order.directory, error)
+        return ZERO_UUID
+
+
+def _epochs(context: LogContext, directory: str) -> LeaderEpochs:
+    path = f"{directory}/{LEADER_EPOCHS}"
+    try:
+        return LeaderEpochs.decode(context.disk.read_whole(path))
+    except MalformedCheckpoint as error:
+        _LOG.warning("%s is ignored: %s", path, error)
+        return LeaderEpochs()
+
+
+def _add_segments(log: PartitionLog, bases: list[int], names: frozenset[str], now_ms: int) -> None:
+    for base, following in zip_longest(bases, bases[1:]):
+        path = f"{log.directory}/{stem(base)}{LOG_SUFFIX}"
+        log.segments.add(
+            Segment(
+                log.context.disk,
+                log.directory,
+                base,
+                size=log.context.disk.size(path) or 0,
+                end_offset=base if following is None else following,
+                created_ms=now_ms,
+                has_aborted=stem(base) + ABORTED_INDEX_SUFFIX in names,
+            )
+        )
+
+
+def _verify(log: PartitionLog, order: LoadOrder, names: frozenset[str], now_ms: int) -> int:
+    """Check what must be checked; the offset from which on aborted transactions have to be found again. Raises
+    CorruptRecords when something is missing that no stop can explain."""
+    recovery_point = order.recovery_point
+    scanned_from = 2**63 - 1
+    for index, segment in enumerate(log.segments):
+        is_active = segment is log.segments.active
+        end = max(recovery_point, segment.base_offset) if is_active else segment.end_offset
+        segment_name = stem(segment.base_offset)
+        if not {segment_name + INDEX_SUFFIX, segment_name + TIME_INDEX_SUFFIX} <= names:
+            start: int | None = segment.base_offset
+        elif order.is_clean:
+            start = None
+        else:
+            start = max(recovery_point, segment.base_offset)
+        is_trusted = order.is_clean or end <= recovery_point
+        if start != segment.base_offset and is_trusted and not is_active:
+            if end > log.log_start_offset:
+                check_end(segment, end, gaps_below=order.gaps_below)
+                segment.release()
+            continue
+        may_end_early = not is_active and end <= order.gaps_below
+        later = any(log.segments[following].size for following in range(index + 1, len(log.segments)))
+        recovered = recover_segment(
+            log,
+            segment,
+            start,
+            now_ms,
+            saved_end=end if is_trusted else recovery_point,
+            same_boot=order.same_boot,
+            has_later=later,
+            may_end_early=may_end_early,
+        )
+        scanned_from = min(scanned_from, recovered.scanned_from)
+        # What a journal holds was promised to be durable, whatever is promised from now on.
+        must_sync = log.context.flusher.defers or order.journal is not None
+        if recovered.scanned_from < segment.end_offset and must_sync:
+            segment.file.sync()
+        is_short = segment.end_offset < end and not may_end_early
+        if is_short and later and order.same_boot:
+            raise CorruptRecords(
+                f"{segment.path}{LOG_SUFFIX} ends at offset {segment.end_offset}, but the next segment begins at {end}:"
+                " something between them is missing"
+            )
+        if recovered.cut_bytes or is_short:
+            scanned_from = min(scanned_from, segment.end_offset)
+            for dropped in log.segments.drop_after(index):
+                set_aside(log.context.disk, dropped, now_ms)
+            break
+        if not is_active:
+            segment.finish()
+            segment.end_offset = end
+    return scanned_from
+
+
+def _take_from_journal(log: PartitionLog, order: LoadOrder, now_ms: int) -> int:
+    """Complete the log; where it ended before that."""
+    active = log.segments.active
+    if active is not None:
+        log.log_end_offset = active.end_offset
+    end = log.log_end_offset
+    if order.journal is None:
+        return end
+    # Without room nothing is lost by beginning again: what was appended is compared then.
+    log.context.space.attempt(Need.VITAL, _replay, log, order, order.journal, now_ms)
+    if log.log_end_offset > end:
+        _LOG.info("%s: offsets %d..%d were in the journal only", log.topic_partition, end, log.log_end_offset - 1)
+        log.unsaved_snapshots.clear()  # of a roll meanwhile: nothing is known of producers yet
+        flush = log.begin_flush(also=[segment for segment in log.segments if segment.end_offset > end])
+        try:
+            flush.run()
+        finally:
+            flush.release()
+    return end
+
+
+def _replay(log: PartitionLog, order: LoadOrder, journal: FoundJournal, now_ms: int) -> None:
+    entries = journal.entries_of(log.topic_partition, log.topic_id)
+    replay(log, entries, saved_end=max(order.recovery_point, order.compacted_below), now_ms=now_ms)
+
+
+def _settle_end(log: PartitionLog, now_ms: int) -> None:
+    """Take the log end from the last segment, and let everything else agree with it."""
+    active = log.segments.active
+    if active is not None:
+        log.log_end_offset = active.end_offset
+    if active is not None and log.log_end_offset < log.log_start_offset:
+        _LOG.warning(
+            "%s ends at offset %d, below its log start %d: it starts anew there",
+            log.topic_partition,
+            log.log_end_offset,
+            log.log_start_offset,
+        )
+        for segment in log.segments.clear():
+            set_aside(log.context.disk, segment, now_ms)
+        log.log_end_offset = log.log_start_offset
+    log.epochs.truncate_from_end(log.log_end_offset)
+    log.epochs.truncate_from_start(log.log_start_offset)
