@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from eosin.broker.metadata.answers import MetadataAnswers
     from eosin.broker.metadata.cluster import Cluster
     from eosin.broker.partitions import Partitions
-    from eosin.coordinator.groups.service import GroupCoordinator
-    from eosin.coordinator.service import TransactionCoordinator
+    from eosin.coordinator.groups.coordinator import GroupCoordinator
+    from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 
 
 @dataclass(slots=True)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from eosin.coordinator.hashing import partition_for
-from eosin.coordinator.transaction_check import TransactionCheck, Verdict
-from eosin.coordinator.transaction_log import CorruptTransactionLog
+from eosin.coordinator.transactions.log.check import TransactionCheck, Verdict
+from eosin.coordinator.transactions.log.records import CorruptTransactionLog
 from eosin.protocol.names import (
     CONSUMER_OFFSETS_TOPIC,
     METADATA_TOPIC,

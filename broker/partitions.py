@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from asyncio import Future
 
     from eosin.broker.configs.broker import BrokerConfig
-    from eosin.coordinator.groups.service import GroupCoordinator
+    from eosin.coordinator.groups.coordinator import GroupCoordinator
     from eosin.storage.disk.interfaces import FreeBytes
     from eosin.storage.log.partition_log import PartitionLog
     from eosin.storage.manager import LogManager

@@ -34,8 +34,8 @@ from eosin.broker.refusals import REPORT_INTERVAL_MS
 from eosin.broker.registry import BY_KEY
 from eosin.broker.start_error import cannot_listen, cannot_use
 from eosin.broker.transactions.hanging import ROUND_INTERVAL_MS, HangingTransactions
-from eosin.coordinator.groups.service import GroupCoordinator
-from eosin.coordinator.service import TransactionCoordinator
+from eosin.coordinator.groups.coordinator import GroupCoordinator
+from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 from eosin.protocol.keys import ApiKey
 from eosin.runtime.background import Background, Work
 from eosin.runtime.chance import Chance, SystemChance

@@ -15,7 +15,7 @@ from eosin.protocol.names import TopicPartition
 from eosin.storage.log.log_results import AppendResult, Marker
 
 if TYPE_CHECKING:
-    from eosin.coordinator.entries import Ask
+    from eosin.coordinator.transactions.entries import Ask
 
 
 class CoordinatorLog(Protocol):

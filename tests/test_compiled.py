@@ -22,8 +22,8 @@ SAME = (
     "tests/protocol/test_frames.py",
     "tests/protocol/test_golden.py",
     "tests/protocol/test_records.py",
-    "tests/coordinator/test_machine.py",
-    "tests/coordinator/test_service.py",
+    "tests/coordinator/test_decide.py",
+    "tests/coordinator/test_transaction_coordinator.py",
     "tests/coordinator/test_transaction_log.py",
     "tests/coordinator/test_transcripts.py",
     "tests/storage/test_partition_log.py",
@@ -36,7 +36,7 @@ SAME = (
 PATCHED = (
     "tests/storage/test_validation.py::test_a_count_beyond_the_limit_is_refused_without_a_walk",
     "tests/storage/test_validation.py::test_a_decompression_bomb_is_too_large",
-    "tests/coordinator/test_service.py::test_a_listing_of_many_ids_goes_on_in_turns_with_everybody_else",
+    "tests/coordinator/test_transaction_coordinator.py::test_a_listing_of_many_ids_goes_on_in_turns_with_everybody_else",
 )
 """Tests that put a smaller limit in the place of a constant: a compiled module has the constant in its code."""
 

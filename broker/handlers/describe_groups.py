@@ -9,7 +9,7 @@ from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.authorized_operations import NOT_ASKED
-from eosin.coordinator.groups.group import Group, GroupState
+from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_groups import (

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.coordinator.listing import TransactionDescription
+from eosin.coordinator.transactions.rules.listing import TransactionDescription
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_transactions import (

@@ -12,10 +12,10 @@ from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.transactions.timed_out import told
-from eosin.coordinator.effects import Reply
-from eosin.coordinator.entries import Ask
-from eosin.coordinator.errors import wire_error
-from eosin.coordinator.timeout_answers import Asked
+from eosin.coordinator.transactions.entries import Ask
+from eosin.coordinator.transactions.rules.effects import Reply
+from eosin.coordinator.transactions.rules.errors import wire_error
+from eosin.coordinator.transactions.rules.timeout_errors import Asked
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.end_txn import EndTxnRequest, EndTxnResponse

@@ -7,7 +7,7 @@ that nobody waits for a new assignment. v2, v3 and v8 bring a throttle time, not
 """
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.coordinator.groups.effects import JoinResult
+from eosin.coordinator.groups.rules.effects import JoinResult
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember

@@ -5,7 +5,7 @@ member id with an instance id removes a static member (an administrator's doing)
 """
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.coordinator.groups.events import LeavingMember
+from eosin.coordinator.groups.rules.events import LeavingMember
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse

@@ -12,7 +12,7 @@ from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.id_patterns import InvalidPattern, matcher
-from eosin.coordinator.listing import TransactionListing
+from eosin.coordinator.transactions.rules.listing import TransactionListing
 from eosin.protocol.codec import EncodedBody, encode_body
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey

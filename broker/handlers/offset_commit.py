@@ -12,8 +12,8 @@ from typing import Final
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.configs.settings import LONG_MAX
 from eosin.broker.metadata.group_topics import partition_count, topic_name
-from eosin.coordinator.groups.offset_requests import Committer
-from eosin.coordinator.groups.offsets import NO_EXPIRY, OffsetToCommit
+from eosin.coordinator.groups.offsets.service import Committer
+from eosin.coordinator.groups.offsets.store import NO_EXPIRY, OffsetToCommit
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

@@ -14,7 +14,7 @@ import msgspec
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.metadata.group_topics import topic_name
-from eosin.coordinator.groups.offset_requests import NO_COMMIT, FetchedOffset
+from eosin.coordinator.groups.offsets.service import NO_COMMIT, FetchedOffset
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

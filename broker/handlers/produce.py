@@ -27,7 +27,7 @@ from eosin.broker.fetching.waits import after_all
 from eosin.broker.produced import Produced, ProducedBatch, ProducedTopic, read_produced
 from eosin.broker.transactions.timed_out import told
 from eosin.broker.transactions.verification import VerificationRequest, translated
-from eosin.coordinator.timeout_answers import Asked
+from eosin.coordinator.transactions.rules.timeout_errors import Asked
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.produce import (

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.metadata.group_topics import partition_count
 from eosin.broker.transactions.timed_out import told
-from eosin.coordinator.groups.offset_requests import Committer, Producer
-from eosin.coordinator.groups.offsets import OffsetToCommit
-from eosin.coordinator.timeout_answers import Asked
+from eosin.coordinator.groups.offsets.service import Committer, Producer
+from eosin.coordinator.groups.offsets.store import OffsetToCommit
+from eosin.coordinator.transactions.rules.timeout_errors import Asked
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 from eosin.broker.api import Services
 from eosin.broker.logs import fields
 from eosin.coordinator.ports import MarkersForPartitions
-from eosin.coordinator.txn import STATE_NAMES, Phase
+from eosin.coordinator.transactions.rules.state import STATE_NAMES, Phase
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.storage.log.log_results import Marker
 
 if TYPE_CHECKING:
-    from eosin.coordinator.listing import TransactionDescription
+    from eosin.coordinator.transactions.rules.listing import TransactionDescription
     from eosin.storage.log.partition_log import PartitionLog
     from eosin.storage.producers.entry import ProducerEntry
 

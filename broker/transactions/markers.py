@@ -19,7 +19,7 @@ from eosin.storage.log.log_results import Marker, Refused
 
 if TYPE_CHECKING:
     from eosin.broker.partitions import Partitions
-    from eosin.coordinator.groups.service import GroupCoordinator
+    from eosin.coordinator.groups.coordinator import GroupCoordinator
 
 _NONE: Final = ErrorCode.NONE
 MarkerKey = tuple[int, TopicPartition]

@@ -1,7 +1,7 @@
 """What to tell a producer that was refused, when the reason is that its transaction timed out (transactions.md 12.3).
 
-Handlers ask here on their error paths only. The tables are in `eosin.coordinator.timeout_answers`; this module brings
-together what they need: the client's name, what the coordinator knows of its pair, and the settings.
+Handlers ask here on their error paths only. The tables are in `eosin.coordinator.transactions.rules.timeout_errors`;
+this module brings together what they need: the client's name, what the coordinator knows of its pair, and the settings.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.configs.settings import SettingError
-from eosin.coordinator.timeout_answers import Asked, Profile, Standing, answer, profile_of
+from eosin.coordinator.transactions.rules.timeout_errors import Asked, Profile, Standing, answer, profile_of
 from eosin.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from eosin.coordinator.entries import Ask
 from eosin.coordinator.ports import TransactionVerifier
+from eosin.coordinator.transactions.entries import Ask
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.clock import Clock

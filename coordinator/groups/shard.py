@@ -9,14 +9,14 @@ from enum import Enum
 from functools import partial
 from typing import Final
 
-from eosin.coordinator.groups.commits import Commits, Key
 from eosin.coordinator.groups.config import GroupConfig
-from eosin.coordinator.groups.events import DeleteFailed, Deleting, Loaded, Unloaded
-from eosin.coordinator.groups.expiry import expired_offsets, may_vanish
-from eosin.coordinator.groups.group import Group, GroupState
-from eosin.coordinator.groups.loading import Loader
-from eosin.coordinator.groups.runner import GroupRunner
-from eosin.coordinator.groups.writes import LogWriter, Settled
+from eosin.coordinator.groups.effect_runner import GroupRunner
+from eosin.coordinator.groups.log.loader import Loader
+from eosin.coordinator.groups.log.writer import LogWriter, Settled
+from eosin.coordinator.groups.offsets.commits import Commits, Key
+from eosin.coordinator.groups.rules.events import DeleteFailed, Deleting, Loaded, Unloaded
+from eosin.coordinator.groups.rules.expiry import expired_offsets, may_vanish
+from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.coordinator.ports import CoordinatorLog
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition

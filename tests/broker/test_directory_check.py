@@ -11,7 +11,7 @@ from inspected import FOLDER, SMALL, Stopped, exported, write_history, written
 from logs import DATA_DIR, Logs, appended
 
 from eosin.broker.directory_check import DirectoryCheck, Summary, TransactionsFound
-from eosin.coordinator.txn import Phase
+from eosin.coordinator.transactions.rules.state import Phase
 from eosin.protocol.names import METADATA_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch, build_control_batch
 from eosin.protocol.schemas.records.consumer_offsets import OffsetCommitKey, OffsetCommitValue

@@ -7,7 +7,7 @@ from fake_disk import FakeDisk
 from manual_clock import ManualClock
 
 from eosin.broker.handlers import produce
-from eosin.coordinator.effects import Reply
+from eosin.coordinator.transactions.rules.effects import Reply
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 

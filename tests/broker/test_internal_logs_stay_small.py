@@ -10,9 +10,9 @@ from eosin.broker.configs.topics import with_overrides
 from eosin.broker.metadata.internal_topics import consumer_offsets_configs
 from eosin.broker.server import Server
 from eosin.coordinator.hashing import partition_for
-from eosin.coordinator.state_replay import StateReplay
-from eosin.coordinator.transaction_log import encode_batch
-from eosin.coordinator.txn import Phase, Txn
+from eosin.coordinator.transactions.log.loader import StateReplay
+from eosin.coordinator.transactions.log.records import encode_batch
+from eosin.coordinator.transactions.rules.state import Phase, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch

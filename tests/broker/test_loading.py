@@ -12,7 +12,7 @@ from eosin.broker import server as server_module
 from eosin.broker.configs.broker import BrokerConfig
 from eosin.broker.server import Server
 from eosin.broker.transactions.hanging import HangingTransactions
-from eosin.coordinator.groups.loading import Loader
+from eosin.coordinator.groups.log.loader import Loader
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest

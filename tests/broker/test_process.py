@@ -51,7 +51,9 @@ def test_a_signal_ends_the_broker_cleanly_with_code_0(number: signal.Signals, tm
     assert "Traceback" not in broker.log
 
 
-@pytest.mark.parametrize("imported", ["eosin.broker.__main__", "argparse", "asyncio", "eosin.coordinator.machine"])
+@pytest.mark.parametrize(
+    "imported", ["eosin.broker.__main__", "argparse", "asyncio", "eosin.coordinator.transactions.rules.decide"]
+)
 def test_an_interrupt_while_it_starts_ends_the_broker_at_once_and_without_a_traceback(
     imported: str, tmp_path: Path
 ) -> None:

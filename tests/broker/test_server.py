@@ -18,8 +18,8 @@ from eosin.broker.configs.broker import BrokerConfig
 from eosin.broker.configs.coordinators import cleaner_config, group_config, transaction_config
 from eosin.broker.server import IDLE_ROUNDS, LOOK_FOR_END_MS, Server
 from eosin.broker.start_error import StartError
-from eosin.coordinator.config import TransactionConfig
 from eosin.coordinator.groups.config import GroupConfig
+from eosin.coordinator.transactions.config import TransactionConfig
 from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest

@@ -1,6 +1,7 @@
 """What each release of Java does when a request of its transaction is refused: the table in docs/clients/java.md.
 
-The answers to a late producer are chosen from it (coordinator/timeout_answers.py), so it has to be true.
+The answers to a late producer are chosen from it (coordinator/transactions/rules/timeout_errors.py), so it has to be
+true.
 """
 
 from collections.abc import Iterator

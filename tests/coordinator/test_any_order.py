@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from coordinator_fakes import ORDERS_0, ORDERS_1, PAYMENTS_0, FakeBroker, Producer
 
-from eosin.coordinator.txn import LAST_CLIENT_EPOCH, Phase
+from eosin.coordinator.transactions.rules.state import LAST_CLIENT_EPOCH, Phase
 from eosin.protocol.errors import ErrorCode
 
 PARTITIONS = (ORDERS_0, ORDERS_1, PAYMENTS_0)

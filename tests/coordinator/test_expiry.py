@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from manual_clock import ManualClock
 
-from eosin.coordinator.expiry import Deadlines, Rounds
+from eosin.coordinator.transactions.timers import Deadlines, Rounds
 
 
 class Watch:

@@ -7,11 +7,11 @@ import msgspec
 import pytest
 from coordinator_fakes import ORDERS_0, ORDERS_1, FakeBroker, Producer
 
-from eosin.coordinator.config import TransactionConfig
-from eosin.coordinator.listing import TransactionListing
-from eosin.coordinator.owed import OWED_MS
-from eosin.coordinator.timeout_answers import Standing
-from eosin.coordinator.txn import Phase
+from eosin.coordinator.transactions.config import TransactionConfig
+from eosin.coordinator.transactions.deferred_writes import OWED_MS
+from eosin.coordinator.transactions.rules.listing import TransactionListing
+from eosin.coordinator.transactions.rules.state import Phase
+from eosin.coordinator.transactions.rules.timeout_errors import Standing
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NewRecord, build_batch, retain_records
 from eosin.runtime.start_now import start_now

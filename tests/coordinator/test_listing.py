@@ -2,7 +2,7 @@
 
 from coordinator_fakes import FakeBroker, Producer
 
-from eosin.coordinator.listing import TransactionDescription
+from eosin.coordinator.transactions.rules.listing import TransactionDescription
 from eosin.protocol.errors import ErrorCode
 
 ABSENT = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND

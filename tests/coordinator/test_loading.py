@@ -6,8 +6,8 @@ import logging
 import pytest
 from coordinator_fakes import ORDERS_0, ORDERS_1, FakeBroker, Producer
 
-from eosin.coordinator.in_turns import BATCHES_PER_TURN
-from eosin.coordinator.txn import Phase
+from eosin.coordinator.replay import BATCHES_PER_TURN
+from eosin.coordinator.transactions.rules.state import Phase
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.runtime.start_now import start_now

@@ -11,7 +11,7 @@ from coordinator_fakes import ORDERS_0, FakeBroker, Producer
 from group_fakes import Broker
 from manual_clock import PausingClock
 
-from eosin.coordinator.txn import Phase
+from eosin.coordinator.transactions.rules.state import Phase
 from eosin.protocol.errors import ErrorCode
 
 NONE = ErrorCode.NONE

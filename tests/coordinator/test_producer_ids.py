@@ -5,7 +5,7 @@ import asyncio
 from coordinator_fakes import FakeBlocks
 from manual_clock import ManualClock
 
-from eosin.coordinator.producer_ids import ProducerIdBlocks
+from eosin.coordinator.transactions.producer_ids import ProducerIdBlocks
 from eosin.runtime.chance import SeededChance
 
 

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 from coordinator_fakes import ORDERS_0, ORDERS_1, PAYMENTS_0, FakeBroker, Killed, Producer
 
-from eosin.coordinator.owed import OWED_MS
-from eosin.coordinator.txn import Phase
+from eosin.coordinator.transactions.deferred_writes import OWED_MS
+from eosin.coordinator.transactions.rules.state import Phase
 from eosin.protocol.errors import ErrorCode
 
 PARTITIONS = (ORDERS_0, ORDERS_1, PAYMENTS_0)

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eosin.coordinator.state_value import encode_txn
-from eosin.coordinator.transaction_log import CorruptTransactionLog, encode_batch, replay
-from eosin.coordinator.txn import Phase, ProducerPair, Txn
+from eosin.coordinator.transactions.log.records import CorruptTransactionLog, encode_batch, replay
+from eosin.coordinator.transactions.log.value_encoder import encode_txn
+from eosin.coordinator.transactions.rules.state import Phase, ProducerPair, Txn
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch, build_control_batch, iter_records
 from eosin.protocol.records.internal import decode_value, encode_key, encode_value

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from eosin.coordinator.transitions import check_transition, move
-from eosin.coordinator.txn import PREDECESSORS, STATE_NAMES, Phase, Txn
+from eosin.coordinator.transactions.rules.state import PREDECESSORS, STATE_NAMES, Phase, Txn
+from eosin.coordinator.transactions.rules.transitions import check_transition, move
 from eosin.protocol.names import TopicPartition
 
 ORDERS = frozenset({TopicPartition("orders", 0)})

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 from coordinator_fakes import ORDERS_0, ORDERS_1, FakeBroker, Killed, Producer
 
-from eosin.coordinator.config import DAY_MS, TransactionConfig
-from eosin.coordinator.timeout_answers import Standing
-from eosin.coordinator.txn import LAST_CLIENT_EPOCH, NO_TIMEOUT_MS, Phase
+from eosin.coordinator.transactions.config import DAY_MS, TransactionConfig
+from eosin.coordinator.transactions.rules.state import LAST_CLIENT_EPOCH, NO_TIMEOUT_MS, Phase
+from eosin.coordinator.transactions.rules.timeout_errors import Standing
 from eosin.protocol.errors import ErrorCode
 
 NONE = ErrorCode.NONE

@@ -11,7 +11,7 @@ from model.search import Search
 from model.small import SMALL
 from model.values import DEAD, LOST_GUARD, Client, Coordinator, Message, Part, State
 
-from eosin.coordinator.txn import Phase
+from eosin.coordinator.transactions.rules.state import Phase
 
 BY_NAME = {bounds.name: bounds for bounds in (*SMALL, *LARGE)}
 

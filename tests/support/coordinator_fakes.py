@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 from manual_clock import ManualClock
 
-from eosin.coordinator.config import TransactionConfig
-from eosin.coordinator.owed import OWED_MS
 from eosin.coordinator.ports import MarkersForPartitions
-from eosin.coordinator.service import TransactionCoordinator
-from eosin.coordinator.transaction_log import replay
-from eosin.coordinator.txn import Phase, Txn
+from eosin.coordinator.transactions.config import TransactionConfig
+from eosin.coordinator.transactions.coordinator import TransactionCoordinator
+from eosin.coordinator.transactions.deferred_writes import OWED_MS
+from eosin.coordinator.transactions.log.records import replay
+from eosin.coordinator.transactions.rules.state import Phase, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import read_header

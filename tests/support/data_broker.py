@@ -17,8 +17,8 @@ from eosin.broker.metadata.answers import MetadataAnswers
 from eosin.broker.metadata.cluster import Topic
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.partitions import Partitions
-from eosin.coordinator.groups.service import GroupCoordinator
-from eosin.coordinator.service import TransactionCoordinator
+from eosin.coordinator.groups.coordinator import GroupCoordinator
+from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 from eosin.protocol.codec import decode_request, decode_request_header, decode_response, encode_request, encode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition

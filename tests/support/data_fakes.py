@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from eosin.coordinator.effects import Reply
-from eosin.coordinator.entries import Ask
-from eosin.coordinator.requests import AddPartitions
+from eosin.coordinator.transactions.entries import Ask
+from eosin.coordinator.transactions.rules.effects import Reply
+from eosin.coordinator.transactions.rules.events import AddPartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.storage.log.log_results import Isolation, Refused, VerificationGuard

@@ -21,10 +21,10 @@ from typing import Final
 from eosin.broker.configs.broker import BrokerConfig
 from eosin.broker.server import Server
 from eosin.coordinator.groups.config import GroupConfig
-from eosin.coordinator.groups.group_log import offset_record, transactional_batch
-from eosin.coordinator.groups.offsets import OffsetToCommit
-from eosin.coordinator.transaction_log import encode_batch
-from eosin.coordinator.txn import Phase, Txn
+from eosin.coordinator.groups.log.records import offset_record, transactional_batch
+from eosin.coordinator.groups.offsets.store import OffsetToCommit
+from eosin.coordinator.transactions.log.records import encode_batch
+from eosin.coordinator.transactions.rules.state import Phase, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch

@@ -8,13 +8,13 @@ from typing import Any
 
 from manual_clock import ManualClock
 
-from eosin.coordinator.effects import Reply
-from eosin.coordinator.entries import Ask
 from eosin.coordinator.groups.config import GroupConfig
-from eosin.coordinator.groups.effects import JoinResult, SyncResult
-from eosin.coordinator.groups.service import GroupCoordinator
-from eosin.coordinator.in_turns import BATCHES_PER_TURN
-from eosin.coordinator.requests import AddPartitions
+from eosin.coordinator.groups.coordinator import GroupCoordinator
+from eosin.coordinator.groups.rules.effects import JoinResult, SyncResult
+from eosin.coordinator.replay import BATCHES_PER_TURN
+from eosin.coordinator.transactions.entries import Ask
+from eosin.coordinator.transactions.rules.effects import Reply
+from eosin.coordinator.transactions.rules.events import AddPartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import build_control_batch, read_header, stamp_in_place

@@ -16,7 +16,8 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from eosin.coordinator.groups.config import GroupConfig
-from eosin.coordinator.groups.effects import (
+from eosin.coordinator.groups.rules.decide import decide
+from eosin.coordinator.groups.rules.effects import (
     Answer,
     CancelTimer,
     Effect,
@@ -27,7 +28,7 @@ from eosin.coordinator.groups.effects import (
     StartTimer,
     SyncResult,
 )
-from eosin.coordinator.groups.events import (
+from eosin.coordinator.groups.rules.events import (
     Completion,
     DeleteFailed,
     Deleting,
@@ -44,8 +45,7 @@ from eosin.coordinator.groups.events import (
     TimerName,
     Unloaded,
 )
-from eosin.coordinator.groups.group import Group
-from eosin.coordinator.groups.machine import decide
+from eosin.coordinator.groups.rules.group import Group
 from eosin.protocol.errors import ErrorCode
 
 

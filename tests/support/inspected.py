@@ -8,8 +8,8 @@ from fake_disk import FakeDisk
 from logs import DATA_DIR, Logs
 
 from eosin.coordinator.hashing import partition_for
-from eosin.coordinator.transaction_log import encode_batch
-from eosin.coordinator.txn import Phase, Txn
+from eosin.coordinator.transactions.log.records import encode_batch
+from eosin.coordinator.transactions.rules.state import Phase, Txn
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.records.internal import encode_key, encode_value

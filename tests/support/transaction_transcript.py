@@ -23,7 +23,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from eosin.coordinator.effects import (
+from eosin.coordinator.transactions.rules.decide import decide, verify
+from eosin.coordinator.transactions.rules.effects import (
     AllocateProducerId,
     Effect,
     Forget,
@@ -33,8 +34,7 @@ from eosin.coordinator.effects import (
     RetryLater,
     WriteMarkers,
 )
-from eosin.coordinator.machine import decide, verify
-from eosin.coordinator.requests import (
+from eosin.coordinator.transactions.rules.events import (
     AddPartitions,
     Appended,
     AppendFailed,
@@ -47,7 +47,7 @@ from eosin.coordinator.requests import (
     Request,
     RetryDue,
 )
-from eosin.coordinator.txn import NO_PRODUCER_ID, NO_TIMEOUT_MS, Phase, Txn
+from eosin.coordinator.transactions.rules.state import NO_PRODUCER_ID, NO_TIMEOUT_MS, Phase, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 

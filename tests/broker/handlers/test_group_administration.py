@@ -7,7 +7,7 @@ from group_api import GroupApis
 from group_fakes import subscription
 
 from eosin.broker.handlers import delete_groups, describe_groups, list_groups
-from eosin.coordinator.groups.events import LeavingMember
+from eosin.coordinator.groups.rules.events import LeavingMember
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.delete_groups import DeleteGroupsRequest
 from eosin.protocol.schemas.describe_groups import DescribeGroupsRequest

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from eosin.coordinator.groups import checks
-from eosin.coordinator.groups.group import Group, GroupState, Member
+from eosin.coordinator.groups.rules import checks
+from eosin.coordinator.groups.rules.group import Group, GroupState, Member
 from eosin.protocol.errors import ErrorCode
 
 MEMBERS = {

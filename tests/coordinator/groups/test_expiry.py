@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from group_fakes import subscription
 
-from eosin.coordinator.groups.expiry import expired_offsets, may_vanish
-from eosin.coordinator.groups.group import Group, GroupState, Member
-from eosin.coordinator.groups.offsets import CommittedOffset, OffsetStore
+from eosin.coordinator.groups.offsets.store import CommittedOffset, OffsetStore
+from eosin.coordinator.groups.rules.expiry import expired_offsets, may_vanish
+from eosin.coordinator.groups.rules.group import Group, GroupState, Member
 from eosin.protocol.names import TopicPartition
 
 ORDERS, AUDIT = TopicPartition("orders", 0), TopicPartition("audit", 0)

@@ -1,6 +1,6 @@
 """What a group can tell about itself."""
 
-from eosin.coordinator.groups.group import Group, GroupState, Member, Protocols, select_protocol
+from eosin.coordinator.groups.rules.group import Group, GroupState, Member, Protocols, select_protocol
 from eosin.protocol.errors import ErrorCode
 
 

@@ -10,12 +10,12 @@ from group_fakes import Broker, FakeOffsetsLog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eosin.coordinator.groups import group_log
 from eosin.coordinator.groups.config import GroupConfig
-from eosin.coordinator.groups.group import Group, GroupState
-from eosin.coordinator.groups.loading import Loader
-from eosin.coordinator.groups.offsets import OffsetStore, OffsetToCommit
-from eosin.coordinator.in_turns import BATCHES_PER_TURN
+from eosin.coordinator.groups.log import records as group_records
+from eosin.coordinator.groups.log.loader import Loader
+from eosin.coordinator.groups.offsets.store import OffsetStore, OffsetToCommit
+from eosin.coordinator.groups.rules.group import Group, GroupState
+from eosin.coordinator.replay import BATCHES_PER_TURN
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch, build_control_batch, retain_records
@@ -26,12 +26,12 @@ CONFIG = GroupConfig()
 
 
 def offset(value: int, group_id: str = "g") -> NewRecord:
-    return group_log.offset_record(group_id, OffsetToCommit(P0, value), now_ms=0)
+    return group_records.offset_record(group_id, OffsetToCommit(P0, value), now_ms=0)
 
 
-TOMBSTONE = group_log.offset_tombstone("g", P0)
-GROUP = group_log.group_record(Group("g", GroupState.EMPTY, 5, 2, "consumer"))
-GROUP_TOMBSTONE = group_log.group_tombstone("g")
+TOMBSTONE = group_records.offset_tombstone("g", P0)
+GROUP = group_records.group_record(Group("g", GroupState.EMPTY, 5, 2, "consumer"))
+GROUP_TOMBSTONE = group_records.group_tombstone("g")
 
 
 class Script:
@@ -41,11 +41,11 @@ class Script:
         self.log = FakeOffsetsLog()
 
     def plain(self, *records: NewRecord) -> "Script":
-        self.log.append(group_log.batch(records, CONFIG, now_ms=0), now_ms=0)
+        self.log.append(group_records.batch(records, CONFIG, now_ms=0), now_ms=0)
         return self
 
     def transactional(self, *records: NewRecord, pid: int = 1) -> "Script":
-        batch = group_log.transactional_batch(records, CONFIG, now_ms=0, producer_id=pid, producer_epoch=0)
+        batch = group_records.transactional_batch(records, CONFIG, now_ms=0, producer_id=pid, producer_epoch=0)
         self.log.append(batch, now_ms=0)
         return self
 
@@ -199,9 +199,9 @@ def test_the_result_is_that_of_a_store_that_is_told_of_each_record_and_marker(hi
                 told.complete(pid, commit=commit)
             case (kind, (group_id, partition), value, *producer):
                 if value is None:
-                    record = group_log.offset_tombstone(group_id, partition)
+                    record = group_records.offset_tombstone(group_id, partition)
                 else:
-                    record = group_log.offset_record(group_id, OffsetToCommit(partition, value), now_ms=0)
+                    record = group_records.offset_record(group_id, OffsetToCommit(partition, value), now_ms=0)
                 if kind == "plain":
                     script.plain(record)
                 else:

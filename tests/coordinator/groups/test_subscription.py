@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from group_fakes import subscription
 
-from eosin.coordinator.groups.group import Group, GroupState, Member
-from eosin.coordinator.groups.subscription import subscribed_topics
+from eosin.coordinator.groups.rules.group import Group, GroupState, Member
+from eosin.coordinator.groups.rules.subscription import subscribed_topics
 
 
 def group_of(*metadata: bytes) -> Group:

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from eosin.broker.transactions.timed_out import told
 from eosin.broker.transactions.verification import translated
-from eosin.coordinator.effects import Reply
-from eosin.coordinator.groups.offset_requests import _translate
-from eosin.coordinator.timeout_answers import Asked, Profile, Standing, standing
+from eosin.coordinator.groups.offsets.service import _translate
+from eosin.coordinator.transactions.rules.effects import Reply
+from eosin.coordinator.transactions.rules.timeout_errors import Asked, Profile, Standing, standing
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.log.log_results import Refused
 from model.instances import abort_failed, done, fail, give_up

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from eosin.coordinator.timeout_answers import Profile
+from eosin.coordinator.transactions.rules.timeout_errors import Profile
 
 
 @dataclass(frozen=True)

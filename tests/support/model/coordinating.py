@@ -1,15 +1,17 @@
-"""The coordinator of the model: `machine.decide` decides, and its effects become changes of the state.
+"""The coordinator of the model: `decide` decides, and its effects become changes of the state.
 
-What `eosin.coordinator.interpreter` does with a loop, a clock and a log is done here with values: a record is written
-in one step and durable in another, markers are delivered one by one, and a request that would wait for another to end
-stays on its way.
+What `eosin.coordinator.transactions.effect_runner` does with a loop, a clock and a log is done here with values: a
+record is written in one step and durable in another, markers are delivered one by one, and a request that would wait
+for another to end stays on its way.
 """
 
 from typing import Final
 
 import msgspec
 
-from eosin.coordinator.effects import (
+from eosin.coordinator.transactions.marker_sender import marker_of
+from eosin.coordinator.transactions.rules.decide import decide, unknown
+from eosin.coordinator.transactions.rules.effects import (
     AllocateProducerId,
     Effect,
     Forget,
@@ -19,9 +21,7 @@ from eosin.coordinator.effects import (
     RetryLater,
     WriteMarkers,
 )
-from eosin.coordinator.machine import decide, unknown
-from eosin.coordinator.markers import marker_of
-from eosin.coordinator.requests import (
+from eosin.coordinator.transactions.rules.events import (
     Appended,
     AppendFailed,
     DeadlinePassed,
@@ -32,7 +32,7 @@ from eosin.coordinator.requests import (
     Request,
     RetryDue,
 )
-from eosin.coordinator.txn import Phase, Txn
+from eosin.coordinator.transactions.rules.state import Phase, Txn
 from eosin.protocol.errors import ErrorCode
 from model.answers import answer, verified
 from model.step import Step

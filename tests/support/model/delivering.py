@@ -1,10 +1,10 @@
 """Messages that arrive, and what partitions do with records and markers."""
 
 from eosin.broker.transactions.verification import FIRST_ADDING_VERSION
-from eosin.coordinator.machine import unknown, verify
-from eosin.coordinator.markers import SETTLED
-from eosin.coordinator.requests import AddPartitions, EndTxn, InitProducerId
-from eosin.coordinator.txn import NO_TIMEOUT_MS
+from eosin.coordinator.transactions.marker_sender import SETTLED
+from eosin.coordinator.transactions.rules.decide import unknown, verify
+from eosin.coordinator.transactions.rules.events import AddPartitions, EndTxn, InitProducerId
+from eosin.coordinator.transactions.rules.state import NO_TIMEOUT_MS
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.log.log_results import Marker, Refused
 from model.answers import PRODUCE_VERSIONS, verified, written

@@ -1,6 +1,6 @@
 """Fair runs: everything under way arrives, nothing new is asked for. Where such a run ends, all must be decided."""
 
-from eosin.coordinator.txn import Phase
+from eosin.coordinator.transactions.rules.state import Phase
 from model.possible import FAIR, Action, actions
 from model.step import Step, World
 from model.steps import take

@@ -5,8 +5,8 @@ record of the transaction was answered as written, an abort when one was not, an
 after a record whose fate is not known. Any of them may stop for good at any moment: nothing forces its next step.
 """
 
-from eosin.coordinator.effects import Reply
-from eosin.coordinator.txn import NO_EPOCH, ProducerPair
+from eosin.coordinator.transactions.rules.effects import Reply
+from eosin.coordinator.transactions.rules.state import NO_EPOCH, ProducerPair
 from model.step import Step
 from model.values import (
     ABORTING,

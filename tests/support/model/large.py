@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from eosin.coordinator.timeout_answers import Profile
+from eosin.coordinator.transactions.rules.timeout_errors import Profile
 from model.bounds import Bounds
 
 LARGE: Final = (

@@ -14,11 +14,13 @@ import msgspec
 from simulation.planted.coordinator_bugs import epoch_not_raised
 from simulation.planted.storage_bugs import duplicate_accepted
 
-from eosin.coordinator import ending, introduction, machine, markers
-from eosin.coordinator.effects import Persist, Reply, WriteMarkers
-from eosin.coordinator.requests import AddPartitions, EndTxn, Loaded
-from eosin.coordinator.transitions import Decision
-from eosin.coordinator.txn import Pending, Txn
+from eosin.coordinator.transactions import marker_sender
+from eosin.coordinator.transactions.rules import decide as decide_module
+from eosin.coordinator.transactions.rules import end_txn, init_producer_id
+from eosin.coordinator.transactions.rules.effects import Persist, Reply, WriteMarkers
+from eosin.coordinator.transactions.rules.events import AddPartitions, EndTxn, Loaded
+from eosin.coordinator.transactions.rules.state import Pending, Txn
+from eosin.coordinator.transactions.rules.transitions import Decision
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.log.log_results import Marker, Refused
 from eosin.storage.producers import state
@@ -43,7 +45,7 @@ def _bounds(about: str, *, versions: tuple[int, ...], transactions: tuple[int, .
 @contextmanager
 def _deciding(change: Callable[[Any, Decision], Decision]) -> Iterator[None]:
     """Decisions are changed by a function of the request and what was decided."""
-    decide = machine.decide
+    decide = decide_module.decide
 
     def careless(txn: Txn, request: Any, now_ms: int) -> Decision:
         return change(request, decide(txn, request, now_ms))
@@ -60,7 +62,7 @@ def open_transaction_left_alone() -> Iterator[None]:
         bumped = msgspec.structs.replace(txn, producer_epoch=txn.producer_epoch + 1)
         return txn, (Reply(ErrorCode.NONE, bumped.producer_id, bumped.producer_epoch),)
 
-    with patch.object(introduction, "_interrupt", careless):
+    with patch.object(init_producer_id, "_interrupt", careless):
         yield
 
 
@@ -126,9 +128,9 @@ def prepared_transaction_ended() -> Iterator[None]:
     """A new instance that asks to keep what is open ends it (KIP-939)."""
 
     def careless(txn: Txn, request: Any, given: Any, now_ms: int) -> Decision:
-        return introduction._interrupt(txn, request, given, now_ms)
+        return init_producer_id._interrupt(txn, request, given, now_ms)
 
-    with patch.object(introduction, "keep", careless):
+    with patch.object(init_producer_id, "keep", careless):
         yield
 
 
@@ -139,7 +141,7 @@ def markers_for_ever() -> Iterator[None]:
     def careless(txn: Txn, event: Any, now_ms: int) -> Decision:
         return txn, (WriteMarkers(txn),)
 
-    with patch.object(machine, "complete", careless):
+    with patch.object(decide_module, "complete", careless):
         yield
 
 
@@ -154,7 +156,7 @@ def repeated_marker_refused() -> Iterator[None]:
             return Refused(ErrorCode.INVALID_PRODUCER_EPOCH)
         return check_marker(self, marker)
 
-    settled = markers.SETTLED - {ErrorCode.INVALID_PRODUCER_EPOCH}
+    settled = marker_sender.SETTLED - {ErrorCode.INVALID_PRODUCER_EPOCH}
     with patch.object(ProducerState, "check_marker", careless), patch.object(delivering, "SETTLED", settled):
         yield
 
@@ -162,12 +164,12 @@ def repeated_marker_refused() -> Iterator[None]:
 @contextmanager
 def failed_append_forgotten() -> Iterator[None]:
     """After an append that failed the id still waits for it."""
-    append_failed = machine._append_failed
+    append_failed = decide_module._append_failed
 
     def careless(txn: Txn, event: Any) -> Decision:
         return txn, append_failed(txn, event)[1]
 
-    with patch.object(machine, "_append_failed", careless):
+    with patch.object(decide_module, "_append_failed", careless):
         yield
 
 
@@ -178,7 +180,7 @@ def repetition_always_successful() -> Iterator[None]:
     def careless(txn: Txn, request: Any) -> Decision:
         return txn, (Reply(ErrorCode.NONE),)
 
-    with patch.object(ending, "_repeat_by_older_client", careless):
+    with patch.object(end_txn, "_repeat_by_older_client", careless):
         yield
 
 

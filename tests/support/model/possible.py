@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from eosin.coordinator.txn import Phase
+from eosin.coordinator.transactions.rules.state import Phase
 from eosin.protocol.errors import ErrorCode
 from model.step import World
 from model.values import (

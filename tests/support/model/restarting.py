@@ -2,9 +2,9 @@
 
 from functools import lru_cache
 
-from eosin.coordinator.requests import Loaded
-from eosin.coordinator.transaction_log import CorruptTransactionLog, encode_batch, replay
-from eosin.coordinator.txn import Phase, Txn
+from eosin.coordinator.transactions.log.records import CorruptTransactionLog, encode_batch, replay
+from eosin.coordinator.transactions.rules.events import Loaded
+from eosin.coordinator.transactions.rules.state import Phase, Txn
 from model.coordinating import decide_on, judge_record, told
 from model.step import Step
 from model.values import NO_TAG, TRANSACTIONAL_ID, Coordinator

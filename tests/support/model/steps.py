@@ -1,6 +1,6 @@
 """Where everything begins, and the steps from one state to the next."""
 
-from eosin.coordinator.txn import Txn
+from eosin.coordinator.transactions.rules.state import Txn
 from eosin.protocol.errors import ErrorCode
 from model.coordinating import (
     deadline,

@@ -8,7 +8,7 @@ it: the coordinator never sees it, the rules judge by it.
 
 from typing import Final, NamedTuple
 
-from eosin.coordinator.txn import Txn
+from eosin.coordinator.transactions.rules.state import Txn
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
 
 TRANSACTIONAL_ID: Final = "tx"

@@ -8,12 +8,14 @@ from unittest.mock import patch
 
 import msgspec
 
-from eosin.coordinator import ending, introduction, machine, transaction_log
-from eosin.coordinator.groups import checks
-from eosin.coordinator.groups.offsets import OffsetStore
-from eosin.coordinator.interpreter import Interpreter
-from eosin.coordinator.requests import DeadlinePassed, Loaded
-from eosin.coordinator.txn import Phase, Txn
+from eosin.coordinator.groups.offsets.store import OffsetStore
+from eosin.coordinator.groups.rules import checks
+from eosin.coordinator.transactions.effect_runner import Interpreter
+from eosin.coordinator.transactions.log import records as transaction_records
+from eosin.coordinator.transactions.rules import decide as decide_module
+from eosin.coordinator.transactions.rules import end_txn, init_producer_id
+from eosin.coordinator.transactions.rules.events import DeadlinePassed, Loaded
+from eosin.coordinator.transactions.rules.state import Phase, Txn
 from eosin.protocol.errors import ErrorCode
 
 
@@ -43,35 +45,35 @@ def pending_offsets_visible() -> Iterator[None]:
 @contextmanager
 def epoch_not_persisted() -> Iterator[None]:
     """A new instance's epoch is in memory only."""
-    encode_txn = transaction_log.encode_txn
+    encode_txn = transaction_records.encode_txn
 
     def careless(txn: Txn, version: int) -> bytes:
         if txn.phase is Phase.EMPTY and txn.producer_epoch > 0:
             txn = msgspec.structs.replace(txn, producer_epoch=txn.producer_epoch - 1)
         return encode_txn(txn, version)
 
-    with patch.object(transaction_log, "encode_txn", careless):
+    with patch.object(transaction_records, "encode_txn", careless):
         yield
 
 
 @contextmanager
 def epoch_not_raised() -> Iterator[None]:
     """A new instance gets the epoch that the old one has."""
-    next_epoch = introduction._next_epoch
+    next_epoch = init_producer_id._next_epoch
 
     def careless(txn: Txn, *rest: Any) -> Any:
         if txn.producer_epoch > 0:
             txn = msgspec.structs.replace(txn, producer_epoch=txn.producer_epoch - 1)
         return next_epoch(txn, *rest)
 
-    with patch.object(introduction, "_next_epoch", careless):
+    with patch.object(init_producer_id, "_next_epoch", careless):
         yield
 
 
 @contextmanager
 def roll_forward_skipped() -> Iterator[None]:
     """A decided transaction that is found at a start is not finished."""
-    decide = machine.decide
+    decide = decide_module.decide
 
     @wraps(decide)
     def careless(txn: Txn, request: Any, now_ms: int) -> Any:
@@ -79,7 +81,7 @@ def roll_forward_skipped() -> Iterator[None]:
             return txn, ()
         return decide(txn, request, now_ms)
 
-    with patch("eosin.coordinator.interpreter.decide", careless):
+    with patch("eosin.coordinator.transactions.effect_runner.decide", careless):
         yield
 
 
@@ -99,43 +101,43 @@ def decision_not_durable() -> Iterator[None]:
 @contextmanager
 def zombies_welcome() -> Iterator[None]:
     """Whoever knows the producer id may end its transaction."""
-    end = ending.end
+    end = end_txn.end
 
     def careless(txn: Txn, request: Any, now_ms: int) -> Any:
         if request.producer_id == txn.producer_id and txn.phase is Phase.ONGOING:
             request = msgspec.structs.replace(request, producer_epoch=txn.producer_epoch)
         return end(txn, request, now_ms)
 
-    with patch.object(machine, "end", careless):
+    with patch.object(decide_module, "end", careless):
         yield
 
 
 @contextmanager
 def epoch_not_raised_on_timeout() -> Iterator[None]:
     """The markers of a transaction that has timed out have the epoch that its producer still writes with."""
-    fence = introduction._fence
+    fence = init_producer_id._fence
 
     def careless(txn: Txn, request: Any, now_ms: int, **how: Any) -> Any:
         if not isinstance(request, DeadlinePassed):
             return fence(txn, request, now_ms, **how)
-        with patch.object(introduction, "raised", lambda txn, fresh_producer_id: txn):
+        with patch.object(init_producer_id, "raised", lambda txn, fresh_producer_id: txn):
             return fence(txn, request, now_ms, **how)
 
-    with patch.object(introduction, "_fence", careless):
+    with patch.object(init_producer_id, "_fence", careless):
         yield
 
 
 @contextmanager
 def prepared_transaction_aborted() -> Iterator[None]:
     """A new instance that is to end what a database has decided finds it aborted (KIP-939)."""
-    with patch.object(introduction, "keep", introduction._interrupt):
+    with patch.object(init_producer_id, "keep", init_producer_id._interrupt):
         yield
 
 
 @contextmanager
 def timeout_forgotten() -> Iterator[None]:
     """A transaction whose producer is gone stays open."""
-    with patch.object(machine, "time_out", lambda txn, request, now_ms: (txn, ())):
+    with patch.object(decide_module, "time_out", lambda txn, request, now_ms: (txn, ())):
         yield
 
 
@@ -149,12 +151,12 @@ def generation_not_checked() -> Iterator[None]:
 @contextmanager
 def commit_taken_for_abort() -> Iterator[None]:
     """A commit that is asked for a second time aborts what it has not finished."""
-    end = ending.end
+    end = end_txn.end
 
     def careless(txn: Txn, request: Any, now_ms: int) -> Any:
         if txn.phase is Phase.ONGOING and len(txn.partitions) > 2:
             request = msgspec.structs.replace(request, commit=False)
         return end(txn, request, now_ms)
 
-    with patch.object(machine, "end", careless):
+    with patch.object(decide_module, "end", careless):
         yield

@@ -1,0 +1,292 @@
+"""`GroupCoordinator`: consumer groups as the handlers ask for them (groups.md 2 to 14). Offsets are in `offsets/`.
+
+One method per API. Each finds the shard that the group belongs to, asks the pure parts (`decide`, `checks`, `expiry`)
+what is to happen, has it carried out, and answers. Nothing is awaited between a check and the change that it permits;
+what is awaited is durability, and the transaction coordinator, after which the check is made anew.
+
+    request -> Shards -> Shard -+-> GroupRunner   groups, timers, waiting requests
+                                +-> Commits       offsets, committed and pending
+                                +-> LogWriter     the one log under both
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from eosin.coordinator.groups.config import GroupConfig
+from eosin.coordinator.groups.log.settlement import Settlement
+from eosin.coordinator.groups.offsets.service import OffsetRequests
+from eosin.coordinator.groups.rules import checks
+from eosin.coordinator.groups.rules.effects import JoinResult, LeaveResult, SyncResult
+from eosin.coordinator.groups.rules.events import Join, Leave, LeavingMember, Sync
+from eosin.coordinator.groups.rules.group import Group, GroupState, Protocols
+from eosin.coordinator.groups.rules.write_errors import of_offsets
+from eosin.coordinator.groups.shard import Shard
+from eosin.coordinator.groups.shards import Shards
+from eosin.coordinator.ports import CoordinatorLogs, TransactionVerifier
+from eosin.protocol.errors import ErrorCode
+from eosin.runtime.chance import Chance
+from eosin.runtime.clock import Clock, Timer
+from eosin.storage.log.log_results import Marker
+
+GROUP_TYPE: Final = "classic"
+"""The only kind of group there is, as ListGroups names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    """One group in an overview."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    group_type: str = GROUP_TYPE
+
+
+class GroupCoordinator:
+    """The groups and offsets of every partition of `__consumer_offsets` that this broker leads."""
+
+    def __init__(
+        self,
+        *,
+        logs: CoordinatorLogs,
+        verifier: TransactionVerifier,
+        clock: Clock,
+        chance: Chance,
+        config: GroupConfig,
+    ) -> None:
+        self._clock = clock
+        self._chance = chance
+        self._config = config
+        self._shards = Shards(logs, clock=clock, config=config)
+        self._expiry: Timer | None = None
+        self.offsets = OffsetRequests(shards=self._shards, verifier=verifier, clock=clock, config=config)
+
+    # Life
+
+    async def load(self) -> None:
+        """Read the log of every partition. Requests may come in meanwhile: they are told to wait."""
+        self._schedule_expiry()
+        await self._shards.load()
+
+    async def stop(self) -> None:
+        """Answer whoever waits with NOT_COORDINATOR, and stop every timer."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+        self._shards.close()
+
+    def partition_for(self, group_id: str) -> int:
+        """The partition of `__consumer_offsets` that coordinates a group."""
+        return self._shards.partition_for(group_id)
+
+    def topic_deleted(self, topic: str) -> None:
+        """Delete the topic's offsets in all groups, committed and pending, in the background."""
+        for shard in self._shards:
+            shard.forget_topics((topic,))
+
+    def keep_topics(self, topics: Iterable[str]) -> None:
+        """Delete the offsets of all other topics: to be called after `load`, because a crash may have come between the
+        deletion of a topic and the tombstones of its offsets."""
+        known = frozenset(topics)
+        for shard in self._shards:
+            shard.keep_topics(known)
+
+    async def write_markers(self, partition: int, marker: Marker) -> ErrorCode:
+        """Write a transaction's marker into a partition of `__consumer_offsets`.
+
+        Done when the marker is durable and the transaction's offsets are visible, or forgotten: only then may the next
+        transaction of the producer begin (transactions.md 5.4). NOT_LEADER_OR_FOLLOWER asks for another try.
+        """
+        shard = self._shards.of_partition(partition)
+        if isinstance(shard, ErrorCode):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        settlement = Settlement()
+        shard.commits.complete(marker, settlement)
+        return await settlement.wait()
+
+    # Membership
+
+    async def join(
+        self,
+        group_id: str,
+        *,
+        member_id: str,
+        instance_id: str | None,
+        protocol_type: str,
+        protocols: Protocols,
+        session_timeout_ms: int,
+        rebalance_timeout_ms: int,
+        client_id: str,
+        client_host: str,
+        api_version: int,
+    ) -> JoinResult:
+        """JoinGroup: enter a group, or stay in it when it rebalances. Waits until the join phase ends."""
+        shard = self._shards.of_group(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
+        if isinstance(shard, ErrorCode):
+            return JoinResult(shard, member_id)
+        refusal = self._refuse_join(shard, group_id, member_id, session_timeout_ms, protocols)
+        if refusal is not ErrorCode.NONE:
+            return JoinResult(refusal, member_id)
+        if group_id not in shard.groups:
+            shard.create_group(group_id)
+        ticket, answer = shard.runner.ticket()
+        event = Join(
+            ticket=ticket,
+            member_id=member_id,
+            instance_id=instance_id,
+            protocol_type=protocol_type,
+            protocols=protocols,
+            session_timeout_ms=session_timeout_ms,
+            rebalance_timeout_ms=rebalance_timeout_ms,
+            client_id=client_id,
+            client_host=client_host,
+            fresh_member_id="" if member_id else self._new_member_id(instance_id or client_id),
+            needs_known_id=api_version >= 4,
+            can_skip_assignment=api_version >= 9,
+        )
+        shard.runner.happen(group_id, event)
+        result = await answer
+        assert isinstance(result, JoinResult)
+        return result
+
+    def _refuse_join(
+        self, shard: Shard, group_id: str, member_id: str, session_timeout_ms: int, protocols: Protocols
+    ) -> ErrorCode:
+        config = self._config
+        if not config.group_min_session_timeout_ms <= session_timeout_ms <= config.group_max_session_timeout_ms:
+            return ErrorCode.INVALID_SESSION_TIMEOUT
+        if sum(len(metadata) for _, metadata in protocols) > config.eosin_group_member_metadata_max_bytes:
+            return ErrorCode.INVALID_REQUEST
+        if group_id in shard.groups:
+            return ErrorCode.NONE
+        if member_id:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if self._shards.group_count >= config.eosin_group_max_groups:
+            return ErrorCode.GROUP_MAX_SIZE_REACHED
+        return ErrorCode.NONE
+
+    def _new_member_id(self, prefix: str) -> str:
+        return f"{prefix}-{UUID(bytes=self._chance.uuid())}"
+
+    async def sync(
+        self,
+        group_id: str,
+        *,
+        generation_id: int,
+        member_id: str,
+        instance_id: str | None,
+        protocol_type: str | None,
+        protocol_name: str | None,
+        assignments: tuple[tuple[str, bytes], ...],
+        api_version: int,
+    ) -> SyncResult:
+        """SyncGroup: fetch one's assignment; the leader brings everybody's. Waits for the leader."""
+        shard = self._shards.of_group(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
+        if isinstance(shard, ErrorCode):
+            # Clients know no "loading" here; told of a rebalance they join, which does.
+            loading = shard is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            return SyncResult(ErrorCode.REBALANCE_IN_PROGRESS if loading else shard)
+        if api_version >= 5 and (protocol_type is None or protocol_name is None):
+            return SyncResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        if group_id not in shard.groups:
+            return SyncResult(ErrorCode.UNKNOWN_MEMBER_ID)
+        ticket, answer = shard.runner.ticket()
+        event = Sync(
+            ticket=ticket,
+            member_id=member_id,
+            instance_id=instance_id,
+            generation_id=generation_id,
+            protocol_type=protocol_type,
+            protocol_name=protocol_name,
+            assignments=assignments,
+        )
+        shard.runner.happen(group_id, event)
+        result = await answer
+        assert isinstance(result, SyncResult)
+        return result
+
+    def heartbeat(
+        self, group_id: str, *, generation_id: int, member_id: str, instance_id: str | None = None
+    ) -> ErrorCode:
+        """Heartbeat: the member is alive; the answer tells it of a rebalance."""
+        shard = self._shards.of_group(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
+        if isinstance(shard, ErrorCode):
+            # A member is not to lose its place because its coordinator has just started.
+            return ErrorCode.NONE if shard is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else shard
+        group = shard.groups.get(group_id)
+        if group is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        error = checks.heartbeat(group, member_id=member_id, instance_id=instance_id, generation_id=generation_id)
+        if error in checks.ALIVE:
+            shard.runner.restart_session(group, member_id)
+        return error
+
+    def leave(self, group_id: str, members: Sequence[LeavingMember]) -> LeaveResult:
+        """LeaveGroup: members go, or an administrator removes static ones."""
+        shard = self._shards.of_group(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
+        if isinstance(shard, ErrorCode):
+            return LeaveResult(shard)
+        if group_id not in shard.groups:
+            return LeaveResult(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,) * len(members))
+        ticket, answer = shard.runner.ticket()
+        shard.runner.happen(group_id, Leave(ticket, tuple(members)))
+        result = answer.result()  # nobody waits to leave
+        assert isinstance(result, LeaveResult)
+        return result
+
+    # Administration
+
+    def describe(self, group_id: str) -> Group | ErrorCode:
+        """DescribeGroups: the group as it is; GROUP_ID_NOT_FOUND when there is none."""
+        shard = self._shards.of_group(group_id)
+        if isinstance(shard, ErrorCode):
+            return shard
+        return shard.groups.get(group_id, ErrorCode.GROUP_ID_NOT_FOUND)
+
+    def list_groups(
+        self, *, states: Sequence[str] = (), types: Sequence[str] = ()
+    ) -> tuple[ErrorCode, list[GroupListing]]:
+        """ListGroups: every group, or those in one of `states` and of one of `types` (neither is case-sensitive). While
+        partitions are being loaded the list is what is known so far, with COORDINATOR_LOAD_IN_PROGRESS."""
+        wanted_states = {state.lower() for state in states}
+        if types and GROUP_TYPE not in {each.lower() for each in types}:
+            return self._shards.refusal, []
+        listings = [
+            GroupListing(group.group_id, group.protocol_type or "", group.state.value)
+            for shard in self._shards
+            for group in shard.groups.values()
+            if group.state is not GroupState.DEAD and (not wanted_states or group.state.value.lower() in wanted_states)
+        ]
+        return self._shards.refusal, listings
+
+    async def delete_groups(self, group_ids: Sequence[str]) -> list[ErrorCode]:
+        """DeleteGroups: delete empty groups with all their offsets; one answer per group, when it is durable."""
+        settlements = [self._start_delete(group_id) for group_id in group_ids]
+        timeout_ms = self._config.offsets_commit_timeout_ms
+        return [of_offsets(await each.wait_at_most(timeout_ms, self._clock)) for each in settlements]
+
+    def _start_delete(self, group_id: str) -> Settlement:
+        settlement = Settlement()
+        shard = self._shards.of_group(group_id)
+        if isinstance(shard, ErrorCode):
+            settlement(shard, -1)
+        else:
+            shard.delete_group(group_id, settlement)
+        return settlement
+
+    # Expiry
+
+    def _schedule_expiry(self) -> None:
+        self._expiry = self._clock.call_later(self._config.offsets_retention_check_interval_ms, self._expire)
+
+    def _expire(self) -> None:
+        self._expire_next(list(self._shards))
+
+    def _expire_next(self, shards: list[Shard]) -> None:
+        """One shard per turn of the loop, so that many groups do not hold up everybody else."""
+        if not shards:
+            self._schedule_expiry()
+            return
+        shards.pop(0).expire()
+        self._expiry = self._clock.call_later(0, lambda: self._expire_next(shards))

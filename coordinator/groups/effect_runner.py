@@ -1,0 +1,125 @@
+"""`GroupRunner`: carries out what `decide` asks for, for the groups of one partition.
+
+It owns the groups, their timers and the requests that wait for an answer. Always true: the group is replaced before
+the first effect of its decision starts, and an event that comes up while effects are carried out (a write that is
+durable at once) is decided only after the last of them. So the events of a partition happen one after the other.
+"""
+
+import asyncio
+import itertools
+from asyncio import Future
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Final, assert_never
+
+from eosin.coordinator.groups.config import GroupConfig
+from eosin.coordinator.groups.log import records as group_records
+from eosin.coordinator.groups.log.writer import LogWriter
+from eosin.coordinator.groups.rules.decide import decide
+from eosin.coordinator.groups.rules.effects import Answer, CancelTimer, Effect, Persist, Reply, StartTimer
+from eosin.coordinator.groups.rules.events import (
+    Completion,
+    Event,
+    Stored,
+    StoreFailed,
+    TimerFired,
+    TimerKind,
+    TimerName,
+)
+from eosin.coordinator.groups.rules.group import Group, GroupState, Ticket
+from eosin.protocol.errors import ErrorCode
+from eosin.runtime.clock import Clock, Timer
+
+_tickets: Final = itertools.count(1)
+
+
+class GroupRunner:
+    """The groups of one partition, in motion."""
+
+    def __init__(
+        self, *, writer: LogWriter, clock: Clock, config: GroupConfig, holds_offsets: Callable[[str], bool]
+    ) -> None:
+        self.groups: dict[str, Group] = {}
+        self._writer = writer
+        self._clock = clock
+        self._config = config
+        self._holds_offsets = holds_offsets
+        self._timers: dict[tuple[str, TimerName], Timer] = {}
+        self._waiting: dict[Ticket, Future[Answer]] = {}
+        self._events: deque[tuple[str, Event]] = deque()
+        self._deciding = False
+
+    def ticket(self) -> "tuple[Ticket, Future[Answer]]":
+        """A name for a request that is about to happen, and where its answer will appear."""
+        ticket = next(_tickets)
+        future: Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting[ticket] = future
+        return ticket, future
+
+    def happen(self, group_id: str, event: Event) -> None:
+        """Let an event happen to a group. One for a group that is gone is nobody's business any more."""
+        self._events.append((group_id, event))
+        if self._deciding:
+            return
+        self._deciding = True
+        try:
+            while self._events:
+                self._decide(*self._events.popleft())
+        finally:
+            self._deciding = False
+
+    def restart_session(self, group: Group, member_id: str) -> None:
+        """A member has shown a sign of life. (Not an event: it changes nothing but a timer.)"""
+        self._start_timer(group, TimerName(TimerKind.SESSION, member_id), group.members[member_id].session_timeout_ms)
+
+    def _decide(self, group_id: str, event: Event) -> None:
+        group = self.groups.get(group_id)
+        if group is None:
+            return
+        group, effects = decide(group, event, now_ms=self._clock.now_ms(), config=self._config)
+        self.groups[group_id] = group
+        for effect in effects:
+            self._carry_out(group, effect)
+        if _left_no_trace(group) and not self._holds_offsets(group_id):
+            del self.groups[group_id]
+
+    def _carry_out(self, group: Group, effect: Effect) -> None:
+        match effect:
+            case Reply():
+                waiting = self._waiting.pop(effect.ticket)
+                if not waiting.done():  # else whoever asked is gone
+                    waiting.set_result(effect.answer)
+            case Persist():
+                now_ms = self._clock.now_ms()
+                batch = group_records.batch([group_records.group_record(effect.group)], self._config, now_ms=now_ms)
+                settled = partial(self._on_stored, group.group_id, effect.then)
+                self._writer.write(batch, now_ms=now_ms, settled=settled)
+            case StartTimer():
+                self._start_timer(group, effect.timer, effect.delay_ms)
+            case CancelTimer():
+                timer = self._timers.pop((group.group_id, effect.timer), None)
+                if timer is not None:
+                    timer.cancel()
+            case _:
+                assert_never(effect)
+
+    def _on_stored(self, group_id: str, what: Completion, error: ErrorCode, _: int) -> None:
+        self.happen(group_id, Stored(what) if error is ErrorCode.NONE else StoreFailed(what, error))
+
+    def _start_timer(self, group: Group, name: TimerName, delay_ms: int) -> None:
+        key = (group.group_id, name)
+        running = self._timers.get(key)
+        if running is not None:
+            running.cancel()
+        self._timers[key] = self._clock.start_deadline(delay_ms, partial(self._on_timer, key, group.generation_id))
+
+    def _on_timer(self, key: tuple[str, TimerName], generation_id: int) -> None:
+        del self._timers[key]
+        group_id, name = key
+        self.happen(group_id, TimerFired(name, generation_id))
+
+
+def _left_no_trace(group: Group) -> bool:
+    """Whether a group is as if nobody had ever joined it: a first request that was refused or given up."""
+    return group.state is GroupState.EMPTY and group.generation_id == 0 and not group.pending_members

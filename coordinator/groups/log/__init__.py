@@ -1,0 +1,1 @@
+"""Records of `__consumer_offsets`: written, and read back."""

@@ -1,0 +1,135 @@
+"""Reading a partition of `__consumer_offsets` back into memory (groups.md 13).
+
+The order of the log decides: each record counts as it did when it was written, so that the result is what the
+coordinator knew before it stopped, up to what was durable. Nearly all of a log is past: offsets that a later one has
+replaced, and markers of transactions that left nothing. So keys and values are carried as bytes, a marker is looked at
+only when its producer has something pending, and only what is left in the end is decoded.
+
+Always true: the result is that of `OffsetStore`, told of each record and marker in the order of the log. There, a
+tombstone takes away each pending value of its key: here, each with a lower offset. When `load` returns it has applied
+all that is in the log, also what was appended meanwhile: nothing can come between its last look and the caller.
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import Final
+
+from eosin.coordinator.groups.log.records import GroupWritten, OffsetWritten, read
+from eosin.coordinator.groups.offsets.store import CommittedOffset, OffsetStore
+from eosin.coordinator.groups.rules.group import Group
+from eosin.coordinator.ports import CoordinatorLog
+from eosin.coordinator.replay import exhaust, replay
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.records.header import CONTROL, TRANSACTIONAL, read_header
+from eosin.protocol.records.scan import Head, KeyValue, key_values, marker_of
+
+_LOG: Final = logging.getLogger("eosin.coordinator.groups")
+
+_VERSION_BYTES: Final = 2
+_OFFSET_KEYS: Final = (b"\0\0", b"\0\1")
+"""Versions of a key that names a group and a partition, alike from there on."""
+_GROUP_KEY: Final = b"\0\2"
+
+
+class Loader:
+    """Replays one partition's log into groups and offsets."""
+
+    def __init__(self, offsets: OffsetStore) -> None:
+        self.groups: dict[str, Group] = {}
+        self._offsets = offsets
+        self._settled: dict[bytes, KeyValue] = {}
+        """What counts of each group and partition, tombstones included."""
+        self._tombstones: dict[bytes, int] = {}
+        """Where the last one of each group and partition stands."""
+        self._pending: dict[int, dict[bytes, KeyValue]] = {}
+        self._decoded: dict[int, OffsetWritten] = {}
+        """What was decoded ahead, by the offset of its record."""
+        self._groups: dict[bytes, KeyValue] = {}
+        self._unknown: dict[bytes, int] = {}
+
+    async def load(self, log: CoordinatorLog) -> None:
+        """Read the whole log. Raises CorruptRecords, DecodeError or OSError when it cannot be read."""
+        end = await replay(log, self.take)
+        await exhaust(self._decode_ahead())
+        await replay(log, self.take, from_offset=end)
+        self.finish()
+
+    def take(self, run: memoryview, head: Head) -> None:
+        """Apply one batch of `run`. Raises CorruptRecords, DecodeError."""
+        position, size, _, attributes, producer_id, count = head
+        if not count:
+            return  # compaction has emptied it, and its transaction left nothing here
+        if attributes & CONTROL:
+            if producer_id in self._pending:
+                self._take_marker(run[position : position + size], producer_id)
+            return
+        batch = run[position : position + size]
+        is_transactional = attributes & TRANSACTIONAL
+        for record in key_values(batch, read_header(batch)):
+            key = record.key or b""
+            kind = key[:_VERSION_BYTES]
+            if kind in _OFFSET_KEYS:
+                name = key[_VERSION_BYTES:]
+                if not is_transactional:
+                    self._settled[name] = record
+                    if record.value is None:
+                        self._tombstones[name] = record.offset
+                elif record.value is not None:
+                    self._pending.setdefault(producer_id, {})[name] = record
+                else:
+                    self._pending.get(producer_id, {}).pop(name, None)
+            elif kind == _GROUP_KEY:
+                self._groups[key] = record
+            elif read(record) is None:
+                self._unknown[kind] = self._unknown.get(kind, 0) + 1
+
+    def _take_marker(self, batch: memoryview, producer_id: int) -> None:
+        control = marker_of(batch, read_header(batch))
+        if control is None:
+            return
+        pending = self._pending.pop(producer_id)
+        if not control.is_commit:
+            return
+        for name, record in pending.items():
+            before = self._settled.get(name)
+            if before is None or before.offset < record.offset:
+                self._settled[name] = record
+
+    def _decode_ahead(self) -> Iterator[None]:
+        for records in (self._settled, *self._pending.values()):
+            for record in list(records.values()):
+                if record.value is not None:
+                    self._decoded[record.offset] = _offset(record)
+                    yield
+
+    def finish(self) -> None:
+        """Decode what is left. Offsets whose group has no record belong to a group that only holds offsets. Raises
+        DecodeError."""
+        for record in self._groups.values():
+            if record.value is not None:
+                group = read(record)
+                assert isinstance(group, GroupWritten)
+                assert group.group is not None
+                self.groups[group.group_id] = group.group
+        for record in self._settled.values():
+            if record.value is not None:
+                self._offsets.put(*self._told(record))
+        for producer_id, records in self._pending.items():
+            for name, record in records.items():
+                if self._tombstones.get(name, -1) < record.offset:
+                    self._offsets.put_pending(producer_id, *self._told(record))
+        for group_id in self._offsets.group_ids():
+            self.groups.setdefault(group_id, Group(group_id))
+        for key_version, count in self._unknown.items():
+            _LOG.warning("skipped %d records of an unknown kind (key version %s)", count, key_version.hex())
+
+    def _told(self, record: KeyValue) -> tuple[str, TopicPartition, CommittedOffset]:
+        written = self._decoded.get(record.offset) or _offset(record)
+        assert written.value is not None
+        return written.group_id, written.partition, written.value
+
+
+def _offset(record: KeyValue) -> OffsetWritten:
+    written = read(record)
+    assert isinstance(written, OffsetWritten)
+    return written

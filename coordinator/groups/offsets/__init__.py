@@ -1,0 +1,1 @@
+"""Committed offsets: the requests, what is written, and what is visible."""

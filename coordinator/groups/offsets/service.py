@@ -1,0 +1,302 @@
+"""`OffsetRequests`: the requests that commit, read and delete offsets (groups.md 8, 9, 10 and 14).
+
+A commit is checked and appended without an await in between, so whoever is a member when its offsets enter the log is a
+member at that point of the log. The transaction coordinator is asked before, and its answer is confirmed in the same
+step as the append: a transaction may have ended while the first answer was on its way.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from eosin.coordinator.groups.config import GroupConfig
+from eosin.coordinator.groups.log.settlement import Settlement
+from eosin.coordinator.groups.offsets.commits import Key
+from eosin.coordinator.groups.offsets.store import OffsetToCommit
+from eosin.coordinator.groups.rules import checks
+from eosin.coordinator.groups.rules.group import Group, GroupState
+from eosin.coordinator.groups.rules.subscription import CONSUMER_PROTOCOL, subscribed_topics
+from eosin.coordinator.groups.rules.write_errors import of_offsets
+from eosin.coordinator.groups.shard import Shard
+from eosin.coordinator.groups.shards import Shards
+from eosin.coordinator.ports import TransactionVerifier
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from eosin.runtime.clock import Clock
+
+NO_COMMIT: Final = -1
+"""The offset that stands for "none committed"."""
+
+_PATIENCE_MS: Final = 500
+_PAUSE_MS: Final = 10
+"""Old clients fail on CONCURRENT_TRANSACTIONS, so theirs is retried here first, for that long and that often."""
+_KNOWS_CONCURRENT: Final = 4
+"""The first version of TxnOffsetCommit whose clients retry that themselves: to Java 2.5 to 3.7, which speak version 3,
+it is fatal."""
+
+
+class Committer(NamedTuple):
+    """Who commits: a member in a generation, or nobody in particular."""
+
+    generation_id: int = -1
+    member_id: str = ""
+    instance_id: str | None = None
+
+
+class Producer(NamedTuple):
+    """Whose transaction offsets are to be added to."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+
+class FetchedOffset(NamedTuple):
+    """What is committed for one partition."""
+
+    partition: TopicPartition
+    offset: int = NO_COMMIT
+    leader_epoch: int = -1
+    metadata: str = ""
+    error: ErrorCode = ErrorCode.NONE
+
+
+class OffsetRequests:
+    """The offset APIs of the group coordinator."""
+
+    def __init__(self, *, shards: Shards, verifier: TransactionVerifier, clock: Clock, config: GroupConfig) -> None:
+        self._shards = shards
+        self._verifier = verifier
+        self._clock = clock
+        self._config = config
+
+    # Plain commits
+
+    async def commit(
+        self, group_id: str, offsets: Sequence[OffsetToCommit], *, committer: Committer, api_version: int
+    ) -> Sequence[ErrorCode]:
+        """OffsetCommit: one answer per offset, once they are durable and visible."""
+        shard = self._shards.of_group(group_id)
+        if isinstance(shard, ErrorCode):
+            return [shard] * len(offsets)
+        group = shard.groups.get(group_id)
+        if group is None:
+            error = self._check_absent(committer, api_version=api_version, transactional=False)
+        else:
+            error = checks.offset_commit(
+                group,
+                member_id=committer.member_id,
+                instance_id=committer.instance_id,
+                generation_id=committer.generation_id,
+            )
+        if error is not ErrorCode.NONE:
+            return [error] * len(offsets)
+        if group is not None and committer.member_id in group.members and checks.keeps_session_alive(group):
+            shard.runner.restart_session(group, committer.member_id)
+        fitting, answers = self._split(offsets)
+        if fitting:
+            settlement = Settlement()
+            shard.commits.commit(group_id, fitting, settlement)
+            _answer(answers, await self._outcome(settlement))
+        return answers
+
+    def _check_absent(self, committer: Committer, *, api_version: int, transactional: bool) -> ErrorCode:
+        error = checks.commit_to_absent_group(
+            generation_id=committer.generation_id, transactional=transactional, api_version=api_version
+        )
+        if error is ErrorCode.NONE and self._shards.group_count >= self._config.eosin_group_max_groups:
+            return ErrorCode.POLICY_VIOLATION
+        return error
+
+    def _split(self, offsets: Sequence[OffsetToCommit]) -> tuple[Sequence[OffsetToCommit], list[ErrorCode]]:
+        """The offsets whose metadata is short enough, and the answers to the others in their places."""
+        limit = self._config.offset_metadata_max_bytes
+        answers = [
+            ErrorCode.NONE if checks.metadata_fits(each.metadata, limit) else ErrorCode.OFFSET_METADATA_TOO_LARGE
+            for each in offsets
+        ]
+        if not any(answers):
+            return offsets, answers
+        return [each for each, answer in zip(offsets, answers, strict=True) if not answer], answers
+
+    async def _outcome(self, settlement: Settlement) -> ErrorCode:
+        error = await settlement.wait_at_most(self._config.offsets_commit_timeout_ms, self._clock)
+        return of_offsets(error)
+
+    # Transactional commits
+
+    async def commit_in_transaction(
+        self,
+        group_id: str,
+        offsets: Sequence[OffsetToCommit],
+        *,
+        producer: Producer,
+        committer: Committer,
+        api_version: int,
+    ) -> Sequence[ErrorCode]:
+        """TxnOffsetCommit: one answer per offset, once they are durable. They stay invisible until the transaction's
+        COMMIT marker, and whoever asks for stable offsets is told to wait for it."""
+        refusal, shard = await self._admit(group_id, producer, api_version)
+        if shard is None:
+            return [_translate(refusal, api_version)] * len(offsets)
+        group = shard.groups.get(group_id)
+        if group is None:
+            error = self._check_absent(committer, api_version=api_version, transactional=True)
+        else:
+            error = checks.transactional_commit(
+                group,
+                member_id=committer.member_id,
+                instance_id=committer.instance_id,
+                generation_id=committer.generation_id,
+            )
+        if error is not ErrorCode.NONE:
+            return [error] * len(offsets)
+        fitting, answers = self._split(offsets)
+        if fitting:
+            settlement = Settlement()
+            shard.commits.commit_in_transaction(
+                group_id,
+                fitting,
+                settlement,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+            )
+            _answer(answers, _translate(await self._outcome(settlement), api_version))
+        return answers
+
+    async def _admit(self, group_id: str, producer: Producer, api_version: int) -> tuple[ErrorCode, Shard | None]:
+        """The shard to commit to, after the transaction coordinator has agreed; None with the reason otherwise.
+
+        Returns without an await after the last check, and so must its caller go on.
+        """
+        shard = self._shards.of_group(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
+        if isinstance(shard, ErrorCode):
+            return shard, None
+        partition = TopicPartition(CONSUMER_OFFSETS_TOPIC, shard.partition)
+        error = await self._verify(producer, partition, api_version)
+        if error is not ErrorCode.NONE:
+            return error, None
+        shard = self._shards.of_group(group_id)  # again, after the await
+        return (shard, None) if isinstance(shard, ErrorCode) else (ErrorCode.NONE, shard)
+
+    async def _verify(self, producer: Producer, partition: TopicPartition, api_version: int) -> ErrorCode:
+        """Whether the partition is in the producer's open transaction. Version 5 puts it there (KIP-890)."""
+        if api_version >= 5:
+            added = await self._verifier.add_partitions(
+                producer.transactional_id,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                partitions=[partition],
+            )
+            # The answer is a moment old: the transaction may have timed out since.
+            return added.error or self._ask(producer, partition)
+        error = self._ask(producer, partition)
+        waited = 0
+        while error is ErrorCode.CONCURRENT_TRANSACTIONS and api_version < _KNOWS_CONCURRENT and waited < _PATIENCE_MS:
+            await self._clock.sleep(_PAUSE_MS)
+            waited += _PAUSE_MS
+            error = self._ask(producer, partition)
+        return error
+
+    def _ask(self, producer: Producer, partition: TopicPartition) -> ErrorCode:
+        return self._verifier.verify(
+            producer.transactional_id,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            partitions=[partition],
+        )[partition]
+
+    # Reading
+
+    async def fetch(
+        self, group_id: str, partitions: Sequence[TopicPartition] | None, *, require_stable: bool
+    ) -> tuple[ErrorCode, list[FetchedOffset]]:
+        """OffsetFetch: what is committed for some partitions, or with None for all that the group has committed.
+
+        With `require_stable`, a partition for which an open transaction holds an offset is answered with
+        UNSTABLE_OFFSET_COMMIT, and whatever is being written counts: a commit that was accepted before a rebalance is
+        seen by the partition's next owner.
+        """
+        shard = self._shards.of_group(group_id)
+        if isinstance(shard, ErrorCode):
+            return shard, []
+        if require_stable and shard.commits.is_being_written(group_id):
+            settlement = Settlement()
+            shard.after_writes(settlement)
+            error = await self._outcome(settlement)
+            if error is not ErrorCode.NONE:
+                return error, []
+        store = shard.commits.offsets
+        wanted = partitions
+        if wanted is None:
+            wanted = list(store.partitions(group_id) if require_stable else store.committed(group_id))
+        return ErrorCode.NONE, [
+            _unstable(each)
+            if require_stable and store.is_pending(group_id, each)
+            else self._fetch_one(shard, group_id, each)
+            for each in wanted
+        ]
+
+    def _fetch_one(self, shard: Shard, group_id: str, partition: TopicPartition) -> FetchedOffset:
+        value = shard.commits.offsets.get(group_id, partition)
+        if value is None:
+            return FetchedOffset(partition)
+        return FetchedOffset(partition, value.offset, value.leader_epoch, value.metadata)
+
+    # Deleting
+
+    async def delete(
+        self, group_id: str, partitions: Sequence[TopicPartition]
+    ) -> tuple[ErrorCode, Sequence[ErrorCode]]:
+        """OffsetDelete: the group's error, or one answer per partition once the tombstones are durable."""
+        shard = self._shards.of_group(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
+        if isinstance(shard, ErrorCode):
+            return shard, []
+        group = shard.groups.get(group_id)
+        if group is None or group.state is GroupState.DEAD:
+            return ErrorCode.GROUP_ID_NOT_FOUND, []
+        if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER_PROTOCOL:
+            return ErrorCode.NON_EMPTY_GROUP, []
+        answers = _subscription_errors(group, partitions)
+        held = shard.commits.partitions(group_id)
+        doomed = [each for each, answer in zip(partitions, answers, strict=True) if not answer and each in held]
+        if doomed:
+            settlement = Settlement()
+            shard.commits.delete([Key(group_id, each) for each in dict.fromkeys(doomed)], settlement)
+            error = await self._outcome(settlement)
+            if error is not ErrorCode.NONE:
+                return error, []
+        return ErrorCode.NONE, answers
+
+
+def _subscription_errors(group: Group, partitions: Sequence[TopicPartition]) -> list[ErrorCode]:
+    topics = subscribed_topics(group)
+    return [
+        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if topics is None or each.topic in topics else ErrorCode.NONE
+        for each in partitions
+    ]
+
+
+def _unstable(partition: TopicPartition) -> FetchedOffset:
+    return FetchedOffset(partition, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
+
+
+def _answer(answers: list[ErrorCode], error: ErrorCode) -> None:
+    """Give every offset that was written the outcome of its batch."""
+    if error is not ErrorCode.NONE:
+        for index, answer in enumerate(answers):
+            answers[index] = answer or error
+
+
+def _translate(error: ErrorCode, api_version: int) -> ErrorCode:
+    """The error as clients of a version of TxnOffsetCommit can bear it (transactions.md 4.6 and 11.11)."""
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error is ErrorCode.TRANSACTION_ABORTABLE and api_version < 4:
+        return ErrorCode.INVALID_TXN_STATE
+    if error is ErrorCode.NETWORK_EXCEPTION:
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    if error is ErrorCode.CONCURRENT_TRANSACTIONS and api_version < _KNOWS_CONCURRENT:
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and api_version < 2:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return error

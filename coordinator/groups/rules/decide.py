@@ -1,0 +1,114 @@
+"""`decide`: what happens to a group. Pure: the same group, event and time always give the same answer.
+
+Every event goes through here; the steps are in the modules named beside them. The rules of the machine:
+
+* An effect is carried out before the next one starts, so the record of a generation is in the log before anything that
+  was decided later. `Persist` ends in `Stored` or `StoreFailed`, and those ask again whether the group is still where
+  the write found it: a rebalance may have overtaken it.
+* Every request gets exactly one answer. A request that is replaced by a newer one of the same member is answered too.
+* A member's session does not run out while one of its requests waits for us; each answer restarts its session.
+* A timer belongs to the generation in which it was started; one that fires in another is ignored. (All but the timer of
+  a handed-out id, which is in no generation yet.)
+"""
+
+from typing import assert_never
+
+from eosin.coordinator.groups.config import GroupConfig
+from eosin.coordinator.groups.rules import join_group, leave_group, rebalance, sync_group
+from eosin.coordinator.groups.rules.decision import Turn
+from eosin.coordinator.groups.rules.effects import Effect
+from eosin.coordinator.groups.rules.events import (
+    AssignmentStored,
+    DeleteFailed,
+    Deleting,
+    EmptyStored,
+    Event,
+    Join,
+    Leave,
+    Loaded,
+    ReplacementStored,
+    Stored,
+    StoreFailed,
+    Sync,
+    TimerFired,
+    TimerKind,
+    Unloaded,
+)
+from eosin.coordinator.groups.rules.group import Group, GroupState
+from eosin.coordinator.groups.rules.write_errors import of_group_record
+
+
+def decide(group: Group, event: Event, *, now_ms: int, config: GroupConfig) -> tuple[Group, tuple[Effect, ...]]:
+    """The group that follows, and what must be done, in order."""
+    turn = Turn(group, now_ms=now_ms, config=config)
+    _take(turn, event)
+    return turn.group, tuple(turn.effects)
+
+
+def _take(turn: Turn, event: Event) -> None:
+    match event:
+        case Join():
+            join_group.join(turn, event)
+        case Sync():
+            sync_group.sync(turn, event)
+        case Leave():
+            leave_group.leave(turn, event)
+        case TimerFired():
+            _timer_fired(turn, event)
+        case Stored():
+            _stored(turn, event)
+        case StoreFailed():
+            _store_failed(turn, event)
+        case Loaded():
+            leave_group.loaded(turn)
+        case Unloaded():
+            leave_group.unloaded(turn)
+        case Deleting():
+            leave_group.deleting(turn)
+        case DeleteFailed():
+            leave_group.delete_failed(turn)
+        case _:
+            assert_never(event)
+
+
+def _timer_fired(turn: Turn, event: TimerFired) -> None:
+    kind, member_id = event.timer
+    stale = event.generation_id != turn.group.generation_id and kind is not TimerKind.PENDING
+    if stale or turn.group.state is GroupState.DEAD:
+        return
+    match kind:
+        case TimerKind.SESSION:
+            leave_group.session_expired(turn, member_id)
+        case TimerKind.PENDING:
+            join_group.pending_expired(turn, member_id)
+        case TimerKind.JOIN:
+            rebalance.join_timer_fired(turn)
+        case TimerKind.SYNC:
+            sync_group.sync_timer_fired(turn)
+        case _:
+            assert_never(kind)
+
+
+def _stored(turn: Turn, event: Stored) -> None:
+    match event.what:
+        case AssignmentStored():
+            sync_group.assignment_stored(turn, event.what)
+        case ReplacementStored():
+            join_group.replacement_stored(turn, event.what)
+        case EmptyStored():
+            pass  # nobody waits for it
+        case _:
+            assert_never(event.what)
+
+
+def _store_failed(turn: Turn, event: StoreFailed) -> None:
+    error = of_group_record(event.error)
+    match event.what:
+        case AssignmentStored():
+            sync_group.assignment_failed(turn, event.what, error)
+        case ReplacementStored():
+            join_group.replacement_failed(turn, event.what, error)
+        case EmptyStored():
+            pass  # the group is empty all the same; the log's owner has reported the failure
+        case _:
+            assert_never(event.what)

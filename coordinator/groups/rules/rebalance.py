@@ -1,0 +1,152 @@
+"""The join phase: how it starts, what ends it, and how members come and go (groups.md 4, 6)."""
+
+from dataclasses import replace
+from typing import Final
+
+from eosin.coordinator.groups.rules.decision import Turn, joined, without
+from eosin.coordinator.groups.rules.events import EmptyStored, TimerKind
+from eosin.coordinator.groups.rules.group import Group, GroupState, InitialDelay, Member, select_protocol
+from eosin.protocol.errors import ErrorCode
+
+_SHORTEST_EXTENSION_MS: Final = 1_000
+"""A join phase that only waits for absent static members starts over; a rebalance timeout of 0 must not let it spin."""
+
+_REBALANCING: Final = (GroupState.STABLE, GroupState.COMPLETING_REBALANCE)
+
+
+def start_rebalance(turn: Turn) -> None:
+    """Begin a join phase, and end it at once when everybody is already there."""
+    group = turn.group
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        give_up_assignment(turn, ErrorCode.REBALANCE_IN_PROGRESS)
+    delay = turn.config.group_initial_rebalance_delay_ms
+    if group.state is not GroupState.EMPTY:
+        turn.cancel(TimerKind.SYNC)
+        turn.enter(GroupState.PREPARING_REBALANCE, unsynced=frozenset(), storing=False)
+        if turn.group.all_joined():
+            complete_join(turn)
+        else:
+            turn.start(TimerKind.JOIN, group.rebalance_timeout_ms)
+    elif delay > 0:
+        remaining = max(group.rebalance_timeout_ms - delay, 0)
+        turn.enter(GroupState.PREPARING_REBALANCE, initial_delay=InitialDelay(remaining))
+        turn.start(TimerKind.JOIN, delay)
+    else:
+        turn.enter(GroupState.PREPARING_REBALANCE)
+        complete_join(turn)
+
+
+def recheck_join(turn: Turn) -> None:
+    """End the join phase if nobody is missing any more. An initial delay always runs its course."""
+    group = turn.group
+    if group.state is GroupState.PREPARING_REBALANCE and group.initial_delay is None and group.all_joined():
+        complete_join(turn)
+
+
+def rebalance_or_recheck(turn: Turn) -> None:
+    """What a change of the membership leads to, in whatever state the group is."""
+    if turn.group.state is GroupState.PREPARING_REBALANCE:
+        recheck_join(turn)
+    elif turn.group.state is not GroupState.DEAD:
+        start_rebalance(turn)
+
+
+def join_timer_fired(turn: Turn) -> None:
+    """The join phase has waited long enough, unless its initial delay is to be extended."""
+    group = turn.group
+    if group.state is not GroupState.PREPARING_REBALANCE:
+        return
+    initial = group.initial_delay
+    if initial is not None and initial.joined_meanwhile and initial.remaining_ms > 0:
+        delay = min(turn.config.group_initial_rebalance_delay_ms, initial.remaining_ms)
+        turn.change(initial_delay=InitialDelay(initial.remaining_ms - delay))
+        turn.start(TimerKind.JOIN, delay)
+        return
+    complete_join(turn)
+
+
+def complete_join(turn: Turn) -> None:
+    """End the join phase: drop who did not come back, and begin the next generation with the others."""
+    _drop_absent(turn)
+    group = turn.group
+    waiting = next(group.joining_members(), None)
+    if group.members and waiting is None:
+        turn.start(TimerKind.JOIN, max(group.rebalance_timeout_ms, _SHORTEST_EXTENSION_MS))
+        return
+    turn.cancel(TimerKind.JOIN)
+    if waiting is None:
+        _become_empty(turn)
+    else:
+        _begin_generation(turn, first_waiting=waiting)
+
+
+def _drop_absent(turn: Turn) -> None:
+    """Dynamic members that did not rejoin are gone; static ones stay until their session expires."""
+    staying: dict[str, Member] = {}
+    for member in turn.group.members.values():
+        if member.joining is None and member.instance_id is None:
+            turn.cancel(TimerKind.SESSION, member.member_id)
+        else:
+            staying[member.member_id] = member
+    turn.change(members=staying)
+
+
+def _become_empty(turn: Turn) -> None:
+    turn.enter(
+        GroupState.EMPTY,
+        generation_id=turn.group.generation_id + 1,
+        protocol_name=None,
+        leader_id=None,
+        initial_delay=None,
+    )
+    turn.persist(turn.group, EmptyStored(turn.group.generation_id))
+
+
+def _begin_generation(turn: Turn, *, first_waiting: Member) -> None:
+    """Nothing is written here: the generation becomes durable with the leader's SyncGroup."""
+    group = turn.group
+    leader = group.members.get(group.leader_id or "")
+    members = {name: replace(member, joining=None, is_new=False) for name, member in group.members.items()}
+    turn.enter(
+        GroupState.COMPLETING_REBALANCE,
+        generation_id=group.generation_id + 1,
+        protocol_name=select_protocol(list(members.values())),
+        leader_id=leader.member_id if leader is not None and leader.joining is not None else first_waiting.member_id,
+        members=members,
+        unsynced=frozenset(members),
+        initial_delay=None,
+    )
+    for member in group.members.values():
+        if member.joining is not None:
+            turn.reply(member.joining, joined(turn.group, member.member_id))
+        turn.start_session(member)
+    turn.start(TimerKind.SYNC, group.rebalance_timeout_ms)
+
+
+def give_up_assignment(turn: Turn, error: ErrorCode) -> None:
+    """Answer every waiting SyncGroup with `error` and forget this generation's assignment."""
+    members: dict[str, Member] = {}
+    for member in turn.group.members.values():
+        if member.syncing is not None:
+            turn.refuse_sync(member.syncing, error)
+            turn.start_session(member)
+        members[member.member_id] = replace(member, syncing=None, assignment=b"")
+    turn.change(members=members, storing=False)
+
+
+def remove_member(turn: Turn, member: Member, error: ErrorCode) -> None:
+    """Take a member out of the group; whatever it waits for is answered with `error`."""
+    if member.joining is not None:
+        turn.refuse_join(member.joining, error)
+    if member.syncing is not None:
+        turn.refuse_sync(member.syncing, error)
+    turn.cancel(TimerKind.SESSION, member.member_id)
+    group = turn.group
+    members = without(group.members, member.member_id)
+    leader_id = next(iter(members), None) if group.leader_id == member.member_id else group.leader_id
+    turn.change(members=members, leader_id=leader_id, unsynced=group.unsynced - {member.member_id})
+
+
+def rebalances(group: Group) -> bool:
+    """Whether the group has a generation that a rebalance would end."""
+    return group.state in _REBALANCING

@@ -1,0 +1,416 @@
+"""`TransactionCoordinator`: the transactions of the `__transaction_state` partitions that this broker leads.
+
+Owns the entries, and which partitions they belong to. What is decided about an entry, and what follows, is up to
+`decide` and to `Interpreter`, which carries it out. Always true: an id is only ever answered for out of a
+partition that was read whole and is still ours; everybody else is told to wait or to go elsewhere.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from eosin.coordinator.hashing import partition_for
+from eosin.coordinator.ports import CoordinatorLogs, MarkerTargets, ProducerIds
+from eosin.coordinator.replay import replay
+from eosin.coordinator.transactions.config import TransactionConfig
+from eosin.coordinator.transactions.effect_runner import Interpreter
+from eosin.coordinator.transactions.entries import Ask, Entry, OwnedPartition
+from eosin.coordinator.transactions.log.loader import StateReplay
+from eosin.coordinator.transactions.log.records import CorruptTransactionLog
+from eosin.coordinator.transactions.marker_sender import MarkerJob
+from eosin.coordinator.transactions.producer_ids import ProducerIdBlocks
+from eosin.coordinator.transactions.rules.admission import admit
+from eosin.coordinator.transactions.rules.decide import unknown, verify
+from eosin.coordinator.transactions.rules.effects import Reply
+from eosin.coordinator.transactions.rules.events import AddPartitions, DeadlinePassed, EndTxn, Loaded, Request
+from eosin.coordinator.transactions.rules.listing import (
+    TransactionDescription,
+    TransactionListing,
+    describe,
+    find_producer,
+    list_transactions,
+)
+from eosin.coordinator.transactions.rules.state import Phase, ProducerPair, Txn
+from eosin.coordinator.transactions.rules.timeout_errors import Standing, standing
+from eosin.coordinator.transactions.timers import Deadlines, Rounds
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.records.batch import CorruptRecords
+from eosin.runtime.chance import Chance
+from eosin.runtime.clock import Clock
+
+_LOG: Final = logging.getLogger(__name__)
+
+DEADLINE_RETRY_MS: Final = 50
+"""Before a transaction that is out of time is looked at again, when it could not be aborted at once."""
+LISTED_PER_TURN: Final = 1000
+"""Ids that are looked at for a listing between two turns of the event loop."""
+EXPIRED_IDS_PER_TURN: Final = 200
+"""Tombstones of one partition that share a batch; one batch is written per turn of the event loop."""
+
+
+class TransactionCoordinator:
+    """What handlers, partitions and the group coordinator ask about transactions (`TransactionVerifier` among it)."""
+
+    def __init__(
+        self,
+        *,
+        logs: CoordinatorLogs,
+        markers: MarkerTargets,
+        producer_ids: ProducerIds,
+        clock: Clock,
+        config: TransactionConfig,
+        chance: Chance,
+    ) -> None:
+        self._logs = logs
+        self._clock = clock
+        self._config = config
+        self._producer_ids = ProducerIdBlocks(producer_ids, clock=clock, chance=chance)
+        self._interpreter = Interpreter(
+            self, targets=markers, producer_ids=self._producer_ids, clock=clock, config=config, chance=chance
+        )
+        self._deadlines = Deadlines(
+            clock,
+            longest_sleep_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+            due=self._deadline_passed,
+        )
+        self._expiry_rounds = Rounds(
+            clock,
+            interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+            work=self._expire_ids,
+        )
+        self._entries: dict[str, Entry] = {}
+        self._owned: dict[int, OwnedPartition] = {}
+        self._loading: dict[int, OwnedPartition] = {}
+        self._never_loaded = True
+        self._reloads: dict[asyncio.Task[None], None] = {}
+
+    # Life -----------------------------------------------------------------------------------------------------------
+
+    async def load(self) -> None:
+        """Have producer ids ready, and read every partition that this broker leads."""
+        await self._producer_ids.fill()
+        for index in range(self._logs.partition_count):
+            await self.load_partition(index)
+        self._never_loaded = False
+
+    async def load_partition(self, index: int) -> None:
+        """Become the coordinator of a partition (transactions.md 8). A log that cannot be believed is not served."""
+        self.resign(index)
+        log = self._logs.log(index)
+        if isinstance(log, ErrorCode):
+            return
+        partition = self._loading[index] = OwnedPartition(index, log)
+        txns: dict[str, Txn] | None
+        try:
+            txns = await self._read(partition)
+        except (CorruptTransactionLog, CorruptRecords, OSError):
+            _LOG.exception("__transaction_state-%d cannot be read, and is not served until it is loaded again", index)
+            txns = None
+        if self._loading.get(index) is not partition:
+            return  # somebody else owns it by now, or a newer load is under way
+        del self._loading[index]
+        if txns is not None:
+            self._publish(partition, txns)
+
+    def start(self) -> None:
+        """Begin to look for ids that nobody uses. Deadlines are watched from the first load on."""
+        self._expiry_rounds.start()
+
+    async def stop(self) -> None:
+        """Answer everybody, and end. What is decided is in the log: the next start carries it out."""
+        self._expiry_rounds.stop()
+        self._deadlines.stop()
+        self._producer_ids.stop()
+        self._loading.clear()
+        self._interpreter.owed.stop()
+        for index in list(self._owned):
+            self.resign(index)
+        await self._interpreter.markers.stop()
+        reloads = list(self._reloads)
+        for task in reloads:
+            task.cancel()
+        await asyncio.gather(*reloads, return_exceptions=True)
+
+    def resign(self, index: int) -> None:
+        """Stop being the coordinator of a partition: forget it, and send everybody away to find its next owner."""
+        self._loading.pop(index, None)
+        partition = self._owned.pop(index, None)
+        if partition is None:
+            return
+        self._interpreter.markers.drop(index)
+        self._interpreter.owed.drop(partition)
+        for entry in [entry for entry in self._entries.values() if entry.partition is partition]:
+            del self._entries[entry.txn.transactional_id]
+            if entry.held is not None:
+                entry.held[0].answer(entry.held[1])
+            for ask in (entry.ask, *(entry.waiting or ())):
+                if ask is not None:
+                    ask.answer(Reply(ErrorCode.NOT_COORDINATOR))
+
+    def partition_for(self, transactional_id: str) -> int:
+        """The partition of `__transaction_state` that `transactional_id` belongs to."""
+        return partition_for(transactional_id, self._logs.partition_count)
+
+    async def _read(self, partition: OwnedPartition) -> dict[str, Txn]:
+        # What is still on its way to the disk must not be acted upon.
+        await partition.log.durable(partition.log.log_end_offset)
+        found = StateReplay()
+        await replay(partition.log, found.take)
+        return found.txns()
+
+    def _publish(self, partition: OwnedPartition, txns: Mapping[str, Txn]) -> None:
+        self._owned[partition.index] = partition
+        entries = [Entry(txn, partition) for txn in txns.values()]
+        for entry in entries:
+            self._entries[entry.txn.transactional_id] = entry
+        for entry in entries:
+            if entry.txn.phase is Phase.ONGOING:
+                self.opened(entry)
+            self._interpreter.run(entry, Loaded())
+
+    # Requests -------------------------------------------------------------------------------------------------------
+
+    async def init_producer_id(
+        self,
+        transactional_id: str | None,
+        *,
+        timeout_ms: int,
+        producer_id: int,
+        producer_epoch: int,
+        can_return: bool = True,
+        two_phase: bool = False,
+        keeps: bool = False,
+    ) -> Reply:
+        """Give a producer its id and epoch (transactions.md 3.1); a new instance has no pair yet, which is -1 and -1.
+        `two_phase`: its transactions never time out; `keeps`: one that is open stays so (KIP-939)."""
+        pair = ProducerPair(producer_id, producer_epoch)
+        request = admit(self._config, transactional_id, pair, timeout_ms, can_return, two_phase=two_phase, keeps=keeps)
+        if isinstance(request, ErrorCode):
+            return Reply(request)
+        if transactional_id is not None:
+            return await self._asked(transactional_id, request)
+        fresh = self._producer_ids.take()
+        return Reply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) if fresh is None else Reply(ErrorCode.NONE, fresh, 0)
+
+    def add_partitions(
+        self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
+    ) -> Ask:
+        """Add partitions to the producer's transaction, starting one if none is open; NONE once that is durable
+        (transactions.md 4.1)."""
+        return self._asked(transactional_id, AddPartitions(producer_id, producer_epoch, frozenset(partitions)))
+
+    def end(
+        self,
+        transactional_id: str,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        commit: bool,
+        client_transaction_version: int,
+    ) -> Ask:
+        """Commit or abort (transactions.md 4.5): NONE once the outcome is durable and, if that takes only a moment, the
+        transaction complete. Clients of version 2 are told the pair to go on with."""
+        return self._asked(transactional_id, EndTxn(producer_id, producer_epoch, commit, client_transaction_version))
+
+    def verify(
+        self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """Whether each partition is in the producer's ongoing transaction: NONE, TRANSACTION_ABORTABLE (not in it), or
+        why it cannot be said (transactions.md 4.3)."""
+        entry = self._entries.get(transactional_id)
+        if entry is None:
+            return dict.fromkeys(partitions, self._absence(transactional_id))
+        return {
+            partition: verify(entry.txn, partition, producer_id=producer_id, producer_epoch=producer_epoch)
+            for partition in partitions
+        }
+
+    def classify(self, transactional_id: str, *, producer_id: int, producer_epoch: int) -> Standing:
+        """What a pair is to an id (transactions.md 12.3.5): who refused it may ask why."""
+        entry = self._entries.get(transactional_id)
+        return Standing.UNKNOWN if entry is None else standing(entry.txn, (producer_id, producer_epoch))
+
+    def can_return(self, transactional_id: str) -> bool:
+        """Whether the id's last InitProducerId was of a version in which it can come back with its pair."""
+        entry = self._entries.get(transactional_id)
+        return entry is None or entry.txn.can_return
+
+    def describe(self, transactional_id: str) -> TransactionDescription | ErrorCode:
+        """One id as it is now; TRANSACTIONAL_ID_NOT_FOUND, or why it cannot be said (transactions.md 10.2)."""
+        entry = self._entries.get(transactional_id)
+        if entry is not None and not entry.txn.is_fresh:
+            return describe(entry.txn)
+        error = self._absence(transactional_id)
+        return ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if error is ErrorCode.INVALID_PRODUCER_ID_MAPPING else error
+
+    async def list_transactions(
+        self,
+        *,
+        states: Sequence[str] = (),
+        producer_ids: Sequence[int] = (),
+        longer_than_ms: int = -1,
+        matches: Callable[[str], bool] | None = None,
+    ) -> TransactionListing | ErrorCode:
+        """The ids of this coordinator for which every given filter holds; COORDINATOR_LOAD_IN_PROGRESS while any
+        partition is being read (transactions.md 10.3). Some at a time, in turns with everybody else."""
+        if self._never_loaded or self._loading:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        entries = list(self._entries.values())
+        found: list[TransactionListing] = []
+        for first in range(0, max(len(entries), 1), LISTED_PER_TURN):
+            if first:
+                await asyncio.sleep(0)
+            listing = list_transactions(
+                (entry.txn for entry in entries[first : first + LISTED_PER_TURN]),
+                now_ms=self._clock.now_ms(),
+                states=states,
+                producer_ids=producer_ids,
+                longer_than_ms=longer_than_ms,
+                matches=matches,
+            )
+            found.append(listing)
+        return TransactionListing(
+            found[0].unknown_states, tuple(each for listing in found for each in listing.transactions)
+        )
+
+    def find_producer(self, producer_id: int) -> TransactionDescription | ErrorCode:
+        """The id that has `producer_id` now. TRANSACTIONAL_ID_NOT_FOUND is certain: NOT_COORDINATOR, or
+        COORDINATOR_LOAD_IN_PROGRESS, as long as a partition that may have it is not this coordinator's."""
+        found = find_producer((entry.txn for entry in self._entries.values()), producer_id)
+        if found is not None:
+            return found
+        if self._never_loaded or self._loading:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        if len(self._owned) < self._logs.partition_count:
+            return ErrorCode.NOT_COORDINATOR
+        return ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+    def _asked(self, transactional_id: str, request: Request) -> Ask:
+        ask = Ask(transactional_id, request)
+        self._route(ask)
+        return ask
+
+    def _route(self, ask: Ask) -> None:
+        entry = self._entries.get(ask.transactional_id)
+        if entry is not None:
+            self._interpreter.run(entry, ask.request, ask)
+            return
+        error = self._absence(ask.transactional_id)
+        if error is not ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+            ask.answer(Reply(error))
+            return
+        answer = unknown(ask.request)
+        if answer is None:
+            self._introduce(ask)
+        else:
+            ask.answer(answer)
+
+    def _absence(self, transactional_id: str) -> ErrorCode:
+        """Why there is no entry; INVALID_PRODUCER_ID_MAPPING when nothing is known of the id."""
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        index = self.partition_for(transactional_id)
+        if index in self._owned:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        if self._never_loaded or index in self._loading:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return ErrorCode.NOT_COORDINATOR
+
+    def _introduce(self, ask: Ask) -> None:
+        partition = self._owned[self.partition_for(ask.transactional_id)]
+        entry = self._entries[ask.transactional_id] = Entry(Txn(ask.transactional_id), partition)
+        self._interpreter.run(entry, ask.request, ask)
+        if entry.txn.is_fresh and entry.txn.pending is None:
+            self.forget(entry)  # refused before anything of it was stored
+
+    # What time brings -----------------------------------------------------------------------------------------------
+
+    def _deadline_passed(self, transactional_id: str) -> None:
+        entry = self._entries.get(transactional_id)
+        if entry is None or entry.txn.phase is not Phase.ONGOING:
+            return
+        config, now_ms = self._config, self._clock.running_ms()
+        open_ms = now_ms - entry.began_ms if entry.began_start_ms == entry.txn.start_ms else 0
+        passed = DeadlinePassed(config.transaction_version, open_ms, config.transaction_timeout_recovery)
+        self._interpreter.run(entry, passed)
+        txn = entry.txn
+        if txn.phase is Phase.ONGOING and not txn.never_times_out:
+            # It is younger than the one that was watched, or it could not be aborted just now.
+            again_ms = max(entry.began_ms + txn.timeout_ms, now_ms + DEADLINE_RETRY_MS)
+            self._deadlines.watch(transactional_id, again_ms)
+
+    def _expire_ids(self) -> None:
+        unused_since_ms = self._clock.now_ms() - self._config.transactional_id_expiration_ms
+        unused: dict[OwnedPartition, list[Entry]] = {}
+        for entry in self._entries.values():
+            if entry.txn.updated_ms <= unused_since_ms and entry.txn.is_at_rest:
+                unused.setdefault(entry.partition, []).append(entry)
+        for partition, entries in unused.items():
+            for first in range(0, len(entries), EXPIRED_IDS_PER_TURN):
+                some = entries[first : first + EXPIRED_IDS_PER_TURN]
+                self._clock.call_later(0, partial(self._expire, partition, some))
+
+    def _expire(self, partition: OwnedPartition, entries: Sequence[Entry]) -> None:
+        if self.owns(partition):
+            self._interpreter.expire(partition, entries)
+
+    # For the interpreter --------------------------------------------------------------------------------------------
+
+    def entry(self, transactional_id: str) -> Entry | None:
+        """The entry of an id that is owned now."""
+        return self._entries.get(transactional_id)
+
+    def owns(self, partition: OwnedPartition) -> bool:
+        """Whether it is still this coordinator's, under the same epoch."""
+        return self._owned.get(partition.index) is partition
+
+    def lost(self, partition: OwnedPartition, error: ErrorCode) -> None:
+        """Its log can no longer be written."""
+        _LOG.error("__transaction_state-%d has failed (%s) and is not served any more", partition.index, error.name)
+        self.resign(partition.index)
+
+    def forget(self, entry: Entry) -> None:
+        """Drop the entry; who waits for it is asked about anew."""
+        self._entries.pop(entry.txn.transactional_id, None)
+        waiting, entry.waiting = entry.waiting, None
+        for ask in waiting or ():
+            ask.waits = False
+            if ask.reply is None:
+                self._route(ask)
+
+    def opened(self, entry: Entry) -> None:
+        """A transaction is open: it has a deadline, unless it takes part in a two-phase commit (KIP-939).
+
+        The wall clock is asked once, for how long it has been open: of one that was read from the log, nobody else
+        knows. From then on only time counts in which its producer could be heard."""
+        txn = entry.txn
+        if entry.began_start_ms != txn.start_ms:
+            entry.began_start_ms = txn.start_ms
+            entry.began_ms = self._clock.running_ms() - max(0, self._clock.now_ms() - txn.start_ms)
+        if not txn.never_times_out:
+            self._deadlines.watch(txn.transactional_id, entry.began_ms + txn.timeout_ms)
+
+    def markers_fenced(self, job: MarkerJob) -> bool:
+        """A partition knows a newer coordinator epoch than ours (transactions.md 5.3.1). When that is so, the newer one
+        finishes the job; when we still are the leader with this very epoch, something is badly wrong, and only time can
+        tell."""
+        index = job.coordinator_partition
+        log = self._logs.log(index)
+        if not isinstance(log, ErrorCode) and log.leader_epoch == job.marker.coordinator_epoch:
+            if job.is_worth_a_line:
+                _LOG.error(
+                    "%s: fenced, though __transaction_state-%d is ours (attempt %d)",
+                    job.transactional_id,
+                    index,
+                    job.attempts,
+                )
+            return True
+        self.resign(index)
+        if not isinstance(log, ErrorCode):
+            task = asyncio.get_running_loop().create_task(self.load_partition(index))
+            self._reloads[task] = None
+            task.add_done_callback(self._reloads.pop)
+        return False

@@ -1,0 +1,89 @@
+"""`OwedRecords`: records that are in no hurry (docs/adr/0022).
+
+Of an id that owes one, the log ends in Prepare*, and every marker is written: the transaction is over, and whoever
+reads the log writes the markers again and comes to the same. Always true: what is owed is written within `OWED_MS`,
+many of a partition in one batch, or not at all once a newer record of the id is in the log; never behind a newer one.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from eosin.coordinator.transactions.entries import Entry, OwnedPartition
+from eosin.coordinator.transactions.log.records import encode_records
+from eosin.runtime.clock import Clock, Timer
+from eosin.storage.log.log_results import Refused
+
+_LOG: Final = logging.getLogger(__name__)
+
+OWED_MS: Final = 100
+"""How long a record may be owed. A busy producer's next transaction begins before."""
+RETRY_MS: Final = 1000
+"""Before what could not be written is tried again."""
+OWED_PER_BATCH: Final = 200
+
+
+class OwedRecords:
+    """Who owes a record."""
+
+    def __init__(self, clock: Clock, *, transaction_version: int) -> None:
+        self._clock = clock
+        self._transaction_version = transaction_version
+        self._entries: dict[Entry, None] = {}
+        """In the order in which they came."""
+        self._timer: Timer | None = None
+
+    def owe(self, entry: Entry) -> None:
+        """The state of `entry` is to be written, some time."""
+        entry.owes = True
+        self._entries[entry] = None
+        if self._timer is None:
+            self._timer = self._clock.call_later(OWED_MS, self._wake)
+
+    def paid(self, entry: Entry) -> None:
+        """A newer record of its id is in the log."""
+        entry.owes = False
+        del self._entries[entry]
+
+    def drop(self, partition: OwnedPartition) -> None:
+        """The partition is not ours any more: its next owner finds Prepare*."""
+        for entry in [entry for entry in self._entries if entry.partition is partition]:
+            self.paid(entry)
+
+    def write(self) -> None:
+        """Write what is owed now. What has another record under way, and what is refused, stays."""
+        by_partition: dict[OwnedPartition, list[Entry]] = {}
+        for entry in self._entries:
+            if entry.txn.pending is None:
+                by_partition.setdefault(entry.partition, []).append(entry)
+        for partition, entries in by_partition.items():
+            for first in range(0, len(entries), OWED_PER_BATCH):
+                self._write(partition, entries[first : first + OWED_PER_BATCH])
+
+    def stop(self) -> None:
+        """Write what is owed, and be done."""
+        self.write()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _write(self, partition: OwnedPartition, entries: Sequence[Entry]) -> None:
+        records = encode_records([entry.txn for entry in entries], transaction_version=self._transaction_version)
+        now_ms = self._clock.now_ms()
+        outcome = partition.log.append_records(records, count=len(entries), now_ms=now_ms, awaited=False)
+        if isinstance(outcome, Refused):
+            if outcome.is_too_large and len(entries) > 1:
+                middle = len(entries) // 2
+                self._write(partition, entries[:middle])
+                self._write(partition, entries[middle:])
+                return
+            what = f"the end of {len(entries)} transactions"
+            _LOG.warning("__transaction_state-%d: %s was refused: %s", partition.index, what, outcome.error.name)
+            return
+        for entry in entries:
+            self.paid(entry)
+
+    def _wake(self) -> None:
+        self._timer = None
+        self.write()
+        if self._entries:
+            self._timer = self._clock.call_later(RETRY_MS, self._wake)

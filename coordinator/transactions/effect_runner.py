@@ -1,0 +1,305 @@
+"""Carries out the effects of decisions, in order, and brings what they lead to back to `decide`.
+
+Always true: a decision and the begin of its effects have no await in between, so nothing can come between validation
+and `pending`; a new state is adopted when its record is as durable as configured, never before; every request is
+answered once, whoever stops waiting for it.
+
+Where everything is durable at once, a whole commit, with its markers, runs inside the call that asked for it: nothing
+here goes through a timer, a thread or even a turn of the event loop unless there is something to wait for. Only where
+ends are answered without their markers (`end_txn_marker_wait_ms` 0) these are written in the next turn of the loop,
+behind the answer and before anything that is sent after it.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+from typing import Final, Protocol, assert_never
+
+import msgspec
+
+from eosin.coordinator.ports import MarkerTargets
+from eosin.coordinator.transactions.config import TransactionConfig
+from eosin.coordinator.transactions.deferred_writes import OwedRecords
+from eosin.coordinator.transactions.entries import CONCURRENT, Ask, Entry, OwnedPartition
+from eosin.coordinator.transactions.log.records import encode_records
+from eosin.coordinator.transactions.marker_sender import MarkerJob, MarkerSender, marker_of
+from eosin.coordinator.transactions.producer_ids import ProducerIdBlocks
+from eosin.coordinator.transactions.rules.decide import decide
+from eosin.coordinator.transactions.rules.effects import (
+    AllocateProducerId,
+    Effect,
+    Forget,
+    Persist,
+    PersistLater,
+    Reply,
+    RetryLater,
+    WriteMarkers,
+)
+from eosin.coordinator.transactions.rules.events import (
+    Appended,
+    AppendFailed,
+    DeadlinePassed,
+    EndTxn,
+    Expire,
+    InitProducerId,
+    MarkersWritten,
+    Request,
+    RetryDue,
+)
+from eosin.coordinator.transactions.rules.state import Phase, Txn
+from eosin.protocol.errors import ErrorCode
+from eosin.runtime.backoff import backoff_ms
+from eosin.runtime.chance import Chance
+from eosin.runtime.clock import Clock
+from eosin.storage.log.log_results import Refused
+
+_APPENDED: Final = Appended()
+_ONGOING: Final = Phase.ONGOING
+_CONCURRENT: Final = ErrorCode.CONCURRENT_TRANSACTIONS
+_LOST_LOG: Final = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER})
+"""After these nobody here can say what the log holds: its next owner reads it."""
+
+
+class Owner(Protocol):
+    """Who keeps the entries."""
+
+    def entry(self, transactional_id: str) -> Entry | None:
+        """The entry of an id that is owned now."""
+
+    def owns(self, partition: OwnedPartition) -> bool:
+        """Whether it is still this coordinator's, under the same epoch."""
+
+    def lost(self, partition: OwnedPartition, error: ErrorCode) -> None:
+        """Its log can no longer be written."""
+
+    def forget(self, entry: Entry) -> None:
+        """Drop the entry; who waits for it is asked about anew."""
+
+    def opened(self, entry: Entry) -> None:
+        """A transaction is open: it has a deadline."""
+
+    def markers_fenced(self, job: MarkerJob) -> bool:
+        """A partition knows a newer coordinator. Whether to go on with the job all the same."""
+
+
+class Interpreter:
+    """Runs requests and events through `decide`."""
+
+    def __init__(
+        self,
+        owner: Owner,
+        *,
+        targets: MarkerTargets,
+        producer_ids: ProducerIdBlocks,
+        clock: Clock,
+        config: TransactionConfig,
+        chance: Chance,
+    ) -> None:
+        self._owner = owner
+        self._producer_ids = producer_ids
+        self._clock = clock
+        self._config = config
+        self._chance = chance
+        self.markers = MarkerSender(targets, self, clock=clock, config=config, chance=chance)
+        self.owed = OwedRecords(clock, transaction_version=config.transaction_version)
+        self._transaction_version = config.transaction_version
+        self._holds_answers = config.end_txn_marker_wait_ms > 0
+        self._failures: dict[str, int] = {}
+        """Ids whose record is being rolled forward, and how often that failed."""
+        self._running = False
+        self._now_ms = 0
+        """When the present call of `run` began: what follows at once happens at the same moment."""
+        self._woken: deque[Entry] = deque()
+
+    def run(self, entry: Entry, request: Request, ask: Ask | None = None) -> None:
+        """Decide, and go on until nothing follows at once; `ask` is who gets the answer.
+
+        It may be called from within itself, through an effect that ended at once. Whom that woke waits for the
+        outermost call, so that a long queue is no deep recursion.
+        """
+        if self._running:
+            self._decide(entry, request, ask)
+            return
+        self._running = True
+        self._now_ms = self._clock.now_ms()
+        try:
+            self._decide(entry, request, ask)
+            while self._woken:
+                self._wake(self._woken.popleft())
+        finally:
+            self._running = False
+
+    def expire(self, partition: OwnedPartition, entries: Sequence[Entry]) -> None:
+        """Write the tombstones of whichever of `entries` have expired, in one batch if it is not too large."""
+        self._now_ms = self._clock.now_ms()
+        expired, dead = [], []
+        for entry in entries:
+            entry.txn, effects = decide(entry.txn, Expire(self._config.transactional_id_expiration_ms), self._now_ms)
+            for effect in effects:
+                assert isinstance(effect, Persist)
+                expired.append(entry)
+                dead.append(effect.txn)
+        if expired:
+            self._write(partition, expired, dead)
+
+    def _decide(self, entry: Entry, request: Request, ask: Ask | None) -> None:
+        entry.txn, effects = decide(entry.txn, request, self._now_ms)
+        for effect in effects:
+            self._carry_out(entry, effect, request, ask)
+        if (entry.waiting or entry.held) and entry.txn.is_settled:
+            self._settled(entry)
+
+    def _carry_out(self, entry: Entry, effect: Effect, request: Request, ask: Ask | None) -> None:
+        match effect:
+            case Reply():
+                if ask is not None:
+                    self._reply(entry, effect, ask)
+            case Persist():
+                entry.ask = ask
+                self._write(entry.partition, (entry,), (effect.txn,))
+            case PersistLater():
+                self.owed.owe(entry)
+            case WriteMarkers():
+                # Whoever ends a transaction and does not wait for its markers has the answer before they are written.
+                is_answered = ask is not None and isinstance(ask.request, EndTxn) and not self._holds_answers
+                self._write_markers(entry.partition, effect.txn, next_turn=is_answered)
+            case AllocateProducerId():
+                self._decide_with_producer_id(entry, request, ask)
+            case RetryLater():
+                self._retry_later(entry)
+            case Forget():
+                self._owner.forget(entry)
+            case _:
+                assert_never(effect)
+
+    # Answers --------------------------------------------------------------------------------------------------------
+
+    def _reply(self, entry: Entry, reply: Reply, ask: Ask) -> None:
+        if reply.error is _CONCURRENT:
+            self._let_wait(entry, ask)
+        elif reply.after_markers and entry.txn.is_preparing and self._holds_answers:
+            entry.held = (ask, reply)
+            ask.give_up_after(self._clock, self._config.end_txn_marker_wait_ms, reply)
+        else:
+            ask.answer(reply)
+
+    def _let_wait(self, entry: Entry, ask: Ask) -> None:
+        """A request that would be told to come back waits for what is under way instead, for a while (transactions.md
+        11.11.1)."""
+        wait_ms = self._config.concurrent_transactions_wait_ms
+        if not ask.patient or wait_ms <= 0:
+            ask.answer(CONCURRENT)
+            return
+        if entry.waiting is None:
+            entry.waiting = deque()
+        entry.waiting.append(ask)
+        ask.waits = True
+        if ask.timer is None:
+            ask.timer = self._clock.call_later(wait_ms, partial(self._lose_patience, entry, ask))
+
+    def _lose_patience(self, entry: Entry, ask: Ask) -> None:
+        ask.lose_patience()
+        # All wait equally long, so whoever has lost patience stands in front.
+        while entry.waiting and entry.waiting[0].reply is not None:
+            entry.waiting.popleft()
+
+    def _settled(self, entry: Entry) -> None:
+        """Nothing is under way any more."""
+        if entry.held is not None:
+            (ask, reply), entry.held = entry.held, None
+            ask.answer(reply)
+        if entry.waiting:
+            self._woken.append(entry)
+
+    def _wake(self, entry: Entry) -> None:
+        while entry.waiting and entry.txn.is_settled:
+            ask = entry.waiting.popleft()
+            ask.waits = False
+            if ask.reply is None:
+                self._decide(entry, ask.request, ask)
+        if not entry.waiting:
+            entry.waiting = None
+
+    # Records --------------------------------------------------------------------------------------------------------
+
+    def _write(self, partition: OwnedPartition, entries: Sequence[Entry], txns: Sequence[Txn]) -> None:
+        records = encode_records(txns, transaction_version=self._transaction_version)
+        outcome = partition.log.append_records(records, count=len(txns), now_ms=self._now_ms)
+        if isinstance(outcome, Refused):
+            if outcome.is_too_large and len(entries) > 1:
+                middle = len(entries) // 2
+                self._write(partition, entries[:middle], txns[:middle])
+                self._write(partition, entries[middle:], txns[middle:])
+                return
+            self._written(entries, AppendFailed(outcome.error))
+            return
+        for entry in entries:
+            if entry.owes:
+                self.owed.paid(entry)
+        end_offset = outcome.last_offset + 1
+        if partition.log.high_watermark >= end_offset:
+            self._written(entries, _APPENDED)
+        else:
+            partition.log.durable(end_offset).add_done_callback(partial(self._durable, partition, entries))
+
+    def _durable(
+        self, partition: OwnedPartition, entries: Sequence[Entry], future: "asyncio.Future[ErrorCode]"
+    ) -> None:
+        if not self._owner.owns(partition):
+            return  # everybody was sent away; the next owner finds the record, or not
+        error = ErrorCode.NOT_LEADER_OR_FOLLOWER if future.cancelled() else future.result()
+        if error in _LOST_LOG:
+            self._owner.lost(partition, error)
+        else:
+            self._written(entries, _APPENDED if error is ErrorCode.NONE else AppendFailed(error))
+
+    def _written(self, entries: Sequence[Entry], event: Appended | AppendFailed) -> None:
+        for entry in entries:
+            ask, entry.ask = entry.ask, None
+            self.run(entry, event, ask)
+            if event is _APPENDED:
+                if self._failures:
+                    self._failures.pop(entry.txn.transactional_id, None)
+                if entry.txn.phase is _ONGOING and entry.txn.pending is None:
+                    self._owner.opened(entry)
+
+    def _retry_later(self, entry: Entry) -> None:
+        transactional_id = entry.txn.transactional_id
+        failures = self._failures[transactional_id] = self._failures.get(transactional_id, 0) + 1
+        wait_ms = backoff_ms(
+            failures,
+            first_ms=self._config.retry_backoff_ms,
+            longest_ms=self._config.retry_backoff_max_ms,
+            chance=self._chance,
+        )
+        self._clock.call_later(wait_ms, partial(self._retry, entry))
+
+    def _retry(self, entry: Entry) -> None:
+        if self._owner.entry(entry.txn.transactional_id) is entry:
+            self.run(entry, RetryDue())
+
+    def _decide_with_producer_id(self, entry: Entry, request: Request, ask: Ask | None) -> None:
+        assert isinstance(request, InitProducerId | EndTxn | DeadlinePassed)
+        fresh = self._producer_ids.take()
+        if fresh is not None:
+            self._decide(entry, msgspec.structs.replace(request, fresh_producer_id=fresh), ask)
+        elif ask is not None:
+            ask.answer(Reply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+
+    # Markers --------------------------------------------------------------------------------------------------------
+
+    def _write_markers(self, partition: OwnedPartition, txn: Txn, *, next_turn: bool) -> None:
+        marker = marker_of(txn, coordinator_epoch=partition.epoch)
+        job = MarkerJob(txn.transactional_id, marker, sorted(txn.partitions), coordinator_partition=partition.index)
+        self.markers.send(job, next_turn=next_turn)
+
+    def markers_written(self, job: MarkerJob) -> None:
+        """Every partition has its marker."""
+        entry = self._owner.entry(job.transactional_id)
+        if entry is not None:
+            self.run(entry, MarkersWritten(job.marker.producer_id, job.marker.producer_epoch))
+
+    def markers_fenced(self, job: MarkerJob) -> bool:
+        """A partition knows a newer coordinator."""
+        return self._owner.markers_fenced(job)

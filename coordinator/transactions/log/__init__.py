@@ -1,0 +1,1 @@
+"""Records of `__transaction_state`: written, read back, and checked against the partitions."""

@@ -1,0 +1,227 @@
+"""Sends the markers of a decided transaction to its partitions, again and again until each has one (transactions.md 5).
+
+A job is one transaction: its marker, and the partitions that still need it. Always true: a partition is crossed off by
+its own answer alone, whatever the others answer; a job ends exactly once, with every partition crossed off or by being
+dropped; and the outcome is already durable, so nothing here can change it.
+
+Nothing assumes that a partition is local: each is asked for from whoever leads it at the moment.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final, Protocol
+
+from eosin.coordinator.ports import MarkersForPartitions, MarkerTarget, MarkerTargets
+from eosin.coordinator.transactions.config import TransactionConfig
+from eosin.coordinator.transactions.rules.state import Phase, Txn
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+from eosin.runtime.backoff import backoff_ms
+from eosin.runtime.chance import Chance
+from eosin.runtime.clock import Clock, Timer
+from eosin.runtime.start_now import start_now
+from eosin.storage.log.log_results import Marker
+
+_LOG: Final = logging.getLogger(__name__)
+
+Answers = Mapping[tuple[int, TopicPartition], ErrorCode]
+
+SETTLED: Final = frozenset(
+    {
+        ErrorCode.NONE,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.UNSUPPORTED_VERSION,
+        # A marker of a higher epoch is there already: this partition's part of the transaction is over
+        # (transactions.md 5.3.1).
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+    }
+)
+"""Answers after which a partition needs no more of us."""
+
+
+def marker_of(txn: Txn, *, coordinator_epoch: int) -> Marker:
+    """What tells a partition how the transaction of `txn`, which is in Prepare*, has ended."""
+    return Marker(
+        producer_id=txn.producer_id,
+        producer_epoch=txn.producer_epoch,
+        commit=txn.phase is Phase.PREPARE_COMMIT,
+        coordinator_epoch=coordinator_epoch,
+        transaction_version=txn.client_version,
+    )
+
+
+class JobOwner(Protocol):
+    """Who is told about a job."""
+
+    def markers_written(self, job: "MarkerJob") -> None:
+        """Every partition has its marker."""
+
+    def markers_fenced(self, job: "MarkerJob") -> bool:
+        """A partition knows a newer coordinator. Whether the job is to go on all the same."""
+
+
+class MarkerJob:
+    """One transaction's markers on their way."""
+
+    __slots__ = ("attempts", "coordinator_partition", "in_flight", "marker", "remaining", "retry", "transactional_id")
+
+    def __init__(
+        self,
+        transactional_id: str,
+        marker: Marker,
+        partitions: Sequence[TopicPartition],
+        *,
+        coordinator_partition: int,
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.marker = marker
+        self.coordinator_partition = coordinator_partition
+        self.remaining = dict.fromkeys(partitions)
+        """In order; the values mean nothing."""
+        self.attempts = 0
+        self.in_flight = 0
+        """Targets that have not answered this attempt."""
+        self.retry: Timer | None = None
+
+    @property
+    def is_worth_a_line(self) -> bool:
+        """Whether the log is to hear of this attempt's failure: of the 1st, 2nd, 4th, 8th and so on."""
+        return self.attempts & (self.attempts - 1) == 0
+
+
+class MarkerSender:
+    """All jobs of this coordinator."""
+
+    def __init__(
+        self,
+        targets: MarkerTargets,
+        owner: JobOwner,
+        *,
+        clock: Clock,
+        config: TransactionConfig,
+        chance: Chance,
+    ) -> None:
+        self._targets = targets
+        self._owner = owner
+        self._clock = clock
+        self._chance = chance
+        self._config = config
+        self._jobs: dict[MarkerJob, None] = {}
+        self._tasks: dict[asyncio.Task[Answers], None] = {}
+
+    def send(self, job: MarkerJob, *, next_turn: bool = False) -> None:
+        """Begin, now or in the next turn of the loop. When nothing has to be waited for, the owner is told at once."""
+        self._jobs[job] = None
+        if next_turn:
+            job.retry = self._clock.call_soon(partial(self._attempt, job))
+        else:
+            self._attempt(job)
+
+    def drop(self, coordinator_partition: int) -> None:
+        """Give up the jobs of a coordinator partition that is not ours any more: the next owner repeats them."""
+        for job in [job for job in self._jobs if job.coordinator_partition == coordinator_partition]:
+            self._end(job)
+
+    async def stop(self) -> None:
+        """Give up everything."""
+        for job in list(self._jobs):
+            self._end(job)
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    @property
+    def outstanding(self) -> int:
+        """How many transactions wait for markers."""
+        return len(self._jobs)
+
+    def _end(self, job: MarkerJob) -> None:
+        self._jobs.pop(job, None)
+        if job.retry is not None:
+            job.retry.cancel()
+
+    def _attempt(self, job: MarkerJob) -> None:
+        job.retry = None
+        job.attempts += 1
+        by_target = self._by_target(job)
+        # Counted before the first is asked: one that answers at once must not take itself for the last.
+        job.in_flight = len(by_target) + 1
+        for target, partitions in by_target.items():
+            self._ask(job, target, partitions)
+        self._answered(job, {})
+
+    def _by_target(self, job: MarkerJob) -> dict[MarkerTarget, list[TopicPartition]]:
+        by_target: dict[MarkerTarget, list[TopicPartition]] = {}
+        for partition in list(job.remaining):
+            target = self._targets.target(partition)
+            if not isinstance(target, ErrorCode):
+                by_target.setdefault(target, []).append(partition)
+            elif target is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                _LOG.info("%s: %s was deleted and needs no marker", job.transactional_id, partition)
+                del job.remaining[partition]
+        return by_target
+
+    def _ask(self, job: MarkerJob, target: MarkerTarget, partitions: Sequence[TopicPartition]) -> None:
+        try:
+            answers = start_now(target.write_markers((MarkersForPartitions(job.marker, tuple(partitions)),)))
+        except OSError as error:
+            self._failed(job, error)
+            return
+        if isinstance(answers, asyncio.Task):
+            self._tasks[answers] = None
+            answers.add_done_callback(lambda task: self._task_ended(job, task))
+        else:
+            self._answered(job, answers)
+
+    def _task_ended(self, job: MarkerJob, task: "asyncio.Task[Answers]") -> None:
+        del self._tasks[task]
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            self._failed(job, error)
+        else:
+            self._answered(job, task.result())
+
+    def _failed(self, job: MarkerJob, error: BaseException) -> None:
+        _LOG.warning("%s: a marker target failed: %s", job.transactional_id, error, exc_info=error)
+        self._answered(job, {})
+
+    def _answered(self, job: MarkerJob, answers: Answers) -> None:
+        if job not in self._jobs:
+            return
+        job.in_flight -= 1
+        for (_, partition), error in answers.items():
+            if error in SETTLED:
+                job.remaining.pop(partition, None)
+            if error is not ErrorCode.NONE and not self._goes_on(job, partition, error):
+                self._end(job)
+                return
+        if job.in_flight:
+            return
+        if job.remaining:
+            self._retry_later(job)
+        else:
+            self._end(job)
+            self._owner.markers_written(job)
+
+    def _goes_on(self, job: MarkerJob, partition: TopicPartition, error: ErrorCode) -> bool:
+        if error is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
+            return self._owner.markers_fenced(job)
+        if error in SETTLED:
+            _LOG.warning("%s: marker for %s answered %s", job.transactional_id, partition, error.name)
+        elif job.is_worth_a_line:
+            _LOG.info("%s: marker for %s answered %s", job.transactional_id, partition, error.name)
+        return True
+
+    def _retry_later(self, job: MarkerJob) -> None:
+        wait_ms = backoff_ms(
+            job.attempts,
+            first_ms=self._config.retry_backoff_ms,
+            longest_ms=self._config.retry_backoff_max_ms,
+            chance=self._chance,
+        )
+        job.retry = self._clock.call_later(wait_ms, lambda: self._attempt(job))

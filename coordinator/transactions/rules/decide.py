@@ -1,0 +1,169 @@
+"""`decide`: from what is remembered of a transactional id, a request and the time, to what is remembered then and what
+must be done. Pure: no clock, no I/O, no exceptions for refusals.
+
+    Empty --add--> Ongoing --end, fence--> PrepareCommit / PrepareAbort --markers--> CompleteCommit / CompleteAbort
+      ^                                                                                     |           |
+      +------------- init ------------------------------------------------------------------+<--- add --+
+
+A change has two steps. The first returns the same state with `pending` set and a `Persist`; the second, `Appended`,
+makes the pending record the state and returns what was to follow. In between every other request is told to come back,
+so there is never more than one record of an id under way. When an append fails for certain, nothing has happened. When
+nobody can tell whether it failed, the record is rolled forward: the client is told to come back and the same record is
+written again until that succeeds, so that memory never knows less than the log may hold (transactions.md 1.5).
+
+Complete* takes one step: it follows from Prepare* in the log and the markers in the partitions, so it is the state at
+once, and its record is written later or not at all. The next record of the id, which is only written after the
+markers, says the same and more.
+
+The rules of InitProducerId and of timeouts are in `init_producer_id`, those of EndTxn and of markers in `end_txn`,
+those of a transaction that outlives its producer in `two_phase`.
+"""
+
+from typing import Final, assert_never
+
+import msgspec
+
+from eosin.coordinator.transactions.rules.effects import Effect, Forget, Persist, Reply, RetryLater, WriteMarkers
+from eosin.coordinator.transactions.rules.end_txn import complete, end
+from eosin.coordinator.transactions.rules.events import (
+    AddPartitions,
+    Appended,
+    AppendFailed,
+    DeadlinePassed,
+    EndTxn,
+    Expire,
+    InitProducerId,
+    Loaded,
+    MarkersWritten,
+    Request,
+    RetryDue,
+)
+from eosin.coordinator.transactions.rules.init_producer_id import introduce, time_out
+from eosin.coordinator.transactions.rules.state import Pending, Phase, Txn
+from eosin.coordinator.transactions.rules.transitions import Decision, move, refuse
+from eosin.coordinator.transactions.rules.two_phase import closed_to
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+
+UNCERTAIN: Final = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
+"""Append errors after which the record may be in the log all the same."""
+
+APPEND_ERRORS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""What a client is told when the coordinator's own append failed; anything else is passed on."""
+
+
+def decide(txn: Txn, request: Request, now_ms: int) -> Decision:
+    """The next state and what must be done, in order. `now_ms` is wall-clock time."""
+    match request:
+        case AddPartitions():
+            return _add_partitions(txn, request, now_ms)
+        case EndTxn():
+            return end(txn, request, now_ms)
+        case Appended():
+            return _appended(txn)
+        case MarkersWritten():
+            return complete(txn, request, now_ms)
+        case InitProducerId():
+            return introduce(txn, request, now_ms)
+        case DeadlinePassed():
+            return time_out(txn, request, now_ms)
+        case Expire():
+            return _expire(txn, request, now_ms)
+        case Loaded():
+            return txn, ((WriteMarkers(txn),) if txn.is_preparing else ())
+        case AppendFailed():
+            return _append_failed(txn, request)
+        case RetryDue():
+            return txn, (() if txn.pending is None else (Persist(txn.pending.after),))
+        case _:
+            assert_never(request)
+
+
+def unknown(request: Request) -> Reply | None:
+    """The answer to a request about an id of which nothing is known; None when the id begins with it."""
+    if isinstance(request, InitProducerId):
+        return None
+    if isinstance(request, EndTxn) and not request.commit and request.client_version < 2:
+        return Reply(ErrorCode.NONE)  # the id has expired: there is provably nothing to abort (transactions.md 4.5.7)
+    return Reply(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+
+
+def verify(txn: Txn, partition: TopicPartition, *, producer_id: int, producer_epoch: int) -> ErrorCode:
+    """Whether `partition` is in the producer's open transaction (transactions.md 4.3). What is pending is not looked
+    at: the guard at the append is the real test."""
+    if (producer_id, producer_epoch) == txn.timed_out:
+        return ErrorCode.PRODUCER_FENCED
+    if txn.is_preparing:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    if txn.is_kept:
+        return closed_to(txn, (producer_id, producer_epoch))
+    if producer_id != txn.producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if producer_epoch != txn.producer_epoch:
+        return ErrorCode.PRODUCER_FENCED
+    return ErrorCode.NONE if partition in txn.partitions else ErrorCode.TRANSACTION_ABORTABLE
+
+
+def _add_partitions(txn: Txn, request: AddPartitions, now_ms: int) -> Decision:
+    """The order of Kafka 4.0: while something is under way nobody is judged by a pair that is about to change (B3).
+    Only the producer that timed out need not wait to hear that this transaction is over (transactions.md 12.3.7)."""
+    if (request.producer_id, request.producer_epoch) == txn.timed_out:
+        return refuse(txn, ErrorCode.PRODUCER_FENCED)
+    if not txn.is_settled:
+        return refuse(txn, ErrorCode.CONCURRENT_TRANSACTIONS)
+    if txn.is_kept:
+        return refuse(txn, closed_to(txn, (request.producer_id, request.producer_epoch)))
+    if request.producer_id != txn.producer_id:
+        return refuse(txn, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if request.producer_epoch != txn.producer_epoch:
+        return refuse(txn, ErrorCode.PRODUCER_FENCED)
+    if txn.phase is Phase.ONGOING:
+        if request.partitions <= txn.partitions:
+            return txn, (Reply(ErrorCode.NONE),)
+        after = msgspec.structs.replace(txn, partitions=txn.partitions | request.partitions, updated_ms=now_ms)
+    else:
+        after = msgspec.structs.replace(
+            txn,
+            phase=Phase.ONGOING,
+            partitions=request.partitions,
+            start_ms=now_ms,
+            updated_ms=now_ms,
+            timed_out=None,  # its epoch is over: the producer that begins here has a newer one
+        )
+    return move(txn, after, Reply(ErrorCode.NONE))
+
+
+def _appended(txn: Txn) -> Decision:
+    assert txn.pending is not None, "an append nobody waits for"
+    return txn.pending.after, txn.pending.then
+
+
+def _append_failed(txn: Txn, event: AppendFailed) -> Decision:
+    assert txn.pending is not None, "an append nobody waits for"
+    told = Reply(APPEND_ERRORS.get(event.error, event.error))
+    if event.error in UNCERTAIN or txn.pending.in_doubt:
+        return _roll_forward(txn, told)
+    failed = msgspec.structs.replace(txn, pending=None)
+    return failed, ((told, Forget()) if txn.is_fresh else (told,))
+
+
+def _roll_forward(txn: Txn, told: Reply) -> Decision:
+    """Whoever asked is answered now; what else was to follow still will."""
+    assert txn.pending is not None
+    then: tuple[Effect, ...] = tuple(effect for effect in txn.pending.then if not isinstance(effect, Reply))
+    return msgspec.structs.replace(txn, pending=Pending(txn.pending.after, then, in_doubt=True)), (told, RetryLater())
+
+
+def _expire(txn: Txn, request: Expire, now_ms: int) -> Decision:
+    if not txn.is_at_rest or txn.updated_ms > now_ms - request.expiration_ms:
+        return txn, ()
+    return move(txn, msgspec.structs.replace(txn, phase=Phase.DEAD), Forget())

@@ -1,0 +1,58 @@
+"""What a decision asks for. Pure values; `eosin.coordinator.transactions.coordinator` alone carries them out.
+
+The order of a tuple of effects is a promise: they are carried out from left to right. `Persist` is always the last of
+its tuple, because what follows it depends on how it ends: that comes back as `Appended` or `AppendFailed`, and what is
+to be done after success waits in `Txn.pending`, never in the service.
+"""
+
+import msgspec
+
+from eosin.coordinator.transactions.rules.state import NO_EPOCH, NO_PRODUCER_ID, ProducerPair, Txn
+from eosin.protocol.errors import ErrorCode
+
+
+class Persist(msgspec.Struct, frozen=True, gc=False):
+    """Write the record of `txn` (a tombstone when its phase is DEAD); ends in `Appended` or `AppendFailed`."""
+
+    txn: Txn
+
+
+class PersistLater(msgspec.Struct, frozen=True, gc=False):
+    """Write the record of `txn` when there is time for it, unless a newer one of the id is in the log before. Nobody
+    waits for it, nobody is told how it ends, and it is tried until it succeeds."""
+
+    txn: Txn
+
+
+class Reply(msgspec.Struct, frozen=True, gc=False):
+    """Answer the request that this decision, or the record it wrote, came from. Nobody may be waiting."""
+
+    error: ErrorCode
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_EPOCH
+    after_markers: bool = False
+    """The answer is true already, but is better held for a moment until the transaction is complete (B17)."""
+    ongoing: ProducerPair | None = None
+    """The pair of the transaction that was kept open for whoever asked (KIP-939)."""
+
+
+class WriteMarkers(msgspec.Struct, frozen=True, gc=False):
+    """Begin to write the markers of `txn`, which is in Prepare*, to its partitions; ends in `MarkersWritten`."""
+
+    txn: Txn
+
+
+class AllocateProducerId(msgspec.Struct, frozen=True, gc=False):
+    """The decision needs a producer id that was never used: decide the same request again with one in it."""
+
+
+class RetryLater(msgspec.Struct, frozen=True, gc=False):
+    """The record in `pending` must get into the log: feed `RetryDue` after a backoff."""
+
+
+class Forget(msgspec.Struct, frozen=True, gc=False):
+    """Drop the id from memory: it has expired, or nothing of it was ever stored."""
+
+
+Effect = Persist | PersistLater | Reply | WriteMarkers | AllocateProducerId | RetryLater | Forget
+Effects = tuple[Effect, ...]

@@ -1,0 +1,177 @@
+"""EndTxn: commit and abort, by the tables of transactions.md 4.5. Pure.
+
+A transaction that is ended by a version 2 client (KIP-890) takes one epoch more with its markers, so that whatever of
+it is late is refused by the partitions; the client is told the pair to go on with.
+"""
+
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from eosin.coordinator.transactions.rules.effects import AllocateProducerId, Reply, WriteMarkers
+from eosin.coordinator.transactions.rules.events import EndTxn, MarkersWritten
+from eosin.coordinator.transactions.rules.state import (
+    LAST_CLIENT_EPOCH,
+    NO_EPOCH,
+    NO_PARTITIONS,
+    NO_PRODUCER_ID,
+    Phase,
+    ProducerPair,
+    Txn,
+)
+from eosin.coordinator.transactions.rules.transitions import Decision, move, refuse, settle
+from eosin.coordinator.transactions.rules.two_phase import raised
+from eosin.protocol.errors import ErrorCode
+
+
+class Outcome(Enum):
+    """What an accepted EndTxn does; a refused one is an `ErrorCode`."""
+
+    PREPARE = "prepare"
+    """Decide the transaction."""
+    DONE = "done"
+    """A repeated request: it was decided just so, and its markers are written."""
+
+
+_PREPARE: Final = Outcome.PREPARE
+_DONE: Final = Outcome.DONE
+_CONCURRENT: Final = ErrorCode.CONCURRENT_TRANSACTIONS
+_INVALID: Final = ErrorCode.INVALID_TXN_STATE
+_FENCED: Final = ErrorCode.PRODUCER_FENCED
+
+# The table of transactions.md 4.5.1, for clients that know no version 2: state -> (commit, abort).
+BEFORE_VERSION_2: Final[dict[Phase, tuple[Outcome | ErrorCode, Outcome | ErrorCode]]] = {
+    Phase.ONGOING: (_PREPARE, _PREPARE),
+    Phase.PREPARE_COMMIT: (_CONCURRENT, _INVALID),
+    Phase.PREPARE_ABORT: (_INVALID, _CONCURRENT),
+    Phase.COMPLETE_COMMIT: (_DONE, _INVALID),
+    Phase.COMPLETE_ABORT: (_INVALID, _DONE),
+    Phase.EMPTY: (_INVALID, _INVALID),
+}
+
+# The table of transactions.md 4.5.2: state -> (abort with the last pair, abort with the current one, commit likewise).
+# A request with the last pair is a retry of one that was carried out. An abort of nothing is decided like any other:
+# with implicit adds a client cannot know whether anything was added. While markers are under way the current pair is
+# one that the client was told ahead of time, so its next request has only come early.
+VERSION_2: Final[dict[Phase, tuple[Outcome | ErrorCode, ...]]] = {
+    Phase.ONGOING: (_FENCED, _PREPARE, _FENCED, _PREPARE),
+    Phase.EMPTY: (_FENCED, _PREPARE, _FENCED, _INVALID),
+    Phase.PREPARE_ABORT: (_CONCURRENT, _CONCURRENT, _INVALID, _CONCURRENT),
+    Phase.PREPARE_COMMIT: (_INVALID, _CONCURRENT, _CONCURRENT, _CONCURRENT),
+    Phase.COMPLETE_ABORT: (_DONE, _PREPARE, _INVALID, _INVALID),
+    Phase.COMPLETE_COMMIT: (_INVALID, _PREPARE, _DONE, _INVALID),
+}
+
+
+def end(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
+    """Decide a client's EndTxn."""
+    if request.client_version >= 2:
+        return _end_version_2(txn, request, now_ms)
+    client = txn.client_pair
+    pair = ProducerPair(request.producer_id, request.producer_epoch)
+    if txn.client_version >= 2 and pair == txn.last_pair and pair != txn.timed_out:
+        return _repeat_by_older_client(txn, request)
+    if request.producer_id not in (client.producer_id, txn.producer_id):
+        return _stranger(txn, request, _error_of_other_id(txn, request))
+    if client != pair:  # not even a higher one (B12)
+        return _stranger(txn, request, _FENCED)
+    if txn.pending is not None:
+        return refuse(txn, _CONCURRENT)
+    outcome = BEFORE_VERSION_2[txn.phase][0 if request.commit else 1]
+    if isinstance(outcome, ErrorCode):
+        return refuse(txn, outcome)
+    if outcome is _DONE:
+        return txn, (Reply(ErrorCode.NONE),)
+    after = msgspec.structs.replace(
+        txn, phase=_prepared(request), updated_ms=now_ms, client_version=request.client_version
+    )
+    return move(txn, after, WriteMarkers(after), Reply(ErrorCode.NONE, after_markers=True))
+
+
+def _repeat_by_older_client(txn: Txn, request: EndTxn) -> Decision:
+    """The pair is that of a transaction which version 2 has ended, and a client below version 2 comes with it: one that
+    was built anew with a pair from a checkpoint, as Flink's committers are, ends what it ended before its restart. It
+    cannot do harm with that pair, whose epoch is over, and hears what became of the transaction."""
+    if txn.pending is not None:
+        return refuse(txn, _CONCURRENT)
+    outcome = VERSION_2[txn.phase][2 * request.commit]
+    return refuse(txn, outcome) if isinstance(outcome, ErrorCode) else (txn, (Reply(ErrorCode.NONE),))
+
+
+def _end_version_2(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
+    pair = ProducerPair(request.producer_id, request.producer_epoch)
+    client = txn.client_pair
+    current = pair == client
+    if txn.is_preparing and pair == txn.next_pair:
+        return refuse(txn, _CONCURRENT)  # the same, when the producer id is about to change
+    if not current and pair != txn.last_pair:
+        is_known = request.producer_id in (txn.producer_id, client.producer_id)
+        return _stranger(txn, request, _FENCED if is_known else _error_of_other_id(txn, request))
+    if txn.pending is not None:
+        return refuse(txn, _CONCURRENT)
+    outcome = VERSION_2[txn.phase][2 * request.commit + current]
+    if outcome is _FENCED:
+        return _stranger(txn, request, _FENCED)
+    if isinstance(outcome, ErrorCode):
+        return refuse(txn, outcome)
+    if outcome is _DONE:
+        return txn, (Reply(ErrorCode.NONE, txn.producer_id, txn.producer_epoch),)
+    return _prepare_version_2(txn, request, now_ms)
+
+
+def _error_of_other_id(txn: Txn, request: EndTxn) -> ErrorCode:
+    """A producer id that this transactional id had before its epochs were used up is one of its past; any other never
+    belonged to it."""
+    is_previous = request.producer_id != NO_PRODUCER_ID and request.producer_id == txn.previous_producer_id
+    return _FENCED if is_previous else ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+def _stranger(txn: Txn, request: EndTxn, error: ErrorCode) -> Decision:
+    """Neither the producer's pair nor its last one. Who wants to abort what has timed out has what it wants: the abort
+    is durable (transactions.md 12.3.4). Clients of version 2 are told the pair to go on with."""
+    if request.commit or txn.timed_out != (request.producer_id, request.producer_epoch):
+        return refuse(txn, error)
+    return txn, (Reply(ErrorCode.NONE, *(txn.next_pair if request.client_version >= 2 else ())),)
+
+
+def _prepare_version_2(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
+    client = txn.client_pair
+    exhausted = client.producer_epoch >= LAST_CLIENT_EPOCH
+    if exhausted and request.fresh_producer_id == NO_PRODUCER_ID:
+        return txn, (AllocateProducerId(),)
+    after = msgspec.structs.replace(
+        raised(txn, request.fresh_producer_id if exhausted else NO_PRODUCER_ID),
+        phase=_prepared(request),
+        last_epoch=client.producer_epoch,
+        start_ms=txn.start_ms if txn.phase is Phase.ONGOING else now_ms,
+        updated_ms=now_ms,
+        client_version=request.client_version,
+    )
+    return move(txn, after, WriteMarkers(after), Reply(ErrorCode.NONE, *after.next_pair, after_markers=True))
+
+
+def _prepared(request: EndTxn) -> Phase:
+    return Phase.PREPARE_COMMIT if request.commit else Phase.PREPARE_ABORT
+
+
+def complete(txn: Txn, event: MarkersWritten, now_ms: int) -> Decision:
+    """All markers are written: the transaction is over, whatever becomes of the record that says so, since a start that
+    finds the decision writes the markers again. An event about an earlier transaction is late, and means nothing."""
+    if not txn.is_preparing or txn.pending is not None or txn.pair != (event.producer_id, event.producer_epoch):
+        return txn, ()
+    pair = txn.next_pair
+    after = msgspec.structs.replace(
+        txn,
+        phase=Phase.COMPLETE_COMMIT if txn.phase is Phase.PREPARE_COMMIT else Phase.COMPLETE_ABORT,
+        producer_id=pair.producer_id,
+        producer_epoch=pair.producer_epoch,
+        previous_producer_id=txn.previous_producer_id if txn.is_kept or pair == txn.pair else txn.producer_id,
+        next_producer_id=NO_PRODUCER_ID,
+        next_epoch=NO_EPOCH,
+        timeout_ms=txn.next_timeout_ms or txn.timeout_ms,
+        next_timeout_ms=0,
+        partitions=NO_PARTITIONS,
+        updated_ms=now_ms,
+    )
+    return settle(txn, after)
