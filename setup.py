@@ -100,7 +100,7 @@ COMPILED: Final = (
     "broker/handlers/end_txn.py",
     "broker/handlers/produce.py",
     "broker/partitions.py",
-    "broker/produced.py",
+    "broker/handlers/produce_request.py",
     "broker/transactions/markers.py",
     "broker/transactions/order.py",
     "broker/transactions/verification.py",

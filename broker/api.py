@@ -17,7 +17,7 @@ from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
 
 if TYPE_CHECKING:
-    from eosin.broker.configs.broker import BrokerConfig
+    from eosin.broker.config.broker import BrokerConfig
     from eosin.broker.fetching.sessions import FetchSessions
     from eosin.broker.metadata.answers import MetadataAnswers
     from eosin.broker.metadata.cluster import Cluster

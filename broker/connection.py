@@ -26,7 +26,7 @@ from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.exchange import Exchange, Interceptor
 from eosin.broker.fetching.response_memory import ResponseMemory
 from eosin.broker.handlers import api_versions
-from eosin.broker.logs import fields
+from eosin.broker.logging_format import fields
 from eosin.broker.refusals import Refusals
 from eosin.broker.transactions.order import TransactionOrder
 from eosin.protocol.codec import Buffer, decode_request, decode_request_header, encode_response

@@ -12,7 +12,7 @@ from types import CoroutineType
 from typing import Any, Protocol
 
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
-from eosin.broker.logs import fields
+from eosin.broker.logging_format import fields
 from eosin.protocol.codec import Buffer, encode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.types import Message

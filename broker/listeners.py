@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from eosin.broker.configs.settings import SettingError
+from eosin.broker.config.settings import SettingError
 
 DEFAULT_LISTENER: Final = "PLAINTEXT"
 _SECURE: Final = frozenset({"SSL", "SASL_PLAINTEXT", "SASL_SSL"})

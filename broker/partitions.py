@@ -28,7 +28,7 @@ from eosin.storage.log.log_results import AppendOrigin, AppendResult, Marker
 if TYPE_CHECKING:
     from asyncio import Future
 
-    from eosin.broker.configs.broker import BrokerConfig
+    from eosin.broker.config.broker import BrokerConfig
     from eosin.coordinator.groups.coordinator import GroupCoordinator
     from eosin.storage.disk.interfaces import FreeBytes
     from eosin.storage.log.partition_log import PartitionLog

@@ -16,15 +16,15 @@ from typing import Final
 
 from eosin.broker.acceptor import Acceptor, longest_backlog
 from eosin.broker.api import Services
-from eosin.broker.configs.broker import BrokerConfig
-from eosin.broker.configs.coordinators import cleaner_config, group_config, transaction_config
+from eosin.broker.config.broker import BrokerConfig
+from eosin.broker.config.coordinators import cleaner_config, group_config, transaction_config
 from eosin.broker.connection import Connection, ConnectionHost
 from eosin.broker.descriptors import LEAST_LIMIT, SMALL_LIMIT, DescriptorBudget, budget_of, descriptor_limit
 from eosin.broker.exchange import Interceptor
 from eosin.broker.fetching.response_memory import ResponseMemory
 from eosin.broker.fetching.sessions import FetchSessions
 from eosin.broker.listeners import Listener
-from eosin.broker.logs import fields
+from eosin.broker.logging_format import fields
 from eosin.broker.metadata.answers import MetadataAnswers
 from eosin.broker.metadata.cluster import Topic
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster

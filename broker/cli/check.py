@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from eosin.broker.cli.arguments import Parser, fail
+from eosin.broker.cli.directory_check import DirectoryCheck, Summary, TransactionsFound
 from eosin.broker.cli.output import json_line, until_broken_pipe
-from eosin.broker.directory_check import DirectoryCheck, Summary, TransactionsFound
 from eosin.storage.disk.interfaces import DirectoryInUse, Disk, UnusableDirectory
 from eosin.storage.disk.system import ReadOnlyDisk
 from eosin.storage.inspection.directory import DirectoryFound, NoDataDirectory, lock

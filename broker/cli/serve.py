@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 from eosin.broker import __main__ as program
 from eosin.broker.cli.arguments import Parser, fail
-from eosin.broker.configs.broker import DURABILITIES, BrokerConfig
-from eosin.broker.configs.settings import SettingError
-from eosin.broker.configs.sources import LoadedConfig, load_config
+from eosin.broker.config.broker import DURABILITIES, BrokerConfig
+from eosin.broker.config.settings import SettingError
+from eosin.broker.config.sources import LoadedConfig, load_config
 from eosin.broker.descriptors import LEAST_LIMIT, descriptor_limit
 from eosin.broker.listeners import parse_listeners
-from eosin.broker.logs import fields, setup_logging
+from eosin.broker.logging_format import fields, setup_logging
 from eosin.broker.version import VERSION, is_compiled
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ v3 is the first flexible version. v4 knows TRANSACTION_ABORTABLE. Clients of KIP
 from asyncio import Task
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.transactions.timed_out import told
+from eosin.broker.transactions.timeout_errors import told
 from eosin.coordinator.transactions.rules.errors import wire_error
 from eosin.coordinator.transactions.rules.timeout_errors import Asked
 from eosin.protocol.errors import ErrorCode

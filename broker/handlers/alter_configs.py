@@ -5,7 +5,7 @@ What a resource's list does not name goes back to its default: clients should pr
 """
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.configs.requests import ResourceChange, alter
+from eosin.broker.config.requests import ResourceChange, alter
 from eosin.broker.metadata.cluster import ConfigChange, Outcome
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey

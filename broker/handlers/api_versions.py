@@ -24,7 +24,7 @@ from eosin.protocol.schemas.api_versions import (
 )
 
 if TYPE_CHECKING:
-    from eosin.broker.configs.broker import BrokerConfig
+    from eosin.broker.config.broker import BrokerConfig
 
 TRANSACTION_VERSION: Final = "transaction.version"
 HIGHEST_TRANSACTION_VERSION: Final = 2

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.configs.entries import topic_entries
+from eosin.broker.config.entries import topic_entries
 from eosin.broker.metadata.cluster import Outcome, Topic
 from eosin.broker.metadata.topics import MAX_PARTITIONS_PER_CHANGE
 from eosin.protocol.errors import ErrorCode

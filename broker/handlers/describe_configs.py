@@ -8,15 +8,9 @@ is secret, so nothing is marked sensitive.
 from collections.abc import Iterable
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.configs.entries import (
-    ConfigEntry,
-    ConfigSource,
-    broker_entries,
-    cluster_wide_entries,
-    topic_entries,
-)
-from eosin.broker.configs.loggers import logger_entries
-from eosin.broker.configs.resources import NO_BROKER, ResourceType, broker_of, unsupported
+from eosin.broker.config.entries import ConfigEntry, ConfigSource, broker_entries, cluster_wide_entries, topic_entries
+from eosin.broker.config.loggers import logger_entries
+from eosin.broker.config.resources import NO_BROKER, ResourceType, broker_of, unsupported
 from eosin.broker.metadata.cluster import Outcome
 from eosin.broker.metadata.topics import unknown_topic
 from eosin.protocol.errors import ErrorCode

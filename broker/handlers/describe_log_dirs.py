@@ -24,7 +24,7 @@ from eosin.protocol.schemas.describe_log_dirs import (
 from eosin.storage.disk.interfaces import FreeBytes
 
 if TYPE_CHECKING:
-    from eosin.broker.configs.broker import BrokerConfig
+    from eosin.broker.config.broker import BrokerConfig
 
 
 _VOLUME_FROM: Final = 4

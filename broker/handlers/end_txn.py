@@ -11,7 +11,7 @@ from asyncio import Task
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.transactions.timed_out import told
+from eosin.broker.transactions.timeout_errors import told
 from eosin.coordinator.transactions.entries import Ask
 from eosin.coordinator.transactions.rules.effects import Reply
 from eosin.coordinator.transactions.rules.errors import wire_error

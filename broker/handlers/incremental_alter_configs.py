@@ -5,7 +5,7 @@ first flexible version.
 """
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.configs.requests import ResourceChange, alter
+from eosin.broker.config.requests import ResourceChange, alter
 from eosin.broker.metadata.cluster import ConfigChange, Outcome
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey

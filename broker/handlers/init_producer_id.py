@@ -25,7 +25,7 @@ from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitP
 from eosin.runtime.start_now import start_now
 
 if TYPE_CHECKING:
-    from eosin.broker.configs.broker import BrokerConfig
+    from eosin.broker.config.broker import BrokerConfig
 
 _LOG: Final = logging.getLogger(__name__)
 

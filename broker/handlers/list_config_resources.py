@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.configs.resources import ResourceType
+from eosin.broker.config.resources import ResourceType
 from eosin.broker.metadata.cluster import Cluster
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.configs.settings import LONG_MAX
+from eosin.broker.config.settings import LONG_MAX
 from eosin.broker.metadata.group_topics import partition_count, topic_name
 from eosin.coordinator.groups.offsets.service import Committer
 from eosin.coordinator.groups.offsets.store import NO_EXPIRY, OffsetToCommit

@@ -8,14 +8,14 @@ transaction by itself (KIP-890). v13 names topics by id.
 ApiVersions announces 0-13: librdkafka before 2.11.1 compresses only when it can see version 0, and never uses it
 (transactions.md 11.12). A request below 3 closes its connection.
 
-Checks come in Kafka's order (storage.md section 4): steps 1 to 6 in `broker/produced.py`, the transaction coordinator's
-word in `broker/transactions/verification.py`, the rest in the log. Batches are appended before the handler returns, so
-that pipelined requests reach the logs in the order in which they came; only a request that needs the coordinator's word
-first appends later, and its producer's next ones wait for it, and so does a batch that is checked in a thread, with
-what comes for its log after it (`broker/large_batches.py`). What is waited for after that is durability: acks=1 and
-acks=-1 both answer when the high watermark has passed the batch (storage.md 19). The request's timeout is for the wait
-for other replicas, as in Kafka, and there are none: an error for what is written makes a client without idempotence
-write it twice. acks=0 answers nothing; an error closes the connection.
+Checks come in Kafka's order (storage.md section 4): steps 1 to 6 in `broker/handlers/produce_request.py`, the
+transaction coordinator's word in `broker/transactions/verification.py`, the rest in the log. Batches are appended
+before the handler returns, so that pipelined requests reach the logs in the order in which they came; only a request
+that needs the coordinator's word first appends later, and its producer's next ones wait for it, and so does a batch
+that is checked in a thread, with what comes for its log after it (`broker/large_batches.py`). What is waited for after
+that is durability: acks=1 and acks=-1 both answer when the high watermark has passed the batch (storage.md 19). The
+request's timeout is for the wait for other replicas, as in Kafka, and there are none: an error for what is written
+makes a client without idempotence write it twice. acks=0 answers nothing; an error closes the connection.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ from typing import Final
 
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.fetching.waits import after_all
-from eosin.broker.produced import Produced, ProducedBatch, ProducedTopic, read_produced
-from eosin.broker.transactions.timed_out import told
+from eosin.broker.handlers.produce_request import Produced, ProducedBatch, ProducedTopic, read_produced
+from eosin.broker.transactions.timeout_errors import told
 from eosin.broker.transactions.verification import VerificationRequest, translated
 from eosin.coordinator.transactions.rules.timeout_errors import Asked
 from eosin.protocol.errors import ErrorCode

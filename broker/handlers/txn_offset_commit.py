@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.metadata.group_topics import partition_count
-from eosin.broker.transactions.timed_out import told
+from eosin.broker.transactions.timeout_errors import told
 from eosin.coordinator.groups.offsets.service import Committer, Producer
 from eosin.coordinator.groups.offsets.store import OffsetToCommit
 from eosin.coordinator.transactions.rules.timeout_errors import Asked

@@ -9,8 +9,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.configs.broker import BROKER_SETTINGS, BrokerConfig
-from eosin.broker.configs.changes import (
+from eosin.broker.config.broker import BROKER_SETTINGS, BrokerConfig
+from eosin.broker.config.changes import (
     changed_configs,
     check_broker_configs,
     check_topic_configs,
@@ -20,8 +20,8 @@ from eosin.broker.configs.changes import (
     topic_defaults,
     usable_broker_configs,
 )
-from eosin.broker.configs.kafka_keys import DYNAMIC_UNUSED
-from eosin.broker.configs.settings import value_text
+from eosin.broker.config.kafka_keys import DYNAMIC_UNUSED
+from eosin.broker.config.settings import value_text
 from eosin.broker.metadata import internal_topics, topics
 from eosin.broker.metadata.cluster import (
     NO_CONFIGS,

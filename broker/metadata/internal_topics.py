@@ -9,8 +9,8 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from eosin.broker.configs.broker import BrokerConfig
-from eosin.broker.configs.topics import INTERNAL_SEGMENT_BYTES, TOPIC_CONFIGS
+from eosin.broker.config.broker import BrokerConfig
+from eosin.broker.config.topics import INTERNAL_SEGMENT_BYTES, TOPIC_CONFIGS
 from eosin.broker.metadata.cluster import Topic
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from eosin.runtime.chance import Chance

@@ -10,7 +10,7 @@ import pytest
 
 from eosin.broker.__main__ import COMMANDS, main
 from eosin.broker.cli.serve import ready_line
-from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.version import VERSION
 
 

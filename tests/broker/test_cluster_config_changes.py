@@ -2,8 +2,8 @@
 
 import pytest
 
-from eosin.broker.configs.broker import BrokerConfig
-from eosin.broker.configs.changes import (
+from eosin.broker.config.broker import BrokerConfig
+from eosin.broker.config.changes import (
     DYNAMIC_BROKER_SETTINGS,
     changed_configs,
     check_broker_configs,

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 from fake_logs import FakeLog, FakeLogManager
 
-from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.metadata.cluster import NO_LEADER, ConfigChange, ConfigOperation, Endpoint, Outcome, Topic
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.metadata.log import METADATA_PARTITION, UnreadableMetadata

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 import eosin.broker as broker_package
-from eosin.broker.configs.broker import BROKER_SETTINGS, BrokerConfig
-from eosin.broker.configs.kafka_keys import UNUSED
-from eosin.broker.configs.settings import Kind, SettingError, value_text
-from eosin.broker.configs.sources import load_config, parse_properties
-from eosin.broker.configs.topics import TOPIC_CONFIGS, parse_topic_config, with_overrides
+from eosin.broker.config.broker import BROKER_SETTINGS, BrokerConfig
+from eosin.broker.config.kafka_keys import UNUSED
+from eosin.broker.config.settings import Kind, SettingError, value_text
+from eosin.broker.config.sources import load_config, parse_properties
+from eosin.broker.config.topics import TOPIC_CONFIGS, parse_topic_config, with_overrides
 from eosin.broker.listeners import Listener, parse_listener
 from eosin.storage.log.config import LogConfig
 

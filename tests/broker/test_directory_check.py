@@ -10,7 +10,7 @@ from fake_disk import FakeDisk
 from inspected import FOLDER, SMALL, Stopped, exported, write_history, written
 from logs import DATA_DIR, Logs, appended
 
-from eosin.broker.directory_check import DirectoryCheck, Summary, TransactionsFound
+from eosin.broker.cli.directory_check import DirectoryCheck, Summary, TransactionsFound
 from eosin.coordinator.transactions.rules.state import Phase
 from eosin.protocol.names import METADATA_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch, build_control_batch

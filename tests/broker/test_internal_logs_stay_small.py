@@ -5,8 +5,8 @@ from compaction import AT_ONCE
 from logs import Logs
 from msgspec.structs import replace
 
-from eosin.broker.configs.broker import BrokerConfig
-from eosin.broker.configs.topics import with_overrides
+from eosin.broker.config.broker import BrokerConfig
+from eosin.broker.config.topics import with_overrides
 from eosin.broker.metadata.internal_topics import consumer_offsets_configs
 from eosin.broker.server import Server
 from eosin.coordinator.hashing import partition_for

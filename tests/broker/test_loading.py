@@ -9,7 +9,7 @@ from wire_group import commit_offset, fetch_offset
 from wire_producer import transactional
 
 from eosin.broker import server as server_module
-from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.server import Server
 from eosin.broker.transactions.hanging import HangingTransactions
 from eosin.coordinator.groups.log.loader import Loader

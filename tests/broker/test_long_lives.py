@@ -11,7 +11,7 @@ from wire import EARLIEST, Wire, data_offsets, now_ms, unique, until
 from wire_group import RawMember, commit_offset, fetch_offset
 from wire_producer import RawProducer, idempotent, transactional
 
-from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.server import Server
 from eosin.client.read_committed import FetchedRecords
 from eosin.protocol.errors import ErrorCode

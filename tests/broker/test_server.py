@@ -14,8 +14,8 @@ import pytest
 from fake_peer import turns
 from manual_clock import ManualClock
 
-from eosin.broker.configs.broker import BrokerConfig
-from eosin.broker.configs.coordinators import cleaner_config, group_config, transaction_config
+from eosin.broker.config.broker import BrokerConfig
+from eosin.broker.config.coordinators import cleaner_config, group_config, transaction_config
 from eosin.broker.server import IDLE_ROUNDS, LOOK_FOR_END_MS, Server
 from eosin.broker.start_error import StartError
 from eosin.coordinator.groups.config import GroupConfig

@@ -9,7 +9,7 @@ from batches import data
 from fake_disk import FakeDisk
 from fake_peer import FakePeer
 
-from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.server import Server
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic

@@ -8,7 +8,7 @@ import pytest
 from data_fakes import FakeVerifiedLog, FakeVerifier
 from manual_clock import ManualClock
 
-from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.transactions.verification import TransactionVerification, VerificationRequest
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition

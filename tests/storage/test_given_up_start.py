@@ -9,7 +9,7 @@ import pytest
 from batches import ORDERS, data
 from logs import Logs, appended
 
-from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.server import Server
 from eosin.protocol.names import TopicPartition
 from eosin.storage.disk.data_directory import LOCK

@@ -8,7 +8,7 @@ from fake_logs import FakeLogManager
 from manual_clock import ManualClock
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.metadata.answers import MetadataAnswers
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.unserved_groups import UnservedGroups

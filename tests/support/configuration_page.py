@@ -4,9 +4,9 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from eosin.broker.configs.broker import BrokerConfig
-from eosin.broker.configs.settings import Setting, settings_of, value_text
-from eosin.broker.configs.topics import TOPIC_CONFIGS
+from eosin.broker.config.broker import BrokerConfig
+from eosin.broker.config.settings import Setting, settings_of, value_text
+from eosin.broker.config.topics import TOPIC_CONFIGS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 

@@ -9,8 +9,8 @@ from typing import Any
 from manual_clock import ManualClock
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.configs.broker import BrokerConfig
-from eosin.broker.configs.coordinators import group_config, transaction_config
+from eosin.broker.config.broker import BrokerConfig
+from eosin.broker.config.coordinators import group_config, transaction_config
 from eosin.broker.fetching.sessions import FetchSessions
 from eosin.broker.handlers import fetch, produce
 from eosin.broker.metadata.answers import MetadataAnswers

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.server import Server
 from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.log.records import offset_record, transactional_batch

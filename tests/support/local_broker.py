@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.server import Server
 
 LISTENER = "PLAINTEXT"

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Self
 
 from eosin.broker.api import Api, CloseConnection, RequestContext
-from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.server import Server
 from eosin.protocol.keys import ApiKey
 from eosin.runtime.clock import Clock, SystemClock

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from eosin.broker.api import Api, RequestContext
-from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.server import Server
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey

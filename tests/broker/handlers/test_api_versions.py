@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 import pytest
 
 from eosin.broker.api import RequestContext, Services
-from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.handlers import api_versions
 from eosin.broker.registry import APIS, BY_KEY
 from eosin.protocol.errors import ErrorCode

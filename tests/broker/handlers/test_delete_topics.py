@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from admin_broker import AdminBroker, refused
 
-from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.handlers import delete_topics
 from eosin.broker.handlers.delete_topics import API
 from eosin.protocol.errors import ErrorCode

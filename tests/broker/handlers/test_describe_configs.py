@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from admin_broker import AdminBroker, refused
 
-from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.handlers.describe_configs import API
 from eosin.broker.metadata.cluster import ConfigChange
 from eosin.protocol.errors import ErrorCode

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pytest
 from admin_broker import AdminBroker, refused
 
-from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.handlers import metadata
 from eosin.broker.handlers.metadata import API
 from eosin.broker.metadata.answers import FEW_PARTITIONS

@@ -6,7 +6,7 @@ import pytest
 from admin_broker import AdminBroker, refused
 
 from eosin.broker.api import Api
-from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.handlers import (
     alter_client_quotas,
     alter_partition_reassignments,

@@ -2,7 +2,7 @@
 
 import logging
 
-from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.config.broker import BrokerConfig
 from simulation.history import History
 from simulation.plan import Plan
 

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.connection import Connection
 from eosin.broker.server import Server
 from eosin.broker.start_error import StartError

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from eosin.broker.configs.broker import BROKER_SETTINGS, BrokerConfig
-from eosin.broker.configs.kafka_keys import is_unused
-from eosin.broker.configs.settings import SettingError
+from eosin.broker.config.broker import BROKER_SETTINGS, BrokerConfig
+from eosin.broker.config.kafka_keys import is_unused
+from eosin.broker.config.settings import SettingError
 from eosin.broker.listeners import check_advertised, parse_listeners
-from eosin.broker.transactions.timed_out import profiles
+from eosin.broker.transactions.timeout_errors import profiles
 
 ALIASES: Final = {"broker.id": "node.id", "log.dir": "log.dirs"}
 """Older names of Kafka, and ours for them."""

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Final
 
-from eosin.broker.configs.settings import INT_MAX, LONG_MAX, Kind, Setting, SettingError, Synonym
+from eosin.broker.config.settings import INT_MAX, LONG_MAX, Kind, Setting, SettingError, Synonym
 from eosin.storage.log.config import LogConfig
 
 _DEFAULTS: Final = LogConfig()

@@ -8,8 +8,8 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from eosin.broker.configs.entries import ConfigEntry, ConfigSource
-from eosin.broker.configs.settings import Kind
+from eosin.broker.config.entries import ConfigEntry, ConfigSource
+from eosin.broker.config.settings import Kind
 from eosin.broker.metadata.cluster import ConfigChange, ConfigOperation, Outcome
 from eosin.protocol.errors import ErrorCode
 

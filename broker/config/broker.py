@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal, cast
 
-from eosin.broker.configs.settings import INT_MAX, LONG_MAX, Kind, Setting, setting, settings_of, value_text
-from eosin.broker.configs.topics import CODECS, defaults_from
+from eosin.broker.config.settings import INT_MAX, LONG_MAX, Kind, Setting, setting, settings_of, value_text
+from eosin.broker.config.topics import CODECS, defaults_from
 from eosin.broker.fetching.response_memory import DEFAULT_LIMIT_BYTES
 from eosin.broker.listeners import Listener, parse_listeners
 from eosin.storage.log.config import DAY_MS, LogConfig

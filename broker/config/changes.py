@@ -7,10 +7,10 @@ every other one is read once, at start. Those that Apache Kafka changes and Eosi
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from eosin.broker.configs.broker import BROKER_SETTINGS, BrokerConfig
-from eosin.broker.configs.kafka_keys import DYNAMIC_UNUSED
-from eosin.broker.configs.settings import Kind, SettingError
-from eosin.broker.configs.topics import TOPIC_CONFIGS, defaults_from, with_overrides
+from eosin.broker.config.broker import BROKER_SETTINGS, BrokerConfig
+from eosin.broker.config.kafka_keys import DYNAMIC_UNUSED
+from eosin.broker.config.settings import Kind, SettingError
+from eosin.broker.config.topics import TOPIC_CONFIGS, defaults_from, with_overrides
 from eosin.broker.metadata.cluster import ConfigChange, ConfigOperation, Outcome
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.log.config import LogConfig

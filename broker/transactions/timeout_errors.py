@@ -9,7 +9,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.configs.settings import SettingError
+from eosin.broker.config.settings import SettingError
 from eosin.coordinator.transactions.rules.timeout_errors import Asked, Profile, Standing, answer, profile_of
 from eosin.protocol.errors import ErrorCode
 

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from eosin.broker.configs.loggers import change_levels
-from eosin.broker.configs.resources import NO_BROKER, NO_GROUP_SETTINGS, ResourceType, broker_of, unsupported
+from eosin.broker.config.loggers import change_levels
+from eosin.broker.config.resources import NO_BROKER, NO_GROUP_SETTINGS, ResourceType, broker_of, unsupported
 from eosin.broker.metadata.cluster import Cluster, ConfigChange, Outcome
 from eosin.protocol.errors import ErrorCode
 

@@ -1,6 +1,6 @@
 """What other rooms get of the settings: they declare what they need, and know nothing of the broker's config."""
 
-from eosin.broker.configs.broker import BrokerConfig
+from eosin.broker.config.broker import BrokerConfig
 from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.transactions.config import TransactionConfig
 from eosin.storage.compaction.cleaner import CleanerConfig
