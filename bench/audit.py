@@ -18,8 +18,8 @@ from bench.report import Row
 from eosin.pipeline import audit, session
 from eosin.pipeline.audit.segment_facts import SegmentFacts
 from eosin.pipeline.audit.segment_files import find_segments, open_segment
-from eosin.pipeline.errors import MissingDependency
-from eosin.pipeline.spark_session import require_java
+from eosin.pipeline.common.errors import MissingDependency
+from eosin.pipeline.spark.session import require_java
 from eosin.protocol.records.batch import NewRecord, build_batch, build_control_batch
 
 GROUP = "Audit"

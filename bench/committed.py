@@ -6,7 +6,7 @@ from eosin.client.client import Client
 from eosin.client.consumer import EARLIEST, LATEST, Consumer
 from eosin.client.errors import check
 from eosin.client.read_committed import FetchedRecords
-from eosin.pipeline.topic_partitions import topic_partitions
+from eosin.pipeline.common.topic_partitions import topic_partitions
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import batches

@@ -24,9 +24,9 @@ from bench.committed import committed_rows
 from bench.plain_sink import PlainSink
 from bench.report import Row, percentile
 from eosin.pipeline import TxnSink, session
-from eosin.pipeline.errors import MissingDependency
-from eosin.pipeline.sources import read_stream
-from eosin.pipeline.spark_session import require_java
+from eosin.pipeline.common.errors import MissingDependency
+from eosin.pipeline.source.streams import read_stream
+from eosin.pipeline.spark.session import require_java
 
 GROUP: Final = "Pipeline (Spark)"
 TOPIC: Final = "out"

@@ -10,10 +10,10 @@ from typing import Any
 
 from eosin.client.client import Client
 from eosin.client.producer import Producer
-from eosin.pipeline.driver_route import DriverRoute
-from eosin.pipeline.loop_thread import LoopThread
-from eosin.pipeline.row_writer import RowWriter
-from eosin.pipeline.worker_heap import exempt_modules
+from eosin.pipeline.common.loop_thread import LoopThread
+from eosin.pipeline.sink.driver_route import DriverRoute
+from eosin.pipeline.sink.row_writer import RowWriter
+from eosin.pipeline.sink.worker_heap import exempt_modules
 
 
 class PlainSink:

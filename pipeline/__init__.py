@@ -8,20 +8,26 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from eosin.pipeline.pipeline import Pipeline as Pipeline
-    from eosin.pipeline.sink import TxnSink as TxnSink
-    from eosin.pipeline.spark_session import session as session
-    from eosin.pipeline.task_timeouts import TaskTimeouts as TaskTimeouts
+    from eosin.pipeline.common.task_timeouts import TaskTimeouts as TaskTimeouts
+    from eosin.pipeline.job.pipeline import Pipeline as Pipeline
+    from eosin.pipeline.runner.outputs import Output as Output
+    from eosin.pipeline.runner.runner import Runner as Runner
+    from eosin.pipeline.sink.sink import TxnSink as TxnSink
+    from eosin.pipeline.source.streams import read_stream as read_stream
+    from eosin.pipeline.spark.session import session as session
 
 _HOMES: Final = {
-    "Pipeline": "eosin.pipeline.pipeline",
-    "TaskTimeouts": "eosin.pipeline.task_timeouts",
-    "TxnSink": "eosin.pipeline.sink",
-    "session": "eosin.pipeline.spark_session",
+    "Output": "eosin.pipeline.runner.outputs",
+    "Pipeline": "eosin.pipeline.job.pipeline",
+    "Runner": "eosin.pipeline.runner.runner",
+    "TaskTimeouts": "eosin.pipeline.common.task_timeouts",
+    "TxnSink": "eosin.pipeline.sink.sink",
+    "read_stream": "eosin.pipeline.source.streams",
+    "session": "eosin.pipeline.spark.session",
 }
 """Public names, and the modules that they live in."""
 
-__all__ = ["Pipeline", "TaskTimeouts", "TxnSink", "session"]
+__all__ = ["Output", "Pipeline", "Runner", "TaskTimeouts", "TxnSink", "read_stream", "session"]
 
 
 def __getattr__(name: str) -> Any:

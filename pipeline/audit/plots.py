@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from eosin.pipeline.audit.joining import ABORTED, COMMITTED, OPEN
 from eosin.pipeline.audit.series import BINS, OUTCOMES, Series
-from eosin.pipeline.errors import MissingDependency
+from eosin.pipeline.common.errors import MissingDependency
 
 COLOURS: Final[Mapping[str, str]] = {COMMITTED: "#2a78b8", ABORTED: "#e08214", OPEN: "#b2182b"}
 _LINES: Final = ("#2a78b8", "#e08214", "#1b9e77", "#7b3294", "#b2182b", "#555555")

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from eosin.pipeline.audit.headers import Read
-from eosin.pipeline.errors import BadPaths
+from eosin.pipeline.common.errors import BadPaths
 
 _SEGMENT: Final = re.compile(r"(?:.*/)?(?P<topic>[^/]+)-(?P<partition>\d+)/(?P<base>\d{20})\.log")
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+]*://")

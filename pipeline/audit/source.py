@@ -18,7 +18,7 @@ from eosin.pipeline.audit.headers import UNREADABLE, Problem, SegmentScan
 from eosin.pipeline.audit.segment_facts import SegmentFacts
 from eosin.pipeline.audit.segment_files import SegmentFile, find_segments, open_segment
 from eosin.pipeline.audit.tables import BATCHES, FACTS, MAX_ROWS, fact_rows
-from eosin.pipeline.errors import BadPaths, require_spark
+from eosin.pipeline.common.errors import BadPaths, require_spark
 from eosin.protocol.names import TRANSACTION_STATE_TOPIC
 from eosin.protocol.records.batch import Compression
 

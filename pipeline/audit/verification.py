@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from eosin.pipeline.errors import BadExpression, require_spark
+from eosin.pipeline.common.errors import BadExpression, require_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -101,7 +101,7 @@ def verify(
     Spark does not understand.
     """
     require_spark()
-    from eosin.pipeline.txnlog import NAME, TxnLog
+    from eosin.pipeline.source.txnlog import NAME, TxnLog
 
     spark.dataSource.register(TxnLog)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from eosin.pipeline.cli.interrupts import INTERRUPTED, raise_on_interrupt
-from eosin.pipeline.errors import PipelineError
+from eosin.pipeline.common.errors import PipelineError
 
 COMMANDS: Final[dict[str, str]] = {
     "run": "run a pipeline, and start it again when a batch fails",

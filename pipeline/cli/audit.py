@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from eosin.pipeline.audit import MAX_TRANSACTION_TIMEOUT_MS
 from eosin.pipeline.cli.arguments import Parser, at_least, fail
 from eosin.pipeline.cli.spark_arguments import add_spark, open_session
-from eosin.pipeline.errors import BadPaths, require_spark
+from eosin.pipeline.common.errors import BadPaths, require_spark
 
 if TYPE_CHECKING:
     from eosin.pipeline.audit.findings import Findings, Row

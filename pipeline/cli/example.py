@@ -23,11 +23,11 @@ from eosin.client.consumer import ConsumedRecord, Consumer, Isolation
 from eosin.client.errors import BrokerError, ClientError
 from eosin.client.producer import Producer
 from eosin.client.transactions import TransactionAdmin
-from eosin.pipeline.child import Child, ChildFailed, end_on_sigterm
 from eosin.pipeline.cli.arguments import Parser, at_least, fail
-from eosin.pipeline.clock import SystemClock
-from eosin.pipeline.errors import MissingDependency, require_spark
-from eosin.pipeline.partitioning import partition_of
+from eosin.pipeline.common.clock import SystemClock
+from eosin.pipeline.common.errors import MissingDependency, require_spark
+from eosin.pipeline.common.partitioning import partition_of
+from eosin.pipeline.job.child import Child, ChildFailed, end_on_sigterm
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     try:
         require_spark()
-        from eosin.pipeline.spark_session import require_java
+        from eosin.pipeline.spark.session import require_java
 
         require_java()
     except MissingDependency as missing:

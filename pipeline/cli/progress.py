@@ -11,7 +11,7 @@ from eosin.client.client import Client
 from eosin.client.errors import BrokerError, ClientError
 from eosin.client.transactions import TransactionAdmin
 from eosin.pipeline.cli.arguments import Parser, fail
-from eosin.pipeline.progress_marker import progress_topic, read_marker
+from eosin.pipeline.common.progress_marker import progress_topic, read_marker
 from eosin.protocol.errors import ErrorCode
 
 _TIMEOUT_MS = 10_000

@@ -16,15 +16,15 @@ from eosin.client.client import Client
 from eosin.client.errors import ClientError
 from eosin.pipeline.cli.arguments import Parser, at_least, fail, trigger
 from eosin.pipeline.cli.interrupts import held_back
-from eosin.pipeline.errors import ConflictingSettings, PipelineError
-from eosin.pipeline.functions import load
-from eosin.pipeline.settings import PipelineSettings
-from eosin.pipeline.topic_partitions import topic_partitions
+from eosin.pipeline.common.errors import ConflictingSettings, PipelineError
+from eosin.pipeline.common.settings import PipelineSettings
+from eosin.pipeline.common.topic_partitions import topic_partitions
+from eosin.pipeline.job.functions import load
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from eosin.pipeline.batch_progress import BatchProgress
+    from eosin.pipeline.common.batch_progress import BatchProgress
 
 _LOOK_MS: Final = 5000
 MODES: Final = ("append", "update", "complete")
@@ -55,9 +55,9 @@ def _run(
     conf: dict[str, str],
     settings: PipelineSettings,
 ) -> int:
-    from eosin.pipeline.pipeline import Pipeline
-    from eosin.pipeline.sources import jvm_packages
-    from eosin.pipeline.spark_session import session
+    from eosin.pipeline.job.pipeline import Pipeline
+    from eosin.pipeline.source.streams import jvm_packages
+    from eosin.pipeline.spark.session import session
 
     if options.source == "jvm" and "spark.jars" not in conf:
         import pyspark

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from eosin.pipeline.cli.interrupts import held_back
-from eosin.pipeline.errors import ConflictingSettings, PipelineError
+from eosin.pipeline.common.errors import ConflictingSettings, PipelineError
 
 _SETTINGS: Final = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
 _LOCAL: Final = {"spark.sql.shuffle.partitions": "4", "spark.driver.host": "127.0.0.1"}
 """On one machine: Spark's 200 shuffle partitions are for clusters."""
-_OURS: Final = re.compile(r"eosin\.(?:pipeline|client)\.errors\.\w+: ([^\n]*)")
+_OURS: Final = re.compile(r"eosin\.(?:pipeline\.common|client)\.errors\.\w+: ([^\n]*)")
 
 
 def add_spark(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +30,7 @@ def open_session(name: str, options: Any) -> Iterator[Any]:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    from eosin.pipeline.spark_session import session
+    from eosin.pipeline.spark.session import session
 
     given = dict(_pair(each) for each in options.conf)
     local = _LOCAL if options.master.startswith("local") else {}

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from eosin.pipeline.cli.arguments import Parser, fail
 from eosin.pipeline.cli.spark_arguments import add_spark, open_session
-from eosin.pipeline.errors import BadExpression, ConflictingSettings, require_spark
-from eosin.pipeline.functions import load
+from eosin.pipeline.common.errors import BadExpression, ConflictingSettings, require_spark
+from eosin.pipeline.job.functions import load
 
 if TYPE_CHECKING:
     from eosin.pipeline.audit.verification import Compare

@@ -40,10 +40,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """The one session of this run: starting one takes as long as many tests."""
-    from eosin.pipeline.errors import MissingDependency
+    from eosin.pipeline.common.errors import MissingDependency
 
     try:
-        from eosin.pipeline.spark_session import session
+        from eosin.pipeline.spark.session import session
 
         warehouse = tmp_path_factory.mktemp("warehouse")
         running = session("tests", conf={**SETTINGS, "spark.sql.warehouse.dir": str(warehouse)})
@@ -75,10 +75,10 @@ def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def java() -> None:
     """For tests that start Spark in processes of their own."""
-    from eosin.pipeline.errors import MissingDependency
+    from eosin.pipeline.common.errors import MissingDependency
 
     try:
-        from eosin.pipeline.spark_session import require_java
+        from eosin.pipeline.spark.session import require_java
 
         require_java()
     except MissingDependency as missing:

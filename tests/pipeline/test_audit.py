@@ -13,7 +13,7 @@ from eosin.broker.__main__ import main
 from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.producer import Producer
-from eosin.pipeline.errors import BadExpression, BadPaths
+from eosin.pipeline.common.errors import BadExpression, BadPaths
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
 

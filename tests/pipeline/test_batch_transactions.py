@@ -13,7 +13,7 @@ from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.producer import TV1, TV2, Producer
 from eosin.client.transactions import TransactionAdmin
-from eosin.pipeline.errors import (
+from eosin.pipeline.common.errors import (
     BadProgressTopic,
     BatchGap,
     ForeignMarker,
@@ -24,7 +24,7 @@ from eosin.pipeline.errors import (
     TransactionTimedOut,
     UnknownOutcome,
 )
-from eosin.pipeline.progress_marker import ProgressMarker, read_marker
+from eosin.pipeline.common.progress_marker import ProgressMarker, read_marker
 from eosin.protocol.keys import ApiKey
 
 

@@ -11,8 +11,8 @@ from broker_process import BrokerProcess
 
 from eosin.broker.__main__ import main
 from eosin.client.client import Client
-from eosin.pipeline.batch_transactions import BatchTransactions
 from eosin.pipeline.cli.arguments import trigger
+from eosin.pipeline.sink.batch_transactions import BatchTransactions
 
 
 def test_the_command_is_listed_and_tells_its_own_commands(capsys: pytest.CaptureFixture[str]) -> None:
@@ -36,7 +36,7 @@ def test_nothing_of_the_pipeline_is_imported_before_it_is_asked_for() -> None:
 def test_a_missing_extra_is_one_clear_sentence() -> None:
     code = (
         "import sys; sys.modules['pyspark'] = None\n"
-        "from eosin.pipeline.errors import MissingDependency\n"
+        "from eosin.pipeline.common.errors import MissingDependency\n"
         "try:\n    from eosin.pipeline import session\nexcept MissingDependency as error:\n    print(error)\n"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from eosin.client.consumer import ConsumedRecord
-from eosin.pipeline.errors import MissingDependency, require_spark
+from eosin.pipeline.common.errors import MissingDependency, require_spark
 from eosin.pipeline.examples import orders, wordcount
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import Record
@@ -143,7 +143,7 @@ def test_the_tutorial_shows_the_code_that_runs(example: ModuleType, function: st
 def run_example(*arguments: str) -> tuple[int, dict[str, object], str]:
     try:
         require_spark()
-        from eosin.pipeline.spark_session import require_java
+        from eosin.pipeline.spark.session import require_java
 
         require_java()
     except MissingDependency as missing:

@@ -19,7 +19,7 @@ from eosin.client.client import Client, CoordinatorType
 from eosin.client.errors import ConnectionFailed
 from eosin.client.producer import TV1, TV2
 from eosin.client.transactions import TransactionAdmin
-from eosin.pipeline.progress_marker import progress_topic
+from eosin.pipeline.common.progress_marker import progress_topic
 from eosin.protocol.keys import ApiKey
 
 # Half of it needs no Spark; three JVMs for more than a minute are too much for every run all the same.

@@ -7,7 +7,7 @@ import pytest
 from pipeline_copier import Copier
 from toolchains import skipped_without
 
-from eosin.pipeline.errors import MissingDependency
+from eosin.pipeline.common.errors import MissingDependency
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +28,7 @@ def test_the_jvm_source_brings_the_same_rows_under_the_same_offsets(copier: Copi
 
 
 def test_a_session_without_the_jars_is_told_what_is_missing(spark: "SparkSession") -> None:
-    from eosin.pipeline.sources import read_stream
+    from eosin.pipeline.source.streams import read_stream
 
     with pytest.raises(MissingDependency, match=r"spark\.jars\.packages=org\.apache\.spark:spark-sql-kafka"):
         read_stream(spark, bootstrap="localhost:9092", topics="t", source="jvm")

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from eosin.client.errors import BrokerError
-from eosin.pipeline.errors import BadRows, ConflictingSettings, DriverOutOfReach, RowsLost
-from eosin.pipeline.lease_book import GivenUp, LeaseBook, Refused
-from eosin.pipeline.lease_client import BatchGivenUp, Leases
-from eosin.pipeline.lease_server import LeaseAddress, LeaseServer
+from eosin.pipeline.common.errors import BadRows, ConflictingSettings, DriverOutOfReach, RowsLost
+from eosin.pipeline.sink.lease_book import GivenUp, LeaseBook, Refused
+from eosin.pipeline.sink.lease_client import BatchGivenUp, Leases
+from eosin.pipeline.sink.lease_server import LeaseAddress, LeaseServer
 from eosin.protocol.errors import ErrorCode
 
 LOOPBACK = "127.0.0.1"
@@ -188,7 +188,7 @@ async def test_an_error_that_is_not_the_brokers_names_its_class(server: LeaseSer
     with pytest.raises(BatchGivenUp, match="since task 1 failed"):
         await begin(address, 1)
     assert server.book.failure is not None
-    assert "eosin.pipeline.errors.BadRows: a row has no topic" in server.book.failure.reason
+    assert "eosin.pipeline.common.errors.BadRows: a row has no topic" in server.book.failure.reason
     assert server.book.failure.broker_error("writing") is None
 
 

@@ -9,10 +9,10 @@ from broker_process import BrokerProcess
 from topic_load import TopicLoad
 
 from eosin.client.consumer import Isolation
-from eosin.pipeline.errors import ConflictingSettings, DataLoss
-from eosin.pipeline.log_offsets import limited
-from eosin.pipeline.range_reader import RangeReader
-from eosin.pipeline.source_options import SourceOptions, from_json, made_anew, to_json, topic_ids_of
+from eosin.pipeline.common.errors import ConflictingSettings, DataLoss
+from eosin.pipeline.source.log_offsets import limited
+from eosin.pipeline.source.options import SourceOptions, from_json, made_anew, to_json, topic_ids_of
+from eosin.pipeline.source.range_reader import RangeReader
 from eosin.protocol.names import TopicPartition
 
 A, B, C = (TopicPartition("t", index) for index in range(3))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from eosin.pipeline.partitioning import murmur2, partition_of, partitions_of
+from eosin.pipeline.common.partitioning import murmur2, partition_of, partitions_of
 
 
 @pytest.mark.parametrize(

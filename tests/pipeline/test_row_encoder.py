@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from eosin.pipeline.errors import BadRows
-from eosin.pipeline.partitioning import murmur2, partition_of
+from eosin.pipeline.common.errors import BadRows
+from eosin.pipeline.common.partitioning import murmur2, partition_of
 from eosin.protocol.records.batch import NewRecord, build_batch, build_batch_of_encoded, iter_records
 
 pytest.importorskip("numpy")
 pyarrow = pytest.importorskip("pyarrow")
 
-from eosin.pipeline.row_encoder import BATCH_BYTES, EncodedBatch, RowEncoder  # noqa: E402
+from eosin.pipeline.sink.row_encoder import BATCH_BYTES, EncodedBatch, RowEncoder  # noqa: E402
 
 PARTITIONS = 5
 HEADERS = pyarrow.list_(pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())]))
@@ -108,7 +108,7 @@ def test_a_partition_that_the_topic_does_not_have_is_said() -> None:
 def test_few_values_that_are_longer_than_all_others_have_the_same_hash_as_alone() -> None:
     import numpy
 
-    from eosin.pipeline.partitioning import murmur2_of_each
+    from eosin.pipeline.common.partitioning import murmur2_of_each
 
     chance = random.Random(1)
     values = [chance.randbytes(each) for each in [*range(40), 41, 99, 1000, 4003]]

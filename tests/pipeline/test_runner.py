@@ -21,12 +21,12 @@ from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.consumer import ConsumedRecord
 from eosin.client.errors import ConnectionFailed, RequestTimedOut
-from eosin.pipeline.clock import SystemClock
-from eosin.pipeline.errors import ConflictingSettings, MissingTopic, PipelineFenced
-from eosin.pipeline.partitioning import partition_of
-from eosin.pipeline.rounds import Rounds
-from eosin.pipeline.runner import Output
-from eosin.pipeline.task_timeouts import TaskTimeouts
+from eosin.pipeline.common.clock import SystemClock
+from eosin.pipeline.common.errors import ConflictingSettings, MissingTopic, PipelineFenced
+from eosin.pipeline.common.fan_out import Rounds
+from eosin.pipeline.common.partitioning import partition_of
+from eosin.pipeline.common.task_timeouts import TaskTimeouts
+from eosin.pipeline.runner.runner import Output
 from eosin.protocol.keys import ApiKey
 
 pytestmark = pytest.mark.slow
@@ -219,7 +219,7 @@ async def test_a_look_for_new_partitions_that_fails_is_told_and_costs_nothing_el
         async def unanswered(*_: object) -> None:
             raise ConnectionFailed("nobody there")
 
-        patch.setattr("eosin.pipeline.input_partitions.find_partitions", unanswered)
+        patch.setattr("eosin.pipeline.runner.input_partitions.find_partitions", unanswered)
         await job.feed("a", "b", "c")
         await until(lambda: job.records_in() == 3)
         await until(lambda: f"looking for new partitions of {job.input} failed: nobody there" in caplog.messages)

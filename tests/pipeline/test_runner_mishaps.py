@@ -16,8 +16,8 @@ from eosin.client.client import Client
 from eosin.client.consumer import ConsumedRecord
 from eosin.client.errors import BrokerError
 from eosin.client.producer import Producer
-from eosin.pipeline.errors import BadRows, DataLoss, MissingTopic, TransactionTimedOut
-from eosin.pipeline.runner import Output, Runner
+from eosin.pipeline.common.errors import BadRows, DataLoss, MissingTopic, TransactionTimedOut
+from eosin.pipeline.runner.runner import Output, Runner
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord

@@ -13,9 +13,9 @@ from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.consumer import ConsumedRecord
 from eosin.client.transactions import TransactionAdmin
-from eosin.pipeline.errors import DataLoss, MissingTopic, TransactionTimedOut
-from eosin.pipeline.partitioning import partition_of
-from eosin.pipeline.runner import Output
+from eosin.pipeline.common.errors import DataLoss, MissingTopic, TransactionTimedOut
+from eosin.pipeline.common.partitioning import partition_of
+from eosin.pipeline.runner.runner import Output
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 

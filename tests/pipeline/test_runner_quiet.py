@@ -14,11 +14,11 @@ from eosin.client.consumer import ConsumedRecord
 from eosin.client.errors import BrokerError
 from eosin.client.producer import Producer
 from eosin.client.transactions import TransactionAdmin
-from eosin.pipeline.batch_transactions import BatchTransactions
-from eosin.pipeline.errors import BadProgressTopic, ConflictingSettings, MissingOffsets, PipelineFenced
-from eosin.pipeline.group_offsets import committed_offsets
-from eosin.pipeline.input_marker import InputMarker, ReadTopic, marker_topic
-from eosin.pipeline.runner import Output, Runner
+from eosin.pipeline.common.errors import BadProgressTopic, ConflictingSettings, MissingOffsets, PipelineFenced
+from eosin.pipeline.runner.group_offsets import committed_offsets
+from eosin.pipeline.runner.input_marker import InputMarker, ReadTopic, marker_topic
+from eosin.pipeline.runner.runner import Output, Runner
+from eosin.pipeline.sink.batch_transactions import BatchTransactions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -129,7 +129,7 @@ async def test_an_input_of_more_partitions_than_a_batch_of_offsets_holds_is_comm
         await Admin(client).create_partitions(job.input, 33)
     await job.feed("a", "b", "c")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("eosin.pipeline.runner.OFFSETS_AT_ONCE", 10)
+        patch.setattr("eosin.pipeline.runner.runner.OFFSETS_AT_ONCE", 10)
         runner = job.runner(**REFRESH)
         await job.run_until(runner, lambda: job.records_in() == 3)
     every = [TopicPartition(job.input, index) for index in range(33)]

@@ -15,13 +15,13 @@ from spark_files import TextStream
 from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.consumer import Consumer
-from eosin.pipeline import errors
+from eosin.pipeline.common import errors
 from eosin.protocol.names import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from eosin.pipeline.sink import TxnSink
+    from eosin.pipeline.sink.sink import TxnSink
 
 PARTITIONS = 3
 _names = count()

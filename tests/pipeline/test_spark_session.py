@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from eosin.pipeline.errors import ConflictingSettings, MissingDependency
+from eosin.pipeline.common.errors import ConflictingSettings, MissingDependency
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +26,7 @@ def test_a_frame_is_counted(spark: "SparkSession") -> None:
     ("setting", "value"), [("spark.speculation", "true"), ("spark.stage.maxConsecutiveAttempts", "4")]
 )
 def test_a_setting_that_would_run_a_task_twice_is_refused(setting: str, value: str) -> None:
-    from eosin.pipeline.spark_session import session
+    from eosin.pipeline.spark.session import session
 
     with pytest.raises(ConflictingSettings, match=f"{setting} is {value} and must be"):
         session("refused", conf={setting: value})
@@ -35,7 +35,7 @@ def test_a_setting_that_would_run_a_task_twice_is_refused(setting: str, value: s
 def test_a_session_whose_workers_have_no_chosen_interpreter_is_refused(
     spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from eosin.pipeline.spark_session import check_session
+    from eosin.pipeline.spark.session import check_session
 
     monkeypatch.delenv("PYSPARK_PYTHON")
     with pytest.raises(ConflictingSettings, match="PYSPARK_PYTHON is not set"):
@@ -43,7 +43,7 @@ def test_a_session_whose_workers_have_no_chosen_interpreter_is_refused(
 
 
 def test_a_session_of_somebody_else_without_the_settings_is_refused(spark: "SparkSession") -> None:
-    from eosin.pipeline.spark_session import check_session
+    from eosin.pipeline.spark.session import check_session
 
     settings = spark.sparkContext._conf
     settings.set("spark.stage.maxConsecutiveAttempts", "4")
@@ -55,7 +55,7 @@ def test_a_session_of_somebody_else_without_the_settings_is_refused(spark: "Spar
 
 
 def test_a_session_of_spark_connect_is_refused_in_a_sentence() -> None:
-    from eosin.pipeline.spark_session import check_session
+    from eosin.pipeline.spark.session import check_session
 
     remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     with pytest.raises(ConflictingSettings, match="this session is Spark Connect's, and the sink needs a classic one"):
@@ -63,7 +63,7 @@ def test_a_session_of_spark_connect_is_refused_in_a_sentence() -> None:
 
 
 def test_a_machine_without_java_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    from eosin.pipeline.spark_session import require_java
+    from eosin.pipeline.spark.session import require_java
 
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)

@@ -14,16 +14,16 @@ from topic_load import TopicLoad
 from eosin.client.consumer import Consumer
 from eosin.client.errors import ClientError, RequestTimedOut
 from eosin.client.producer import Producer
-from eosin.pipeline.batch_transactions import BatchTransactions
-from eosin.pipeline.patient_client import PatientClient
-from eosin.pipeline.task_timeouts import TaskTimeouts
+from eosin.pipeline.common.retrying_client import PatientClient
+from eosin.pipeline.common.task_timeouts import TaskTimeouts
+from eosin.pipeline.sink.batch_transactions import BatchTransactions
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from eosin.pipeline.txnlog import TxnLogStreamReader
+    from eosin.pipeline.source.txnlog import TxnLogStreamReader
 
 pytest.importorskip("pyspark")
 pytestmark = pytest.mark.slow
@@ -57,8 +57,8 @@ def options(brokers: TwoBrokers, **changed: str) -> dict[str, str]:
 @pytest.fixture
 def reader(brokers: TwoBrokers, request: pytest.FixtureRequest) -> Iterator["TxnLogStreamReader"]:
     """The reader of a query, as Spark's planning process holds it."""
-    from eosin.pipeline.source_options import SourceOptions
-    from eosin.pipeline.txnlog import TxnLogStreamReader
+    from eosin.pipeline.source.options import SourceOptions
+    from eosin.pipeline.source.txnlog import TxnLogStreamReader
 
     changed = getattr(request, "param", {})
     found = TxnLogStreamReader(SourceOptions.parse(options(brokers, **changed)), schema=None)  # type: ignore[arg-type]
@@ -115,8 +115,8 @@ def test_a_leader_that_stays_away_fails_planning_with_its_own_timeout(
 
 
 def test_a_range_that_is_planned_is_waited_for_and_not_left_out(brokers: TwoBrokers) -> None:
-    from eosin.pipeline.range_reader import RangeReader
-    from eosin.pipeline.source_options import SourceOptions
+    from eosin.pipeline.source.options import SourceOptions
+    from eosin.pipeline.source.range_reader import RangeReader
 
     def read(**changed: str) -> list[bytes | None]:
         source = SourceOptions.parse(options(brokers, **changed))

@@ -12,14 +12,14 @@ from broker_process import BrokerProcess, wait_until
 from stalling_leader import TwoBrokers
 from topic_load import TopicLoad
 
-from eosin.pipeline import errors
-from eosin.pipeline.batch_progress import BatchProgress
-from eosin.pipeline.settings import PipelineSettings
+from eosin.pipeline.common import errors
+from eosin.pipeline.common.batch_progress import BatchProgress
+from eosin.pipeline.common.settings import PipelineSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from eosin.pipeline.pipeline import Pipeline
+    from eosin.pipeline.job.pipeline import Pipeline
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark_full]
 
@@ -54,7 +54,7 @@ class Supervised:
 
     def run(self, trigger: str | None = "available-now", **settings: str) -> None:
         """Until it ends by itself, or for good."""
-        from eosin.pipeline.pipeline import Pipeline
+        from eosin.pipeline.job.pipeline import Pipeline
 
         def copied(frame: "DataFrame") -> "DataFrame":
             return frame.select("key", "value")

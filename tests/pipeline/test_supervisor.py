@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from eosin.client.errors import RequestTimedOut
-from eosin.pipeline import errors
-from eosin.pipeline.batch_progress import BatchProgress
-from eosin.pipeline.supervisor import Supervisor, TaskTimeoutExceeded, TooManyFailures, cause_of, is_hopeless
+from eosin.pipeline.common import errors
+from eosin.pipeline.common.batch_progress import BatchProgress
+from eosin.pipeline.job.supervisor import Supervisor, TaskTimeoutExceeded, TooManyFailures, cause_of, is_hopeless
 
 pytest.importorskip("pyspark")
 
 from pyspark.errors import StreamingQueryException
 
-from eosin.pipeline.sink import BatchReport
+from eosin.pipeline.sink.sink import BatchReport
 
 
 class Clock:
@@ -140,7 +140,7 @@ def test_what_a_restart_may_mend_does_not_end_it(failure: Exception | None) -> N
 
 
 def test_why_an_earlier_run_failed_is_not_taken_for_why_this_one_did() -> None:
-    gone = "eosin.pipeline.errors.DataLoss: orders-1: records from offset 3 on are gone"
+    gone = "eosin.pipeline.common.errors.DataLoss: orders-1: records from offset 3 on are gone"
     play = Play(([], "whatever Spark says", errors.RowsLost("ran twice")), ([], gone, None))
     with pytest.raises(errors.DataLoss, match="records from offset 3 on are gone"):
         play.supervisor.run()
@@ -148,7 +148,7 @@ def test_why_an_earlier_run_failed_is_not_taken_for_why_this_one_did() -> None:
 
 
 def test_a_failure_of_the_source_is_known_by_the_text_alone() -> None:
-    text = "Traceback...\neosin.pipeline.errors.DataLoss: orders-1: records from offset 3 on are gone\n  at Foo"
+    text = "Traceback...\neosin.pipeline.common.errors.DataLoss: orders-1: records from offset 3 on are gone\n  at Foo"
     cause = cause_of(text)
     assert isinstance(cause, errors.DataLoss)
     assert str(cause) == "orders-1: records from offset 3 on are gone"
@@ -156,7 +156,9 @@ def test_a_failure_of_the_source_is_known_by_the_text_alone() -> None:
 
 
 def test_a_failure_of_the_source_is_known_when_it_comes_by_way_of_the_sink() -> None:
-    by_spark = RuntimeError("An exception was thrown...\n  eosin.pipeline.errors.DataLoss: orders-1: gone\n  at Foo")
+    by_spark = RuntimeError(
+        "An exception was thrown...\n  eosin.pipeline.common.errors.DataLoss: orders-1: gone\n  at Foo"
+    )
     cause = cause_of("[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred", by_spark)
     assert isinstance(cause, errors.DataLoss)
     assert str(cause) == "orders-1: gone"

@@ -6,10 +6,10 @@ from collections import Counter
 import pytest
 
 from eosin.client.errors import BadData, BrokerError, ConnectionFailed, RequestTimedOut
-from eosin.pipeline.errors import ConflictingSettings
-from eosin.pipeline.settings import PipelineSettings
-from eosin.pipeline.task_timeouts import TaskTimeouts, duration, is_timeout
-from eosin.pipeline.topic_creation import create_topics
+from eosin.pipeline.common.errors import ConflictingSettings
+from eosin.pipeline.common.settings import PipelineSettings
+from eosin.pipeline.common.task_timeouts import TaskTimeouts, duration, is_timeout
+from eosin.pipeline.common.topic_creation import create_topics
 from eosin.protocol.errors import ErrorCode
 
 

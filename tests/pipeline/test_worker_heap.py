@@ -6,14 +6,14 @@ from types import ModuleType
 
 import pytest
 
-from eosin.pipeline.worker_heap import exempt_modules
+from eosin.pipeline.sink.worker_heap import exempt_modules
 
 
 def test_what_is_imported_is_exempt_and_once_for_the_same_modules(monkeypatch: pytest.MonkeyPatch) -> None:
     gc.unfreeze()
     try:
         monkeypatch.setitem(sys.modules, "a_module_that_is_new", ModuleType("a_module_that_is_new"))
-        monkeypatch.setattr("eosin.pipeline.worker_heap._modules", 0)
+        monkeypatch.setattr("eosin.pipeline.sink.worker_heap._modules", 0)
         exempt_modules()
         exempt = gc.get_freeze_count()
         assert exempt > 1000

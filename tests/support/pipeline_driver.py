@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from pyspark.errors import StreamingQueryException
 
 from eosin.pipeline import TxnSink, session
-from eosin.pipeline.batch_transactions import BatchTransactions
-from eosin.pipeline.sink import BatchReport
-from eosin.pipeline.sources import read_stream
+from eosin.pipeline.sink.batch_transactions import BatchTransactions
+from eosin.pipeline.sink.sink import BatchReport
+from eosin.pipeline.source.streams import read_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,8 +7,8 @@ from eosin.client.client import Client
 from eosin.client.consumer import EARLIEST, LATEST, Consumer, Isolation
 from eosin.client.errors import ClientError
 from eosin.client.producer import TV2, Producer
-from eosin.pipeline.batch_transactions import BatchTransactions
-from eosin.pipeline.errors import PipelineFenced, UnknownOutcome
+from eosin.pipeline.common.errors import PipelineFenced, UnknownOutcome
+from eosin.pipeline.sink.batch_transactions import BatchTransactions
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord
 

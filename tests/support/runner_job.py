@@ -1,4 +1,4 @@
-"""An application for `eosin.pipeline.runner`: its topics, its input, and what it has written."""
+"""An application for `eosin.pipeline.runner.runner`: its topics, its input, and what it has written."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from eosin.client.consumer import ConsumedRecord, Consumer
 from eosin.client.errors import BrokerError
 from eosin.client.producer import Producer
 from eosin.client.transactions import TransactionAdmin
-from eosin.pipeline.runner import CommitReport, Output, Runner
+from eosin.pipeline.runner.runner import CommitReport, Output, Runner
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable
 
 from eosin.client.consumer import ConsumedRecord
-from eosin.pipeline.runner import CommitReport, Output, Runner
+from eosin.pipeline.runner.runner import CommitReport, Output, Runner
 
 INPUT = "numbers"
 OUTPUT = "doubled"

@@ -1,0 +1,1 @@
+"""What sinks, sources and runners share: settings, errors, time limits, progress."""

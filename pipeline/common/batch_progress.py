@@ -1,0 +1,108 @@
+"""What a person, or a program, is told of one micro-batch: Spark's progress and the sink's report, put together.
+
+Always true: the lag counts offsets, markers and aborted records included, up to where the topics were known to end.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from eosin.pipeline.common.progress_line import json_of, line_of
+from eosin.pipeline.common.task_timeouts import metrics
+
+if TYPE_CHECKING:
+    from eosin.pipeline.sink.sink import BatchReport
+
+SKIPS: Final = "task_skips_total:"
+REMAINING: Final = "task_timeout_remaining_ms:"
+"""Begins the name of an entry among the offsets that a source reports: a skipped partition, and its time left."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """One micro-batch that is committed."""
+
+    batch: int
+    rows_in: int | None
+    """None when Spark has not told."""
+    rows_out: int
+    txn_ms: int
+    batch_ms: int
+    lag: int | None
+    already_committed: bool
+    """It was in the output before; nothing was written."""
+    skipped_tasks: Mapping[str, int] = field(default_factory=dict)
+    """Input partitions that were left out because they had timed out, with the ms they had left."""
+    task_skips: Mapping[str, int] = field(default_factory=dict)
+    """How often each input partition was left out since the query started."""
+    retries: int = 0
+    """How often a call for writing the batch timed out and was made again."""
+
+    @classmethod
+    def of(cls, report: "BatchReport", progress: Mapping[str, Any] | None) -> Self:
+        """From the sink's report and the JSON of Spark's progress, if that has come."""
+        sources = [] if progress is None else progress.get("sources", [])
+        skipped: dict[str, int] = {}
+        skips: dict[str, int] = {}
+        lags = []
+        for source in sources:
+            latest = dict(_flat(source.get("latestOffset")))
+            end = dict(_flat(source.get("endOffset")))
+            skipped |= {
+                name.removeprefix(REMAINING): left for name, left in latest.items() if name.startswith(REMAINING)
+            }
+            skips |= {name.removeprefix(SKIPS): times for name, times in latest.items() if name.startswith(SKIPS)}
+            lags += [max(0, latest[name] - offset) for name, offset in end.items() if name in latest]
+        return cls(
+            batch=report.batch,
+            rows_in=None if progress is None else sum(int(each.get("numInputRows", 0)) for each in sources),
+            rows_out=report.rows,
+            txn_ms=report.transaction_ms,
+            batch_ms=report.total_ms if progress is None else int(progress.get("batchDuration", report.total_ms)),
+            lag=sum(lags) if lags else None,
+            already_committed=report.skipped,
+            skipped_tasks=skipped,
+            task_skips=skips,
+            retries=report.retries,
+        )
+
+    def line(self) -> str:
+        """For people."""
+        line = line_of(
+            ("batch", self.batch),
+            ("rows-in", self.rows_in),
+            ("rows-out", self.rows_out),
+            ("txn", f"{self.txn_ms}ms"),
+            ("batch", f"{self.batch_ms}ms"),
+            ("lag", self.lag),
+            *([("retries", self.retries)] if self.retries else []),
+            skipped=self.skipped_tasks,
+        )
+        return f"{line} (committed before)" if self.already_committed else line
+
+    def json(self) -> str:
+        """For programs: one JSON object in a line."""
+        names = ("batch", "rows_in", "rows_out", "txn_ms", "batch_ms", "lag", "already_committed", "retries")
+        facts = {name: getattr(self, name) for name in names}
+        return json_of(facts, skipped=self.skipped_tasks, skips=self.task_skips)
+
+    def metrics(self) -> dict[str, int]:
+        """The gauges and counters of the input partitions, as Prometheus spells them."""
+        return metrics(self.skipped_tasks, self.task_skips)
+
+
+def _flat(offsets: Any, prefix: str = "") -> Iterator[tuple[str, int]]:
+    """The numbers in a source's offsets: `txnlog` has one level, Spark's own source one for topics and one below."""
+    if isinstance(offsets, str):
+        try:
+            offsets = json.loads(offsets)
+        except json.JSONDecodeError:
+            return
+    if isinstance(offsets, Mapping):
+        for name, value in offsets.items():
+            whole = f"{prefix}:{name}" if prefix else name
+            if isinstance(value, int):
+                yield whole, value
+            else:
+                yield from _flat(value, whole)

@@ -1,0 +1,113 @@
+"""Which partition a row goes to: by the hash of its key, as Kafka's Java client does it.
+
+Always true: the answer depends on the row and the number of partitions alone, so a batch that is written again puts the
+same row into the same place. A row without a key goes by the hash of its value, since a client's choice at random
+would not be the same twice.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from eosin.pipeline.common.errors import BadRows
+
+_SEED: Final = 0x9747B28C
+_M: Final = 0x5BD1E995
+_R: Final = 24
+_MASK: Final = 0xFFFFFFFF
+_POSITIVE: Final = 0x7FFFFFFF
+_ONE_BY_ONE: Final = 8
+"""So few are hashed faster without arrays."""
+
+
+def partition_of(key: bytes | None, value: bytes | None, partitions: int) -> int:
+    """The partition of one row."""
+    return (murmur2((key if key is not None else value) or b"") & _POSITIVE) % partitions
+
+
+def partitions_of(keys: Sequence[bytes | None], values: Sequence[bytes | None], partitions: int) -> list[int]:
+    """The partition of each row."""
+    return [partition_of(key, value, partitions) for key, value in zip(keys, values, strict=True)]
+
+
+def places_of(
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
+    wishes: Sequence[int | None] | None,
+    topic: str,
+    partitions: int,
+) -> list[int]:
+    """The partition of each row: the one it asks for, if any, else the one of its hash. Raises BadRows for a partition
+    that `topic`, which has so many, does not have."""
+    if wishes is None:
+        return partitions_of(keys, values, partitions)
+    hashed: Sequence[int] = partitions_of(keys, values, partitions) if None in wishes else (0,) * len(wishes)
+    chosen = [by_hash if wish is None else wish for wish, by_hash in zip(wishes, hashed, strict=True)]
+    if chosen:
+        check_places(min(chosen), max(chosen), topic, partitions)
+    return chosen
+
+
+def check_places(lowest: int, highest: int, topic: str, partitions: int) -> None:
+    """Raise BadRows unless a topic of so many partitions has these."""
+    for each in (lowest, highest):
+        if not 0 <= each < partitions:
+            raise BadRows(f"a row is for partition {each} of topic {topic}, which has {partitions}")
+
+
+def murmur2(data: bytes) -> int:
+    """MurmurHash2 with the seed of Kafka's clients, unsigned."""
+    length = len(data)
+    h = _SEED ^ length
+    whole = length & ~3
+    for position in range(0, whole, 4):
+        k = int.from_bytes(data[position : position + 4], "little") * _M & _MASK
+        k = (k ^ (k >> _R)) * _M & _MASK
+        h = (h * _M & _MASK) ^ k
+    if length != whole:
+        h = (h ^ int.from_bytes(data[whole:], "little")) * _M & _MASK
+    h = (h ^ (h >> 13)) * _M & _MASK
+    return h ^ (h >> 15)
+
+
+def murmur2_of_each(data: Any, starts: Any, lengths: Any) -> Any:
+    """The same of many values, which lie in one buffer: word by word, all values at once. Takes and answers numpy
+    arrays."""
+    import numpy
+
+    def mixed(k: Any) -> Any:
+        k = k * numpy.uint32(_M)
+        return (k ^ (k >> numpy.uint32(_R))) * numpy.uint32(_M)
+
+    raw = numpy.frombuffer(data, numpy.uint8)
+    # Four bytes from any position, as a word: the buffer seen with a stride of one.
+    words = numpy.ndarray((max(0, len(raw) - 3),), "<u4", data, strides=(1,))
+    whole = lengths >> 2
+    order = numpy.argsort(-whole, kind="stable")  # those that have another word are in front
+    starts, lengths, whole = starts[order], lengths[order], whole[order]
+    h = lengths.astype(numpy.uint32) ^ numpy.uint32(_SEED)
+    having = len(h)
+    for index in range(int(whole[0]) if having else 0):
+        having = int(numpy.searchsorted(-whole[:having], -index, side="left"))
+        if having < _ONE_BY_ONE:
+            break
+        h[:having] = h[:having] * numpy.uint32(_M) ^ mixed(words[starts[:having] + 4 * index])
+    else:
+        having = 0
+    rest = numpy.zeros(len(h), numpy.uint32)
+    for index in range(3):
+        longer = numpy.flatnonzero(lengths & 3 > index)
+        at = starts[longer] + 4 * whole[longer] + index
+        rest[longer] |= raw[at].astype(numpy.uint32) << numpy.uint32(8 * index)
+    h = numpy.where(lengths & 3, (h ^ rest) * numpy.uint32(_M), h)
+    h = (h ^ (h >> numpy.uint32(13))) * numpy.uint32(_M)
+    h ^= h >> numpy.uint32(15)
+    for index in range(having):  # the few that are longer than all others
+        h[index] = murmur2(raw[starts[index] : starts[index] + lengths[index]].tobytes())
+    found = numpy.empty_like(h)
+    found[order] = h
+    return found
+
+
+def partition_numbers(hashes: Any, partitions: int) -> Any:
+    """The partition of each hash, a numpy array."""
+    return (hashes & _POSITIVE) % partitions

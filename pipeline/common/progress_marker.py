@@ -1,0 +1,152 @@
+"""The progress marker: which batch a pipeline has committed last, kept with what the batch wrote.
+
+Owns the marker's bytes and its topic. Always true: a marker is written in the transaction of its batch, so it is there
+exactly when the batch is; it is read after the transactional id was initialised, when no transaction of the pipeline is
+undecided any more; and a reader waits until nothing that was written before is undecided, whoever wrote it.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Final, Self
+
+from eosin.client.admin import Admin
+from eosin.client.client import Client
+from eosin.client.consumer import EARLIEST, LATEST, Consumer, Isolation
+from eosin.client.errors import BrokerError
+from eosin.client.metadata import TopicInfo
+from eosin.pipeline.common.clock import Clock, SystemClock
+from eosin.pipeline.common.errors import BadProgressTopic
+from eosin.pipeline.common.task_timeouts import TASK_TIMEOUT_MS
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.records.batch import NewRecord
+
+VERSION: Final = 1
+TOPIC_SETTINGS: Final = {
+    "cleanup.policy": "compact",
+    # One record per batch and never more than one that counts: cleaned early, so that a start reads little.
+    "min.cleanable.dirty.ratio": "0.1",
+    "segment.bytes": "1048576",
+}
+_POLL_MS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressMarker:
+    """What a pipeline has committed last."""
+
+    query: str
+    """The id of the Spark query, which its checkpoint holds."""
+    batch: int
+    range: str
+    """A hash of the batch's input range, as the checkpoint has it."""
+    rows: int
+    committed_ms: int = -1
+    """The time of the record, ms since 1970; -1 before it was written."""
+
+    def record(self, pipeline: str) -> NewRecord:
+        """The record that holds it."""
+        fields = {"v": VERSION, "query": self.query, "batch": self.batch, "range": self.range, "rows": self.rows}
+        return NewRecord(pipeline.encode(), json.dumps(fields, separators=(",", ":")).encode())
+
+    @classmethod
+    def parse(cls, value: bytes, *, committed_ms: int = -1) -> Self:
+        """The marker that a record's value is. Raises ValueError with a sentence."""
+        try:
+            fields = json.loads(value)
+            version = fields["v"]
+            if version != VERSION:
+                raise ValueError(f"it has version {version}, and this release of Eosin knows version {VERSION}")
+            return cls(
+                str(fields["query"]), int(fields["batch"]), str(fields["range"]), int(fields["rows"]), committed_ms
+            )
+        except (KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"it is no progress marker: {value[:80]!r}") from error
+
+
+def progress_topic(pipeline: str) -> str:
+    """The topic of a pipeline's marker, unless it is given another."""
+    return f"{pipeline}-progress"
+
+
+async def create_topic(client: Client, topic: str) -> None:
+    """Create the marker's topic. Raises BrokerError, TOPIC_ALREADY_EXISTS among others."""
+    await Admin(client).create_topic(topic, 1, configs=TOPIC_SETTINGS)
+
+
+async def ensure_topic(client: Client, topic: str) -> None:
+    """Create the marker's topic if it is missing. Raises BadProgressTopic for one that would not keep the marker."""
+    admin = Admin(client)
+    try:
+        await create_topic(client, topic)
+    except BrokerError as error:
+        if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise
+
+    async def look() -> TopicInfo:
+        return (await client.metadata(topic)).topic(topic)  # brokers may hear of a new topic one after the other
+
+    found = await client.retry(look)
+    if len(found.partitions) != 1:
+        raise BadProgressTopic(
+            f"topic {topic} holds progress markers and has {len(found.partitions)} partitions, not 1"
+        )
+    policy = (await admin.describe_configs(topic, keys=["cleanup.policy"]))["cleanup.policy"].value or ""
+    if policy.split(",") != ["compact"]:
+        raise BadProgressTopic(
+            f"topic {topic} holds progress markers and would lose them: cleanup.policy is {policy!r}"
+        )
+
+
+async def read_marker(
+    client: Client,
+    pipeline: str,
+    topic: str,
+    *,
+    timeout_ms: int = TASK_TIMEOUT_MS,
+    clock: Clock | None = None,
+) -> ProgressMarker | None:
+    """The committed marker of a pipeline, None if it has none. Raises BadProgressTopic, ClientError, TimeoutError."""
+    found = await last_record(client, pipeline, topic, timeout_ms=timeout_ms, clock=clock)
+    if found is None:
+        return None
+    try:
+        return ProgressMarker.parse(found[0], committed_ms=found[1])
+    except ValueError as error:
+        raise unreadable(pipeline, topic, error) from error
+
+
+def unreadable(name: str, topic: str, error: ValueError) -> BadProgressTopic:
+    """What to raise for a marker that cannot be read."""
+    return BadProgressTopic(f"the last record of {name!r} in topic {topic} is unreadable: {error}")
+
+
+async def last_record(
+    client: Client,
+    name: str,
+    topic: str,
+    *,
+    timeout_ms: int = TASK_TIMEOUT_MS,
+    clock: Clock | None = None,
+) -> tuple[bytes, int] | None:
+    """The value and the time of the last committed record whose key is `name`; None if there is none.
+
+    Waits for transactions of others that are undecided in the topic: behind one of them could be the record.
+    Raises ClientError or TimeoutError.
+    """
+    clock = clock or SystemClock()
+    deadline_ms = clock.monotonic_ms() + timeout_ms
+    partition = TopicPartition(topic, 0)
+    everything = Consumer(client, isolation=Isolation.READ_UNCOMMITTED)
+    end = (await everything.list_offset(partition, LATEST)).offset
+    consumer = Consumer(client, isolation=Isolation.READ_COMMITTED)
+    await consumer.assign_from([partition], EARLIEST)
+    found: tuple[bytes, int] | None = None
+    while consumer.position(partition) < end:
+        for each in await consumer.poll(_POLL_MS):
+            if each.record.key == name.encode():
+                value = each.record.value
+                found = None if value is None else (value, each.record.timestamp)
+        if clock.monotonic_ms() > deadline_ms:
+            raise TimeoutError(f"an undecided transaction in topic {topic} hides what comes after it")
+    return found

@@ -1,0 +1,59 @@
+"""Creating the topics of a pipeline, side by side and for a limited time (KIP-572, rule 11).
+
+Always true: a topic that cannot be created now does not keep the others from it, and is told of; one that is there
+already is fine; and it ends, with or without success, before a group would take its leader for dead.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from eosin.client.errors import BrokerError, ClientError
+from eosin.pipeline.common.clock import Clock, SystemClock
+from eosin.pipeline.common.task_timeouts import RETRY_BACKOFF_MS, TaskTimeouts, duration, is_timeout
+from eosin.protocol.errors import ErrorCode
+
+Create = Callable[[], Awaitable[None]]
+"""Creates one topic, once; raises a ClientError."""
+
+log = logging.getLogger(__name__)
+
+
+async def create_topics(
+    topics: Mapping[str, Create],
+    *,
+    limit_ms: int,
+    retry_backoff_ms: int = RETRY_BACKOFF_MS,
+    clock: Clock | None = None,
+) -> None:
+    """Create them all. What times out is tried again, after each of the others had its turn, for `limit_ms` in all.
+
+    Raises the first error that is no timeout, or the last timeout, with a note that names what is missing.
+    """
+    clock = clock or SystemClock()
+    deadline_ms = clock.monotonic_ms() + limit_ms
+    backoff = TaskTimeouts(retry_backoff_ms=retry_backoff_ms, clock=clock)
+    missing = dict(topics)
+    while True:
+        last: BaseException | None = None
+        for name, create in list(missing.items()):
+            try:
+                await create()
+            except (ClientError, TimeoutError) as error:
+                if isinstance(error, BrokerError) and error.code == ErrorCode.TOPIC_ALREADY_EXISTS:
+                    del missing[name]
+                    continue
+                if not is_timeout(error):
+                    raise
+                last = error
+                left_ms = max(0, deadline_ms - clock.monotonic_ms())
+                log.warning("topic %s could not be created yet (%s left): %s", name, duration(left_ms), error)
+            else:
+                del missing[name]
+        if last is None:
+            return
+        if clock.monotonic_ms() >= deadline_ms:
+            last.add_note(
+                f"could not create {', '.join(missing)} in {limit_ms} ms, which is half of max.poll.interval.ms"
+            )
+            raise last
+        await clock.sleep_ms(backoff.idle_backoff_ms())

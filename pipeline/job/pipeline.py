@@ -1,0 +1,122 @@
+"""`Pipeline`: topics in, a function of Spark frames, a topic out; exactly once, supervised.
+
+Always true: it is what `eosin pipeline run` runs, with the same defaults.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from eosin.pipeline.common.batch_progress import BatchProgress
+from eosin.pipeline.common.errors import require_spark
+from eosin.pipeline.common.settings import PipelineSettings
+from eosin.pipeline.job.supervisor import MAX_FAILURES, Supervisor
+from eosin.pipeline.sink.sink import Route, TxnSink
+from eosin.pipeline.source.streams import Source, read_stream
+
+require_spark()
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+Transform = Callable[["DataFrame"], "DataFrame"]
+"""From the input, with the columns of `txnlog`, to the rows to be written."""
+DEFAULTS: Final = PipelineSettings()
+
+
+class Pipeline:
+    """One pipeline. `run` works until its query ends, and starts it again when a batch fails."""
+
+    def __init__(
+        self,
+        name: str,
+        transform: Transform,
+        *,
+        bootstrap: str,
+        topics: str,
+        output: str,
+        checkpoint: str,
+        route: Route = "driver",
+        source: Source = "python",
+        trigger: str | None = None,
+        mode: str = "append",
+        max_rows_per_trigger: int | None = None,
+        settings: PipelineSettings = DEFAULTS,
+        adopt_checkpoint: bool = False,
+        max_failures: int = MAX_FAILURES,
+    ) -> None:
+        """`name` is the transactional id, `topics` the input (commas between), the rest as for `TxnSink.start`."""
+        self.name: Final = name
+        self._transform = transform
+        self._bootstrap = bootstrap
+        self._topics = topics
+        self._output = output
+        self._checkpoint = checkpoint
+        self._route = route
+        self._source = source
+        self._trigger = trigger
+        self._mode = mode
+        self._max_rows = max_rows_per_trigger
+        self._settings = settings
+        self._adopt = adopt_checkpoint
+        self._max_failures = max_failures
+        self._last: BatchProgress | None = None
+        self._writing: TxnSink | None = None
+
+    def run(self, spark: "SparkSession", tell: Callable[[BatchProgress], None] = lambda progress: None) -> None:
+        """Run in a session of `eosin.pipeline.session` until the query ends; `tell` hears of every batch.
+
+        Raises a PipelineError for what a restart would not mend.
+        """
+
+        def told(progress: BatchProgress) -> None:
+            self._last = progress
+            tell(progress)
+
+        sink = self._writing = self._sink(lambda report: supervisor.reported(report))
+        supervisor = Supervisor(lambda: self._start(spark, sink), sink, told, max_failures=self._max_failures)
+        try:
+            supervisor.run()
+        finally:
+            supervisor.stop()
+            sink.close()
+
+    def metrics(self) -> dict[str, int]:
+        """The gauges and counters of its tasks (KIP-572), as Prometheus spells them: of input partitions as of the
+        last batch, of the batch that is being written as of now."""
+        return (self._last.metrics() if self._last else {}) | (
+            self._writing.timeouts.metrics() if self._writing else {}
+        )
+
+    def _sink(self, on_batch: Callable[..., None]) -> TxnSink:
+        settings = self._settings
+        return TxnSink(
+            self.name,
+            self._bootstrap,
+            self._output,
+            self._route,
+            transaction_timeout_ms=settings.transaction_timeout_ms,
+            task_timeout_ms=settings.task_timeout_ms,
+            retry_backoff_ms=settings.retry_backoff_ms,
+            request_timeout_ms=settings.request_timeout_ms,
+            max_poll_interval_ms=settings.max_poll_interval_ms,
+            lease_port=settings.lease_port,
+            adopt_checkpoint=self._adopt,
+            on_batch=on_batch,
+        )
+
+    def _start(self, spark: "SparkSession", sink: TxnSink) -> "StreamingQuery":
+        limits = {
+            "task.timeout.ms": str(self._settings.task_timeout_ms),
+            "retry.backoff.ms": str(self._settings.retry_backoff_ms),
+            "request.timeout.ms": str(self._settings.request_timeout_ms),
+        }
+        frame = read_stream(
+            spark,
+            bootstrap=self._bootstrap,
+            topics=self._topics,
+            source=self._source,
+            max_rows_per_trigger=self._max_rows,
+            options=limits if self._source == "python" else None,
+        )
+        return sink.start(self._transform(frame), checkpoint=self._checkpoint, trigger=self._trigger, mode=self._mode)

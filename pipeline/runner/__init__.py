@@ -1,0 +1,1 @@
+"""Consume, transform, produce in one process, without Spark."""

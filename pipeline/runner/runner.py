@@ -1,0 +1,407 @@
+"""Consume, transform, produce: exactly once, in one process, without Spark.
+
+Owns the positions of its input partitions and one transactional id. Always true:
+
+- each input partition is a task. One that times out is left out while the others go on (KIP-572);
+- what all tasks have written since the last commit, and how far they have read, is one transaction, in which an output
+  topic has one number of partitions;
+- the id is initialised before positions are read, so nothing of an earlier instance is undecided by then;
+- the first transaction commits where every partition begins, and a marker with it that says what has been read before
+  (`input_marker.py`); offsets of partitions that do not move are committed again before any retention is over;
+- once a commit was asked for, the same request is repeated until there is an answer: never an abort.
+
+The application id is the transactional id and the group whose offsets are committed; there is no membership, and a
+second instance fences the first.
+"""
+
+import functools
+import logging
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from eosin.client.admin import Admin
+from eosin.client.client import Client
+from eosin.client.errors import BrokerError
+from eosin.client.producer import Producer
+from eosin.pipeline.common.abort import OVER, STALE, abort_as_courtesy
+from eosin.pipeline.common.clock import Clock, SystemClock
+from eosin.pipeline.common.commit_report import CommitReport
+from eosin.pipeline.common.errors import PipelineFenced, TransactionTimedOut
+from eosin.pipeline.common.fan_out import PATIENCE_MS, Rounds
+from eosin.pipeline.common.progress_marker import ensure_topic
+from eosin.pipeline.common.retrying_client import PatientClient
+from eosin.pipeline.common.settings import PipelineSettings
+from eosin.pipeline.common.task_timeouts import TaskTimeouts
+from eosin.pipeline.common.topic_creation import Create, create_topics
+from eosin.pipeline.runner.input_marker import InputMarker, marker_topic, read_input_marker
+from eosin.pipeline.runner.input_partitions import Answer, InputPartitions
+from eosin.pipeline.runner.output_partitions import OutputPartitions
+from eosin.pipeline.runner.outputs import Made, Output, Transform, transformed
+from eosin.pipeline.sink.row_writer import RowWriter
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+
+_IDLE_MS: Final = 20
+"""The first pause when nothing comes. It doubles, up to `commit.interval.ms`: for so long a record waits anyway."""
+
+OFFSETS_AT_ONCE: Final = 1_000
+"""A coordinator writes the offsets of one request as one batch, which must fit `max.message.bytes` of its topic: a
+thousand are some 150 kB, and an input may have a hundred times as many partitions."""
+
+log = logging.getLogger(__name__)
+
+__all__ = ["CommitReport", "Output", "Runner", "Transform"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What one run works with."""
+
+    writing: PatientClient
+    producer: Producer
+    rounds: Rounds[Answer]
+    inputs: InputPartitions
+    outputs: OutputPartitions
+
+
+class Runner:
+    """One application. `run` works until `stop`, or until something fails; a new one goes on where it was."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        application_id: str,
+        inputs: Sequence[str] | str,
+        transform: Transform,
+        *,
+        outputs: Mapping[str, int] | None = None,
+        settings: Mapping[str, str] | None = None,
+        on_commit: Callable[[CommitReport], None] | None = None,
+        patience_ms: int = PATIENCE_MS,
+        clock: Clock | None = None,
+    ) -> None:
+        """`inputs` are topics, or one; `outputs` are topics to create if they are missing, with their number of
+        partitions; `settings` have the names of `PipelineSettings`. Raises ConflictingSettings."""
+        self.settings: Final = PipelineSettings.parse(settings or {})
+        self._clock = clock or SystemClock()
+        self.timeouts: Final = TaskTimeouts(
+            self.settings.task_timeout_ms, self.settings.retry_backoff_ms, clock=self._clock
+        )
+        self._bootstrap = bootstrap
+        self._application_id = application_id
+        self._inputs = (inputs,) if isinstance(inputs, str) else tuple(inputs)
+        self._outputs = dict(outputs or {})
+        self._transform = transform
+        self._on_commit = on_commit
+        self._patience_ms = patience_ms
+        self.partitions: list[str] = []
+        """The input partitions that are read, by name: those that were added to a topic while it runs, too."""
+        self._run_id = uuid.uuid4().hex
+        self._marker: InputMarker | None = None
+        """The marker that this run has committed last."""
+        self._refresh_due_ms = 0
+        self._introduced_again = False
+        """Whether nothing was committed since."""
+        self._moved: dict[TopicPartition, int] = {}
+        self._records_in = self._records_out = 0
+        self._totals = {"records_in_total": 0, "records_out_total": 0, "commits_total": 0}
+        self._begun_ms = 0
+        self._idle_ms = _IDLE_MS
+        self._committing = False
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Let `run` commit what is done, and return."""
+        self._stopping = True
+
+    def metrics(self) -> dict[str, int]:
+        """The gauges and counters of this run by name and label, as Prometheus spells them."""
+        counted = {**self._totals, "input_partitions": len(self.partitions)}
+        return counted | self.timeouts.metrics()
+
+    async def run(self) -> None:
+        """Work. Raises PipelineFenced when another instance took over, TransactionTimedOut, MissingTopic, DataLoss,
+        MissingOffsets, BadRows, what `transform` raises, or the error of a task whose time was up. Then, and when it is
+        cancelled, what was not committed yet is aborted."""
+        writing = self._client("producer.retries")
+        limit_ms, max_age_ms, clock = self.settings.request_timeout_ms, self.settings.metadata_max_age_ms, self._clock
+        reading = Client(self._bootstrap, request_timeout_ms=limit_ms, retry_timeout_ms=limit_ms)
+        parts = _Parts(
+            writing,
+            Producer(writing, self._application_id, transaction_timeout_ms=self.settings.transaction_timeout_ms),
+            Rounds(self.timeouts, patience_ms=self._patience_ms, clock=clock),
+            InputPartitions(
+                reading,
+                self._application_id,
+                self._inputs,
+                max_age_ms=max_age_ms,
+                clock=clock,
+                offset_reset=self.settings.offset_reset,
+            ),
+            OutputPartitions(writing, reading, self._outputs, max_age_ms=max_age_ms, clock=clock),
+        )
+        try:
+            await self._start(parts)
+            while await self._goes_on(parts):
+                pass
+        except BrokerError as error:
+            explained = self._explained(error, parts.producer)
+            if explained is error:
+                raise
+            raise explained from error
+        finally:
+            await parts.rounds.close()
+            await parts.inputs.close()
+            await parts.outputs.close()
+            await abort_as_courtesy(parts.producer, asked_to_commit=self._committing)
+            await reading.close()
+            await writing.close()
+
+    def _next_pause_ms(self, pause_ms: int) -> int:
+        if self._moved:  # somebody waits for the commit
+            return _IDLE_MS
+        return min(2 * pause_ms, max(_IDLE_MS, self.settings.commit_interval_ms))
+
+    def _explained(self, error: BrokerError, producer: Producer) -> Exception:
+        """What a broker's error means for the application; the error itself where it has no other meaning."""
+        took_ms = self._clock.monotonic_ms() - self._begun_ms
+        limit_ms = self.settings.transaction_timeout_ms
+        if error.code in OVER and producer.in_transaction and took_ms >= limit_ms:
+            return TransactionTimedOut(
+                f"the transaction of {self._application_id!r} took {took_ms} ms, and was aborted after"
+                f" transaction.timeout.ms={limit_ms}; nothing of it was kept"
+            )
+        if error.code in STALE:
+            return PipelineFenced(f"{self._application_id!r} was taken over by another instance ({error})")
+        return error
+
+    # --- the start
+
+    async def _start(self, parts: _Parts) -> None:
+        """Topics, then the id, then the marker and positions, in this order; and a transaction with all of them."""
+        parts.writing.tasks = (self._application_id,)
+        self._refresh_due_ms = self._clock.monotonic_ms()
+        creating = self._client("admin.retries")
+        try:
+            await self._create_outputs(creating)
+            await parts.producer.init()
+            await self._create_marker_topic(creating)
+        finally:
+            await creating.close()
+        found = await self._read_marker(parts.writing)
+        await parts.inputs.start(parts.writing, found)
+        self._marker = None if found is None else InputMarker("", found.topics)
+        await self._commit(parts)
+        self.partitions = parts.inputs.tasks
+
+    async def _read_marker(self, client: PatientClient) -> InputMarker | None:
+        limit_ms = self.settings.task_timeout_ms
+        return await read_input_marker(client, self._application_id, timeout_ms=limit_ms, clock=self._clock)
+
+    async def _create_outputs(self, client: Client) -> None:
+        admin = Admin(client)
+        topics = {name: functools.partial(admin.create_topic, name, count) for name, count in self._outputs.items()}
+        await self._create(topics)
+
+    async def _create_marker_topic(self, client: Client) -> None:
+        topic = marker_topic(self._application_id)
+        await self._create({topic: functools.partial(ensure_topic, client, topic)})
+
+    async def _create(self, topics: Mapping[str, Create]) -> None:
+        await create_topics(
+            topics,
+            limit_ms=self.settings.topic_creation_ms,
+            retry_backoff_ms=self.settings.retry_backoff_ms,
+            clock=self._clock,
+        )
+
+    def _client(self, retries: str) -> PatientClient:
+        return PatientClient(
+            self._bootstrap,
+            self.timeouts,
+            request_timeout_ms=self.settings.request_timeout_ms,
+            retries=self.settings.client_retries.get(retries),
+            clock=self._clock,
+        )
+
+    # --- the rounds
+
+    async def _goes_on(self, parts: _Parts) -> bool:
+        """One round, or the commit of the last one."""
+        try:
+            if self._stopping:
+                if self._moved:
+                    await self._commit(parts)
+                return False
+            await self._round(parts)
+        except BrokerError as error:
+            if not self._is_forgotten(error, parts.producer):
+                raise
+            log.warning(
+                "%s was forgotten by its coordinator after a long silence (transactional.id.expiration.ms), and"
+                " introduces itself again: %s",
+                self._application_id,
+                error,
+            )
+            await self._introduce_again(parts)
+        return True
+
+    async def _round(self, parts: _Parts) -> None:
+        answers = await parts.rounds.ask(parts.inputs.questions())
+        if not parts.producer.in_transaction:
+            parts.outputs.refresh()
+        await self._work(parts, parts.inputs.moved(answers))
+        if parts.inputs.look_for_new():
+            self.partitions = parts.inputs.tasks
+            self._refresh_due_ms = self._clock.monotonic_ms()
+        if self._is_due():
+            await self._commit(parts)
+        elif any(records for records, _ in answers.values()):
+            self._idle_ms = _IDLE_MS
+        else:
+            await self._clock.sleep_ms(self._idle_ms)
+            self._idle_ms = self._next_pause_ms(self._idle_ms)
+
+    async def _work(self, parts: _Parts, moved: Mapping[TopicPartition, Answer]) -> None:
+        made = Made([], [])
+        for partition, (records, position) in moved.items():
+            for record in records:
+                made.add(record, await transformed(self._transform, record))
+            self._records_in += len(records)
+            self._moved[partition] = position
+        if not self._moved:
+            return
+        self._begin(parts.producer)
+        parts.writing.tasks = tuple(str(partition) for partition in self._moved)
+        if made.outputs:
+            await parts.outputs.know(made.topics())
+            made.check_partitions(parts.outputs.counts)
+            await self._write(parts.writing, parts.producer, made, parts.outputs.counts)
+
+    def _begin(self, producer: Producer) -> None:
+        if not producer.in_transaction:
+            producer.begin()
+            self._begun_ms = self._clock.monotonic_ms()
+
+    async def _write(self, client: Client, producer: Producer, made: Made, counts: dict[str, int]) -> None:
+        now_ms, batch_bytes = self._clock.now_ms(), self.settings.batch_bytes
+        writer = RowWriter(client, producer, None, timestamp=now_ms, counts=counts, batch_bytes=batch_bytes)
+        try:
+            await writer.write(made.rows())
+            await writer.finish()
+        except BrokerError as error:
+            made.explain(error)
+            raise
+        finally:
+            await writer.discard()
+        self._records_out += len(made.outputs)
+
+    # --- commits
+
+    def _is_due(self) -> bool:
+        now_ms = self._clock.monotonic_ms()
+        if self._moved:
+            return now_ms - self._begun_ms >= self.settings.commit_interval_ms
+        return now_ms >= self._refresh_due_ms
+
+    async def _commit(self, parts: _Parts) -> None:
+        """Commit what has moved, and now and then where all the others are, lest their offsets expire."""
+        producer, inputs = parts.producer, parts.inputs
+        everything = self._clock.monotonic_ms() >= self._refresh_due_ms
+        self._begin(producer)
+        await self._send_offsets(parts, self._moved)
+        if everything and not await self._refresh(parts):
+            await producer.abort()  # of nothing: all input topics were deleted
+        else:
+            self._committing = True
+            await producer.commit()
+            self._committing = False
+        self._introduced_again = False
+        if everything:
+            self._refresh_due_ms = self._clock.monotonic_ms() + self.settings.offsets_refresh_interval_ms
+        if self._moved:
+            inputs.committed(self._moved)
+            self._tell()
+
+    async def _refresh(self, parts: _Parts) -> bool:
+        """Put the offsets of partitions that have not moved into the transaction, and the marker if it says more than
+        before. False if there is nothing to commit."""
+        producer, inputs = parts.producer, parts.inputs
+        quiet = {each: at for each, at in inputs.positions.items() if each not in self._moved}
+        if not self._moved:
+            parts.writing.tasks = tuple(inputs.tasks)
+        gone = await self._send_offsets(parts, quiet, may_be_gone=True)
+        before = {} if self._marker is None else self._marker.topics
+        marker = InputMarker(self._run_id, {**before, **inputs.read_topics(gone)})
+        if marker != self._marker:
+            partition = TopicPartition(marker_topic(self._application_id), 0)
+            record = marker.record(self._application_id)
+            await producer.send(partition, [record], timestamp=self._clock.now_ms())
+            self._marker = marker
+            return True
+        return bool(self._moved) or len(gone) < len(quiet)
+
+    async def _send_offsets(
+        self, parts: _Parts, positions: Mapping[TopicPartition, int], *, may_be_gone: bool = False
+    ) -> set[TopicPartition]:
+        """Put positions into the transaction; answers the partitions that are gone, if they may be."""
+        metadata, left, gone = parts.inputs.offset_metadata, list(positions.items()), set[TopicPartition]()
+        for first in range(0, len(left), OFFSETS_AT_ONCE):
+            some = dict(left[first : first + OFFSETS_AT_ONCE])
+            gone |= await parts.producer.send_offsets(
+                some, self._application_id, metadata=metadata, may_be_gone=may_be_gone
+            )
+        return gone
+
+    def _tell(self) -> None:
+        """Count a commit, and report it."""
+        self._totals["commits_total"] += 1
+        self._totals["records_in_total"] += self._records_in
+        self._totals["records_out_total"] += self._records_out
+        report = CommitReport(
+            commit=self._totals["commits_total"],
+            records_in=self._records_in,
+            records_out=self._records_out,
+            transaction_ms=self._clock.monotonic_ms() - self._begun_ms,
+            positions=dict(self._moved),
+            skipped=self.timeouts.skipped,
+            skips=dict(self.timeouts.skips),
+        )
+        self._moved.clear()
+        self._records_in = self._records_out = 0
+        if self._on_commit is not None:
+            self._on_commit(report)
+
+    # --- a coordinator that has forgotten the id
+
+    def _is_forgotten(self, error: BrokerError, producer: Producer) -> bool:
+        """Whether to introduce itself again: the id was forgotten, so that nothing of it is open, and nothing of the
+        present transaction can have been committed."""
+        took_ms = self._clock.monotonic_ms() - self._begun_ms
+        return (
+            error.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+            and producer.in_transaction
+            and not self._committing
+            and not self._introduced_again
+            and took_ms < self.settings.transaction_timeout_ms
+        )
+
+    async def _introduce_again(self, parts: _Parts) -> None:
+        """Get a new producer id, see that nobody has worked in between, and go back to what was committed last.
+
+        The present pair is in the request, so that an instance that has come since is not fenced (KIP-360). One that
+        came and was forgotten in its turn is known by its marker. Raises PipelineFenced or a ClientError.
+        """
+        await parts.rounds.close()
+        parts.writing.tasks = (self._application_id,)
+        await parts.producer.init(keep=True)
+        found = await self._read_marker(parts.writing)
+        if found is None or found.run != self._run_id:
+            raise PipelineFenced(f"{self._application_id!r} was taken over by another instance while it was silent")
+        self._introduced_again = True
+        self._marker = found
+        self._moved.clear()
+        self._records_in = self._records_out = 0
+        parts.inputs.rewind()

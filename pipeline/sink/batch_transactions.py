@@ -1,0 +1,223 @@
+"""One batch, one transaction: the sink's protocol, without Spark.
+
+Owns the pipeline's transactional id for as long as nobody else takes it. Always true:
+
+- the id is initialised first and the progress marker read after that. The other way round, a commit that was decided
+  and not yet carried out would look as if it had not happened, and its batch would be written twice;
+- every batch has an epoch of its own, so that nothing late of one batch can reach into the next;
+- the marker is in the transaction of its batch, the range hash in the marker;
+- once a commit was asked for, the same request is all that is ever sent until there is an answer: never an abort.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from eosin.client.client import Client
+from eosin.client.errors import BrokerError, ClientError
+from eosin.client.producer import TRANSACTION_TIMEOUT_MS, Producer
+from eosin.pipeline.common.abort import OVER, STALE, abort_as_courtesy
+from eosin.pipeline.common.clock import Clock, SystemClock
+from eosin.pipeline.common.errors import (
+    BatchGap,
+    ForeignMarker,
+    MissingMarker,
+    PipelineFenced,
+    RangeMismatch,
+    RolledBackCheckpoint,
+    TransactionTimedOut,
+    UnknownOutcome,
+)
+from eosin.pipeline.common.progress_marker import ProgressMarker, ensure_topic, progress_topic, read_marker
+from eosin.pipeline.common.task_timeouts import TASK_TIMEOUT_MS
+from eosin.protocol.names import TopicPartition
+
+Write = Callable[[Producer], Awaitable[int]]
+"""Writes the rows of a batch into the open transaction; answers how many."""
+
+
+class BatchTransactions:
+    """The transactions of one pipeline, one after the other. Call `start`, then `run` for each batch."""
+
+    def __init__(
+        self,
+        client: Client,
+        pipeline: str,
+        *,
+        topic: str | None = None,
+        transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS,
+        transaction_version: int | None = None,
+        task_timeout_ms: int = TASK_TIMEOUT_MS,
+        adopt: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        """`pipeline` is the transactional id. `topic` is the marker's, `<pipeline>-progress` unless given.
+
+        How long `client` repeats a request bounds how long a commit without an answer is repeated: give it a
+        `retry_timeout_ms` of `task.timeout.ms`. With `adopt`, a checkpoint that contradicts the marker replaces it.
+        """
+        self.pipeline: Final = pipeline
+        self.topic: Final = topic or progress_topic(pipeline)
+        self.marker: ProgressMarker | None = None
+        """What is known to be committed."""
+        self.producer: Final = Producer(
+            client,
+            pipeline,
+            transaction_version=transaction_version,
+            transaction_timeout_ms=transaction_timeout_ms,
+        )
+        self._client = client
+        self._task_timeout_ms = task_timeout_ms
+        self._adopt = adopt
+        self._clock = clock or SystemClock()
+        self._transaction_timeout_ms = transaction_timeout_ms
+        self._query = ""
+        self._next: ProgressMarker | None = None
+        self._begun_ms = 0
+        self._asked_to_commit = False
+
+    async def start(self, query: str) -> ProgressMarker | None:
+        """Take the pipeline over: fence whoever had it, let its last transaction come to its end, and read how far it
+        came. Raises a ClientError, ForeignMarker, BadProgressTopic or TimeoutError."""
+        await ensure_topic(self._client, self.topic)
+        await self.producer.init()
+        self._asked_to_commit = False
+        self._query = query
+        self.marker = await self._read_marker()
+        if self.marker is not None and self.marker.query != query and not self._adopt:
+            raise ForeignMarker(
+                f"pipeline {self.pipeline!r} was last written by query {self.marker.query} (batch {self.marker.batch}),"
+                f" and this checkpoint is of query {query}: it was deleted or replaced, and its batch numbers mean"
+                " nothing here; see to its input offsets, then adopt the checkpoint"
+            )
+        return self.marker
+
+    def is_committed(self, batch: int, range_hash: str) -> bool:
+        """Whether a batch is in the output already and must be skipped; False if it is the next one to be written.
+
+        Raises a MarkerMismatch for any other: the checkpoint was rolled back, or records of the marker were lost.
+        """
+        marker = self.marker
+        if marker is not None and marker.query == self._query:
+            if batch == marker.batch and range_hash == marker.range:
+                return True
+            if batch == marker.batch + 1:
+                return False
+        elif batch == 0 and marker is None:
+            return False
+        if self._adopt:
+            return False
+        raise self._mismatch(batch)
+
+    def _mismatch(self, batch: int) -> Exception:
+        marker, pipeline = self.marker, self.pipeline
+        if marker is None:
+            return MissingMarker(
+                f"the checkpoint is at batch {batch}, and topic {self.topic} has no marker of pipeline {pipeline!r}:"
+                " the topic was deleted, or this is another cluster"
+            )
+        if batch > marker.batch:
+            return BatchGap(
+                f"the checkpoint is at batch {batch}, and pipeline {pipeline!r} has committed {marker.batch} last:"
+                f" topic {self.topic} has lost markers, or this is another cluster"
+            )
+        if batch == marker.batch:
+            return RangeMismatch(
+                f"pipeline {pipeline!r} has committed batch {batch} with another input range than the checkpoint has:"
+                " the checkpoint was restored from an older copy"
+            )
+        return RolledBackCheckpoint(
+            f"the checkpoint is at batch {batch}, and pipeline {pipeline!r} has committed batch {marker.batch} already:"
+            " the checkpoint was restored from an older copy"
+        )
+
+    async def run(self, batch: int, range_hash: str, write: Write) -> bool:
+        """Write one batch exactly once, all of it or nothing. False if it was there already, and `write` not called.
+
+        After an error the pipeline must be started again, whatever the error was.
+        """
+        if self.is_committed(batch, range_hash):
+            return False
+        await self.begin()
+        try:
+            rows = await write(self.producer)
+            await self.prepare(batch, range_hash, rows)
+        except ClientError as error:
+            await self.abort()
+            raise self.explained(error) from error
+        except BaseException:
+            await self.abort()
+            raise
+        await self.commit()
+        return True
+
+    async def begin(self) -> None:
+        """Open the transaction of a batch, in an epoch in which nothing was written. Raises PipelineFenced or a
+        ClientError."""
+        self._begun_ms = self._clock.monotonic_ms()
+        before = self.producer.identity
+        # With the present epoch in the request: a driver that slept through its own end is fenced here, and does not
+        # fence the one that has come after it. And one whose id was forgotten, since there was nothing to write for
+        # transactional.id.expiration.ms, gets another producer id.
+        try:
+            await self.producer.init(keep=True)
+        except ClientError as error:
+            raise self.explained(error) from error
+        if self.producer.identity.producer_id != before.producer_id:
+            await self._check_that_nobody_came()
+        self.producer.begin()
+
+    async def _check_that_nobody_came(self) -> None:
+        """Raise PipelineFenced if somebody has committed since: a driver that came and was forgotten in its turn."""
+        found = await self._read_marker()
+        if _place(found) != _place(self.marker):
+            raise PipelineFenced(f"pipeline {self.pipeline!r} was taken over by another driver while it had no batch")
+
+    async def _read_marker(self) -> ProgressMarker | None:
+        return await read_marker(
+            self._client, self.pipeline, self.topic, timeout_ms=self._task_timeout_ms, clock=self._clock
+        )
+
+    async def prepare(self, batch: int, range_hash: str, rows: int) -> None:
+        """Write the marker of the batch into its transaction: the last thing before `commit`."""
+        self._next = ProgressMarker(self._query, batch, range_hash, rows)
+        now_ms = self._clock.now_ms()
+        await self.producer.send(TopicPartition(self.topic, 0), [self._next.record(self.pipeline)], timestamp=now_ms)
+
+    async def commit(self) -> None:
+        """End the transaction, keeping it. Repeated until there is an answer; without one, UnknownOutcome."""
+        assert self._next is not None, "prepare comes first"
+        self._asked_to_commit = True
+        try:
+            await self.producer.commit()
+        except ClientError as error:
+            if isinstance(error, BrokerError) and not error.retriable:
+                raise self.explained(error) from error
+            raise UnknownOutcome(
+                f"whether batch {self._next.batch} of pipeline {self.pipeline!r} was committed is not known ({error});"
+                " the next start finds out"
+            ) from error
+        self.marker = self._next
+        self._adopt = False
+        self._asked_to_commit = False
+
+    async def abort(self) -> None:
+        """End the transaction, discarding it, unless it may be committed already."""
+        await abort_as_courtesy(self.producer, asked_to_commit=self._asked_to_commit)
+
+    def explained(self, error: ClientError) -> Exception:
+        """What a client's error means for the pipeline; the error itself where it has no other meaning."""
+        if not isinstance(error, BrokerError):
+            return error
+        took_ms = self._clock.monotonic_ms() - self._begun_ms
+        if error.code in OVER and took_ms >= self._transaction_timeout_ms:
+            return TransactionTimedOut(
+                f"the batch of pipeline {self.pipeline!r} took {took_ms} ms, and its transaction was aborted after"
+                f" transaction.timeout.ms={self._transaction_timeout_ms}; nothing of it was kept"
+            )
+        if error.code in STALE:
+            return PipelineFenced(f"pipeline {self.pipeline!r} was taken over by another driver ({error})")
+        return error
+
+
+def _place(marker: ProgressMarker | None) -> tuple[str, int, str] | None:
+    return None if marker is None else (marker.query, marker.batch, marker.range)

@@ -1,0 +1,57 @@
+"""Route `driver`: the rows of a micro-batch come to the driver, and one producer writes them.
+
+Always true: Spark may try a task again as often as it likes, since nothing is written before a task's rows are here.
+"""
+
+import logging
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from eosin.pipeline.common.loop_thread import LoopThread
+from eosin.pipeline.sink.row_writer import RowWriter
+from eosin.pipeline.sink.rows import Rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+DRIVER_MAX_ROWS: Final = 1_000_000
+"""`driver.max.rows`: larger batches are read piece by piece, and executors would be the better route."""
+_PIECE: Final = 10_000
+
+log = logging.getLogger(__name__)
+
+
+class DriverRoute:
+    """Brings rows to a writer in the driver."""
+
+    def __init__(self, loop: LoopThread, *, max_rows: int = DRIVER_MAX_ROWS) -> None:
+        self._loop = loop
+        self._max_rows = max_rows
+        self._too_many = False
+
+    def write(self, frame: "DataFrame", writer: RowWriter) -> int:
+        """Write every row of a frame, which is computed once; answers how many."""
+        rows = self._write_pieces(frame, writer) if self._too_many else self._write_at_once(frame, writer)
+        written = self._loop.run(writer.finish())
+        assert sum(each.rows for each in written.values()) == rows
+        if rows > self._max_rows and not self._too_many:
+            log.warning(
+                "a micro-batch has %d rows, more than driver.max.rows=%d: try route executors", rows, self._max_rows
+            )
+        self._too_many = rows > self._max_rows
+        return rows
+
+    def _write_at_once(self, frame: "DataFrame", writer: RowWriter) -> int:
+        """One job for all partitions, and the quickest for what fits."""
+        table = frame.toArrow()
+        for batch in table.to_batches():
+            self._loop.run(writer.write_arrow(batch))
+        return int(table.num_rows)
+
+    def _write_pieces(self, frame: "DataFrame", writer: RowWriter) -> int:
+        rows = frame.toLocalIterator(prefetchPartitions=True)
+        count = 0
+        while piece := list(islice(rows, _PIECE)):
+            self._loop.run(writer.write(Rows.from_spark(piece, frame.columns)))
+            count += len(piece)
+        return count

@@ -1,0 +1,201 @@
+"""Route `executors`: tasks write side by side, with the identity of the driver's producer, into its transaction.
+
+Each task encodes and sends its own rows. Sequences are counted per partition, so a task has a lease of a partition,
+from the driver, for each batch that it sends there.
+
+Always true: a partition of the topic has one writer at a time; and no task writes twice in a transaction, since the
+broker would take the batches of the second run for repetitions, although their rows may be others. Where Spark would
+run one twice, the batch fails instead.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from eosin.client.producer import ProducerIdentity
+from eosin.pipeline.common.errors import BadRows, RowsLost
+from eosin.pipeline.common.loop_thread import LoopThread
+from eosin.pipeline.common.retrying_client import PatientClient
+from eosin.pipeline.common.task_timeouts import TaskTimeouts
+from eosin.pipeline.sink.lease_client import Leases
+from eosin.pipeline.sink.lease_server import LeaseAddress, LeaseServer
+from eosin.pipeline.sink.leasing_producer import LeasingProducer
+from eosin.pipeline.sink.row_writer import RowWriter
+from eosin.pipeline.sink.worker_heap import exempt_modules
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+_ONE_MACHINE: Final = re.compile(r"local(\[[^]]*])?")
+_LOOPBACK: Final = "127.0.0.1"
+_WRITTEN: Final = "task int, rows long"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlan:
+    """All that a task is told of its transaction. It travels to other machines."""
+
+    bootstrap: str
+    name: str
+    """Of the task in the sense of KIP-572: the batch."""
+    transactional_id: str
+    identity: ProducerIdentity
+    transaction_version: int
+    topic: str
+    partitions: int
+    timestamp: int
+    task_timeout_ms: int
+    request_timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenByTasks:
+    """What came of it."""
+
+    rows: int
+    retries: int
+    """How often calls of tasks timed out and were made again (KIP-572)."""
+
+
+class ExecutorsRoute:
+    """Lets the tasks of Spark write."""
+
+    def __init__(self, loop: LoopThread, *, lease_port: int = 0) -> None:
+        """`loop` answers the tasks while they write, at `lease_port` of `spark.driver.host`; 0 is any free port."""
+        self._loop = loop
+        self._lease_port = lease_port
+
+    def write(self, frame: "DataFrame", plan: TaskPlan) -> WrittenByTasks:
+        """Write every row of a frame, which is computed once. Raises RowsLost, a BrokerError that a task was told, or
+        what Spark raises."""
+        from pyspark.errors import PySparkException
+
+        if "topic" in frame.columns:
+            raise BadRows("route executors writes to one topic: drop column topic, or use route driver")
+        leases = LeaseServer()
+        host, bind = _hosts(frame.sparkSession.sparkContext)
+        address = self._loop.run(leases.start(host, bind, self._lease_port))
+        try:
+            written = frame.mapInArrow(_Task(plan, address), _columns(_WRITTEN)).collect()
+        except PySparkException as error:
+            failure = leases.book.failure
+            refusal = failure.broker_error("writing from executors") if failure is not None else None
+            if refusal is None:
+                raise
+            raise refusal from error
+        finally:
+            self._loop.run(leases.close())
+        rows = {row["task"]: int(row["rows"]) for row in written}
+        if rows != leases.book.rows:
+            raise RowsLost(f"tasks wrote {leases.book.rows} rows, and Spark knows of {rows}: the batch is not kept")
+        return WrittenByTasks(sum(rows.values()), leases.book.retries)
+
+
+def _hosts(context: "SparkContext") -> tuple[str, str]:
+    """The driver as executors know it, and what it listens at: what Spark itself uses for both."""
+    if _ONE_MACHINE.fullmatch(context.master or ""):
+        return _LOOPBACK, _LOOPBACK
+    settings = context.getConf()
+    host = str(settings.get("spark.driver.host"))
+    return host, str(settings.get("spark.driver.bindAddress", host))
+
+
+@cache
+def _columns(described: str) -> "StructType":
+    """What Java would otherwise parse anew for every batch."""
+    from pyspark.sql.types import StructType
+
+    found = StructType.fromDDL(described)
+    assert isinstance(found, StructType)
+    return found
+
+
+class _Task:
+    """Writes the rows of one task."""
+
+    def __init__(self, plan: TaskPlan, leases: LeaseAddress) -> None:
+        self._plan = plan
+        self._leases = leases
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        first = next((batch for batch in batches if batch.num_rows), None)
+        if first is None:
+            return
+        task = context.partitionId()
+        loop = LoopThread(f"task {task}")
+        try:
+            rows = self._write(loop, task, chain((first,), batches))
+        finally:
+            loop.close()
+        columns = [pyarrow.array([task], pyarrow.int32()), pyarrow.array([rows], pyarrow.int64())]
+        yield pyarrow.RecordBatch.from_arrays(columns, ("task", "rows"))
+        exempt_modules()
+
+    def _write(self, loop: LoopThread, task: int, batches: Iterator[Any]) -> int:
+        """Rows are computed in this thread, as for any task, and however long that takes: meanwhile the loop hears that
+        batches have arrived, and gives back their partitions, for which other tasks may wait."""
+        writing = _Writing(self._plan, Leases(self._leases, task))
+        loop.run(writing.start())
+        try:
+            given = 0
+            for batch in batches:
+                given += batch.num_rows
+                loop.run(writing.take(batch))
+            loop.run(writing.finish(given))
+        except BaseException as error:
+            loop.run(writing.close(error))
+            raise
+        loop.run(writing.close(None))
+        return given
+
+
+class _Writing:
+    """One task's part of the transaction, from `start` to `close`."""
+
+    def __init__(self, plan: TaskPlan, leases: Leases) -> None:
+        self._plan = plan
+        self._leases = leases
+        self._timeouts = TaskTimeouts(plan.task_timeout_ms)
+        self._open = AsyncExitStack()
+
+    async def start(self) -> None:
+        plan = self._plan
+        async with AsyncExitStack() as opened:
+            await opened.enter_async_context(self._leases)
+            client = PatientClient(
+                plan.bootstrap, self._timeouts, (plan.name,), request_timeout_ms=plan.request_timeout_ms
+            )
+            await opened.enter_async_context(client)
+            producer = LeasingProducer(
+                client, plan.transactional_id, self._leases, transaction_version=plan.transaction_version
+            )
+            await producer.act_as(plan.identity)
+            producer.begin()
+            self._writer = RowWriter(client, producer, plan.topic, timestamp=plan.timestamp)
+            self._open = opened.pop_all()
+
+    async def take(self, rows: Any) -> None:
+        await self._writer.write_arrow(rows)
+
+    async def finish(self, given: int) -> None:
+        """Return when all of the rows that were given are acknowledged, and the driver knows. Raises RowsLost."""
+        rows = sum(each.rows for each in (await self._writer.finish()).values())
+        if rows != given:
+            raise RowsLost(f"a task wrote {rows} rows of {given}: the batch is not kept")
+        await self._leases.done(rows, self._timeouts.retries(self._plan.name))
+
+    async def close(self, error: BaseException | None) -> None:
+        if error is not None:
+            await self._writer.discard()
+        await self._open.__aexit__(None if error is None else type(error), error, None)

@@ -1,0 +1,132 @@
+"""A task's side of leases: asks the driver for partitions while it writes to them.
+
+Always true: a task begins when it has something to send, and only once; while it holds a partition nobody else writes
+there; and whatever ends it before `done`, the driver hears of it.
+"""
+
+import asyncio
+import contextlib
+import json
+import traceback
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from eosin.client.errors import BrokerError
+from eosin.pipeline.common.errors import DriverOutOfReach, RowsLost
+from eosin.pipeline.sink.lease_server import LONGEST_REASON, LeaseAddress, shortened
+
+CONNECT_TIMEOUT_S = 30.0
+
+
+class BatchGivenUp(Exception):
+    """Another task has failed, and the message names its error. None of `errors`, whose names tell a cause."""
+
+
+@dataclass(slots=True)
+class Lease:
+    """A partition that is the task's own for now."""
+
+    sequence: int
+    """Of its next batch. What it is at the end is where the next holder begins."""
+
+
+class Leases:
+    """The leases of one task: `async with`, then `held` around each batch, then `done`."""
+
+    def __init__(self, address: LeaseAddress, task: int) -> None:
+        self._address = address
+        self._task = task
+        self._beginning = asyncio.Lock()
+        self._turns: dict[int, asyncio.Lock] = {}
+        self._expected: dict[tuple[str, int], asyncio.Future[dict[str, Any]]] = {}
+        self._refusal: Exception | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._listening: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._writer is None or self._listening is None:
+            return
+        if error is not None and self._refusal is None:
+            code = int(error.code) if isinstance(error, BrokerError) else None
+            reason = "".join(traceback.format_exception_only(error)).strip()
+            self._tell({"failed": shortened(reason), "code": code})
+        self._listening.cancel()
+        self._writer.close()
+        await asyncio.gather(self._listening, self._writer.wait_closed(), return_exceptions=True)
+
+    async def begin(self) -> None:
+        """Say that this task is about to write, once: `held` does it, since a task that has written nothing may still
+        be tried again. Raises DriverOutOfReach, BatchGivenUp, or RowsLost for a task that has begun before."""
+        async with self._beginning:
+            if self._writer is not None:
+                return
+            address = self._address
+            try:
+                async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                    reader, self._writer = await asyncio.open_connection(address.host, address.port)
+            except (OSError, TimeoutError) as error:
+                raise DriverOutOfReach(
+                    f"task {self._task} cannot reach the driver at {address.host}:{address.port} ({error}): set"
+                    " spark.driver.host to an address of the driver that executors reach, or use route driver"
+                ) from error
+            self._listening = asyncio.create_task(self._listen(reader))
+            await self._ask({"secret": address.secret, "begin": self._task}, "begun", self._task)
+
+    @contextlib.asynccontextmanager
+    async def held(self, partition: int) -> AsyncIterator[Lease]:
+        """While this partition is the task's own. Those who ask for it come in the order in which they ask. It is given
+        back only if nothing is raised: what became of the sequence is not known otherwise."""
+        async with self._turns.setdefault(partition, asyncio.Lock()):
+            await self.begin()
+            taken = await self._ask({"take": partition}, "taken", partition)
+            lease = Lease(taken["sequence"])
+            yield lease
+            self._tell({"free": partition, "sequence": lease.sequence})
+
+    async def done(self, rows: int, retries: int) -> None:
+        """All of the task's rows are acknowledged. Raises when the driver does not take that any more."""
+        await self._ask({"done": rows, "retries": retries}, "done", rows)
+
+    async def _ask(self, question: dict[str, Any], answer: str, about: int) -> dict[str, Any]:
+        if self._refusal is not None:
+            raise self._refusal.with_traceback(None)
+        expected: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._expected[answer, about] = expected
+        self._tell(question)
+        return await expected
+
+    def _tell(self, said: dict[str, Any]) -> None:
+        assert self._writer is not None, "begin comes first"
+        self._writer.write(json.dumps(said).encode() + b"\n")
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        self._refusal = await self._hear(reader)
+        for expected in self._expected.values():
+            if not expected.done():
+                expected.set_exception(self._refusal)
+
+    async def _hear(self, reader: asyncio.StreamReader) -> Exception:
+        """Hand on answers, until there is a reason why there will be none."""
+        try:
+            while line := await reader.readline():
+                said = json.loads(line)
+                if "refused" in said:
+                    return RowsLost(said["refused"])
+                if "given_up" in said:
+                    return BatchGivenUp(said["given_up"])
+                answer = next(iter(said))
+                expected = self._expected.pop((answer, said[answer]))
+                if not expected.done():
+                    expected.set_result(said)
+        except ConnectionError:
+            pass
+        except (ValueError, LookupError, TypeError, AttributeError, StopIteration) as error:
+            return BatchGivenUp(f"the driver said something that no task understands: {error!r}"[:LONGEST_REASON])
+        return BatchGivenUp("the connection to the driver is gone: its batch has ended, or the driver itself")

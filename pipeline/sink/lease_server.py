@@ -1,0 +1,122 @@
+"""The driver's side of leases: a socket at which the tasks of one batch ask for partitions.
+
+Owns the connections of the tasks. Always true: what a connection asks is answered in the order of the `LeaseBook`; one
+that does not know the batch's secret is closed; and when the batch is given up every task is told why.
+
+A line of JSON each. From a task: `{"secret": s, "begin": task}`, `{"take": partition}`, `{"free": partition,
+"sequence": next}`, `{"done": rows, "retries": n}`, `{"failed": why, "code": error code or null}`. From the driver:
+`{"begun": task}`, `{"taken": partition, "sequence": next}`, `{"done": rows}`, `{"refused": why}`, `{"given_up": why}`.
+"""
+
+import asyncio
+import hmac
+import json
+import uuid
+from dataclasses import dataclass
+from typing import Any, Final
+
+from eosin.client.errors import known_code
+from eosin.pipeline.common.errors import ConflictingSettings
+from eosin.pipeline.sink.lease_book import GivenUp, LeaseBook, Refused
+
+LONGEST_REASON: Final = 4_000
+"""Characters of a reason that are told: JSON makes up to 12 bytes of each, and a line may have 64 KiB."""
+
+
+def shortened(reason: str) -> str:
+    """`reason`, without its middle if it is longer than a line may hold: the end of a long error says most."""
+    if len(reason) <= LONGEST_REASON:
+        return reason
+    half = LONGEST_REASON // 2 - 4
+    return f"{reason[:half]} [...] {reason[-half:]}"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseAddress:
+    """Where tasks ask, and what lets them."""
+
+    host: str
+    port: int
+    secret: str
+
+
+class LeaseServer:
+    """Answers the tasks of one batch, between `start` and `close`. Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self.book: Final = LeaseBook()
+        self._secret = uuid.uuid4().hex
+        self._server: asyncio.Server | None = None
+        self._tasks: dict[asyncio.StreamWriter, int] = {}
+
+    async def start(self, host: str, bind: str, port: int = 0) -> LeaseAddress:
+        """Listen at `bind`, which tasks reach as `host`, on any free port if it is 0. Raises
+        ConflictingSettings."""
+        try:
+            self._server = await asyncio.start_server(self._serve, bind, port)
+        except (OSError, OverflowError) as error:
+            raise ConflictingSettings(
+                f"the driver cannot listen for its tasks at {bind}:{port} ({error}): set lease.port to a free port, or"
+                " spark.driver.bindAddress to an address of this machine"
+            ) from error
+        return LeaseAddress(host, self._server.sockets[0].getsockname()[1], self._secret)
+
+    async def close(self) -> None:
+        """Close every connection: who has not ended by now is no part of the batch."""
+        if self._server is not None:
+            self._server.close()
+            for writer in list(self._tasks):
+                writer.close()
+            await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while line := await reader.readline():
+                self._take(json.loads(line), writer)
+        except GivenUp as given_up:
+            self._tell(writer, {"given_up": str(given_up)})
+        except Refused as refused:
+            self._tell(writer, {"refused": str(refused)})
+        except (ConnectionError, ValueError, KeyError, TypeError):
+            pass  # lost, or none of ours
+        finally:
+            self._leave(writer)
+            writer.close()
+
+    def _take(self, asked: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        if writer not in self._tasks:
+            if not hmac.compare_digest(asked["secret"], self._secret):
+                raise ValueError("a stranger")
+            self.book.begin(asked["begin"])
+            self._tasks[writer] = asked["begin"]
+            self._tell(writer, {"begun": asked["begin"]})
+            return
+        task = self._tasks[writer]
+        if "take" in asked:
+            partition = asked["take"]
+            self.book.take(
+                task, partition, lambda sequence: self._tell(writer, {"taken": partition, "sequence": sequence})
+            )
+        elif "free" in asked:
+            self.book.free(task, asked["free"], asked["sequence"])
+        elif "done" in asked:
+            self.book.done(task, asked["done"], asked["retries"])
+            self._tell(writer, {"done": asked["done"]})
+        else:
+            self.book.fail(task, asked["failed"], None if asked["code"] is None else known_code(asked["code"]))
+
+    def _leave(self, writer: asyncio.StreamWriter) -> None:
+        task = self._tasks.pop(writer, None)
+        if task is None:
+            return
+        self.book.gone(task)
+        try:
+            self.book.check()
+        except GivenUp as given_up:
+            for other in self._tasks:
+                self._tell(other, {"given_up": str(given_up)})
+
+    @staticmethod
+    def _tell(writer: asyncio.StreamWriter, said: dict[str, Any]) -> None:
+        if not writer.is_closing():
+            writer.write(json.dumps(said).encode() + b"\n")

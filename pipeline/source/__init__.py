@@ -1,0 +1,1 @@
+"""From topics to rows: ranges of offsets, and the readers of them."""

@@ -1,0 +1,143 @@
+"""What a `txnlog` source is told: the options of the reader, checked.
+
+Always true: an option that is not known, or means nothing, is refused with a sentence before anything is read.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Self, TypeVar
+
+from eosin.client.addresses import parse_bootstrap
+from eosin.client.connection import REQUEST_TIMEOUT_MS
+from eosin.client.consumer import Isolation
+from eosin.pipeline.common.errors import ConflictingSettings
+from eosin.pipeline.common.settings import number
+from eosin.pipeline.common.task_timeouts import RETRY_BACKOFF_MS, TASK_TIMEOUT_MS
+from eosin.protocol.names import TopicPartition
+
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+
+_ISOLATION: Final = {"read_committed": Isolation.READ_COMMITTED, "read_uncommitted": Isolation.READ_UNCOMMITTED}
+_BOOL: Final = {"true": True, "false": False}
+_KNOWN: Final = {
+    name.lower(): name
+    for name in (
+        "bootstrap.servers",
+        "subscribe",
+        "isolation.level",
+        "startingOffsets",
+        "endingOffsets",
+        "maxRowsPerTrigger",
+        "failOnDataLoss",
+        "task.timeout.ms",
+        "retry.backoff.ms",
+        "request.timeout.ms",
+    )
+}
+
+Offsets = Mapping[TopicPartition, int]
+CheckpointJson = dict[str, int | str]
+"""A position as Spark keeps it."""
+_ID: Final = ":id"
+"""Ends the name of a topic's id among offsets; partitions are numbers."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """The options of one reader. It travels to other machines."""
+
+    bootstrap: str
+    topics: tuple[str, ...]
+    isolation: Isolation = Isolation.READ_COMMITTED
+    starting: str | Offsets = EARLIEST
+    ending: str | Offsets = LATEST
+    max_rows_per_trigger: int | None = None
+    """Offsets, so that markers and aborted records count too."""
+    fail_on_data_loss: bool = True
+    task_timeout_ms: int = TASK_TIMEOUT_MS
+    retry_backoff_ms: int = RETRY_BACKOFF_MS
+    request_timeout_ms: int = REQUEST_TIMEOUT_MS
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> Self:
+        """From what was given to `option`, whatever the case of the names. Raises ConflictingSettings."""
+        given = {name.lower(): value for name, value in options.items()}
+        for name in given:
+            if name not in _KNOWN and name != "path":
+                raise ConflictingSettings(f"txnlog has no option {name!r}: there are {', '.join(_KNOWN.values())}")
+        topics = tuple(topic.strip() for topic in given.get("subscribe", "").split(",") if topic.strip())
+        if not topics:
+            raise ConflictingSettings("txnlog needs the option subscribe, one topic or several with commas between")
+        bootstrap = given.get("bootstrap.servers", "")
+        try:
+            parse_bootstrap(bootstrap)
+        except ValueError as error:
+            raise ConflictingSettings(f"bootstrap.servers: {error}") from error
+        rows = given.get("maxrowspertrigger")
+        return cls(
+            bootstrap=bootstrap,
+            topics=topics,
+            isolation=_one_of(_ISOLATION, given, "isolation.level", "read_committed"),
+            starting=_offsets(given, "startingoffsets", EARLIEST),
+            ending=_offsets(given, "endingoffsets", LATEST),
+            max_rows_per_trigger=None if rows is None else number("maxRowsPerTrigger", rows, least=1),
+            fail_on_data_loss=_one_of(_BOOL, given, "failondataloss", "true"),
+            task_timeout_ms=number("task.timeout.ms", given.get("task.timeout.ms", str(TASK_TIMEOUT_MS)), least=0),
+            retry_backoff_ms=number("retry.backoff.ms", given.get("retry.backoff.ms", str(RETRY_BACKOFF_MS)), least=0),
+            request_timeout_ms=number(
+                "request.timeout.ms", given.get("request.timeout.ms", str(REQUEST_TIMEOUT_MS)), least=1
+            ),
+        )
+
+
+def to_json(offsets: Offsets, topic_ids: Mapping[str, str] | None = None) -> CheckpointJson:
+    """Offsets as a checkpoint keeps them: `{"topic:partition": next offset}`, and `"topic:id"` for those topics of them
+    whose id is known."""
+    found: CheckpointJson = {f"{each.topic}:{each.partition}": offset for each, offset in sorted(offsets.items())}
+    for topic in sorted({each.topic for each in offsets} & (topic_ids or {}).keys()):
+        found[f"{topic}{_ID}"] = (topic_ids or {})[topic]
+    return found
+
+
+def from_json(offsets: Mapping[str, int | str]) -> dict[TopicPartition, int]:
+    """The offsets that `to_json` has written. Raises ValueError with a sentence."""
+    found = {}
+    for name, offset in offsets.items():
+        topic, colon, partition = name.rpartition(":")
+        if topic and name.endswith(_ID) and isinstance(offset, str):
+            continue
+        if not (colon and topic and partition.isdigit() and isinstance(offset, int)):
+            raise ValueError(f'offsets are {{"topic:partition": offset}}, and not {name!r}: {offset!r}')
+        found[TopicPartition(topic, int(partition))] = offset
+    return found
+
+
+def topic_ids_of(offsets: Mapping[str, int | str]) -> dict[str, str]:
+    """The ids of topics that `to_json` has written; none in checkpoints of releases before there were any."""
+    ids = {name: value for name, value in offsets.items() if isinstance(value, str)}
+    return {name.removesuffix(_ID): value for name, value in ids.items() if name.endswith(_ID)}
+
+
+def made_anew(then: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
+    """The topics that are known at both times, and have another id now: offsets of the old one mean nothing there."""
+    return {topic for topic, topic_id in then.items() if now.get(topic, topic_id) != topic_id}
+
+
+def _offsets(given: Mapping[str, str], name: str, default: str) -> str | Offsets:
+    text = given.get(name, default).strip()
+    if text.lower() in (EARLIEST, LATEST):
+        return text.lower()
+    try:
+        return from_json(json.loads(text))
+    except (ValueError, AttributeError) as error:
+        raise ConflictingSettings(f"{_KNOWN[name]} is earliest, latest or JSON: {error}") from error
+
+
+def _one_of(values: Mapping[str, T], given: Mapping[str, str], name: str, default: str) -> T:
+    text = given.get(name, default).strip().lower()
+    if text not in values:
+        raise ConflictingSettings(f"{_KNOWN[name]} is {text!r}, and can be {' or '.join(values)}")
+    return values[text]

@@ -1,0 +1,331 @@
+"""`txnlog`: topics as a source of Spark, streaming and batch, without a jar.
+
+    spark.readStream.format("txnlog").option("bootstrap.servers", ...).option("subscribe", "orders").load()
+
+Always true: one Spark partition reads one topic partition; a stream's position is in its checkpoint alone, with the ids
+of its topics, so that offsets of a topic that was deleted are not taken for offsets of one that was created anew; and
+readers travel to tasks without their connections.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Self
+
+from eosin.client.client import Client
+from eosin.pipeline.common.batch_progress import REMAINING, SKIPS
+from eosin.pipeline.common.errors import DataLoss, require_spark
+from eosin.pipeline.common.loop_thread import LoopThread
+from eosin.pipeline.common.retrying_client import PatientClient
+from eosin.pipeline.common.task_timeouts import TaskTimeouts
+from eosin.pipeline.common.topic_partitions import FoundPartitions
+from eosin.pipeline.source.end_offsets import PlannedEnds
+from eosin.pipeline.source.log_offsets import LogOffsets, limited
+from eosin.pipeline.source.options import (
+    EARLIEST,
+    LATEST,
+    CheckpointJson,
+    Offsets,
+    SourceOptions,
+    from_json,
+    made_anew,
+    to_json,
+    topic_ids_of,
+)
+from eosin.pipeline.source.range_reader import RangeReader, to_arrow
+from eosin.protocol.names import TopicPartition
+
+require_spark()
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition  # noqa: E402
+from pyspark.sql.streaming.datasource import (  # noqa: E402
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType  # noqa: E402
+
+NAME: Final = "txnlog"
+SCHEMA: Final = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
+    "headers array<struct<key: string, value: binary>>"
+)
+
+
+class TxnLog(DataSource):
+    """The source, as Spark registers it."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format` takes."""
+        return NAME
+
+    def schema(self) -> str:
+        """The columns of Spark's own Kafka source."""
+        return SCHEMA
+
+    def reader(self, schema: StructType) -> "TxnLogReader":
+        """For `spark.read`."""
+        return TxnLogReader(SourceOptions.parse(self.options), schema)
+
+    def streamReader(self, schema: StructType) -> "TxnLogStreamReader":
+        """For `spark.readStream`."""
+        return TxnLogStreamReader(SourceOptions.parse(self.options), schema)
+
+
+class LogRange(InputPartition):
+    """What one task reads."""
+
+    def __init__(
+        self, partition: TopicPartition, start: int, end: int, task_timeout_ms: int, topic_id: str | None = None
+    ) -> None:
+        self.partition = partition
+        self.topic_id = topic_id
+        """Of the topic that the range was planned for; None if that is not known."""
+        self.start = start
+        self.end = end
+        self.task_timeout_ms = task_timeout_ms
+        """How long it may go on timing out before its final attempt."""
+
+
+class Position(NamedTuple):
+    """Where a reader is, and in which topics."""
+
+    offsets: dict[TopicPartition, int]
+    topic_ids: dict[str, str]
+
+    @classmethod
+    def of(cls, json: CheckpointJson) -> Self:
+        """The position that a checkpoint keeps."""
+        return cls(from_json(json), topic_ids_of(json))
+
+    def json(self) -> CheckpointJson:
+        """For a checkpoint."""
+        return to_json(self.offsets, self.topic_ids)
+
+
+class _Planning:
+    """What only the planning process has: connections, and the timers of the partitions (KIP-572)."""
+
+    def __init__(self, source: SourceOptions) -> None:
+        self.loop = LoopThread(NAME)
+        self.timeouts = TaskTimeouts(source.task_timeout_ms, source.retry_backoff_ms)
+        limit_ms = source.request_timeout_ms
+        self.client = PatientClient(source.bootstrap, self.timeouts, source.topics, request_timeout_ms=limit_ms)
+        self.offsets = LogOffsets(self.client, source)
+        self._asking = Client(source.bootstrap, request_timeout_ms=limit_ms, retry_timeout_ms=limit_ms)
+        self.ends = PlannedEnds(self._asking, source.isolation, self.timeouts)
+
+    def close(self) -> None:
+        """Close everything."""
+        self.loop.run(self._close())
+        self.loop.close()
+
+    async def _close(self) -> None:
+        await self.ends.close()
+        await self._asking.close()
+        await self.client.close()
+
+
+class _Reading:
+    """What both readers share: a connection for planning, in the planning process, and the reading in tasks."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self.source = options
+        self.columns = schema
+        self._planning: _Planning | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_planning": None}
+
+    @property
+    def planning(self) -> "_Planning":
+        """The connections for planning, made when they are first needed."""
+        if self._planning is None:
+            self._planning = _Planning(self.source)
+        return self._planning
+
+    def ask(self, question: str, *arguments: Any) -> Any:
+        """What a method of LogOffsets answers."""
+        planning = self.planning
+        return planning.loop.run(getattr(planning.offsets, question)(*arguments))
+
+    def close(self) -> None:
+        """Close the connections for planning."""
+        if self._planning is not None:
+            self._planning.close()
+        self._planning = None
+
+    def offsets(self, wanted: str | Offsets) -> Position:
+        """Offsets that are named or given; partitions that are not given begin at their earliest record."""
+        there = self.ask("partitions")
+        if wanted == LATEST:
+            return Position(dict(self.ask("latest", there.partitions)), there.topic_ids)
+        found: dict[TopicPartition, int] = dict(self.ask("earliest", there.partitions))
+        if isinstance(wanted, Mapping):
+            found |= {each: offset for each, offset in wanted.items() if each in found}
+        return Position(found, there.topic_ids)
+
+    def ranges(self, start: Offsets, end: Offsets, topic_ids: Mapping[str, str]) -> list[LogRange]:
+        """What there is to read between two positions, a range for each partition that has something; the ids are those
+        of the topics at the end. Whether it is still there shows when it is read: a batch that the sink skips may be
+        gone."""
+        begins = {each: start[each] for each, stop in end.items() if each in start and start[each] <= stop}
+        others = [each for each in end if each not in begins]  # new, or deleted and created again
+        if others:
+            begins |= self.ask("earliest", others)
+        remaining = self.planning.timeouts.remaining_ms
+        return [
+            LogRange(
+                each,
+                begins[each],
+                stop,
+                remaining(str(each)) or self.source.task_timeout_ms,
+                topic_ids.get(each.topic),
+            )
+            for each, stop in sorted(end.items())
+            if begins[each] < stop
+        ]
+
+    def batches(self, piece: InputPartition) -> Iterator[Any]:
+        """The Arrow batches of one range."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        assert isinstance(piece, LogRange)
+        schema = to_arrow_schema(self.columns, timezone="UTC")
+        reader = RangeReader(
+            self.source,
+            piece.partition,
+            piece.start,
+            piece.end,
+            topic_id=piece.topic_id,
+            task_timeout_ms=piece.task_timeout_ms,
+        )
+        for records in reader:
+            yield to_arrow(records, schema)
+
+
+class TxnLogReader(DataSourceReader):
+    """A topic as it is now, once."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._reading = _Reading(options, schema)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One for each topic partition that holds something."""
+        reading = self._reading
+        try:
+            end = reading.offsets(reading.source.ending)
+            start = reading.offsets(reading.source.starting)
+            stops = {each: stop for each, stop in end.offsets.items() if each in start.offsets}
+            return reading.ranges(start.offsets, stops, end.topic_ids)
+        finally:
+            reading.close()
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The Arrow batches of one range. Raises DataLoss when its records are gone."""
+        return self._reading.batches(partition)
+
+
+class TxnLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Topics as they grow."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._reading = _Reading(options, schema)
+        self._initial: CheckpointJson | None = None
+        self._latest: dict[TopicPartition, int] = {}
+        self._target: Position | None = None
+        """Where an `availableNow` query is to stop."""
+
+    def initialOffset(self) -> CheckpointJson:
+        """Where a query without a checkpoint begins; the same however often it is asked for."""
+        if self._initial is None:
+            self._initial = self._reading.offsets(self._reading.source.starting).json()
+        return self._initial
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """`maxRowsPerTrigger`, which counts offsets."""
+        rows = self._reading.source.max_rows_per_trigger
+        return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Stop at what is there now."""
+        self._target = self._reading.offsets(LATEST)
+
+    def latestOffset(self, start: CheckpointJson, limit: ReadLimit) -> CheckpointJson:
+        """How far the next micro-batch goes. Raises DataLoss for a partition that ends before its position, and for a
+        topic that is another one than the position is in."""
+        known = Position.of(start)
+        if self._target is not None:
+            topic_ids, position = self._target.topic_ids, self._without_made_anew(known, self._target.topic_ids)
+            ends = self._target.offsets
+        else:
+            there: FoundPartitions = self._reading.ask("partitions")
+            topic_ids, position = there.topic_ids, self._without_made_anew(known, there.topic_ids)
+            ends = self._ends(position, there.partitions)
+        begins = self._begins(position, ends)
+        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        stops = limited(begins, {each: ends.get(each, offset) for each, offset in begins.items()}, rows)
+        return to_json(stops, {**known.topic_ids, **topic_ids})
+
+    def _without_made_anew(self, known: Position, topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
+        """The position in topics that are the same as then: the partitions of others are new. Raises DataLoss if that
+        is not accepted."""
+        anew = made_anew(known.topic_ids, topic_ids)
+        if anew and self._reading.source.fail_on_data_loss:
+            raise DataLoss(
+                f"topic {', '.join(sorted(anew))} was deleted and created anew: the checkpoint's offsets are of the old"
+                " one, of which what was not read is lost; to read the new one from its beginning, start with"
+                " failOnDataLoss=false (failOnDataLoss=true)"
+            )
+        return {each: offset for each, offset in known.offsets.items() if each.topic not in anew}
+
+    def _ends(self, position: Offsets, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where each partition ends. One whose leader does not answer in time ends where it is: it is left out."""
+        planning = self._reading.planning
+        answered = planning.loop.run(planning.ends.ask(partitions))
+        self._latest = planning.ends.known
+        return {
+            each: answered.get(each, position.get(each, 0)) for each in partitions if each in {**position, **answered}
+        }
+
+    def reportLatestOffset(self) -> CheckpointJson | None:
+        """Where the topics end, for the progress of the query, and the partitions that are left out: the time that each
+        has left, and how often each was left out."""
+        reported = to_json(self._latest if self._target is None else self._target.offsets)
+        timeouts = self._reading.planning.timeouts
+        reported |= {f"{REMAINING}{task}": left for task, left in timeouts.skipped.items()}
+        return (reported | {f"{SKIPS}{task}": skips for task, skips in sorted(timeouts.skips.items())}) or None
+
+    def partitions(self, start: CheckpointJson, end: CheckpointJson) -> Sequence[InputPartition]:
+        """One for each topic partition that moves."""
+        begin, stop = Position.of(start), Position.of(end)
+        anew = made_anew(begin.topic_ids, stop.topic_ids)
+        position = {each: offset for each, offset in begin.offsets.items() if each.topic not in anew}
+        return self._reading.ranges(position, stop.offsets, stop.topic_ids)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The Arrow batches of one range. Raises DataLoss when its records are gone."""
+        return self._reading.batches(partition)
+
+    def commit(self, end: CheckpointJson) -> None:
+        """Nothing: the checkpoint holds the position."""
+
+    def stop(self) -> None:
+        """Close the connection for planning."""
+        self._reading.close()
+
+    def _begins(self, position: Offsets, latest: Offsets) -> dict[TopicPartition, int]:
+        new = [each for each in latest if each not in position]
+        begins = {**position, **(self._reading.ask("earliest", new) if new else {})}
+        for partition, offset in position.items():
+            end = latest.get(partition)
+            if (end is not None and end >= offset) or (end is None and self._target is not None):
+                continue
+            what = "does not exist any more" if end is None else f"ends at {end}, before offset {offset}"
+            if self._reading.source.fail_on_data_loss:
+                raise DataLoss(f"{partition} {what}: it was deleted, and perhaps created again (failOnDataLoss=true)")
+            begins[partition] = 0 if end is None else self._reading.ask("earliest", [partition])[partition]
+        return begins
+
+
+__all__ = ["EARLIEST", "LATEST", "NAME", "SCHEMA", "LogRange", "TxnLog", "TxnLogReader", "TxnLogStreamReader"]

@@ -1,0 +1,1 @@
+"""Sessions of Spark that keep what pipelines rely on."""

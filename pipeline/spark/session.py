@@ -1,0 +1,109 @@
+"""A Spark session that keeps what the sink relies on, and the check that a session does.
+
+Always true: settings are refused with a sentence, never changed behind the caller's back.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from eosin.pipeline.common.errors import ConflictingSettings, MissingDependency, require_spark
+
+require_spark()
+
+from pyspark.sql import SparkSession  # noqa: E402
+
+from eosin.pipeline.audit.source import TxnSegments  # noqa: E402
+from eosin.pipeline.source.txnlog import TxnLog  # noqa: E402
+from eosin.pipeline.spark.connect import is_connect  # noqa: E402
+
+_STATE_CHECK: Final = "spark.sql.streaming.stateStore.commitValidation.enabled"
+REQUIRED: Final[Mapping[str, str]] = {
+    # A second attempt of a task or stage would write with sequence numbers that are used already: the broker would
+    # drop rows as duplicates although they may be others.
+    "spark.speculation": "false",
+    "spark.stage.maxConsecutiveAttempts": "1",
+    # A batch that is in the output already is skipped. Its state is in the checkpoint, since tasks write it before the
+    # transaction ends; but Spark (seen in 4.3) would fail the batch, each time, because no task wrote it anew.
+    _STATE_CHECK: "false",
+}
+"""Settings that the sink needs. A task may be tried again by Spark: its second attempt ends the batch."""
+
+_WHY: Final[Mapping[str, str]] = {
+    "spark.speculation": "copies of a task would write into the same transaction",
+    "spark.stage.maxConsecutiveAttempts": "a stage that is tried again would write into the same transaction",
+    _STATE_CHECK: "a batch that is skipped would fail for state that it has stored before",
+}
+_DEFAULTS: Final[Mapping[str, str]] = {
+    "spark.speculation": "false",
+    "spark.stage.maxConsecutiveAttempts": "4 (the default)",
+    _STATE_CHECK: "true (the default)",
+}
+_WORKER_PYTHON: Final = "PYSPARK_PYTHON"
+
+
+def session(name: str, master: str = "local[2]", conf: Mapping[str, str] | None = None) -> SparkSession:
+    """The Spark session for a pipeline, the running one if there is one, with the sources of this package.
+
+    Workers use this interpreter unless PYSPARK_PYTHON names another. Raises ConflictingSettings for a setting in
+    `conf`, or of the running session, that would break exactly-once, and MissingDependency where there is no Java.
+    """
+    wanted = dict(conf or {})
+    for key, value in REQUIRED.items():
+        if wanted.get(key, value) != value:
+            raise _conflict(key, wanted[key])
+    running = SparkSession.getActiveSession()
+    if running is None:
+        require_java()
+        os.environ.setdefault(_WORKER_PYTHON, sys.executable)
+        builder = SparkSession.builder.appName(name).master(master)
+        settings = {
+            **REQUIRED,
+            "spark.pyspark.python": os.environ[_WORKER_PYTHON],
+            "spark.ui.showConsoleProgress": "false",
+        }
+        for key, value in {**settings, **wanted}.items():
+            builder = builder.config(key, value)
+        running = builder.getOrCreate()
+    check_session(running)
+    running.dataSource.register(TxnLog)
+    running.dataSource.register(TxnSegments)
+    return running
+
+
+def check_session(spark: SparkSession) -> None:
+    """Raise ConflictingSettings unless a session, made by whomever, keeps what the sink relies on."""
+    if is_connect(spark):
+        raise ConflictingSettings(
+            "this session is Spark Connect's, and the sink needs a classic one: a server would run it in a process of"
+            " its own, without the context that says which batch, checkpoint and stage attempts it is about"
+        )
+    context = spark.sparkContext
+    settings = context.getConf()
+    for key, value in REQUIRED.items():
+        found: str | None = settings.get(key, _DEFAULTS[key])
+        if key == _STATE_CHECK:
+            found = spark.conf.get(key, found)  # may be changed while a session runs
+        if found != value:
+            raise _conflict(key, str(found))
+    if _WORKER_PYTHON not in os.environ:
+        raise ConflictingSettings(
+            f"{_WORKER_PYTHON} is not set, so workers would run {context.pythonExec!r}, which need not have PySpark and"
+            f" Eosin: use eosin.pipeline.session, or set it to {sys.executable}"
+        )
+
+
+def require_java() -> None:
+    """Raise MissingDependency where Spark would find no Java."""
+    home = os.environ.get("JAVA_HOME")
+    if home and not (Path(home) / "bin" / "java").exists():
+        raise MissingDependency(f"JAVA_HOME is {home}, and there is no bin/java in it: Spark needs Java 17 or 21")
+    if not home and shutil.which("java") is None:
+        raise MissingDependency("there is no java on the PATH, and JAVA_HOME is not set: Spark needs Java 17 or 21")
+
+
+def _conflict(key: str, found: str) -> ConflictingSettings:
+    return ConflictingSettings(f"{key} is {found} and must be {REQUIRED[key]}: {_WHY[key]}")
