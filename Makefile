@@ -105,11 +105,11 @@ codec-fuzz: setup  ## many random messages through every codec
 
 # Goes on where it was stopped, its books in bench-results/; with SEED, RUNS of them from SEED on, and nothing is kept.
 simulate: setup  ## RUNS seeds of a simulated broker under faults (SEED=7 RUNS=1 TRACE=1 tells all about one)
-	@PYTHONPATH=tests/support $(BIN)/python -m simulation --runs $(RUNS) --state bench-results/simulation.json \
+	@PYTHONPATH=tests/support:tests $(BIN)/python -m simulation --runs $(RUNS) --state bench-results/simulation.json \
 		--workers $(WORKERS) $(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(if $(TRACE),--trace)
 
 model: setup  ## everything that two producers, crashes and delays can do to the transaction coordinator (ARGS="--list")
-	@PYTHONPATH=tests/support $(BIN)/python -m model $(ARGS)
+	@PYTHONPATH=tests/support:tests $(BIN)/python -m model $(ARGS)
 
 # The broker that is asked: BOOTSTRAP=host:port, else a fresh Eosin; RESTART='command' restarts it, BOOTSTRAP_FIRST and
 # RESTART_FIRST are one of its kind at transaction.version=1. CASES is an expression as pytest's -k; ARGS=--failed asks

@@ -115,7 +115,7 @@ def test_what_its_sources_are_tested_for_is_true_of_the_compiled_package(package
 @pytest.mark.timeout(400)
 def test_the_compiled_package_holds_in_simulated_worlds(package: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "simulation", "--runs", "20", "--seed", "1", "--workers", "1"]
-    where = f"{package}{os.pathsep}{ROOT / 'tests' / 'support'}"
+    where = os.pathsep.join(str(each) for each in (package, ROOT / "tests" / "support", ROOT / "tests"))
     ran = subprocess.run(
         [*command, "--state", str(tmp_path / "state.json")],
         cwd=ROOT,

@@ -1,6 +1,7 @@
 """Everything that small bounds allow, of the real coordinator and the real producer state. See docs/testing.md."""
 
 import pytest
+
 from model.bounds import Bounds
 from model.search import Search
 from model.small import SMALL

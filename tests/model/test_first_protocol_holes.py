@@ -4,6 +4,7 @@ other configurations. Docs: docs/testing.md."""
 from dataclasses import replace
 
 import pytest
+
 from model.bounds import Bounds
 from model.search import Search
 from model.violation import ONCE, VISIBLE

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+
 from model.planted import PLANTED
 from model.search import Search
 from model.violation import RULES

@@ -3,6 +3,8 @@
 from functools import cache
 
 import pytest
+
+from eosin.coordinator.transactions.rules.state import Phase
 from model.__main__ import main
 from model.fair import fair_step, unfinished
 from model.large import LARGE
@@ -10,8 +12,6 @@ from model.partition import _freeze, _thaw
 from model.search import Search
 from model.small import SMALL
 from model.values import DEAD, LOST_GUARD, Client, Coordinator, Message, Part, State
-
-from eosin.coordinator.transactions.rules.state import Phase
 
 BY_NAME = {bounds.name: bounds for bounds in (*SMALL, *LARGE)}
 

@@ -4,6 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
 from simulation import campaign as campaigns
 from simulation.__main__ import main, run
 from simulation.campaign import Failure, chunks, run_seeds

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+
+from eosin.protocol.names import TopicPartition
 from simulation.case import Case
 from simulation.checker import RULES, judge
 from simulation.history import (
@@ -26,8 +28,6 @@ from simulation.history import (
     Write,
 )
 from simulation.values import DELETED, RETAINED
-
-from eosin.protocol.names import TopicPartition
 
 A = TopicPartition("a", 0)
 B = TopicPartition("b", 0)

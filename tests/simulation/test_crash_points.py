@@ -7,14 +7,14 @@ on. The client waits for the next broker and goes on: all its calls end well, an
 import asyncio
 
 import pytest
+
+from eosin.protocol.names import TopicPartition
 from simulation.checker import judge
 from simulation.history import Transaction
 from simulation.plan import Plan
 from simulation.producers import TransactionalProducer
 from simulation.readers import Consumer
 from simulation.run import Run
-
-from eosin.protocol.names import TopicPartition
 
 OUTPUTS = (TopicPartition("a", 0), TopicPartition("b", 1))
 SOURCE = TopicPartition("a", 1)

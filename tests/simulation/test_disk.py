@@ -5,11 +5,11 @@ import random
 from collections.abc import Callable
 
 import pytest
+
+from eosin.storage.disk.interfaces import TornWrite
 from simulation.disk import SimulatedDisk
 from simulation.files import SECTOR_BYTES
 from simulation.loop import Killed
-
-from eosin.storage.disk.interfaces import TornWrite
 
 MANY = 200
 """So many chances are enough for each thing that may happen to happen."""

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from simulation.campaign import run_seed
 from simulation.planted import BUGS, CAUGHT_BY
 

@@ -7,10 +7,11 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+
 from simulation.campaign import chunks, run_seed, run_seeds
 
 SEEDS = 1000
-SUPPORT = Path(__file__).parent.parent / "support"
+TESTS = Path(__file__).parent.parent
 
 
 @pytest.mark.slow
@@ -30,8 +31,8 @@ def test_a_seed_replays_exactly() -> None:
 
 
 def test_a_seed_replays_exactly_in_another_process_with_other_hashes() -> None:
-    code = "import test_seeds; print(test_seeds.fingerprint(range(5)))"
-    paths = os.pathsep.join((str(SUPPORT), str(Path(__file__).parent)))
+    code = "from simulation import test_seeds; print(test_seeds.fingerprint(range(5)))"
+    paths = os.pathsep.join((str(TESTS / "support"), str(TESTS)))
     other = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": "4711"},
