@@ -16,7 +16,7 @@ from bench.report import Row
 from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.transactions.log.loader import StateReplay
 from eosin.coordinator.transactions.log.records import encode_batch
-from eosin.coordinator.transactions.rules.state import Phase, Txn
+from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.scan import sound_batches
 from eosin.storage.disk.flusher import Durability
@@ -28,7 +28,7 @@ GROUP = "Transaction log"
 IDS = 10_000
 PARTITIONS = 50
 PER_ROUND = 2000
-_PHASES = (Phase.ONGOING, Phase.PREPARE_COMMIT, Phase.COMPLETE_COMMIT)
+_PHASES = (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 
 
 class Life(NamedTuple):
@@ -48,14 +48,14 @@ def _records(index: int) -> list[bytes]:
         transactional_id=f"id-{index}",
         producer_id=index,
         producer_epoch=1,
-        phase=Phase.ONGOING,
+        phase=TransactionState.ONGOING,
         timeout_ms=60_000,
         partitions=frozenset(
             {TopicPartition("orders", index % 12), TopicPartition(CONSUMER_OFFSETS_TOPIC, index % 50)}
         ),
         start_ms=1,
         updated_ms=1,
-        client_version=2,
+        client_transaction_version=2,
     )
     return [encode_batch([replace(txn, phase=phase)], now_ms=1, transaction_version=2) for phase in _PHASES]
 

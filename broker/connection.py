@@ -367,7 +367,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _handle_in_turn(self, exchange: Exchange) -> Awaitable[Any] | None:
         begin = partial(exchange.handle, self._host.services, self._host.interceptor)
-        return self._order.in_turn(exchange.api.key, exchange.request, begin)
+        return self._order.queued(exchange.api.key, exchange.request, begin)
 
     def _decode(self, frame: memoryview) -> Exchange | None:
         """The exchange that a frame begins; None when it cannot be begun and that is dealt with."""

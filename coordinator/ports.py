@@ -15,7 +15,7 @@ from eosin.protocol.names import TopicPartition
 from eosin.storage.log.log_results import AppendResult, Marker
 
 if TYPE_CHECKING:
-    from eosin.coordinator.transactions.entries import Ask
+    from eosin.coordinator.transactions.entries import PendingRequest
 
 
 class CoordinatorLog(Protocol):
@@ -120,5 +120,5 @@ class TransactionVerifier(Protocol):
         producer_id: int,
         producer_epoch: int,
         partitions: Sequence[TopicPartition],
-    ) -> "Ask":
+    ) -> "PendingRequest":
         """Add partitions to the producer's transaction, starting one if none is open; NONE once that is durable."""

@@ -25,7 +25,7 @@ from eosin.storage.compaction.cleaner import Cleaner, CleanerConfig
 from eosin.storage.deletions import Deletions
 from eosin.storage.disk.checkpoint_formats import MalformedCheckpoint
 from eosin.storage.disk.data_directory import DELETED, STRAY, DataDirectory
-from eosin.storage.disk.delayed_delete import DoomedFiles
+from eosin.storage.disk.delayed_delete import DelayedDelete
 from eosin.storage.disk.flusher import Durability, Flusher, flusher_for
 from eosin.storage.disk.interfaces import DirectoryInUse, Disk, FreeBytes, UnusableDirectory, WholeSync
 from eosin.storage.disk.space import DiskSpace, Need, is_no_space
@@ -119,7 +119,7 @@ class LogManager:
         self._directory = DataDirectory(disk, data_dir, self.space)
         self._checkpoints = OffsetCheckpoints(disk, data_dir, self.logs, self.space, clock=clock)
         self._clean_offsets = CleanOffsets(disk, data_dir, self.logs, self.space)
-        self._doomed = DoomedFiles(disk)
+        self._doomed = DelayedDelete(disk)
         self.deletions = Deletions(clock, self.logs_of, lambda log: self._retire([log], DELETED))
         self._by_topic: dict[str, dict[int, PartitionLog]] = {}
         self._dirty: dict[PartitionLog, None] = {}

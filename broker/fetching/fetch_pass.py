@@ -44,7 +44,7 @@ class FetchLimits:
         self.min_bytes = min_bytes
 
 
-class Look:
+class PartitionFetch:
     """One wanted partition, as the pass found it."""
 
     __slots__ = ("diverging", "error", "log", "result", "wanted")
@@ -61,14 +61,14 @@ class Look:
         """What was read; None for an error, or where there is nothing to read within the limits."""
 
     @property
-    def is_told(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether there is nothing to say of the partition that its fetcher has not heard (KIP-227)."""
         wanted = self.wanted
         return (
             self.result is None
             and not self.error
             and self.diverging is None
-            and self.log.high_watermark == wanted.told_high_watermark
+            and self.log.high_watermark == wanted.last_sent_high_watermark
             and self.log.log_start_offset == wanted.told_log_start_offset
         )
 
@@ -99,8 +99,8 @@ class FetchPass:
         """What to wait for."""
         return [Watch(each.log, offset=each.wanted.fetch_offset, limit=each.wanted.max_bytes) for each in self.looks]
 
-    def _look(self, wanted: Wanted) -> Look:
-        look = Look(wanted)
+    def _look(self, wanted: Wanted) -> PartitionFetch:
+        look = PartitionFetch(wanted)
         error = self._limits.refusal or self._find(look) or self._check(look)
         if error:
             look.error = error
@@ -111,7 +111,7 @@ class FetchPass:
             self._count(look)
         return look
 
-    def _count(self, look: Look) -> None:
+    def _count(self, look: PartitionFetch) -> None:
         """Count what could be read of a partition."""
         offset, log, limits = look.wanted.fetch_offset, look.log, self._limits
         if offset >= log.log_end_offset or offset >= log.visible_end(limits.isolation):
@@ -121,7 +121,7 @@ class FetchPass:
         else:
             self.available += log.bytes_available(offset, isolation=limits.isolation, limit=look.wanted.max_bytes)
 
-    def _find(self, look: Look) -> ErrorCode:
+    def _find(self, look: PartitionFetch) -> ErrorCode:
         """Set the look's log (storage.md 15.6)."""
         wanted = look.wanted
         by_id = self._limits.api_version >= FIRST_TOPIC_ID_VERSION
@@ -139,7 +139,7 @@ class FetchPass:
         look.log = log
         return ErrorCode.NONE
 
-    def _check(self, look: Look) -> ErrorCode:
+    def _check(self, look: PartitionFetch) -> ErrorCode:
         """Whether the log can serve what is wanted: epochs first, then the offset (storage.md 15.1 and 17)."""
         wanted, log = look.wanted, look.log
         if wanted.current_leader_epoch >= 0:
@@ -208,7 +208,7 @@ class FetchPass:
         finally:
             memory.held_bytes -= share
 
-    def _keep(self, look: Look, result: ReadResult) -> None:
+    def _keep(self, look: PartitionFetch, result: ReadResult) -> None:
         look.error = result.error
         size = len(result.records)
         if size:

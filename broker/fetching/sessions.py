@@ -38,10 +38,10 @@ class Wanted:
         "fetch_offset",
         "key",
         "last_fetched_epoch",
+        "last_sent_high_watermark",
         "max_bytes",
         "name",
         "partition",
-        "told_high_watermark",
         "told_log_start_offset",
         "topic",
         "topic_id",
@@ -57,7 +57,7 @@ class Wanted:
         """With the topic's name, or what it was when it was last looked up."""
         self.key = key
         """What tells it from the session's other partitions: its topic, as the fetcher names it, and its number."""
-        self.told_high_watermark = -1
+        self.last_sent_high_watermark = -1
         self.told_log_start_offset = -1
         self.update(request)
 
@@ -86,7 +86,7 @@ class FetchSession:
     def told(self, wanted: Wanted, *, high_watermark: int, log_start_offset: int, has_records: bool) -> None:
         """Remember what an answer says about a partition. `high_watermark` is -1 after an error, so that the next
         answer speaks of the partition again, whatever it has to say."""
-        wanted.told_high_watermark = high_watermark
+        wanted.last_sent_high_watermark = high_watermark
         wanted.told_log_start_offset = log_start_offset
         if has_records and self.partitions.get(wanted.key) is wanted:
             self.partitions[wanted.key] = self.partitions.pop(wanted.key)

@@ -8,9 +8,9 @@ v3 is the first flexible version. v4 knows TRANSACTION_ABORTABLE. Clients of KIP
 from asyncio import Task
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.transactions.timeout_errors import told
+from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.coordinator.transactions.rules.errors import wire_error
-from eosin.coordinator.transactions.rules.timeout_errors import Asked
+from eosin.coordinator.transactions.rules.timeout_errors import RequestKind
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
@@ -35,8 +35,8 @@ async def _handle(
     )
     error = reply.error
     if error is not ErrorCode.NONE:
-        error = told(
-            Asked.ADD_OFFSETS,
+        error = timeout_error_for(
+            RequestKind.ADD_OFFSETS,
             error,
             context,
             services,

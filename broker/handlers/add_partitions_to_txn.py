@@ -11,10 +11,10 @@ from asyncio import Task
 from collections.abc import Mapping, Sequence
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.transactions.timeout_errors import told
-from eosin.coordinator.transactions.entries import Ask
+from eosin.broker.transactions.timeout_errors import timeout_error_for
+from eosin.coordinator.transactions.entries import PendingRequest
 from eosin.coordinator.transactions.rules.errors import wire_error
-from eosin.coordinator.transactions.rules.timeout_errors import Asked
+from eosin.coordinator.transactions.rules.timeout_errors import RequestKind
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition
@@ -50,7 +50,7 @@ def handle(
 
 
 async def _told_later(
-    request: AddPartitionsToTxnRequest, context: RequestContext, services: Services, asked: Ask
+    request: AddPartitionsToTxnRequest, context: RequestContext, services: Services, asked: PendingRequest
 ) -> AddPartitionsToTxnResponse:
     return _told(request, context, services, (await asked).error)
 
@@ -60,8 +60,8 @@ def _told(
 ) -> AddPartitionsToTxnResponse:
     """The coordinator's answer, as this client hears it."""
     if error is not ErrorCode.NONE:
-        error = told(
-            Asked.ADD_PARTITIONS,
+        error = timeout_error_for(
+            RequestKind.ADD_PARTITIONS,
             error,
             context,
             services,

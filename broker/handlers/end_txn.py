@@ -11,11 +11,11 @@ from asyncio import Task
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.transactions.timeout_errors import told
-from eosin.coordinator.transactions.entries import Ask
+from eosin.broker.transactions.timeout_errors import timeout_error_for
+from eosin.coordinator.transactions.entries import PendingRequest
 from eosin.coordinator.transactions.rules.effects import Reply
 from eosin.coordinator.transactions.rules.errors import wire_error
-from eosin.coordinator.transactions.rules.timeout_errors import Asked
+from eosin.coordinator.transactions.rules.timeout_errors import RequestKind
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.end_txn import EndTxnRequest, EndTxnResponse
@@ -41,7 +41,7 @@ def handle(
 
 
 async def _answer_later(
-    request: EndTxnRequest, context: RequestContext, services: Services, asked: Ask
+    request: EndTxnRequest, context: RequestContext, services: Services, asked: PendingRequest
 ) -> EndTxnResponse:
     return _answer(request, context, services, await asked)
 
@@ -51,8 +51,8 @@ def _answer(request: EndTxnRequest, context: RequestContext, services: Services,
     if error is ErrorCode.NONE:
         return EndTxnResponse(producer_id=result.producer_id, producer_epoch=result.producer_epoch)
     if request.committed:
-        error = told(
-            Asked.COMMIT,
+        error = timeout_error_for(
+            RequestKind.COMMIT,
             error,
             context,
             services,

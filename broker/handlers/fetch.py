@@ -20,7 +20,7 @@ from collections.abc import Awaitable
 from typing import Final, cast
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.fetching.fetch_pass import FetchLimits, FetchPass, Look
+from eosin.broker.fetching.fetch_pass import FetchLimits, FetchPass, PartitionFetch
 from eosin.broker.fetching.sessions import FullFetch, IncrementalFetch
 from eosin.broker.metadata.cluster import NO_LEADER
 from eosin.protocol.errors import ErrorCode
@@ -123,7 +123,7 @@ def _answer(
     topics: dict[str | Uuid, list[PartitionData]] = {}
     leaders: set[int] = set()
     for look in found.looks:
-        if only_news and look.is_told:
+        if only_news and look.is_unchanged:
             continue
         data = _partition(look, limits, services)
         if session is not None:
@@ -148,7 +148,7 @@ def _answer(
     )
 
 
-def _partition(look: Look, limits: FetchLimits, services: Services) -> PartitionData:
+def _partition(look: PartitionFetch, limits: FetchLimits, services: Services) -> PartitionData:
     if look.error:
         return _failed(look, limits, services)
     log = look.log
@@ -177,7 +177,7 @@ def _partition(look: Look, limits: FetchLimits, services: Services) -> Partition
     )
 
 
-def _failed(look: Look, limits: FetchLimits, services: Services) -> PartitionData:
+def _failed(look: PartitionFetch, limits: FetchLimits, services: Services) -> PartitionData:
     current_leader = LeaderIdAndEpoch()
     if limits.api_version >= FIRST_LEADER_VERSION and look.error in _MOVED:
         current_leader = LeaderIdAndEpoch(*services.partitions.leader(look.wanted.name))

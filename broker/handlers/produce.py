@@ -25,9 +25,9 @@ from typing import Final
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.fetching.waits import after_all
 from eosin.broker.handlers.produce_request import Produced, ProducedBatch, ProducedTopic, read_produced
-from eosin.broker.transactions.timeout_errors import told
+from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.broker.transactions.verification import VerificationRequest, translated
-from eosin.coordinator.transactions.rules.timeout_errors import Asked
+from eosin.coordinator.transactions.rules.timeout_errors import RequestKind
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.produce import (
@@ -62,7 +62,7 @@ def handle(request: ProduceRequest, context: RequestContext, services: Services)
         )
         if not verification.verify_now(question):
             work = _verify_first(produced, question, context, services)
-            return verification.in_turn(question.producer, work)
+            return verification.queued(question.producer, work)
     return _append(produced, context, services)
 
 
@@ -208,8 +208,8 @@ def _told(
     batch: ProducedBatch, refused: Refused, transactional_id: str, context: RequestContext, services: Services
 ) -> Refused:
     """A refusal by epoch, after the coordinator was asked whether the producer has only timed out."""
-    error = told(
-        Asked.PRODUCE,
+    error = timeout_error_for(
+        RequestKind.PRODUCE,
         refused.error,
         context,
         services,

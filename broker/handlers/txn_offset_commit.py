@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.metadata.group_topics import partition_count
-from eosin.broker.transactions.timeout_errors import told
+from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.coordinator.groups.offsets.service import Committer, Producer
 from eosin.coordinator.groups.offsets.store import OffsetToCommit
-from eosin.coordinator.transactions.rules.timeout_errors import Asked
+from eosin.coordinator.transactions.rules.timeout_errors import RequestKind
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -43,8 +43,8 @@ async def handle(
 
 
 def _told(error: ErrorCode, request: TxnOffsetCommitRequest, context: RequestContext, services: Services) -> ErrorCode:
-    return told(
-        Asked.COMMIT_OFFSETS,
+    return timeout_error_for(
+        RequestKind.COMMIT_OFFSETS,
         error,
         context,
         services,

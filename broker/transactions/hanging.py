@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from eosin.broker.api import Services
 from eosin.broker.logging_format import fields
 from eosin.coordinator.ports import MarkersForPartitions
-from eosin.coordinator.transactions.rules.state import STATE_NAMES, Phase
+from eosin.coordinator.transactions.rules.state import STATE_NAMES, TransactionState
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.storage.log.log_results import Marker
@@ -33,8 +33,10 @@ PARTITIONS_PER_TURN: Final = 500
 """Partitions looked at between two turns of the event loop."""
 FIRST_COORDINATOR_EPOCH: Final = 0
 
-_ONGOING: Final = STATE_NAMES[Phase.ONGOING]
-_PREPARING: Final = frozenset({STATE_NAMES[Phase.PREPARE_COMMIT], STATE_NAMES[Phase.PREPARE_ABORT]})
+_ONGOING: Final = STATE_NAMES[TransactionState.ONGOING]
+_PREPARING: Final = frozenset(
+    {STATE_NAMES[TransactionState.PREPARE_COMMIT], STATE_NAMES[TransactionState.PREPARE_ABORT]}
+)
 
 
 class HangingTransactions:

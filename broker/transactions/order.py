@@ -44,7 +44,7 @@ class TransactionOrder:
         self.unanswered: dict[str, dict[asyncio.Future[Any], ApiKey]] = {}
         """For readers: without any there is nothing to wait for."""
 
-    def in_turn(self, key: ApiKey, request: Any, begin: Begin) -> Awaitable[Any] | None:
+    def queued(self, key: ApiKey, request: Any, begin: Begin) -> Awaitable[Any] | None:
         """Begin a request now, or when those before it have been answered; for `added`."""
         transactional_id = transactional_id_of(key, request) if key in IN_ORDER else None
         unanswered = None if transactional_id is None else self.unanswered.get(transactional_id)

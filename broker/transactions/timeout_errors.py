@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.config.settings import SettingError
-from eosin.coordinator.transactions.rules.timeout_errors import Asked, Profile, Standing, answer, profile_of
+from eosin.coordinator.transactions.rules.timeout_errors import Profile, RequestKind, Standing, answer, profile_of
 from eosin.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ _VERDICTS: Final = frozenset(
 """Refusals that may mean a pair of the past."""
 
 
-def told(
-    asked: Asked,
+def timeout_error_for(
+    asked: RequestKind,
     error: ErrorCode,
     context: "RequestContext",
     services: "Services",

@@ -12,7 +12,7 @@ from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from eosin.coordinator.ports import TransactionVerifier
-from eosin.coordinator.transactions.entries import Ask
+from eosin.coordinator.transactions.entries import PendingRequest
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.clock import Clock
@@ -87,7 +87,7 @@ class VerificationRequest:
         self.batches = batches
         self.api_version = api_version
         self.producer: ProducerKey = (header.producer_id, header.producer_epoch)
-        self.asked: Ask | None = None
+        self.asked: PendingRequest | None = None
         """What `verify_now` has asked the coordinator, when its answer has to be waited for."""
 
 
@@ -119,7 +119,7 @@ class TransactionVerification:
         self._verifier = verifier
 
     def verify_now(self, request: VerificationRequest) -> bool:
-        """Settle every batch of `request`, if that takes no wait; else the caller goes on, at once, with `in_turn` and
+        """Settle every batch of `request`, if that takes no wait; else the caller goes on, at once, with `queued` and
         `verify`."""
         if request.producer in self._turns:
             return False
@@ -139,7 +139,7 @@ class TransactionVerification:
         _translate(request)
         return True
 
-    def in_turn(
+    def queued(
         self, producer: ProducerKey, work: Coroutine[Any, Any, "_T | asyncio.Future[_T]"]
     ) -> "_T | asyncio.Task[_T]":
         """Run `work` after whatever this producer has waiting already; what comes later runs when `work` has returned.
@@ -175,7 +175,7 @@ class TransactionVerification:
             await self._clock.sleep(RETRY_BACKOFF_MS)
         _translate(request)
 
-    def _begin_asking(self, request: VerificationRequest) -> Ask | None:
+    def _begin_asking(self, request: VerificationRequest) -> PendingRequest | None:
         unknown = _begin(request)
         self._recognise(request)
         if unknown and request.api_version >= FIRST_ADDING_VERSION:
@@ -215,7 +215,7 @@ class TransactionVerification:
             if error in _IMPOSSIBLE:
                 batch.outcome = Refused(error)
 
-    def _add(self, request: VerificationRequest, unknown: Sequence[TransactionalBatch]) -> Ask:
+    def _add(self, request: VerificationRequest, unknown: Sequence[TransactionalBatch]) -> PendingRequest:
         assert self._verifier is not None, "a transactional batch before the coordinator is bound"
         producer_id, producer_epoch = request.producer
         return self._verifier.add_partitions(

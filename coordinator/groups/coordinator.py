@@ -4,7 +4,7 @@ One method per API. Each finds the shard that the group belongs to, asks the pur
 what is to happen, has it carried out, and answers. Nothing is awaited between a check and the change that it permits;
 what is awaited is durability, and the transaction coordinator, after which the check is made anew.
 
-    request -> Shards -> Shard -+-> GroupRunner   groups, timers, waiting requests
+    request -> Shards -> Shard -+-> EffectRunner   groups, timers, waiting requests
                                 +-> Commits       offsets, committed and pending
                                 +-> LogWriter     the one log under both
 """

@@ -1,4 +1,4 @@
-"""`GroupRunner`: carries out what `decide` asks for, for the groups of one partition.
+"""`EffectRunner`: carries out what `decide` asks for, for the groups of one partition.
 
 It owns the groups, their timers and the requests that wait for an answer. Always true: the group is replaced before
 the first effect of its decision starts, and an event that comes up while effects are carried out (a write that is
@@ -19,10 +19,10 @@ from eosin.coordinator.groups.log.writer import LogWriter
 from eosin.coordinator.groups.rules.decide import decide
 from eosin.coordinator.groups.rules.effects import Answer, CancelTimer, Effect, Persist, Reply, StartTimer
 from eosin.coordinator.groups.rules.events import (
+    Appended,
+    AppendFailed,
     Completion,
     Event,
-    Stored,
-    StoreFailed,
     TimerFired,
     TimerKind,
     TimerName,
@@ -34,7 +34,7 @@ from eosin.runtime.clock import Clock, Timer
 _tickets: Final = itertools.count(1)
 
 
-class GroupRunner:
+class EffectRunner:
     """The groups of one partition, in motion."""
 
     def __init__(
@@ -93,7 +93,7 @@ class GroupRunner:
             case Persist():
                 now_ms = self._clock.now_ms()
                 batch = group_records.batch([group_records.group_record(effect.group)], self._config, now_ms=now_ms)
-                settled = partial(self._on_stored, group.group_id, effect.then)
+                settled = partial(self._on_appended, group.group_id, effect.then)
                 self._writer.write(batch, now_ms=now_ms, settled=settled)
             case StartTimer():
                 self._start_timer(group, effect.timer, effect.delay_ms)
@@ -104,8 +104,8 @@ class GroupRunner:
             case _:
                 assert_never(effect)
 
-    def _on_stored(self, group_id: str, what: Completion, error: ErrorCode, _: int) -> None:
-        self.happen(group_id, Stored(what) if error is ErrorCode.NONE else StoreFailed(what, error))
+    def _on_appended(self, group_id: str, what: Completion, error: ErrorCode, _: int) -> None:
+        self.happen(group_id, Appended(what) if error is ErrorCode.NONE else AppendFailed(what, error))
 
     def _start_timer(self, group: Group, name: TimerName, delay_ms: int) -> None:
         key = (group.group_id, name)

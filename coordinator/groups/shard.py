@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from eosin.coordinator.groups.config import GroupConfig
-from eosin.coordinator.groups.effect_runner import GroupRunner
+from eosin.coordinator.groups.effect_runner import EffectRunner
 from eosin.coordinator.groups.log.loader import Loader
 from eosin.coordinator.groups.log.writer import LogWriter, Settled
 from eosin.coordinator.groups.offsets.commits import Commits, Key
@@ -56,7 +56,7 @@ class Shard:
         self._config = config
         self._writer = LogWriter(log)
         self.commits = Commits(writer=self._writer, clock=clock, config=config, group_appears=self._group_appears)
-        self.runner = GroupRunner(writer=self._writer, clock=clock, config=config, holds_offsets=self.commits.holds)
+        self.runner = EffectRunner(writer=self._writer, clock=clock, config=config, holds_offsets=self.commits.holds)
         self._deleted_topics: dict[str, None] = {}
 
     @property

@@ -1,7 +1,7 @@
 """`TransactionCoordinator`: the transactions of the `__transaction_state` partitions that this broker leads.
 
 Owns the entries, and which partitions they belong to. What is decided about an entry, and what follows, is up to
-`decide` and to `Interpreter`, which carries it out. Always true: an id is only ever answered for out of a
+`decide` and to `EffectRunner`, which carries it out. Always true: an id is only ever answered for out of a
 partition that was read whole and is still ours; everybody else is told to wait or to go elsewhere.
 """
 
@@ -15,8 +15,8 @@ from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.ports import CoordinatorLogs, MarkerTargets, ProducerIds
 from eosin.coordinator.replay import replay
 from eosin.coordinator.transactions.config import TransactionConfig
-from eosin.coordinator.transactions.effect_runner import Interpreter
-from eosin.coordinator.transactions.entries import Ask, Entry, OwnedPartition
+from eosin.coordinator.transactions.effect_runner import EffectRunner
+from eosin.coordinator.transactions.entries import Entry, OwnedPartition, PendingRequest
 from eosin.coordinator.transactions.log.loader import StateReplay
 from eosin.coordinator.transactions.log.records import CorruptTransactionLog
 from eosin.coordinator.transactions.marker_sender import MarkerJob
@@ -24,7 +24,7 @@ from eosin.coordinator.transactions.producer_ids import ProducerIdBlocks
 from eosin.coordinator.transactions.rules.admission import admit
 from eosin.coordinator.transactions.rules.decide import unknown, verify
 from eosin.coordinator.transactions.rules.effects import Reply
-from eosin.coordinator.transactions.rules.events import AddPartitions, DeadlinePassed, EndTxn, Loaded, Request
+from eosin.coordinator.transactions.rules.events import AddPartitions, DeadlinePassed, EndTxn, Event, Loaded
 from eosin.coordinator.transactions.rules.listing import (
     TransactionDescription,
     TransactionListing,
@@ -32,7 +32,7 @@ from eosin.coordinator.transactions.rules.listing import (
     find_producer,
     list_transactions,
 )
-from eosin.coordinator.transactions.rules.state import Phase, ProducerPair, Txn
+from eosin.coordinator.transactions.rules.state import ProducerPair, TransactionState, Txn
 from eosin.coordinator.transactions.rules.timeout_errors import Standing, standing
 from eosin.coordinator.transactions.timers import Deadlines, Rounds
 from eosin.protocol.errors import ErrorCode
@@ -68,7 +68,7 @@ class TransactionCoordinator:
         self._clock = clock
         self._config = config
         self._producer_ids = ProducerIdBlocks(producer_ids, clock=clock, chance=chance)
-        self._interpreter = Interpreter(
+        self._effect_runner = EffectRunner(
             self, targets=markers, producer_ids=self._producer_ids, clock=clock, config=config, chance=chance
         )
         self._deadlines = Deadlines(
@@ -125,10 +125,10 @@ class TransactionCoordinator:
         self._deadlines.stop()
         self._producer_ids.stop()
         self._loading.clear()
-        self._interpreter.owed.stop()
+        self._effect_runner.deferred_writes.stop()
         for index in list(self._owned):
             self.resign(index)
-        await self._interpreter.markers.stop()
+        await self._effect_runner.markers.stop()
         reloads = list(self._reloads)
         for task in reloads:
             task.cancel()
@@ -140,8 +140,8 @@ class TransactionCoordinator:
         partition = self._owned.pop(index, None)
         if partition is None:
             return
-        self._interpreter.markers.drop(index)
-        self._interpreter.owed.drop(partition)
+        self._effect_runner.markers.drop(index)
+        self._effect_runner.deferred_writes.drop(partition)
         for entry in [entry for entry in self._entries.values() if entry.partition is partition]:
             del self._entries[entry.txn.transactional_id]
             if entry.held is not None:
@@ -167,9 +167,9 @@ class TransactionCoordinator:
         for entry in entries:
             self._entries[entry.txn.transactional_id] = entry
         for entry in entries:
-            if entry.txn.phase is Phase.ONGOING:
+            if entry.txn.phase is TransactionState.ONGOING:
                 self.opened(entry)
-            self._interpreter.run(entry, Loaded())
+            self._effect_runner.run(entry, Loaded())
 
     # Requests -------------------------------------------------------------------------------------------------------
 
@@ -197,7 +197,7 @@ class TransactionCoordinator:
 
     def add_partitions(
         self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
-    ) -> Ask:
+    ) -> PendingRequest:
         """Add partitions to the producer's transaction, starting one if none is open; NONE once that is durable
         (transactions.md 4.1)."""
         return self._asked(transactional_id, AddPartitions(producer_id, producer_epoch, frozenset(partitions)))
@@ -210,7 +210,7 @@ class TransactionCoordinator:
         producer_epoch: int,
         commit: bool,
         client_transaction_version: int,
-    ) -> Ask:
+    ) -> PendingRequest:
         """Commit or abort (transactions.md 4.5): NONE once the outcome is durable and, if that takes only a moment, the
         transaction complete. Clients of version 2 are told the pair to go on with."""
         return self._asked(transactional_id, EndTxn(producer_id, producer_epoch, commit, client_transaction_version))
@@ -288,15 +288,15 @@ class TransactionCoordinator:
             return ErrorCode.NOT_COORDINATOR
         return ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
-    def _asked(self, transactional_id: str, request: Request) -> Ask:
-        ask = Ask(transactional_id, request)
+    def _asked(self, transactional_id: str, request: Event) -> PendingRequest:
+        ask = PendingRequest(transactional_id, request)
         self._route(ask)
         return ask
 
-    def _route(self, ask: Ask) -> None:
+    def _route(self, ask: PendingRequest) -> None:
         entry = self._entries.get(ask.transactional_id)
         if entry is not None:
-            self._interpreter.run(entry, ask.request, ask)
+            self._effect_runner.run(entry, ask.request, ask)
             return
         error = self._absence(ask.transactional_id)
         if error is not ErrorCode.INVALID_PRODUCER_ID_MAPPING:
@@ -319,10 +319,10 @@ class TransactionCoordinator:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.NOT_COORDINATOR
 
-    def _introduce(self, ask: Ask) -> None:
+    def _introduce(self, ask: PendingRequest) -> None:
         partition = self._owned[self.partition_for(ask.transactional_id)]
         entry = self._entries[ask.transactional_id] = Entry(Txn(ask.transactional_id), partition)
-        self._interpreter.run(entry, ask.request, ask)
+        self._effect_runner.run(entry, ask.request, ask)
         if entry.txn.is_fresh and entry.txn.pending is None:
             self.forget(entry)  # refused before anything of it was stored
 
@@ -330,14 +330,14 @@ class TransactionCoordinator:
 
     def _deadline_passed(self, transactional_id: str) -> None:
         entry = self._entries.get(transactional_id)
-        if entry is None or entry.txn.phase is not Phase.ONGOING:
+        if entry is None or entry.txn.phase is not TransactionState.ONGOING:
             return
         config, now_ms = self._config, self._clock.running_ms()
         open_ms = now_ms - entry.began_ms if entry.began_start_ms == entry.txn.start_ms else 0
         passed = DeadlinePassed(config.transaction_version, open_ms, config.transaction_timeout_recovery)
-        self._interpreter.run(entry, passed)
+        self._effect_runner.run(entry, passed)
         txn = entry.txn
-        if txn.phase is Phase.ONGOING and not txn.never_times_out:
+        if txn.phase is TransactionState.ONGOING and not txn.never_times_out:
             # It is younger than the one that was watched, or it could not be aborted just now.
             again_ms = max(entry.began_ms + txn.timeout_ms, now_ms + DEADLINE_RETRY_MS)
             self._deadlines.watch(transactional_id, again_ms)
@@ -355,9 +355,9 @@ class TransactionCoordinator:
 
     def _expire(self, partition: OwnedPartition, entries: Sequence[Entry]) -> None:
         if self.owns(partition):
-            self._interpreter.expire(partition, entries)
+            self._effect_runner.expire(partition, entries)
 
-    # For the interpreter --------------------------------------------------------------------------------------------
+    # For the runner of effects --------------------------------------------------------------------------------------
 
     def entry(self, transactional_id: str) -> Entry | None:
         """The entry of an id that is owned now."""

@@ -1,7 +1,7 @@
-"""`OwedRecords`: records that are in no hurry (docs/adr/0022).
+"""`DeferredWrites`: records of transaction states that may be written later (docs/adr/0022).
 
-Of an id that owes one, the log ends in Prepare*, and every marker is written: the transaction is over, and whoever
-reads the log writes the markers again and comes to the same. Always true: what is owed is written within `OWED_MS`,
+Of an id with such a record, the log ends in Prepare*, and every marker is written: the transaction is over, and whoever
+reads the log writes the markers again and comes to the same. Always true: it is written within `DEFERRED_MS`,
 many of a partition in one batch, or not at all once a newer record of the id is in the log; never behind a newer one.
 """
 
@@ -16,15 +16,15 @@ from eosin.storage.log.log_results import Refused
 
 _LOG: Final = logging.getLogger(__name__)
 
-OWED_MS: Final = 100
-"""How long a record may be owed. A busy producer's next transaction begins before."""
+DEFERRED_MS: Final = 100
+"""How long a record may be deferred. A busy producer's next transaction begins before."""
 RETRY_MS: Final = 1000
 """Before what could not be written is tried again."""
-OWED_PER_BATCH: Final = 200
+RECORDS_PER_BATCH: Final = 200
 
 
-class OwedRecords:
-    """Who owes a record."""
+class DeferredWrites:
+    """The entries whose record is still to be written."""
 
     def __init__(self, clock: Clock, *, transaction_version: int) -> None:
         self._clock = clock
@@ -33,35 +33,35 @@ class OwedRecords:
         """In the order in which they came."""
         self._timer: Timer | None = None
 
-    def owe(self, entry: Entry) -> None:
+    def add(self, entry: Entry) -> None:
         """The state of `entry` is to be written, some time."""
-        entry.owes = True
+        entry.has_deferred_write = True
         self._entries[entry] = None
         if self._timer is None:
-            self._timer = self._clock.call_later(OWED_MS, self._wake)
+            self._timer = self._clock.call_later(DEFERRED_MS, self._wake)
 
-    def paid(self, entry: Entry) -> None:
+    def written(self, entry: Entry) -> None:
         """A newer record of its id is in the log."""
-        entry.owes = False
+        entry.has_deferred_write = False
         del self._entries[entry]
 
     def drop(self, partition: OwnedPartition) -> None:
         """The partition is not ours any more: its next owner finds Prepare*."""
         for entry in [entry for entry in self._entries if entry.partition is partition]:
-            self.paid(entry)
+            self.written(entry)
 
     def write(self) -> None:
-        """Write what is owed now. What has another record under way, and what is refused, stays."""
+        """Write what is deferred, now. What has another record under way, and what is refused, stays."""
         by_partition: dict[OwnedPartition, list[Entry]] = {}
         for entry in self._entries:
             if entry.txn.pending is None:
                 by_partition.setdefault(entry.partition, []).append(entry)
         for partition, entries in by_partition.items():
-            for first in range(0, len(entries), OWED_PER_BATCH):
-                self._write(partition, entries[first : first + OWED_PER_BATCH])
+            for first in range(0, len(entries), RECORDS_PER_BATCH):
+                self._write(partition, entries[first : first + RECORDS_PER_BATCH])
 
     def stop(self) -> None:
-        """Write what is owed, and be done."""
+        """Write what is deferred, and be done."""
         self.write()
         if self._timer is not None:
             self._timer.cancel()
@@ -80,7 +80,7 @@ class OwedRecords:
             _LOG.warning("__transaction_state-%d: %s was refused: %s", partition.index, what, outcome.error.name)
             return
         for entry in entries:
-            self.paid(entry)
+            self.written(entry)
 
     def _wake(self) -> None:
         self._timer = None

@@ -20,8 +20,8 @@ import msgspec
 
 from eosin.coordinator.ports import MarkerTargets
 from eosin.coordinator.transactions.config import TransactionConfig
-from eosin.coordinator.transactions.deferred_writes import OwedRecords
-from eosin.coordinator.transactions.entries import CONCURRENT, Ask, Entry, OwnedPartition
+from eosin.coordinator.transactions.deferred_writes import DeferredWrites
+from eosin.coordinator.transactions.entries import CONCURRENT, Entry, OwnedPartition, PendingRequest
 from eosin.coordinator.transactions.log.records import encode_records
 from eosin.coordinator.transactions.marker_sender import MarkerJob, MarkerSender, marker_of
 from eosin.coordinator.transactions.producer_ids import ProducerIdBlocks
@@ -41,13 +41,13 @@ from eosin.coordinator.transactions.rules.events import (
     AppendFailed,
     DeadlinePassed,
     EndTxn,
+    Event,
     Expire,
     InitProducerId,
     MarkersWritten,
-    Request,
     RetryDue,
 )
-from eosin.coordinator.transactions.rules.state import Phase, Txn
+from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.backoff import backoff_ms
 from eosin.runtime.chance import Chance
@@ -55,7 +55,7 @@ from eosin.runtime.clock import Clock
 from eosin.storage.log.log_results import Refused
 
 _APPENDED: Final = Appended()
-_ONGOING: Final = Phase.ONGOING
+_ONGOING: Final = TransactionState.ONGOING
 _CONCURRENT: Final = ErrorCode.CONCURRENT_TRANSACTIONS
 _LOST_LOG: Final = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER})
 """After these nobody here can say what the log holds: its next owner reads it."""
@@ -83,7 +83,7 @@ class Owner(Protocol):
         """A partition knows a newer coordinator. Whether to go on with the job all the same."""
 
 
-class Interpreter:
+class EffectRunner:
     """Runs requests and events through `decide`."""
 
     def __init__(
@@ -102,7 +102,7 @@ class Interpreter:
         self._config = config
         self._chance = chance
         self.markers = MarkerSender(targets, self, clock=clock, config=config, chance=chance)
-        self.owed = OwedRecords(clock, transaction_version=config.transaction_version)
+        self.deferred_writes = DeferredWrites(clock, transaction_version=config.transaction_version)
         self._transaction_version = config.transaction_version
         self._holds_answers = config.end_txn_marker_wait_ms > 0
         self._failures: dict[str, int] = {}
@@ -112,19 +112,19 @@ class Interpreter:
         """When the present call of `run` began: what follows at once happens at the same moment."""
         self._woken: deque[Entry] = deque()
 
-    def run(self, entry: Entry, request: Request, ask: Ask | None = None) -> None:
+    def run(self, entry: Entry, event: Event, ask: PendingRequest | None = None) -> None:
         """Decide, and go on until nothing follows at once; `ask` is who gets the answer.
 
         It may be called from within itself, through an effect that ended at once. Whom that woke waits for the
         outermost call, so that a long queue is no deep recursion.
         """
         if self._running:
-            self._decide(entry, request, ask)
+            self._decide(entry, event, ask)
             return
         self._running = True
         self._now_ms = self._clock.now_ms()
         try:
-            self._decide(entry, request, ask)
+            self._decide(entry, event, ask)
             while self._woken:
                 self._wake(self._woken.popleft())
         finally:
@@ -143,14 +143,14 @@ class Interpreter:
         if expired:
             self._write(partition, expired, dead)
 
-    def _decide(self, entry: Entry, request: Request, ask: Ask | None) -> None:
-        entry.txn, effects = decide(entry.txn, request, self._now_ms)
+    def _decide(self, entry: Entry, event: Event, ask: PendingRequest | None) -> None:
+        entry.txn, effects = decide(entry.txn, event, self._now_ms)
         for effect in effects:
-            self._carry_out(entry, effect, request, ask)
+            self._carry_out(entry, effect, event, ask)
         if (entry.waiting or entry.held) and entry.txn.is_settled:
             self._settled(entry)
 
-    def _carry_out(self, entry: Entry, effect: Effect, request: Request, ask: Ask | None) -> None:
+    def _carry_out(self, entry: Entry, effect: Effect, event: Event, ask: PendingRequest | None) -> None:
         match effect:
             case Reply():
                 if ask is not None:
@@ -159,13 +159,13 @@ class Interpreter:
                 entry.ask = ask
                 self._write(entry.partition, (entry,), (effect.txn,))
             case PersistLater():
-                self.owed.owe(entry)
+                self.deferred_writes.add(entry)
             case WriteMarkers():
                 # Whoever ends a transaction and does not wait for its markers has the answer before they are written.
                 is_answered = ask is not None and isinstance(ask.request, EndTxn) and not self._holds_answers
                 self._write_markers(entry.partition, effect.txn, next_turn=is_answered)
             case AllocateProducerId():
-                self._decide_with_producer_id(entry, request, ask)
+                self._decide_with_producer_id(entry, event, ask)
             case RetryLater():
                 self._retry_later(entry)
             case Forget():
@@ -175,7 +175,7 @@ class Interpreter:
 
     # Answers --------------------------------------------------------------------------------------------------------
 
-    def _reply(self, entry: Entry, reply: Reply, ask: Ask) -> None:
+    def _reply(self, entry: Entry, reply: Reply, ask: PendingRequest) -> None:
         if reply.error is _CONCURRENT:
             self._let_wait(entry, ask)
         elif reply.after_markers and entry.txn.is_preparing and self._holds_answers:
@@ -184,7 +184,7 @@ class Interpreter:
         else:
             ask.answer(reply)
 
-    def _let_wait(self, entry: Entry, ask: Ask) -> None:
+    def _let_wait(self, entry: Entry, ask: PendingRequest) -> None:
         """A request that would be told to come back waits for what is under way instead, for a while (transactions.md
         11.11.1)."""
         wait_ms = self._config.concurrent_transactions_wait_ms
@@ -198,7 +198,7 @@ class Interpreter:
         if ask.timer is None:
             ask.timer = self._clock.call_later(wait_ms, partial(self._lose_patience, entry, ask))
 
-    def _lose_patience(self, entry: Entry, ask: Ask) -> None:
+    def _lose_patience(self, entry: Entry, ask: PendingRequest) -> None:
         ask.lose_patience()
         # All wait equally long, so whoever has lost patience stands in front.
         while entry.waiting and entry.waiting[0].reply is not None:
@@ -235,8 +235,8 @@ class Interpreter:
             self._written(entries, AppendFailed(outcome.error))
             return
         for entry in entries:
-            if entry.owes:
-                self.owed.paid(entry)
+            if entry.has_deferred_write:
+                self.deferred_writes.written(entry)
         end_offset = outcome.last_offset + 1
         if partition.log.high_watermark >= end_offset:
             self._written(entries, _APPENDED)
@@ -279,11 +279,11 @@ class Interpreter:
         if self._owner.entry(entry.txn.transactional_id) is entry:
             self.run(entry, RetryDue())
 
-    def _decide_with_producer_id(self, entry: Entry, request: Request, ask: Ask | None) -> None:
-        assert isinstance(request, InitProducerId | EndTxn | DeadlinePassed)
+    def _decide_with_producer_id(self, entry: Entry, event: Event, ask: PendingRequest | None) -> None:
+        assert isinstance(event, InitProducerId | EndTxn | DeadlinePassed)
         fresh = self._producer_ids.take()
         if fresh is not None:
-            self._decide(entry, msgspec.structs.replace(request, fresh_producer_id=fresh), ask)
+            self._decide(entry, msgspec.structs.replace(event, fresh_producer_id=fresh), ask)
         elif ask is not None:
             ask.answer(Reply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
 

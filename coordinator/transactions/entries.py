@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from eosin.coordinator.ports import CoordinatorLog
 from eosin.coordinator.transactions.rules.effects import Reply
-from eosin.coordinator.transactions.rules.events import Request
+from eosin.coordinator.transactions.rules.events import Event
 from eosin.coordinator.transactions.rules.state import NO_TIMESTAMP, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import Clock, Timer
@@ -16,7 +16,7 @@ from eosin.runtime.clock import Clock, Timer
 CONCURRENT: Final = Reply(ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
-class Ask:
+class PendingRequest:
     """One request of a client, from when it came until it is answered.
 
     It is answered once; later answers are dropped, so a limit on its waiting need not know what else may still come.
@@ -25,7 +25,7 @@ class Ask:
 
     __slots__ = ("_answered", "patient", "reply", "request", "timer", "transactional_id", "waits")
 
-    def __init__(self, transactional_id: str, request: Request) -> None:
+    def __init__(self, transactional_id: str, request: Event) -> None:
         self.transactional_id = transactional_id
         self.request = request
         self.reply: Reply | None = None
@@ -82,19 +82,19 @@ class OwnedPartition:
 class Entry:
     """One transactional id in memory."""
 
-    __slots__ = ("ask", "began_ms", "began_start_ms", "held", "owes", "partition", "txn", "waiting")
+    __slots__ = ("ask", "began_ms", "began_start_ms", "has_deferred_write", "held", "partition", "txn", "waiting")
 
     def __init__(self, txn: Txn, partition: OwnedPartition) -> None:
         self.txn = txn
         self.partition = partition
-        self.ask: Ask | None = None
+        self.ask: PendingRequest | None = None
         """Whose record is under way."""
         self.began_ms = 0.0
         """When the transaction that began at `began_start_ms` (wall clock) did so, in `Clock.running_ms`."""
         self.began_start_ms = NO_TIMESTAMP
-        self.owes = False
-        """Whether the log lacks the record of `txn` (`OwedRecords`)."""
-        self.held: tuple[Ask, Reply] | None = None
+        self.has_deferred_write = False
+        """Whether the log lacks the record of `txn` (`DeferredWrites`)."""
+        self.held: tuple[PendingRequest, Reply] | None = None
         """Who is answered as soon as the markers are written."""
-        self.waiting: deque[Ask] | None = None
+        self.waiting: deque[PendingRequest] | None = None
         """Who waits for what is under way, in the order in which they came."""

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from eosin.coordinator.ports import MarkersForPartitions, MarkerTarget, MarkerTargets
 from eosin.coordinator.transactions.config import TransactionConfig
-from eosin.coordinator.transactions.rules.state import Phase, Txn
+from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.backoff import backoff_ms
@@ -46,9 +46,9 @@ def marker_of(txn: Txn, *, coordinator_epoch: int) -> Marker:
     return Marker(
         producer_id=txn.producer_id,
         producer_epoch=txn.producer_epoch,
-        commit=txn.phase is Phase.PREPARE_COMMIT,
+        commit=txn.phase is TransactionState.PREPARE_COMMIT,
         coordinator_epoch=coordinator_epoch,
-        transaction_version=txn.client_version,
+        transaction_version=txn.client_transaction_version,
     )
 
 

@@ -18,7 +18,7 @@ T = TypeVar("T")
 Question = Callable[[], Coroutine[Any, Any, T]]
 
 
-class Rounds(Generic[T]):
+class FanOut(Generic[T]):
     """Asks the tasks of one run. `close` takes back what is on its way."""
 
     def __init__(self, timeouts: TaskTimeouts, *, patience_ms: int = PATIENCE_MS, clock: Clock | None = None) -> None:

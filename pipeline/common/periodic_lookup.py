@@ -19,7 +19,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-class Looks(Generic[T]):
+class PeriodicLookup(Generic[T]):
     """Looks every `every_ms`, for the first time so long from now. Ask for the `answer` now and then."""
 
     def __init__(self, what: str, look: Callable[[], Coroutine[Any, Any, T]], *, every_ms: int, clock: Clock) -> None:

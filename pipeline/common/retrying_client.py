@@ -22,7 +22,7 @@ class _RetriesUsedUp(Exception):
         self.error = error
 
 
-class PatientClient(Client):
+class RetryingClient(Client):
     """A cluster, asked on behalf of tasks. `tasks` may be changed between calls."""
 
     def __init__(

@@ -19,7 +19,7 @@ from eosin.client.consumer import EARLIEST, ConsumedRecord, Consumer
 from eosin.client.errors import BrokerError
 from eosin.pipeline.common.clock import Clock
 from eosin.pipeline.common.errors import DataLoss, MissingOffsets
-from eosin.pipeline.common.periodic_lookup import Looks
+from eosin.pipeline.common.periodic_lookup import PeriodicLookup
 from eosin.pipeline.common.settings import RESET_EARLIEST
 from eosin.pipeline.common.topic_partitions import find_partitions
 from eosin.pipeline.runner.group_offsets import CommittedOffset, committed_offsets
@@ -73,7 +73,7 @@ class InputPartitions:
         self._marker: InputMarker | None = None
         self._offset_reset = offset_reset
         what = f"looking for new partitions of {', '.join(self._topics)}"
-        self._looks = Looks(what, lambda: self._look(reading), every_ms=max_age_ms, clock=clock)
+        self._looks = PeriodicLookup(what, lambda: self._look(reading), every_ms=max_age_ms, clock=clock)
 
     @property
     def tasks(self) -> list[str]:

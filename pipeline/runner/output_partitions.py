@@ -13,7 +13,7 @@ from eosin.client.client import Client
 from eosin.client.errors import BrokerError
 from eosin.pipeline.common.clock import Clock
 from eosin.pipeline.common.errors import MissingTopic
-from eosin.pipeline.common.periodic_lookup import Looks
+from eosin.pipeline.common.periodic_lookup import PeriodicLookup
 from eosin.pipeline.common.topic_partitions import topic_partitions
 from eosin.protocol.errors import ErrorCode
 
@@ -32,7 +32,9 @@ class OutputPartitions:
         self._writing = writing
         self._reading = reading
         self._created = created
-        self._looks = Looks("looking for new partitions of output topics", self._look, every_ms=max_age_ms, clock=clock)
+        self._looks = PeriodicLookup(
+            "looking for new partitions of output topics", self._look, every_ms=max_age_ms, clock=clock
+        )
 
     async def know(self, topics: Collection[str]) -> None:
         """Have the number of each topic in `counts`. Raises MissingTopic or a ClientError."""

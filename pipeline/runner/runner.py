@@ -29,9 +29,9 @@ from eosin.pipeline.common.abort import OVER, STALE, abort_as_courtesy
 from eosin.pipeline.common.clock import Clock, SystemClock
 from eosin.pipeline.common.commit_report import CommitReport
 from eosin.pipeline.common.errors import PipelineFenced, TransactionTimedOut
-from eosin.pipeline.common.fan_out import PATIENCE_MS, Rounds
+from eosin.pipeline.common.fan_out import PATIENCE_MS, FanOut
 from eosin.pipeline.common.progress_marker import ensure_topic
-from eosin.pipeline.common.retrying_client import PatientClient
+from eosin.pipeline.common.retrying_client import RetryingClient
 from eosin.pipeline.common.settings import PipelineSettings
 from eosin.pipeline.common.task_timeouts import TaskTimeouts
 from eosin.pipeline.common.topic_creation import Create, create_topics
@@ -59,9 +59,9 @@ __all__ = ["CommitReport", "Output", "Runner", "Transform"]
 class _Parts:
     """What one run works with."""
 
-    writing: PatientClient
+    writing: RetryingClient
     producer: Producer
-    rounds: Rounds[Answer]
+    rounds: FanOut[Answer]
     inputs: InputPartitions
     outputs: OutputPartitions
 
@@ -131,7 +131,7 @@ class Runner:
         parts = _Parts(
             writing,
             Producer(writing, self._application_id, transaction_timeout_ms=self.settings.transaction_timeout_ms),
-            Rounds(self.timeouts, patience_ms=self._patience_ms, clock=clock),
+            FanOut(self.timeouts, patience_ms=self._patience_ms, clock=clock),
             InputPartitions(
                 reading,
                 self._application_id,
@@ -196,7 +196,7 @@ class Runner:
         await self._commit(parts)
         self.partitions = parts.inputs.tasks
 
-    async def _read_marker(self, client: PatientClient) -> InputMarker | None:
+    async def _read_marker(self, client: RetryingClient) -> InputMarker | None:
         limit_ms = self.settings.task_timeout_ms
         return await read_input_marker(client, self._application_id, timeout_ms=limit_ms, clock=self._clock)
 
@@ -217,8 +217,8 @@ class Runner:
             clock=self._clock,
         )
 
-    def _client(self, retries: str) -> PatientClient:
-        return PatientClient(
+    def _client(self, retries: str) -> RetryingClient:
+        return RetryingClient(
             self._bootstrap,
             self.timeouts,
             request_timeout_ms=self.settings.request_timeout_ms,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from eosin.client.producer import ProducerIdentity
 from eosin.pipeline.common.errors import BadRows, RowsLost
 from eosin.pipeline.common.loop_thread import LoopThread
-from eosin.pipeline.common.retrying_client import PatientClient
+from eosin.pipeline.common.retrying_client import RetryingClient
 from eosin.pipeline.common.task_timeouts import TaskTimeouts
 from eosin.pipeline.sink.lease_client import Leases
 from eosin.pipeline.sink.lease_server import LeaseAddress, LeaseServer
@@ -173,7 +173,7 @@ class _Writing:
         plan = self._plan
         async with AsyncExitStack() as opened:
             await opened.enter_async_context(self._leases)
-            client = PatientClient(
+            client = RetryingClient(
                 plan.bootstrap, self._timeouts, (plan.name,), request_timeout_ms=plan.request_timeout_ms
             )
             await opened.enter_async_context(client)

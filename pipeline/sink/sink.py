@@ -17,7 +17,7 @@ from eosin.pipeline.common.clock import Clock, SystemClock
 from eosin.pipeline.common.errors import ConflictingSettings, require_spark
 from eosin.pipeline.common.loop_thread import LoopThread
 from eosin.pipeline.common.progress_marker import create_topic
-from eosin.pipeline.common.retrying_client import PatientClient
+from eosin.pipeline.common.retrying_client import RetryingClient
 from eosin.pipeline.common.settings import MAX_POLL_INTERVAL_MS
 from eosin.pipeline.common.task_timeouts import RETRY_BACKOFF_MS, TASK_TIMEOUT_MS, TaskTimeouts
 from eosin.pipeline.common.topic_creation import create_topics
@@ -116,7 +116,7 @@ class TxnSink:
         self._loop = LoopThread(f"sink {pipeline}")
         self._driver_route = DriverRoute(self._loop, max_rows=driver_max_rows)
         self._executors_route = ExecutorsRoute(self._loop, lease_port=lease_port)
-        self._client: PatientClient | None = None
+        self._client: RetryingClient | None = None
         self._transactions: BatchTransactions | None = None
         self._query: BatchQuery | None = None
 
@@ -234,7 +234,7 @@ class TxnSink:
         return self._transactions
 
     async def _take_over(self, query_id: str) -> BatchTransactions:
-        client = self._client = PatientClient(
+        client = self._client = RetryingClient(
             self._bootstrap, self.timeouts, request_timeout_ms=self._request_timeout_ms, clock=self._clock
         )
         client.tasks = (self.pipeline,)

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 
 from eosin.client.client import Client
 from eosin.client.consumer import LATEST, Consumer, Isolation
-from eosin.pipeline.common.fan_out import PATIENCE_MS, Rounds
+from eosin.pipeline.common.fan_out import PATIENCE_MS, FanOut
 from eosin.pipeline.common.task_timeouts import TaskTimeouts
 from eosin.protocol.names import TopicPartition
 
 
-class PlannedEnds:
+class EndOffsets:
     """The ends of one source."""
 
     def __init__(
@@ -24,7 +24,7 @@ class PlannedEnds:
         self.known: dict[TopicPartition, int] = {}
         """What each partition said last."""
         self._consumer = Consumer(client, isolation=isolation)
-        self._rounds: Rounds[int] = Rounds(timeouts, patience_ms=patience_ms)
+        self._rounds: FanOut[int] = FanOut(timeouts, patience_ms=patience_ms)
 
     async def ask(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The ends of those that have answered in time. Raises the timeout of one whose time is up."""

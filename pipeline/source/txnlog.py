@@ -14,10 +14,10 @@ from eosin.client.client import Client
 from eosin.pipeline.common.batch_progress import REMAINING, SKIPS
 from eosin.pipeline.common.errors import DataLoss, require_spark
 from eosin.pipeline.common.loop_thread import LoopThread
-from eosin.pipeline.common.retrying_client import PatientClient
+from eosin.pipeline.common.retrying_client import RetryingClient
 from eosin.pipeline.common.task_timeouts import TaskTimeouts
 from eosin.pipeline.common.topic_partitions import FoundPartitions
-from eosin.pipeline.source.end_offsets import PlannedEnds
+from eosin.pipeline.source.end_offsets import EndOffsets
 from eosin.pipeline.source.log_offsets import LogOffsets, limited
 from eosin.pipeline.source.options import (
     EARLIEST,
@@ -110,10 +110,10 @@ class _Planning:
         self.loop = LoopThread(NAME)
         self.timeouts = TaskTimeouts(source.task_timeout_ms, source.retry_backoff_ms)
         limit_ms = source.request_timeout_ms
-        self.client = PatientClient(source.bootstrap, self.timeouts, source.topics, request_timeout_ms=limit_ms)
+        self.client = RetryingClient(source.bootstrap, self.timeouts, source.topics, request_timeout_ms=limit_ms)
         self.offsets = LogOffsets(self.client, source)
         self._asking = Client(source.bootstrap, request_timeout_ms=limit_ms, retry_timeout_ms=limit_ms)
-        self.ends = PlannedEnds(self._asking, source.isolation, self.timeouts)
+        self.ends = EndOffsets(self._asking, source.isolation, self.timeouts)
 
     def close(self) -> None:
         """Close everything."""

@@ -1,4 +1,4 @@
-"""`DoomedFiles`: what has been renamed away and is removed once running reads have had time to finish.
+"""`DelayedDelete`: what has been renamed away and is removed once running reads have had time to finish.
 
 Always true: a file of a segment goes only when the log start that it is below is durable, which is the caller's to see
 to; a directory goes only when its new name is durable.
@@ -19,7 +19,7 @@ class _Doomed(NamedTuple):
     is_tree: bool
 
 
-class DoomedFiles:
+class DelayedDelete:
     """Paths and when they may go. Times are those of a clock that nobody sets."""
 
     __slots__ = ("_disk", "_doomed")

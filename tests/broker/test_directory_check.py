@@ -11,7 +11,7 @@ from inspected import FOLDER, SMALL, Stopped, exported, write_history, written
 from logs import DATA_DIR, Logs, appended
 
 from eosin.broker.cli.directory_check import DirectoryCheck, Summary, TransactionsFound
-from eosin.coordinator.transactions.rules.state import Phase
+from eosin.coordinator.transactions.rules.state import TransactionState
 from eosin.protocol.names import METADATA_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch, build_control_batch
 from eosin.protocol.schemas.records.consumer_offsets import OffsetCommitKey, OffsetCommitValue
@@ -108,21 +108,21 @@ async def test_a_log_whose_beginning_was_deleted_is_sound() -> None:
 
 async def test_transactions_in_every_phase_are_sound() -> None:
     made = await Stopped().begin()
-    for pid, phase in enumerate((Phase.PREPARE_COMMIT, Phase.PREPARE_ABORT)):
-        commit = phase is Phase.PREPARE_COMMIT
+    for pid, phase in enumerate((TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)):
+        commit = phase is TransactionState.PREPARE_COMMIT
         name = f"tx-{pid}"
-        made.state(made.txn(Phase.EMPTY, pid=pid, name=name))
-        made.state(made.txn(Phase.ONGOING, ORDERS, OTHER, pid=pid, name=name))
+        made.state(made.txn(TransactionState.EMPTY, pid=pid, name=name))
+        made.state(made.txn(TransactionState.ONGOING, ORDERS, OTHER, pid=pid, name=name))
         made.write(ORDERS, pid)
         made.write(OTHER, pid)
         made.state(made.txn(phase, ORDERS, OTHER, pid=pid, name=name))
         made.end(ORDERS, pid, commit=commit)
         made.end(OTHER, pid, commit=commit)
-        complete = Phase.COMPLETE_COMMIT if commit else Phase.COMPLETE_ABORT
+        complete = TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT
         made.state(made.txn(complete, pid=pid, name=name))
-    made.state(made.txn(Phase.ONGOING, ORDERS, pid=5, name="still open"))
+    made.state(made.txn(TransactionState.ONGOING, ORDERS, pid=5, name="still open"))
     made.write(ORDERS, 5)
-    made.state(made.txn(Phase.PREPARE_COMMIT, ORDERS, OTHER, pid=6, name="rolled forward later"))
+    made.state(made.txn(TransactionState.PREPARE_COMMIT, ORDERS, OTHER, pid=6, name="rolled forward later"))
     made.write(ORDERS, 6)
     made.end(OTHER, 6, commit=True)
     disk = await made.stop()
@@ -482,14 +482,14 @@ async def test_without_the_log_that_tells_the_topics_no_broker_starts() -> None:
 async def complete(*, marked: bool, commit: bool = True, marker: bool | None = None) -> Stopped:
     """A transaction on orders-0 and orders-1 that the coordinator holds for complete."""
     made = await Stopped().begin()
-    made.state(made.txn(Phase.ONGOING, ORDERS, OTHER))
+    made.state(made.txn(TransactionState.ONGOING, ORDERS, OTHER))
     made.write(ORDERS, 7)
     made.write(OTHER, 7)
-    made.state(made.txn(Phase.PREPARE_COMMIT if commit else Phase.PREPARE_ABORT, ORDERS, OTHER))
+    made.state(made.txn(TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT, ORDERS, OTHER))
     made.end(ORDERS, 7, commit=commit)
     if marked:
         made.end(OTHER, 7, commit=commit if marker is None else marker)
-    made.state(made.txn(Phase.COMPLETE_COMMIT if commit else Phase.COMPLETE_ABORT))
+    made.state(made.txn(TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT))
     return made
 
 
@@ -513,21 +513,21 @@ async def test_a_commit_that_the_coordinator_never_heard_of_is_a_warning() -> No
     made = await Stopped().begin()
     made.write(ORDERS, 9)
     made.end(ORDERS, 9, commit=True)
-    made.state(made.txn(Phase.EMPTY))
+    made.state(made.txn(TransactionState.EMPTY))
     disk = await made.stop()
     assert only(disk, WARNING).endswith("marker COMMIT of producer 9/0, of which the coordinator knows nothing")
 
 
-@pytest.mark.parametrize("phase", [Phase.ONGOING, Phase.EMPTY, Phase.PREPARE_ABORT])
-async def test_whatever_follows_a_decision_says_that_its_markers_are_written(phase: Phase) -> None:
+@pytest.mark.parametrize("phase", [TransactionState.ONGOING, TransactionState.EMPTY, TransactionState.PREPARE_ABORT])
+async def test_whatever_follows_a_decision_says_that_its_markers_are_written(phase: TransactionState) -> None:
     made = await Stopped().begin()
-    made.state(made.txn(Phase.ONGOING, OTHER))
+    made.state(made.txn(TransactionState.ONGOING, OTHER))
     made.write(OTHER, 7)
     made.end(OTHER, 7, commit=True)
-    made.state(made.txn(Phase.PREPARE_COMMIT, OTHER, ORDERS))
+    made.state(made.txn(TransactionState.PREPARE_COMMIT, OTHER, ORDERS))
     made.write(ORDERS, 8)
     made.end(ORDERS, 8, commit=False)
-    made.state(made.txn(Phase.PREPARE_ABORT, ORDERS, pid=8, name="other"))
+    made.state(made.txn(TransactionState.PREPARE_ABORT, ORDERS, pid=8, name="other"))
     made.state(made.txn(phase, epoch=1))
     assert only(await made.stop()) == (
         "orders-0: it has 0 of 1 markers COMMIT of producer 7/0 of complete transactions"
@@ -537,10 +537,10 @@ async def test_whatever_follows_a_decision_says_that_its_markers_are_written(pha
 async def test_a_marker_that_is_missing_from_the_second_of_two_transactions_is_an_error() -> None:
     """Both have the same epoch, as with the older protocol."""
     made = await complete(marked=True)
-    made.state(made.txn(Phase.ONGOING, OTHER))
-    made.state(made.txn(Phase.PREPARE_COMMIT, OTHER))
-    made.state(made.txn(Phase.PREPARE_COMMIT, OTHER))  # written twice in doubt: still one transaction
-    made.state(made.txn(Phase.COMPLETE_COMMIT))
+    made.state(made.txn(TransactionState.ONGOING, OTHER))
+    made.state(made.txn(TransactionState.PREPARE_COMMIT, OTHER))
+    made.state(made.txn(TransactionState.PREPARE_COMMIT, OTHER))  # written twice in doubt: still one transaction
+    made.state(made.txn(TransactionState.COMPLETE_COMMIT))
     assert only(await made.stop()) == (
         "orders-1: it has 1 of 2 markers COMMIT of producer 7/0 of complete transactions"
     )
@@ -549,15 +549,15 @@ async def test_a_marker_that_is_missing_from_the_second_of_two_transactions_is_a
 @pytest.mark.parametrize(
     ("phase", "partitions", "epoch", "reason"),
     [
-        (Phase.EMPTY, (), 0, "'tx' is in Empty"),
-        (Phase.ONGOING, (OTHER,), 0, "'tx' is in Ongoing without this partition"),
-        (Phase.PREPARE_ABORT, (OTHER,), 1, "'tx' is in PrepareAbort without this partition"),
-        (Phase.ONGOING, (ORDERS,), 1, "'tx' is in Ongoing of epoch 1"),
+        (TransactionState.EMPTY, (), 0, "'tx' is in Empty"),
+        (TransactionState.ONGOING, (OTHER,), 0, "'tx' is in Ongoing without this partition"),
+        (TransactionState.PREPARE_ABORT, (OTHER,), 1, "'tx' is in PrepareAbort without this partition"),
+        (TransactionState.ONGOING, (ORDERS,), 1, "'tx' is in Ongoing of epoch 1"),
         (None, (), 0, "no transactional id has this producer"),
     ],
 )
 async def test_a_transaction_that_nobody_will_end_hangs(
-    phase: Phase | None, partitions: tuple[TopicPartition, ...], epoch: int, reason: str
+    phase: TransactionState | None, partitions: tuple[TopicPartition, ...], epoch: int, reason: str
 ) -> None:
     made = await Stopped().begin()
     if phase is not None:
@@ -580,14 +580,14 @@ async def test_a_transaction_of_a_topic_that_was_made_anew_is_not_judged() -> No
 
 async def test_markers_on_a_partition_without_a_log_are_missing() -> None:
     made = await Stopped().begin()
-    made.state(made.txn(Phase.PREPARE_COMMIT, OTHER))
-    made.state(made.txn(Phase.COMPLETE_COMMIT))
+    made.state(made.txn(TransactionState.PREPARE_COMMIT, OTHER))
+    made.state(made.txn(TransactionState.COMPLETE_COMMIT))
     assert only(await made.stop()) == "orders-1: it has no log, but should have 1 markers"
 
 
 async def test_a_transactional_id_in_the_wrong_partition_is_an_error() -> None:
     made = await Stopped().begin()
-    txn = made.txn(Phase.EMPTY)
+    txn = made.txn(TransactionState.EMPTY)
     made.state(txn, partition=1)
     made.state(txn, partition=2)
     homes = found(await made.stop(), ERROR)
@@ -607,8 +607,8 @@ async def test_a_group_in_the_wrong_partition_is_an_error() -> None:
 
 async def test_an_epoch_that_goes_back_in_the_coordinators_log_is_an_error() -> None:
     made = await Stopped().begin()
-    made.state(made.txn(Phase.EMPTY, epoch=4))
-    made.state(made.txn(Phase.EMPTY, epoch=3))
+    made.state(made.txn(TransactionState.EMPTY, epoch=4))
+    made.state(made.txn(TransactionState.EMPTY, epoch=3))
     sentences = found(await made.stop())
     assert sentences[0].endswith("'tx' goes from epoch 4 of producer 7 back to 3")
     assert sentences[1].startswith("__transaction_state: transactions were not compared with the partitions")

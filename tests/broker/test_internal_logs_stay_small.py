@@ -12,7 +12,7 @@ from eosin.broker.server import Server
 from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.transactions.log.loader import StateReplay
 from eosin.coordinator.transactions.log.records import encode_batch
-from eosin.coordinator.transactions.rules.state import Phase, Txn
+from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
@@ -27,7 +27,7 @@ PARTITIONS = 50
 IDS = 1000
 TRANSACTIONS = 200_000
 PER_ROUND = 2000
-PHASES = (Phase.ONGOING, Phase.PREPARE_COMMIT, Phase.COMPLETE_COMMIT)
+PHASES = (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 
 
 def records_of(index: int, now_ms: int) -> list[bytes]:
@@ -36,14 +36,14 @@ def records_of(index: int, now_ms: int) -> list[bytes]:
         transactional_id=f"copier-{index}",
         producer_id=1000 + index,
         producer_epoch=3,
-        phase=Phase.ONGOING,
+        phase=TransactionState.ONGOING,
         timeout_ms=60_000,
         partitions=frozenset(
             {TopicPartition("orders", index % 12), TopicPartition(CONSUMER_OFFSETS_TOPIC, index % 50)}
         ),
         start_ms=now_ms,
         updated_ms=now_ms,
-        client_version=2,
+        client_transaction_version=2,
     )
     return [encode_batch([replace(txn, phase=phase)], now_ms=now_ms, transaction_version=2) for phase in PHASES]
 
@@ -87,7 +87,7 @@ async def test_two_hundred_thousand_transactions_leave_a_log_that_is_small_and_q
         txns |= found.txns()
     assert batches_read < 30_000, "some microseconds for each: well below a second"
     assert len(txns) == IDS
-    assert all(txn.phase is Phase.COMPLETE_COMMIT for txn in txns.values())
+    assert all(txn.phase is TransactionState.COMPLETE_COMMIT for txn in txns.values())
     await logs.manager.close()
 
 

@@ -44,7 +44,7 @@ class Requests:
 
     def send(self, name: str, key: ApiKey, transactional_id: str = "tx") -> Awaitable[Any] | None:
         request = msgspec.structs.replace(REQUESTS[key], **{ID_FIELD.get(key, "transactional_id"): transactional_id})
-        waiting = self.order.in_turn(key, request, lambda: self._begin(name))
+        waiting = self.order.queued(key, request, lambda: self._begin(name))
         return None if waiting is None else self.order.added(key, request, waiting)
 
     def _begin(self, name: str) -> Awaitable[Any]:
@@ -114,7 +114,7 @@ async def test_one_that_fails_or_is_given_up_keeps_nobody_waiting() -> None:
 
 async def test_what_is_answered_at_once_is_waited_for_by_nobody() -> None:
     requests = Requests()
-    assert requests.order.in_turn(ApiKey.END_TXN, REQUESTS[ApiKey.END_TXN], lambda: None) is None
+    assert requests.order.queued(ApiKey.END_TXN, REQUESTS[ApiKey.END_TXN], lambda: None) is None
     assert not requests.order.unanswered
     requests.send("next", ApiKey.END_TXN)
     assert requests.begun == ["next"]
@@ -128,7 +128,7 @@ async def test_requests_without_a_transaction_are_not_in_order() -> None:
     requests.send("end", ApiKey.END_TXN)
     for key, request in ((ApiKey.PRODUCE, ProduceRequest()), (ApiKey.FETCH, FetchRequest())):
         waiting = asyncio.get_running_loop().create_future()
-        assert requests.order.in_turn(key, request, lambda waiting=waiting: waiting) is waiting
+        assert requests.order.queued(key, request, lambda waiting=waiting: waiting) is waiting
         assert requests.order.added(key, request, waiting) is waiting
 
 

@@ -90,7 +90,7 @@ async def test_a_coordinator_that_has_been_asked_at_once_is_not_asked_again_whil
     batch = Batch(log := FakeVerifiedLog(GUARD))
     asker, asking = verification(verifier), question(batch, version=12)
     assert not asker.verify_now(asking)
-    waiting = asker.in_turn(PRODUCER, asker.verify(asking))
+    waiting = asker.queued(PRODUCER, asker.verify(asking))
     assert isinstance(waiting, asyncio.Task)
     verifier.gate.set()
     await waiting
@@ -231,10 +231,10 @@ async def test_a_producers_later_requests_wait_for_its_earlier_one() -> None:
 
     first = question(Batch(FakeVerifiedLog(GUARD)), version=12)
     second = question(Batch(FakeVerifiedLog(None)), version=12)
-    started = asker.in_turn(PRODUCER, work("first", first))
+    started = asker.queued(PRODUCER, work("first", first))
     assert isinstance(started, asyncio.Task)
     assert not asker.verify_now(second), "the log would take it, but its predecessor is not there yet"
-    behind = asker.in_turn(PRODUCER, work("second", second))
+    behind = asker.queued(PRODUCER, work("second", second))
     assert isinstance(behind, asyncio.Task)
     await settle()
     assert done == []
@@ -248,7 +248,7 @@ async def test_another_producer_waits_for_nobody() -> None:
     verifier = FakeVerifier(ErrorCode.NONE)
     verifier.gate = asyncio.Event()
     asker = verification(verifier)
-    waiting = asker.in_turn((8, 0), asker.verify(question(Batch(FakeVerifiedLog(GUARD)), version=12)))
+    waiting = asker.queued((8, 0), asker.verify(question(Batch(FakeVerifiedLog(GUARD)), version=12)))
     assert isinstance(waiting, asyncio.Task)
     assert asker.verify_now(question(Batch(FakeVerifiedLog(None)), version=12))
     waiting.cancel()
@@ -261,7 +261,7 @@ async def test_work_that_needs_no_wait_is_done_at_once() -> None:
         await asker.verify(question(Batch(FakeVerifiedLog(GUARD)), version=12))
         return "done"
 
-    assert asker.in_turn(PRODUCER, work()) == "done"
+    assert asker.queued(PRODUCER, work()) == "done"
 
 
 async def test_a_request_given_up_lets_the_next_one_pass() -> None:
@@ -273,7 +273,7 @@ async def test_a_request_given_up_lets_the_next_one_pass() -> None:
         await asker.verify(question(Batch(FakeVerifiedLog(GUARD)), version=12))
         return "done"
 
-    tasks = [cast("asyncio.Task[str]", asker.in_turn(PRODUCER, work())) for _ in range(3)]
+    tasks = [cast("asyncio.Task[str]", asker.queued(PRODUCER, work())) for _ in range(3)]
     await settle()
     tasks[1].cancel()
     tasks[0].cancel()
@@ -290,7 +290,7 @@ async def test_b26_requests_of_one_producer_are_judged_each_by_its_own_version()
     def both() -> list[Coroutine[Any, Any, None]]:
         return [asker.verify(asking_new), asker.verify(asking_old)]
 
-    tasks = [asker.in_turn(PRODUCER, work) for work in both()]
+    tasks = [asker.queued(PRODUCER, work) for work in both()]
     await asyncio.gather(*(task for task in tasks if isinstance(task, asyncio.Task)))
     assert (new.error, old.error) == (ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_TXN_STATE)
     assert [how for how, _ in verifier.asked] == ["add", "verify"]

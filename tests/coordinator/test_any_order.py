@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from coordinator_fakes import ORDERS_0, ORDERS_1, PAYMENTS_0, FakeBroker, Producer
 
-from eosin.coordinator.transactions.rules.state import LAST_CLIENT_EPOCH, Phase
+from eosin.coordinator.transactions.rules.state import LAST_CLIENT_EPOCH, TransactionState
 from eosin.protocol.errors import ErrorCode
 
 PARTITIONS = (ORDERS_0, ORDERS_1, PAYMENTS_0)
@@ -28,7 +28,7 @@ class Instance:
     def __init__(self, world: "World", name: str, number: int) -> None:
         self.world = world
         self.number = number
-        self.producer = Producer(world.broker, name, client_version=world.random.choice((0, 2)))
+        self.producer = Producer(world.broker, name, client_transaction_version=world.random.choice((0, 2)))
         self.producer.timeout_ms = world.random.choice((500, 60_000))
         self.transactions = 0
 
@@ -179,9 +179,9 @@ class World:
 
     def check(self) -> None:
         assert {txn.phase for txn in self.broker.log.contents().values()} <= {
-            Phase.EMPTY,
-            Phase.COMPLETE_COMMIT,
-            Phase.COMPLETE_ABORT,
+            TransactionState.EMPTY,
+            TransactionState.COMPLETE_COMMIT,
+            TransactionState.COMPLETE_ABORT,
         }
         committed = {partition: set(self.broker.partitions[partition].committed) for partition in PARTITIONS}
         for partition in PARTITIONS:

@@ -13,7 +13,7 @@ from eosin.coordinator.transactions.rules.effects import (
     WriteMarkers,
 )
 from eosin.coordinator.transactions.rules.events import Appended, EndTxn, MarkersWritten
-from eosin.coordinator.transactions.rules.state import Phase, ProducerPair, Txn
+from eosin.coordinator.transactions.rules.state import ProducerPair, TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 
@@ -26,12 +26,16 @@ UNMAPPED = ErrorCode.INVALID_PRODUCER_ID_MAPPING
 ORDERS = frozenset({TopicPartition("orders", 0)})
 
 
-def in_phase(phase: Phase, *, epoch: int = 5, last_epoch: int = 4) -> Txn:
+def in_phase(phase: TransactionState, *, epoch: int = 5, last_epoch: int = 4) -> Txn:
     txn = Txn(
         "tx", producer_id=7, producer_epoch=epoch, last_epoch=last_epoch, timeout_ms=60_000, updated_ms=1, phase=phase
     )
-    start_ms = -1 if phase is Phase.EMPTY else 1
-    partitions = ORDERS if phase in (Phase.ONGOING, Phase.PREPARE_COMMIT, Phase.PREPARE_ABORT) else frozenset()
+    start_ms = -1 if phase is TransactionState.EMPTY else 1
+    partitions = (
+        ORDERS
+        if phase in (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+        else frozenset()
+    )
     return msgspec.structs.replace(txn, start_ms=start_ms, partitions=partitions)
 
 
@@ -53,28 +57,34 @@ def prepared(txn: Txn, request: EndTxn) -> tuple[Txn, Effects]:
 @pytest.mark.parametrize(
     ("phase", "commit", "abort"),
     [
-        (Phase.PREPARE_COMMIT, CONCURRENT, INVALID),
-        (Phase.PREPARE_ABORT, INVALID, CONCURRENT),
-        (Phase.COMPLETE_COMMIT, NONE, INVALID),
-        (Phase.COMPLETE_ABORT, INVALID, NONE),
-        (Phase.EMPTY, INVALID, INVALID),
+        (TransactionState.PREPARE_COMMIT, CONCURRENT, INVALID),
+        (TransactionState.PREPARE_ABORT, INVALID, CONCURRENT),
+        (TransactionState.COMPLETE_COMMIT, NONE, INVALID),
+        (TransactionState.COMPLETE_ABORT, INVALID, NONE),
+        (TransactionState.EMPTY, INVALID, INVALID),
     ],
 )
-def test_a_client_before_version_2_is_answered_by_the_state(phase: Phase, commit: ErrorCode, abort: ErrorCode) -> None:
+def test_a_client_before_version_2_is_answered_by_the_state(
+    phase: TransactionState, commit: ErrorCode, abort: ErrorCode
+) -> None:
     txn = in_phase(phase)
     for wants_commit, expected in ((True, commit), (False, abort)):
         assert decide(txn, EndTxn(7, 5, wants_commit, 0), NOW) == (txn, (Reply(expected),))
 
 
-@pytest.mark.parametrize(("commit", "phase"), [(True, Phase.PREPARE_COMMIT), (False, Phase.PREPARE_ABORT)])
-def test_before_version_2_an_open_transaction_is_decided_under_its_own_epoch(commit: bool, phase: Phase) -> None:
-    after, effects = prepared(in_phase(Phase.ONGOING), EndTxn(7, 5, commit, 0))
-    assert (after.phase, after.producer_epoch, after.last_epoch, after.client_version) == (phase, 5, 4, 0)
+@pytest.mark.parametrize(
+    ("commit", "phase"), [(True, TransactionState.PREPARE_COMMIT), (False, TransactionState.PREPARE_ABORT)]
+)
+def test_before_version_2_an_open_transaction_is_decided_under_its_own_epoch(
+    commit: bool, phase: TransactionState
+) -> None:
+    after, effects = prepared(in_phase(TransactionState.ONGOING), EndTxn(7, 5, commit, 0))
+    assert (after.phase, after.producer_epoch, after.last_epoch, after.client_transaction_version) == (phase, 5, 4, 0)
     assert effects == (WriteMarkers(after), Reply(NONE, after_markers=True))
 
 
-@pytest.mark.parametrize("phase", list(Phase)[:6])
-def test_before_version_2_the_pair_must_be_exactly_the_current_one(phase: Phase) -> None:
+@pytest.mark.parametrize("phase", list(TransactionState)[:6])
+def test_before_version_2_the_pair_must_be_exactly_the_current_one(phase: TransactionState) -> None:
     for pair, error in (((8, 5), UNMAPPED), ((7, 4), FENCED), ((7, 6), FENCED)):
         assert answer(in_phase(phase), EndTxn(*pair, True, 0))[0] is error
 
@@ -85,67 +95,71 @@ RETRIED, CURRENT = 4, 5
 @pytest.mark.parametrize(
     ("phase", "commit", "epoch", "expected"),
     [
-        (Phase.ONGOING, False, RETRIED, FENCED),
-        (Phase.ONGOING, True, RETRIED, FENCED),
-        (Phase.EMPTY, False, RETRIED, FENCED),
-        (Phase.EMPTY, True, RETRIED, FENCED),
-        (Phase.EMPTY, True, CURRENT, INVALID),
-        (Phase.PREPARE_ABORT, False, RETRIED, CONCURRENT),
-        (Phase.PREPARE_ABORT, False, CURRENT, CONCURRENT),
-        (Phase.PREPARE_ABORT, True, RETRIED, INVALID),
-        (Phase.PREPARE_ABORT, True, CURRENT, CONCURRENT),
-        (Phase.PREPARE_COMMIT, False, RETRIED, INVALID),
-        (Phase.PREPARE_COMMIT, False, CURRENT, CONCURRENT),
-        (Phase.PREPARE_COMMIT, True, RETRIED, CONCURRENT),
-        (Phase.PREPARE_COMMIT, True, CURRENT, CONCURRENT),
-        (Phase.COMPLETE_ABORT, True, RETRIED, INVALID),
-        (Phase.COMPLETE_ABORT, True, CURRENT, INVALID),
-        (Phase.COMPLETE_COMMIT, False, RETRIED, INVALID),
-        (Phase.COMPLETE_COMMIT, True, CURRENT, INVALID),
+        (TransactionState.ONGOING, False, RETRIED, FENCED),
+        (TransactionState.ONGOING, True, RETRIED, FENCED),
+        (TransactionState.EMPTY, False, RETRIED, FENCED),
+        (TransactionState.EMPTY, True, RETRIED, FENCED),
+        (TransactionState.EMPTY, True, CURRENT, INVALID),
+        (TransactionState.PREPARE_ABORT, False, RETRIED, CONCURRENT),
+        (TransactionState.PREPARE_ABORT, False, CURRENT, CONCURRENT),
+        (TransactionState.PREPARE_ABORT, True, RETRIED, INVALID),
+        (TransactionState.PREPARE_ABORT, True, CURRENT, CONCURRENT),
+        (TransactionState.PREPARE_COMMIT, False, RETRIED, INVALID),
+        (TransactionState.PREPARE_COMMIT, False, CURRENT, CONCURRENT),
+        (TransactionState.PREPARE_COMMIT, True, RETRIED, CONCURRENT),
+        (TransactionState.PREPARE_COMMIT, True, CURRENT, CONCURRENT),
+        (TransactionState.COMPLETE_ABORT, True, RETRIED, INVALID),
+        (TransactionState.COMPLETE_ABORT, True, CURRENT, INVALID),
+        (TransactionState.COMPLETE_COMMIT, False, RETRIED, INVALID),
+        (TransactionState.COMPLETE_COMMIT, True, CURRENT, INVALID),
     ],
 )
 def test_a_version_2_client_is_answered_by_state_and_pair(
-    phase: Phase, commit: bool, epoch: int, expected: ErrorCode
+    phase: TransactionState, commit: bool, epoch: int, expected: ErrorCode
 ) -> None:
     txn = in_phase(phase)
     assert decide(txn, EndTxn(7, epoch, commit, 2), NOW) == (txn, (Reply(expected),))
 
 
-@pytest.mark.parametrize(("phase", "commit"), [(Phase.COMPLETE_ABORT, False), (Phase.COMPLETE_COMMIT, True)])
-def test_a_version_2_client_that_asks_again_is_told_its_pair_again(phase: Phase, commit: bool) -> None:
+@pytest.mark.parametrize(
+    ("phase", "commit"), [(TransactionState.COMPLETE_ABORT, False), (TransactionState.COMPLETE_COMMIT, True)]
+)
+def test_a_version_2_client_that_asks_again_is_told_its_pair_again(phase: TransactionState, commit: bool) -> None:
     assert answer(in_phase(phase), EndTxn(7, RETRIED, commit, 2)) == (NONE, 7, 5)
 
 
-@pytest.mark.parametrize("phase", [Phase.EMPTY, Phase.COMPLETE_ABORT, Phase.COMPLETE_COMMIT])
-def test_a_version_2_client_may_abort_nothing_at_all(phase: Phase) -> None:
+@pytest.mark.parametrize(
+    "phase", [TransactionState.EMPTY, TransactionState.COMPLETE_ABORT, TransactionState.COMPLETE_COMMIT]
+)
+def test_a_version_2_client_may_abort_nothing_at_all(phase: TransactionState) -> None:
     after, effects = prepared(in_phase(phase), EndTxn(7, CURRENT, False, 2))
-    assert (after.phase, after.pair, after.last_epoch) == (Phase.PREPARE_ABORT, (7, 6), 5)
+    assert (after.phase, after.pair, after.last_epoch) == (TransactionState.PREPARE_ABORT, (7, 6), 5)
     assert (after.partitions, after.start_ms) == (frozenset(), NOW)
     assert effects == (WriteMarkers(after), Reply(NONE, 7, 6, after_markers=True))
 
 
 @pytest.mark.parametrize("commit", [True, False])
 def test_version_2_decides_an_open_transaction_under_one_epoch_more(commit: bool) -> None:
-    after, effects = prepared(in_phase(Phase.ONGOING), EndTxn(7, CURRENT, commit, 2))
-    assert (after.pair, after.last_epoch, after.client_version) == ((7, 6), 5, 2)
+    after, effects = prepared(in_phase(TransactionState.ONGOING), EndTxn(7, CURRENT, commit, 2))
+    assert (after.pair, after.last_epoch, after.client_transaction_version) == ((7, 6), 5, 2)
     assert (after.partitions, after.start_ms) == (ORDERS, 1)
     assert effects == (WriteMarkers(after), Reply(NONE, 7, 6, after_markers=True))
 
 
-@pytest.mark.parametrize("phase", list(Phase)[:6])
-def test_a_version_2_client_with_another_producer_id_or_epoch_is_refused(phase: Phase) -> None:
+@pytest.mark.parametrize("phase", list(TransactionState)[:6])
+def test_a_version_2_client_with_another_producer_id_or_epoch_is_refused(phase: TransactionState) -> None:
     for pair, error in (((8, 5), UNMAPPED), ((7, 3), FENCED), ((7, 6), FENCED)):
         assert answer(in_phase(phase), EndTxn(*pair, True, 2))[0] is error
 
 
-@pytest.mark.parametrize("phase", [Phase.PREPARE_ABORT, Phase.COMPLETE_ABORT])
-def test_who_was_replaced_by_a_new_instance_is_not_told_the_current_pair(phase: Phase) -> None:
+@pytest.mark.parametrize("phase", [TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT])
+def test_who_was_replaced_by_a_new_instance_is_not_told_the_current_pair(phase: TransactionState) -> None:
     txn = in_phase(phase, last_epoch=-1)
     assert answer(txn, EndTxn(7, RETRIED, False, 2))[0] is FENCED
 
 
 def test_the_end_at_the_last_epoch_tells_the_next_producer_id() -> None:
-    txn = in_phase(Phase.ONGOING, epoch=32766)
+    txn = in_phase(TransactionState.ONGOING, epoch=32766)
     request = EndTxn(7, 32766, True, 2)
     assert decide(txn, request, NOW) == (txn, (AllocateProducerId(),))
     preparing, effects = prepared(txn, msgspec.structs.replace(request, fresh_producer_id=9))
@@ -159,22 +173,24 @@ def test_the_end_at_the_last_epoch_tells_the_next_producer_id() -> None:
     assert answer(complete, EndTxn(8, 32765, True, 2))[0] is UNMAPPED
 
 
-def ended_by_version_2(phase: Phase, **epochs: int) -> Txn:
-    return msgspec.structs.replace(in_phase(phase, **epochs), client_version=2)
+def ended_by_version_2(phase: TransactionState, **epochs: int) -> Txn:
+    return msgspec.structs.replace(in_phase(phase, **epochs), client_transaction_version=2)
 
 
 @pytest.mark.parametrize(
     ("phase", "commit", "abort"),
     [
-        (Phase.PREPARE_COMMIT, CONCURRENT, INVALID),
-        (Phase.PREPARE_ABORT, INVALID, CONCURRENT),
-        (Phase.COMPLETE_COMMIT, NONE, INVALID),
-        (Phase.COMPLETE_ABORT, INVALID, NONE),
-        (Phase.ONGOING, FENCED, FENCED),
-        (Phase.EMPTY, FENCED, FENCED),
+        (TransactionState.PREPARE_COMMIT, CONCURRENT, INVALID),
+        (TransactionState.PREPARE_ABORT, INVALID, CONCURRENT),
+        (TransactionState.COMPLETE_COMMIT, NONE, INVALID),
+        (TransactionState.COMPLETE_ABORT, INVALID, NONE),
+        (TransactionState.ONGOING, FENCED, FENCED),
+        (TransactionState.EMPTY, FENCED, FENCED),
     ],
 )
-def test_an_older_client_may_repeat_what_version_2_has_ended(phase: Phase, commit: ErrorCode, abort: ErrorCode) -> None:
+def test_an_older_client_may_repeat_what_version_2_has_ended(
+    phase: TransactionState, commit: ErrorCode, abort: ErrorCode
+) -> None:
     txn = ended_by_version_2(phase)
     for wants_commit, expected in ((True, commit), (False, abort)):
         assert decide(txn, EndTxn(7, RETRIED, wants_commit, 0), NOW) == (txn, (Reply(expected),))
@@ -182,51 +198,58 @@ def test_an_older_client_may_repeat_what_version_2_has_ended(phase: Phase, commi
 
 def test_an_older_client_may_repeat_the_end_across_a_change_of_the_producer_id() -> None:
     request = EndTxn(7, 32766, True, 0)
-    preparing, _ = prepared(in_phase(Phase.ONGOING, epoch=32766), EndTxn(7, 32766, True, 2, fresh_producer_id=9))
+    preparing, _ = prepared(
+        in_phase(TransactionState.ONGOING, epoch=32766), EndTxn(7, 32766, True, 2, fresh_producer_id=9)
+    )
     assert answer(preparing, request)[0] is CONCURRENT
     complete, _ = decide(preparing, MarkersWritten(7, 32767), NOW)
     assert answer(complete, request) == (NONE, -1, -1)
     assert answer(complete, msgspec.structs.replace(request, commit=False))[0] is INVALID
-    newer = msgspec.structs.replace(complete, phase=Phase.ONGOING, partitions=ORDERS)
+    newer = msgspec.structs.replace(complete, phase=TransactionState.ONGOING, partitions=ORDERS)
     assert answer(newer, request)[0] is FENCED
     ended, _ = prepared(newer, EndTxn(9, 0, True, 2))
     assert answer(ended, request)[0] is FENCED, "not a pair of another transactional id"
 
 
 def test_a_transaction_that_timed_out_is_no_repetition_of_what_its_producer_ended() -> None:
-    for phase in (Phase.PREPARE_ABORT, Phase.COMPLETE_ABORT):
+    for phase in (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT):
         txn = msgspec.structs.replace(ended_by_version_2(phase), timed_out=ProducerPair(7, RETRIED))
         assert answer(txn, EndTxn(7, RETRIED, True, 0))[0] is FENCED
         assert answer(txn, EndTxn(7, RETRIED, False, 0))[0] is NONE
 
 
 def test_what_an_older_client_ended_itself_has_no_earlier_pair() -> None:
-    txn = in_phase(Phase.COMPLETE_COMMIT)
+    txn = in_phase(TransactionState.COMPLETE_COMMIT)
     assert answer(txn, EndTxn(7, RETRIED, True, 0))[0] is FENCED
 
 
 def test_a_record_under_way_makes_an_older_client_wait_with_its_repetition() -> None:
-    pending, _ = decide(ended_by_version_2(Phase.COMPLETE_COMMIT), EndTxn(7, CURRENT, False, 2), NOW)
+    pending, _ = decide(ended_by_version_2(TransactionState.COMPLETE_COMMIT), EndTxn(7, CURRENT, False, 2), NOW)
     assert pending.pending is not None
     assert answer(pending, EndTxn(7, RETRIED, True, 0))[0] is CONCURRENT
 
 
 def test_before_version_2_the_last_epoch_is_as_good_as_any() -> None:
-    after, _ = prepared(in_phase(Phase.ONGOING, epoch=32766), EndTxn(7, 32766, True, 0))
+    after, _ = prepared(in_phase(TransactionState.ONGOING, epoch=32766), EndTxn(7, 32766, True, 0))
     assert after.pair == (7, 32766)
 
 
-@pytest.mark.parametrize("client_version", [0, 2])
-def test_a_record_under_way_makes_the_end_wait(client_version: int) -> None:
-    pending, _ = decide(in_phase(Phase.ONGOING), EndTxn(7, 5, True, 0), NOW)
-    assert answer(pending, EndTxn(7, 5, True, client_version))[0] is CONCURRENT
+@pytest.mark.parametrize("client_transaction_version", [0, 2])
+def test_a_record_under_way_makes_the_end_wait(client_transaction_version: int) -> None:
+    pending, _ = decide(in_phase(TransactionState.ONGOING), EndTxn(7, 5, True, 0), NOW)
+    assert answer(pending, EndTxn(7, 5, True, client_transaction_version))[0] is CONCURRENT
 
 
 @pytest.mark.parametrize(
     ("preparing", "complete"),
-    [(Phase.PREPARE_COMMIT, Phase.COMPLETE_COMMIT), (Phase.PREPARE_ABORT, Phase.COMPLETE_ABORT)],
+    [
+        (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT),
+        (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT),
+    ],
 )
-def test_when_all_markers_are_written_the_transaction_is_complete(preparing: Phase, complete: Phase) -> None:
+def test_when_all_markers_are_written_the_transaction_is_complete(
+    preparing: TransactionState, complete: TransactionState
+) -> None:
     after, effects = decide(in_phase(preparing), MarkersWritten(7, 5), NOW)
     assert after.pending is None, "nothing needs to be waited for"
     assert effects == (PersistLater(after),)
@@ -236,6 +259,6 @@ def test_when_all_markers_are_written_the_transaction_is_complete(preparing: Pha
 
 @pytest.mark.parametrize("pair", [(7, 4), (7, 6), (8, 5)])
 def test_markers_of_another_transaction_complete_nothing(pair: tuple[int, int]) -> None:
-    txn = in_phase(Phase.PREPARE_COMMIT)
+    txn = in_phase(TransactionState.PREPARE_COMMIT)
     assert decide(txn, MarkersWritten(*pair), NOW) == (txn, ())
-    assert decide(in_phase(Phase.ONGOING), MarkersWritten(7, 5), NOW)[1] == ()
+    assert decide(in_phase(TransactionState.ONGOING), MarkersWritten(7, 5), NOW)[1] == ()

@@ -8,9 +8,9 @@ import pytest
 from coordinator_fakes import ORDERS_0, ORDERS_1, FakeBroker, Producer
 
 from eosin.coordinator.transactions.config import TransactionConfig
-from eosin.coordinator.transactions.deferred_writes import OWED_MS
+from eosin.coordinator.transactions.deferred_writes import DEFERRED_MS
 from eosin.coordinator.transactions.rules.listing import TransactionListing
-from eosin.coordinator.transactions.rules.state import Phase
+from eosin.coordinator.transactions.rules.state import TransactionState
 from eosin.coordinator.transactions.rules.timeout_errors import Standing
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NewRecord, build_batch, retain_records
@@ -28,9 +28,11 @@ async def started(**settings: int) -> FakeBroker:
     return broker
 
 
-async def in_transaction(broker: FakeBroker, *, client_version: int = 0, epoch: int | None = None) -> Producer:
+async def in_transaction(
+    broker: FakeBroker, *, client_transaction_version: int = 0, epoch: int | None = None
+) -> Producer:
     """A producer with `ORDERS_0` in its open transaction; at `epoch`, as if it had come so far."""
-    producer = Producer(broker, client_version=client_version)
+    producer = Producer(broker, client_transaction_version=client_transaction_version)
     assert await producer.init() is NONE
     if epoch is not None:
         entry = broker.transactions.entry("tx")
@@ -44,7 +46,7 @@ async def in_transaction(broker: FakeBroker, *, client_version: int = 0, epoch: 
 
 def twin_of(producer: Producer) -> Producer:
     """Sends what `producer` would send; the answer does not reach it."""
-    twin = Producer(producer.broker, client_version=producer.client_version)
+    twin = Producer(producer.broker, client_transaction_version=producer.client_transaction_version)
     twin.producer_id, twin.producer_epoch = producer.pair
     return twin
 
@@ -57,7 +59,7 @@ def begun(coroutine: Any) -> asyncio.Task[Any]:
 
 async def test_b1_a_timeout_at_the_last_epoch_bumps_once_and_aborts_cleanly() -> None:
     broker = await started()
-    producer = await in_transaction(broker, client_version=2, epoch=32766)
+    producer = await in_transaction(broker, client_transaction_version=2, epoch=32766)
     broker.clock.advance(60_100)
     assert broker.partitions[ORDERS_0].aborted == ["v"]
     assert broker.partitions[ORDERS_0].markers[-1].producer_epoch == 32767
@@ -67,14 +69,14 @@ async def test_b1_a_timeout_at_the_last_epoch_bumps_once_and_aborts_cleanly() ->
 
 async def test_b1_a_timeout_bumps_the_epoch_by_one() -> None:
     broker = await started()
-    await in_transaction(broker, client_version=2)
+    await in_transaction(broker, client_transaction_version=2)
     broker.clock.advance(60_100)
     assert broker.partitions[ORDERS_0].markers[-1].producer_epoch == 1
 
 
 async def test_b2_a_late_abort_of_a_producer_that_timed_out_at_the_last_epoch_leaves_nothing_stuck() -> None:
     broker = await started()
-    producer = await in_transaction(broker, client_version=2, epoch=32766)
+    producer = await in_transaction(broker, client_transaction_version=2, epoch=32766)
     broker.partitions.slow = True
     broker.clock.advance(60_100)
     late = begun(producer.abort())
@@ -85,7 +87,7 @@ async def test_b2_a_late_abort_of_a_producer_that_timed_out_at_the_last_epoch_le
 
 async def test_b3_the_end_at_the_last_epoch_tells_the_pair_to_go_on_with_even_before_it_is_complete() -> None:
     broker = await started()
-    producer = await in_transaction(broker, client_version=2, epoch=32766)
+    producer = await in_transaction(broker, client_transaction_version=2, epoch=32766)
     broker.partitions.slow = True
     committing = begun(producer.commit())
     broker.clock.advance(5)
@@ -96,10 +98,10 @@ async def test_b3_the_end_at_the_last_epoch_tells_the_pair_to_go_on_with_even_be
     assert await adding is NONE
 
 
-@pytest.mark.parametrize("client_version", [0, 2])
-async def test_b6_markers_that_are_sent_again_complete_the_transaction(client_version: int) -> None:
+@pytest.mark.parametrize("client_transaction_version", [0, 2])
+async def test_b6_markers_that_are_sent_again_complete_the_transaction(client_transaction_version: int) -> None:
     broker = await started()
-    producer = await in_transaction(broker, client_version=client_version)
+    producer = await in_transaction(broker, client_transaction_version=client_transaction_version)
     broker.partitions.slow = True  # the markers are written, but the answer is lost with the coordinator
     begun(twin_of(producer).commit())
     broker.partitions.slow = False
@@ -110,7 +112,7 @@ async def test_b6_markers_that_are_sent_again_complete_the_transaction(client_ve
 
 async def test_b7_a_late_duplicate_marker_does_not_end_the_next_transaction() -> None:
     broker = await started()
-    producer = await in_transaction(broker, client_version=2)
+    producer = await in_transaction(broker, client_transaction_version=2)
     await producer.commit()
     (marker,) = broker.partitions[ORDERS_0].markers
     await producer.add(ORDERS_0)
@@ -146,10 +148,10 @@ async def test_b11_an_introduction_that_is_in_doubt_is_not_repeated_with_ever_hi
     assert new.pair == (0, 2)
 
 
-@pytest.mark.parametrize("client_version", [0, 2])
-async def test_b12_an_epoch_above_the_current_one_is_as_wrong_as_one_below(client_version: int) -> None:
+@pytest.mark.parametrize("client_transaction_version", [0, 2])
+async def test_b12_an_epoch_above_the_current_one_is_as_wrong_as_one_below(client_transaction_version: int) -> None:
     broker = await started()
-    producer = await in_transaction(broker, client_version=client_version)
+    producer = await in_transaction(broker, client_transaction_version=client_transaction_version)
     producer.producer_epoch += 1
     assert await producer.commit() is FENCED
     assert await producer.abort() is FENCED
@@ -164,10 +166,12 @@ async def test_b14_after_a_timeout_a_zombie_cannot_go_on_with_the_aborted_transa
     assert broker.partitions[ORDERS_0].produce(*zombie.pair, "late") is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-@pytest.mark.parametrize("client_version", [0, 2])
-async def test_b17_a_thousand_transactions_back_to_back_are_never_told_to_come_back(client_version: int) -> None:
+@pytest.mark.parametrize("client_transaction_version", [0, 2])
+async def test_b17_a_thousand_transactions_back_to_back_are_never_told_to_come_back(
+    client_transaction_version: int,
+) -> None:
     broker = await started(concurrent_transactions_wait_ms=0)
-    producer = Producer(broker, client_version=client_version)
+    producer = Producer(broker, client_transaction_version=client_transaction_version)
     await producer.init()
     for n in range(1000):
         assert await producer.transaction(str(n), ORDERS_0, ORDERS_1) == [NONE] * 4
@@ -205,8 +209,8 @@ async def test_b18_losing_and_regaining_the_partition_while_markers_are_under_wa
     assert [await task for task in committing] == [NONE] * 10, "each was decided"
     for _ in range(5):
         await asyncio.sleep(0)
-    broker.clock.advance(OWED_MS)
-    assert {txn.phase for txn in broker.log.contents().values()} == {Phase.COMPLETE_COMMIT}
+    broker.clock.advance(DEFERRED_MS)
+    assert {txn.phase for txn in broker.log.contents().values()} == {TransactionState.COMPLETE_COMMIT}
     assert sorted(broker.partitions[ORDERS_0].committed) == sorted(producer.transactional_id for producer in producers)
     assert [await producer.commit() for producer in producers] == [NONE] * 10
 
@@ -225,7 +229,7 @@ async def test_b19_an_introduction_whose_answer_was_lost_is_answered_the_same_af
 
 async def test_b19_a_rotation_survives_a_restart_between_decision_and_completion() -> None:
     broker = await started()
-    producer = await in_transaction(broker, client_version=2, epoch=32766)
+    producer = await in_transaction(broker, client_transaction_version=2, epoch=32766)
     broker.partitions.answers[ORDERS_0] = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     begun(twin_of(producer).commit())
     await broker.restart()
@@ -261,7 +265,7 @@ async def test_b21_a_partition_that_an_operator_has_ended_does_not_hold_up_the_o
     assert broker.partitions[ORDERS_0].end(operators) is NONE
     assert await producer.commit() is NONE
     assert broker.partitions[ORDERS_1].committed == ["w"]
-    assert broker.phases("tx")[-1] is Phase.COMPLETE_COMMIT
+    assert broker.phases("tx")[-1] is TransactionState.COMPLETE_COMMIT
 
 
 async def test_b22_a_partition_whose_leader_is_not_known_is_not_taken_for_deleted() -> None:
@@ -271,11 +275,11 @@ async def test_b22_a_partition_whose_leader_is_not_known_is_not_taken_for_delete
     committing = begun(producer.commit())
     broker.clock.advance(10_000)
     assert await committing is NONE
-    assert broker.log.phases("tx")[-1] is Phase.PREPARE_COMMIT
+    assert broker.log.phases("tx")[-1] is TransactionState.PREPARE_COMMIT
     broker.partitions.lookups.clear()
     broker.clock.advance(2000)
     assert broker.partitions[ORDERS_0].committed == ["v"]
-    assert broker.phases("tx")[-1] is Phase.COMPLETE_COMMIT
+    assert broker.phases("tx")[-1] is TransactionState.COMPLETE_COMMIT
 
 
 async def test_b23_a_zombie_that_introduces_itself_again_does_not_touch_the_live_instance() -> None:
@@ -319,12 +323,12 @@ async def test_b27_a_duration_filter_does_not_match_what_is_finished() -> None:
     assert await broker.transactions.list_transactions(longer_than_ms=1) == TransactionListing((), ())
 
 
-@pytest.mark.parametrize("client_version", [0, 2])
+@pytest.mark.parametrize("client_transaction_version", [0, 2])
 async def test_b31_a_commit_that_was_stored_but_answered_with_an_error_is_no_mistake_when_it_is_sent_again(
-    client_version: int,
+    client_transaction_version: int,
 ) -> None:
     broker = await started()
-    producer = await in_transaction(broker, client_version=client_version)
+    producer = await in_transaction(broker, client_transaction_version=client_transaction_version)
     broker.log.uncertain = [ErrorCode.REQUEST_TIMED_OUT]
     assert await producer.commit() is ErrorCode.COORDINATOR_NOT_AVAILABLE
     await broker.restart()
@@ -332,10 +336,12 @@ async def test_b31_a_commit_that_was_stored_but_answered_with_an_error_is_no_mis
     assert broker.partitions[ORDERS_0].committed == ["v"]
 
 
-@pytest.mark.parametrize("client_version", [0, 2])
-async def test_b32_a_producer_whose_transaction_timed_out_goes_on_unless_it_was_replaced(client_version: int) -> None:
+@pytest.mark.parametrize("client_transaction_version", [0, 2])
+async def test_b32_a_producer_whose_transaction_timed_out_goes_on_unless_it_was_replaced(
+    client_transaction_version: int,
+) -> None:
     broker = await started()
-    late = await in_transaction(broker, client_version=client_version)
+    late = await in_transaction(broker, client_transaction_version=client_transaction_version)
     pair = late.pair
     broker.clock.advance(60_100)
     assert standing_of(late) is Standing.TIMED_OUT
@@ -385,12 +391,12 @@ async def test_a_deleted_topic_does_not_keep_a_transaction_from_being_completed(
     await producer.add(ORDERS_1)
     broker.partitions.lookups[ORDERS_1] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert await producer.commit() is NONE
-    assert broker.phases("tx")[-1] is Phase.COMPLETE_COMMIT
+    assert broker.phases("tx")[-1] is TransactionState.COMPLETE_COMMIT
 
 
 async def test_clients_of_both_versions_alternate_on_one_id_and_each_fences_the_other() -> None:
     broker = await started()
-    older, newer = Producer(broker), Producer(broker, client_version=2)
+    older, newer = Producer(broker), Producer(broker, client_transaction_version=2)
     epochs = []
     for _ in range(5):
         for producer, other in ((older, newer), (newer, older)):

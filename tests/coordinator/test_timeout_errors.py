@@ -8,11 +8,11 @@ import pytest
 from eosin.coordinator.transactions.rules.decide import decide, verify
 from eosin.coordinator.transactions.rules.effects import Reply
 from eosin.coordinator.transactions.rules.events import AddPartitions, Appended, DeadlinePassed, EndTxn, InitProducerId
-from eosin.coordinator.transactions.rules.state import Phase, ProducerPair, Txn
+from eosin.coordinator.transactions.rules.state import ProducerPair, TransactionState, Txn
 from eosin.coordinator.transactions.rules.timeout_errors import (
     ANSWERS,
-    Asked,
     Profile,
+    RequestKind,
     Standing,
     answer,
     profile_of,
@@ -27,7 +27,7 @@ OPEN = Txn(
     producer_id=7,
     producer_epoch=5,
     timeout_ms=100,
-    phase=Phase.ONGOING,
+    phase=TransactionState.ONGOING,
     partitions=frozenset({ORDERS_0}),
     start_ms=0,
 )
@@ -37,7 +37,7 @@ ABORTED = Txn(
     producer_epoch=6,
     last_epoch=5,
     timeout_ms=100,
-    phase=Phase.COMPLETE_ABORT,
+    phase=TransactionState.COMPLETE_ABORT,
     start_ms=0,
     timed_out=ProducerPair(7, 5),
 )
@@ -56,17 +56,17 @@ EXPECTED = {
     Profile.STREAMS: (47, 47, 47, 90, 90, 47, 47, 47, 90, 90, 90),
 }
 COLUMNS = (
-    (Asked.PRODUCE, 10),
-    (Asked.PRODUCE, 11),
-    (Asked.PRODUCE, 12),
-    (Asked.ADD_PARTITIONS, 3),
-    (Asked.ADD_OFFSETS, 3),
-    (Asked.COMMIT_OFFSETS, 2),
-    (Asked.COMMIT_OFFSETS, 3),
-    (Asked.COMMIT_OFFSETS, 5),
-    (Asked.COMMIT, 3),
-    (Asked.COMMIT, 4),
-    (Asked.COMMIT, 5),
+    (RequestKind.PRODUCE, 10),
+    (RequestKind.PRODUCE, 11),
+    (RequestKind.PRODUCE, 12),
+    (RequestKind.ADD_PARTITIONS, 3),
+    (RequestKind.ADD_OFFSETS, 3),
+    (RequestKind.COMMIT_OFFSETS, 2),
+    (RequestKind.COMMIT_OFFSETS, 3),
+    (RequestKind.COMMIT_OFFSETS, 5),
+    (RequestKind.COMMIT, 3),
+    (RequestKind.COMMIT, 4),
+    (RequestKind.COMMIT, 5),
 )
 
 
@@ -87,7 +87,7 @@ def test_the_pages_show_this_table(name: str) -> None:
 
 
 def test_every_version_has_exactly_one_row() -> None:
-    for asked in Asked:
+    for asked in RequestKind:
         for version in range(15):
             assert len([row for row in ANSWERS if row.asked is asked and version in row.versions]) == 1
 
@@ -95,9 +95,11 @@ def test_every_version_has_exactly_one_row() -> None:
 def test_a_code_is_only_used_where_it_may_be() -> None:
     for row in ANSWERS:
         codes = set(row[2:])
-        if row.asked in (Asked.PRODUCE, Asked.COMMIT_OFFSETS):
+        if row.asked in (RequestKind.PRODUCE, RequestKind.COMMIT_OFFSETS):
             assert ErrorCode.PRODUCER_FENCED not in codes, "clients of these know only INVALID_PRODUCER_EPOCH"
-        knows_abortable = {Asked.PRODUCE: 11, Asked.COMMIT_OFFSETS: 4, Asked.COMMIT: 4}.get(row.asked, 100)
+        knows_abortable = {RequestKind.PRODUCE: 11, RequestKind.COMMIT_OFFSETS: 4, RequestKind.COMMIT: 4}.get(
+            row.asked, 100
+        )
         if row.versions.start < knows_abortable:
             assert ErrorCode.TRANSACTION_ABORTABLE not in codes
 
@@ -182,7 +184,7 @@ def timed_out(*, recovering: bool = True) -> Txn:
 def test_a_timeout_remembers_whom_it_hit_unless_it_is_told_to_fence() -> None:
     assert timed_out().timed_out == LATE
     fenced = timed_out(recovering=False)
-    assert (fenced.phase, fenced.producer_epoch) == (Phase.PREPARE_ABORT, 6)
+    assert (fenced.phase, fenced.producer_epoch) == (TransactionState.PREPARE_ABORT, 6)
     assert (fenced.timed_out, fenced.last_epoch) == (None, -1)
 
 
@@ -194,21 +196,27 @@ def test_a_late_request_begins_nothing_and_need_not_wait_to_hear_it(txn: Txn) ->
 
 @pytest.mark.parametrize("txn", [timed_out(), ABORTED], ids=["markers under way", "aborted"])
 def test_a_late_abort_succeeds_as_soon_as_the_abort_is_durable(txn: Txn) -> None:
-    assert decide(txn, EndTxn(*LATE, commit=False, client_version=0), 200) == (txn, (Reply(ErrorCode.NONE),))
-    assert decide(txn, EndTxn(*LATE, commit=True, client_version=0), 200) == (txn, (Reply(ErrorCode.PRODUCER_FENCED),))
+    assert decide(txn, EndTxn(*LATE, commit=False, client_transaction_version=0), 200) == (
+        txn,
+        (Reply(ErrorCode.NONE),),
+    )
+    assert decide(txn, EndTxn(*LATE, commit=True, client_transaction_version=0), 200) == (
+        txn,
+        (Reply(ErrorCode.PRODUCER_FENCED),),
+    )
 
 
 def test_a_late_abort_waits_while_the_abort_is_not_durable() -> None:
     pending, _ = decide(OPEN, DeadlinePassed(0, 101), 101)
     for version in (0, 2):
-        request = EndTxn(*LATE, commit=False, client_version=version)
+        request = EndTxn(*LATE, commit=False, client_transaction_version=version)
         assert decide(pending, request, 200)[1] == (Reply(ErrorCode.CONCURRENT_TRANSACTIONS),)
 
 
 def test_a_late_abort_of_version_2_is_told_the_pair_to_go_on_with() -> None:
-    request = EndTxn(*LATE, commit=False, client_version=2)
+    request = EndTxn(*LATE, commit=False, client_transaction_version=2)
     assert decide(ABORTED, request, 200) == (ABORTED, (Reply(ErrorCode.NONE, 7, 6),))
-    claimed = msgspec.structs.replace(ABORTED, phase=Phase.EMPTY, producer_epoch=7)
+    claimed = msgspec.structs.replace(ABORTED, phase=TransactionState.EMPTY, producer_epoch=7)
     assert decide(claimed, request, 200) == (claimed, (Reply(ErrorCode.NONE, 7, 7),))
 
 
@@ -222,7 +230,7 @@ def test_a_late_abort_after_the_producer_id_was_exhausted_succeeds_too() -> None
         timed_out=ProducerPair(7, 32766),
     )
     for version, pair in ((0, ()), (2, (8, 0))):
-        request = EndTxn(7, 32766, commit=False, client_version=version)
+        request = EndTxn(7, 32766, commit=False, client_transaction_version=version)
         assert decide(rotated, request, 200) == (rotated, (Reply(ErrorCode.NONE, *pair),))
 
 
@@ -230,7 +238,7 @@ def test_a_replaced_producer_can_not_even_abort() -> None:
     replaced, _ = decide(ABORTED, InitProducerId(100, 2), 200)
     replaced, _ = decide(replaced, Appended(), 200)
     for version in (0, 2):
-        request = EndTxn(*LATE, commit=False, client_version=version)
+        request = EndTxn(*LATE, commit=False, client_transaction_version=version)
         assert decide(replaced, request, 200)[1] == (Reply(ErrorCode.PRODUCER_FENCED),)
 
 

@@ -11,9 +11,9 @@ from coordinator_fakes import ORDERS_0, ORDERS_1, PAYMENTS_0, FakeBroker, Produc
 
 from eosin.coordinator.transactions import coordinator
 from eosin.coordinator.transactions.config import TransactionConfig
-from eosin.coordinator.transactions.deferred_writes import OWED_MS, RETRY_MS
+from eosin.coordinator.transactions.deferred_writes import DEFERRED_MS, RETRY_MS
 from eosin.coordinator.transactions.rules.listing import TransactionDescription, TransactionListing
-from eosin.coordinator.transactions.rules.state import Phase
+from eosin.coordinator.transactions.rules.state import TransactionState
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.start_now import start_now
@@ -29,9 +29,9 @@ async def started(config: TransactionConfig | None = None, *, partition_count: i
 
 
 async def in_transaction(
-    broker: FakeBroker, *partitions: TopicPartition, client_version: int = 0, transactional_id: str = "tx"
+    broker: FakeBroker, *partitions: TopicPartition, client_transaction_version: int = 0, transactional_id: str = "tx"
 ) -> Producer:
-    producer = Producer(broker, transactional_id, client_version=client_version)
+    producer = Producer(broker, transactional_id, client_transaction_version=client_transaction_version)
     assert await producer.init() is NONE
     assert await producer.add(*(partitions or (ORDERS_0,))) is NONE
     return producer
@@ -55,15 +55,20 @@ async def turns(count: int = 5) -> None:
         await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize("client_version", [0, 2])
-async def test_a_transaction_commits_on_all_its_partitions(client_version: int) -> None:
+@pytest.mark.parametrize("client_transaction_version", [0, 2])
+async def test_a_transaction_commits_on_all_its_partitions(client_transaction_version: int) -> None:
     broker = await started()
-    producer = Producer(broker, client_version=client_version)
+    producer = Producer(broker, client_transaction_version=client_transaction_version)
     assert await producer.init() is NONE
     assert await producer.transaction("v", ORDERS_0, ORDERS_1, PAYMENTS_0) == [NONE] * 5
     for partition in (ORDERS_0, ORDERS_1, PAYMENTS_0):
         assert broker.partitions[partition].committed == ["v"]
-    assert broker.phases("tx") == [Phase.EMPTY, Phase.ONGOING, Phase.PREPARE_COMMIT, Phase.COMPLETE_COMMIT]
+    assert broker.phases("tx") == [
+        TransactionState.EMPTY,
+        TransactionState.ONGOING,
+        TransactionState.PREPARE_COMMIT,
+        TransactionState.COMPLETE_COMMIT,
+    ]
 
 
 async def test_an_aborted_transaction_leaves_nothing_behind() -> None:
@@ -76,7 +81,7 @@ async def test_an_aborted_transaction_leaves_nothing_behind() -> None:
 
 async def test_where_everything_is_durable_at_once_no_request_waits_for_anything() -> None:
     broker = await started()
-    producer = Producer(broker, client_version=2)
+    producer = Producer(broker, client_transaction_version=2)
     timers = broker.clock.pending
     for request in (producer.init, producer.add, producer.commit, producer.abort):
         arguments = (ORDERS_0,) if request == producer.add else ()
@@ -87,8 +92,8 @@ async def test_where_everything_is_durable_at_once_no_request_waits_for_anything
 async def test_markers_carry_the_coordinator_epoch_and_the_version_of_the_client() -> None:
     broker = await started()
     await broker.restart()
-    for client_version in (0, 2):
-        producer = await in_transaction(broker, client_version=client_version)
+    for client_transaction_version in (0, 2):
+        producer = await in_transaction(broker, client_transaction_version=client_transaction_version)
         await producer.commit()
     assert [
         (marker.producer_epoch, marker.coordinator_epoch, marker.transaction_version)
@@ -146,7 +151,7 @@ async def test_an_id_that_is_not_known_has_nothing_to_end_but_an_old_client_may_
     assert await producer.add(ORDERS_0) is unmapped
     assert await producer.commit() is unmapped
     assert await producer.abort() is NONE
-    producer.client_version = 2
+    producer.client_transaction_version = 2
     assert await producer.abort() is unmapped
     assert producer.produce(ORDERS_0, "v") is unmapped
 
@@ -219,7 +224,11 @@ async def test_that_a_transaction_is_complete_need_not_be_written_when_the_next_
     assert await producer.commit() is NONE
     assert described(broker) == "CompleteCommit"
     assert await producer.add(ORDERS_0) is NONE
-    assert broker.phases("tx")[-3:] == [Phase.ONGOING, Phase.PREPARE_COMMIT, Phase.ONGOING]
+    assert broker.phases("tx")[-3:] == [
+        TransactionState.ONGOING,
+        TransactionState.PREPARE_COMMIT,
+        TransactionState.ONGOING,
+    ]
 
 
 async def test_that_transactions_are_complete_is_written_soon_and_in_one_batch() -> None:
@@ -228,12 +237,12 @@ async def test_that_transactions_are_complete_is_written_soon_and_in_one_batch()
         producer = await in_transaction(broker, transactional_id=f"tx-{n}")
         assert await producer.commit() is NONE
     appends = broker.log.appends
-    broker.clock.advance(OWED_MS - 1)
+    broker.clock.advance(DEFERRED_MS - 1)
     assert broker.log.appends == appends
     broker.clock.advance(1)
     assert broker.log.appends == appends + 1
-    assert {txn.phase for txn in broker.log.contents().values()} == {Phase.COMPLETE_COMMIT}
-    broker.clock.advance(10 * OWED_MS)
+    assert {txn.phase for txn in broker.log.contents().values()} == {TransactionState.COMPLETE_COMMIT}
+    broker.clock.advance(10 * DEFERRED_MS)
     assert broker.log.appends == appends + 1, "once"
 
 
@@ -242,7 +251,7 @@ async def test_that_a_transaction_is_complete_is_written_before_a_stop() -> None
     producer = await in_transaction(broker)
     assert await producer.commit() is NONE
     await broker.transactions.stop()
-    assert broker.log.phases("tx")[-1] is Phase.COMPLETE_COMMIT
+    assert broker.log.phases("tx")[-1] is TransactionState.COMPLETE_COMMIT
 
 
 async def test_that_a_transaction_is_complete_is_not_written_behind_a_record_in_doubt() -> None:
@@ -255,8 +264,8 @@ async def test_that_a_transaction_is_complete_is_not_written_behind_a_record_in_
     broker.log.uncertain = [ErrorCode.REQUEST_TIMED_OUT] * 100
     await broker.clock.run(2 * RETRY_MS)
     phases = broker.log.phases("tx")
-    first = phases.index(Phase.PREPARE_COMMIT)
-    assert set(phases[first + 1 :]) == {Phase.ONGOING}
+    first = phases.index(TransactionState.PREPARE_COMMIT)
+    assert set(phases[first + 1 :]) == {TransactionState.ONGOING}
 
 
 async def test_after_a_lost_completion_the_next_transaction_stands_for_it() -> None:
@@ -279,7 +288,7 @@ async def test_completion_need_not_be_durable() -> None:
     broker.log.release()
     assert await committing is NONE
     assert described(broker) == "CompleteCommit"
-    assert broker.phases("tx")[-1] is Phase.COMPLETE_COMMIT
+    assert broker.phases("tx")[-1] is TransactionState.COMPLETE_COMMIT
     assert broker.log.high_watermark == broker.log.log_end_offset - 1
 
 
@@ -321,12 +330,12 @@ async def test_after_five_milliseconds_the_end_is_answered_whatever_the_markers_
     committing = begun(producer.commit())
     broker.clock.advance(5)
     assert await committing is NONE
-    assert broker.log.phases("tx")[-1] is Phase.PREPARE_COMMIT
+    assert broker.log.phases("tx")[-1] is TransactionState.PREPARE_COMMIT
 
 
 async def test_the_next_transaction_waits_for_the_markers_instead_of_being_sent_away() -> None:
     broker = await started()
-    producer = await in_transaction(broker, client_version=2)
+    producer = await in_transaction(broker, client_transaction_version=2)
     broker.partitions.slow = True
     committing = begun(producer.commit())
     broker.clock.advance(5)
@@ -393,7 +402,10 @@ async def test_requests_that_wait_go_on_in_the_order_in_which_they_came() -> Non
     second = begun(producer.commit())
     broker.partitions.finish()
     assert [await first, await adding, await second] == [NONE] * 3
-    assert broker.phases("tx")[-5:] == [*[Phase.ONGOING, Phase.PREPARE_COMMIT] * 2, Phase.COMPLETE_COMMIT]
+    assert broker.phases("tx")[-5:] == [
+        *[TransactionState.ONGOING, TransactionState.PREPARE_COMMIT] * 2,
+        TransactionState.COMPLETE_COMMIT,
+    ]
 
 
 async def test_a_long_queue_is_no_deep_recursion() -> None:
@@ -428,12 +440,12 @@ async def test_with_no_patience_everybody_is_told_to_come_back_at_once() -> None
 
 async def test_an_end_that_does_not_wait_for_its_markers_is_answered_before_they_are_written() -> None:
     broker = await started(TransactionConfig(end_txn_marker_wait_ms=0))
-    producer = await in_transaction(broker, client_version=2)
+    producer = await in_transaction(broker, client_transaction_version=2)
     assert start_now(producer.commit()) is NONE
     assert broker.partitions.calls == 0
     broker.clock.advance(0)
     assert broker.partitions.calls == 1
-    assert broker.phases("tx")[-1] is Phase.COMPLETE_COMMIT
+    assert broker.phases("tx")[-1] is TransactionState.COMPLETE_COMMIT
 
 
 async def test_a_transaction_that_overtakes_the_markers_of_the_one_before_waits_for_them() -> None:
@@ -500,10 +512,10 @@ async def test_a_timeout_that_cannot_be_written_is_tried_again() -> None:
     await in_transaction(broker)
     broker.log.refuses_all = ErrorCode.NOT_ENOUGH_REPLICAS
     broker.clock.advance(70_000)
-    assert broker.log.phases("tx")[-1] is Phase.ONGOING
+    assert broker.log.phases("tx")[-1] is TransactionState.ONGOING
     broker.log.refuses_all = None
     broker.clock.advance(100)
-    assert broker.phases("tx")[-1] is Phase.COMPLETE_ABORT
+    assert broker.phases("tx")[-1] is TransactionState.COMPLETE_ABORT
 
 
 async def test_a_timeout_while_a_record_is_under_way_comes_right_after_it() -> None:
@@ -516,7 +528,7 @@ async def test_a_timeout_while_a_record_is_under_way_comes_right_after_it() -> N
     broker.log.release()
     assert await adding is NONE
     broker.clock.advance(100)
-    assert broker.phases("tx")[-1] is Phase.COMPLETE_ABORT
+    assert broker.phases("tx")[-1] is TransactionState.COMPLETE_ABORT
 
 
 async def test_deadlines_hold_over_a_restart() -> None:
@@ -525,7 +537,7 @@ async def test_deadlines_hold_over_a_restart() -> None:
     broker.clock.advance(30_000)
     await broker.restart()
     broker.clock.advance(30_100)
-    assert broker.phases("tx")[-1] is Phase.COMPLETE_ABORT
+    assert broker.phases("tx")[-1] is TransactionState.COMPLETE_ABORT
 
 
 async def test_unused_ids_are_forgotten_with_a_tombstone_and_used_ones_are_not() -> None:
@@ -560,8 +572,8 @@ async def test_records_that_fit_no_batch_together_are_written_in_smaller_ones() 
         await producer.add(ORDERS_0)
         assert await producer.commit() is NONE
     broker.log.max_message_bytes = 1000  # the records of two ids
-    broker.clock.advance(OWED_MS)
-    assert {txn.phase for txn in broker.log.contents().values()} == {Phase.COMPLETE_COMMIT}
+    broker.clock.advance(DEFERRED_MS)
+    assert {txn.phase for txn in broker.log.contents().values()} == {TransactionState.COMPLETE_COMMIT}
     broker.clock.advance(7 * 86_400_000 + 3_600_000)
     assert broker.log.contents() == {}, "tombstones as well"
 
@@ -589,10 +601,10 @@ async def test_a_completion_that_fails_is_written_again_until_it_succeeds() -> N
     broker.log.refusals = [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR]
     broker.partitions.finish()
     assert await committing is NONE
-    broker.clock.advance(OWED_MS + RETRY_MS)
-    assert broker.log.phases("tx")[-1] is Phase.PREPARE_COMMIT
+    broker.clock.advance(DEFERRED_MS + RETRY_MS)
+    assert broker.log.phases("tx")[-1] is TransactionState.PREPARE_COMMIT
     broker.clock.advance(RETRY_MS)
-    assert broker.phases("tx")[-1] is Phase.COMPLETE_COMMIT
+    assert broker.phases("tx")[-1] is TransactionState.COMPLETE_COMMIT
 
 
 async def test_a_log_that_has_failed_is_not_served_any_more(caplog: pytest.LogCaptureFixture) -> None:
@@ -700,11 +712,11 @@ async def test_a_listing_of_many_ids_goes_on_in_turns_with_everybody_else() -> N
 
 async def test_a_marker_that_stays_fenced_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
     broker = await started()
-    producer = await in_transaction(broker, client_version=2)
+    producer = await in_transaction(broker, client_transaction_version=2)
     broker.partitions.answers[ORDERS_0] = [ErrorCode.TRANSACTION_COORDINATOR_FENCED] * 100
     committing = begun(producer.commit())
     await broker.clock.run(200_000)
     assert await committing is NONE
     lines = [record.getMessage() for record in caplog.records if "fenced, though" in record.getMessage()]
     assert [line.rpartition("attempt ")[2] for line in lines] == ["1)", "2)", "4)", "8)", "16)", "32)", "64)"]
-    assert broker.phases("tx")[-1] is Phase.COMPLETE_COMMIT
+    assert broker.phases("tx")[-1] is TransactionState.COMPLETE_COMMIT

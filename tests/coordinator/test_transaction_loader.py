@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from eosin.coordinator.transactions.log.loader import StateReplay
 from eosin.coordinator.transactions.log.records import CorruptTransactionLog, encode_batch, replay
-from eosin.coordinator.transactions.rules.state import Phase, Txn
+from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import build_control_batch, retain_records
 from eosin.protocol.records.scan import sound_batches
 
 PARTITIONS = frozenset({TopicPartition("orders", 3)})
-PREPARED = (Phase.ONGOING, Phase.PREPARE_COMMIT, Phase.PREPARE_ABORT)
+PREPARED = (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
 txns = st.builds(
     lambda name, producer_id, epoch, phase: Txn(
@@ -27,7 +27,7 @@ txns = st.builds(
     st.sampled_from(("a", "b")),
     st.integers(1, 2),
     st.integers(0, 3),
-    st.sampled_from(list(Phase)),
+    st.sampled_from(list(TransactionState)),
 )
 pieces = st.lists(
     st.one_of(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from eosin.coordinator.transactions.log.records import CorruptTransactionLog, encode_batch, replay
 from eosin.coordinator.transactions.log.value_encoder import encode_txn
-from eosin.coordinator.transactions.rules.state import Phase, ProducerPair, Txn
+from eosin.coordinator.transactions.rules.state import ProducerPair, TransactionState, Txn
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch, build_control_batch, iter_records
 from eosin.protocol.records.internal import decode_value, encode_key, encode_value
@@ -23,11 +23,11 @@ FULL = Txn(
     producer_epoch=32767,
     last_epoch=32766,
     timeout_ms=60_000,
-    phase=Phase.PREPARE_COMMIT,
+    phase=TransactionState.PREPARE_COMMIT,
     partitions=PARTITIONS,
     start_ms=11,
     updated_ms=12,
-    client_version=2,
+    client_transaction_version=2,
     timed_out=ProducerPair(7, 3),
     can_return=False,
     next_epoch=0,
@@ -44,11 +44,11 @@ TXNS = st.builds(
     producer_epoch=EPOCHS,
     last_epoch=EPOCHS,
     timeout_ms=st.integers(0, 2**31 - 1),
-    phase=st.sampled_from([phase for phase in Phase if phase is not Phase.DEAD]),
+    phase=st.sampled_from([phase for phase in TransactionState if phase is not TransactionState.DEAD]),
     partitions=st.frozensets(st.builds(TopicPartition, st.sampled_from(["a", "orders"]), st.integers(0, 300))),
     start_ms=IDS,
     updated_ms=IDS,
-    client_version=st.integers(0, 2),
+    client_transaction_version=st.integers(0, 2),
     timed_out=st.none() | st.builds(ProducerPair, IDS, EPOCHS),
     can_return=st.booleans(),
     next_epoch=EPOCHS,
@@ -73,9 +73,13 @@ def raw(value: bytes | None, key: bytes | None = None) -> bytes:
     return bytes(build_batch([record], timestamp=0))
 
 
-@pytest.mark.parametrize("phase", [phase for phase in Phase if phase is not Phase.DEAD])
-def test_a_txn_is_read_back_as_it_was_written(phase: Phase) -> None:
-    partitions = PARTITIONS if phase in (Phase.ONGOING, Phase.PREPARE_ABORT, Phase.PREPARE_COMMIT) else frozenset()
+@pytest.mark.parametrize("phase", [phase for phase in TransactionState if phase is not TransactionState.DEAD])
+def test_a_txn_is_read_back_as_it_was_written(phase: TransactionState) -> None:
+    partitions = (
+        PARTITIONS
+        if phase in (TransactionState.ONGOING, TransactionState.PREPARE_ABORT, TransactionState.PREPARE_COMMIT)
+        else frozenset()
+    )
     txn = msgspec.structs.replace(FULL, phase=phase, partitions=partitions)
     assert read(written(txn)) == {"tx": txn}
 
@@ -93,7 +97,7 @@ def test_without_the_feature_the_record_is_that_of_older_brokers() -> None:
         previous_producer_id=-1,
         next_producer_id=-1,
         last_epoch=-1,
-        client_version=0,
+        client_transaction_version=0,
         timed_out=None,
         can_return=True,
         next_epoch=-1,
@@ -103,7 +107,7 @@ def test_without_the_feature_the_record_is_that_of_older_brokers() -> None:
 
 
 def test_an_empty_state_has_no_list_of_partitions_and_the_others_have_one() -> None:
-    for txn, expected in ((EMPTY, None), (msgspec.structs.replace(EMPTY, phase=Phase.COMPLETE_ABORT), ())):
+    for txn, expected in ((EMPTY, None), (msgspec.structs.replace(EMPTY, phase=TransactionState.COMPLETE_ABORT), ())):
         (record,) = iter_records(written(txn))
         assert record.value is not None
         assert decode_value(TransactionLogValue, record.value).transaction_partitions == expected
@@ -120,7 +124,7 @@ def test_the_latest_record_of_an_id_counts_and_a_tombstone_removes_it() -> None:
     other = msgspec.structs.replace(EMPTY, transactional_id="other")
     later = msgspec.structs.replace(EMPTY, producer_epoch=6)
     assert read(written(EMPTY), written(other), written(later)) == {"tx": later, "other": other}
-    dead = msgspec.structs.replace(later, phase=Phase.DEAD)
+    dead = msgspec.structs.replace(later, phase=TransactionState.DEAD)
     assert read(written(EMPTY), written(other, dead)) == {"other": other}
 
 
@@ -147,7 +151,7 @@ def test_an_epoch_that_goes_back_is_corruption() -> None:
 def test_an_epoch_may_start_anew_with_another_producer_id_or_after_a_tombstone() -> None:
     rotated = msgspec.structs.replace(EMPTY, producer_id=8, producer_epoch=0)
     anew = msgspec.structs.replace(EMPTY, producer_epoch=0)
-    dead = msgspec.structs.replace(EMPTY, phase=Phase.DEAD)
+    dead = msgspec.structs.replace(EMPTY, phase=TransactionState.DEAD)
     assert read(written(EMPTY), written(rotated)) == {"tx": rotated}
     assert read(written(EMPTY), written(dead), written(anew)) == {"tx": anew}
 
@@ -214,11 +218,11 @@ def test_a_value_put_together_from_parts_is_that_of_the_codec(txn: st.DataObject
         transaction_timeout_ms=made.timeout_ms,
         transaction_status=made.phase,
         transaction_partitions=None
-        if made.phase is Phase.EMPTY
+        if made.phase is TransactionState.EMPTY
         else tuple(PartitionsSchema(topic, tuple(ids)) for topic, ids in topics.items()),
         transaction_last_update_timestamp_ms=made.updated_ms,
         transaction_start_timestamp_ms=made.start_ms,
-        client_transaction_version=made.client_version,
+        client_transaction_version=made.client_transaction_version,
         next_producer_epoch=made.next_epoch,
         last_producer_epoch=made.last_epoch,
         timed_out_producer_id=timed_out.producer_id,

@@ -3,32 +3,38 @@
 import msgspec
 import pytest
 
-from eosin.coordinator.transactions.rules.state import PREDECESSORS, STATE_NAMES, Phase, Txn
+from eosin.coordinator.transactions.rules.state import LEGAL_PREDECESSORS, STATE_NAMES, TransactionState, Txn
 from eosin.coordinator.transactions.rules.transitions import check_transition, move
 from eosin.protocol.names import TopicPartition
 
 ORDERS = frozenset({TopicPartition("orders", 0)})
 ONGOING = Txn(
-    "tx", producer_id=7, producer_epoch=5, timeout_ms=1000, phase=Phase.ONGOING, partitions=ORDERS, start_ms=1
+    "tx",
+    producer_id=7,
+    producer_epoch=5,
+    timeout_ms=1000,
+    phase=TransactionState.ONGOING,
+    partitions=ORDERS,
+    start_ms=1,
 )
-PREPARING = msgspec.structs.replace(ONGOING, phase=Phase.PREPARE_COMMIT)
-COMPLETE = msgspec.structs.replace(PREPARING, phase=Phase.COMPLETE_COMMIT, partitions=frozenset())
-EMPTY = msgspec.structs.replace(COMPLETE, phase=Phase.EMPTY, start_ms=-1)
+PREPARING = msgspec.structs.replace(ONGOING, phase=TransactionState.PREPARE_COMMIT)
+COMPLETE = msgspec.structs.replace(PREPARING, phase=TransactionState.COMPLETE_COMMIT, partitions=frozenset())
+EMPTY = msgspec.structs.replace(COMPLETE, phase=TransactionState.EMPTY, start_ms=-1)
 
 
 def test_the_legal_successions_are_those_of_the_specification() -> None:
-    at_rest = {Phase.EMPTY, Phase.COMPLETE_COMMIT, Phase.COMPLETE_ABORT}
+    at_rest = {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
     legal = {
-        Phase.EMPTY: at_rest,
-        Phase.ONGOING: at_rest | {Phase.ONGOING},
-        Phase.PREPARE_COMMIT: {Phase.ONGOING},
-        Phase.PREPARE_ABORT: at_rest | {Phase.ONGOING},
-        Phase.COMPLETE_COMMIT: {Phase.PREPARE_COMMIT},
-        Phase.COMPLETE_ABORT: {Phase.PREPARE_ABORT},
-        Phase.DEAD: at_rest,
+        TransactionState.EMPTY: at_rest,
+        TransactionState.ONGOING: at_rest | {TransactionState.ONGOING},
+        TransactionState.PREPARE_COMMIT: {TransactionState.ONGOING},
+        TransactionState.PREPARE_ABORT: at_rest | {TransactionState.ONGOING},
+        TransactionState.COMPLETE_COMMIT: {TransactionState.PREPARE_COMMIT},
+        TransactionState.COMPLETE_ABORT: {TransactionState.PREPARE_ABORT},
+        TransactionState.DEAD: at_rest,
     }
-    assert legal == PREDECESSORS
-    assert STATE_NAMES.keys() == PREDECESSORS.keys() == set(Phase)
+    assert legal == LEGAL_PREDECESSORS
+    assert STATE_NAMES.keys() == LEGAL_PREDECESSORS.keys() == set(TransactionState)
 
 
 @pytest.mark.parametrize(("before", "after"), [(ONGOING, PREPARING), (PREPARING, COMPLETE), (COMPLETE, EMPTY)])

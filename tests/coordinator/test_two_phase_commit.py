@@ -8,7 +8,7 @@ import pytest
 from coordinator_fakes import ORDERS_0, ORDERS_1, FakeBroker, Killed, Producer
 
 from eosin.coordinator.transactions.config import DAY_MS, TransactionConfig
-from eosin.coordinator.transactions.rules.state import LAST_CLIENT_EPOCH, NO_TIMEOUT_MS, Phase
+from eosin.coordinator.transactions.rules.state import LAST_CLIENT_EPOCH, NO_TIMEOUT_MS, TransactionState
 from eosin.coordinator.transactions.rules.timeout_errors import Standing
 from eosin.protocol.errors import ErrorCode
 
@@ -17,8 +17,8 @@ ON = TransactionConfig(transaction_two_phase_commit_enable=True)
 PARTITIONS = (ORDERS_0, ORDERS_1)
 
 
-def participant(broker: FakeBroker, *, client_version: int = 2) -> Producer:
-    producer = Producer(broker, client_version=client_version)
+def participant(broker: FakeBroker, *, client_transaction_version: int = 2) -> Producer:
+    producer = Producer(broker, client_transaction_version=client_transaction_version)
     producer.two_phase = True
     return producer
 
@@ -29,9 +29,9 @@ async def started(config: TransactionConfig = ON) -> FakeBroker:
     return broker
 
 
-async def prepared(broker: FakeBroker, value: str = "v", *, client_version: int = 2) -> Producer:
+async def prepared(broker: FakeBroker, value: str = "v", *, client_transaction_version: int = 2) -> Producer:
     """A producer that has written all it has to, and waits for the decision."""
-    producer = participant(broker, client_version=client_version)
+    producer = participant(broker, client_transaction_version=client_transaction_version)
     assert await producer.init() is NONE
     assert await producer.add(*PARTITIONS) is NONE
     for partition in PARTITIONS:
@@ -39,7 +39,7 @@ async def prepared(broker: FakeBroker, value: str = "v", *, client_version: int 
     return producer
 
 
-def phase(broker: FakeBroker) -> Phase:
+def phase(broker: FakeBroker) -> TransactionState:
     return broker.log.contents()["tx"].phase
 
 
@@ -73,18 +73,20 @@ async def test_it_waits_for_its_decision_as_long_as_it_takes(restarts: bool) -> 
         await broker.clock.run(100 * DAY_MS, turns=5)
         if restarts:
             await broker.restart()
-    assert phase(broker) is Phase.ONGOING
+    assert phase(broker) is TransactionState.ONGOING
     assert await producer.commit() is NONE
     assert [broker.partitions[each].committed for each in PARTITIONS] == [["v"], ["v"]]
 
 
-@pytest.mark.parametrize("client_version", [0, 2])
+@pytest.mark.parametrize("client_transaction_version", [0, 2])
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("commit", [False, True])
-async def test_a_new_instance_carries_the_decision_out(client_version: int, restarts: bool, commit: bool) -> None:
+async def test_a_new_instance_carries_the_decision_out(
+    client_transaction_version: int, restarts: bool, commit: bool
+) -> None:
     broker = await started()
-    first = await prepared(broker, client_version=client_version)
-    second = participant(broker, client_version=client_version)
+    first = await prepared(broker, client_transaction_version=client_transaction_version)
+    second = participant(broker, client_transaction_version=client_transaction_version)
     for _ in range(3):
         assert await second.init(keeps=True) is NONE
         assert second.ongoing == first.pair
@@ -138,7 +140,7 @@ async def test_with_nothing_open_there_is_nothing_to_keep() -> None:
 @pytest.mark.parametrize("first_is_two_phase", [False, True])
 async def test_what_a_new_instance_wants_counts_from_its_own_transactions_on(first_is_two_phase: bool) -> None:
     broker = await started()
-    first, second = Producer(broker, client_version=2), Producer(broker, client_version=2)
+    first, second = Producer(broker, client_transaction_version=2), Producer(broker, client_transaction_version=2)
     first.two_phase, second.two_phase = first_is_two_phase, not first_is_two_phase
     await first.init()
     await first.add(ORDERS_0)
@@ -146,22 +148,22 @@ async def test_what_a_new_instance_wants_counts_from_its_own_transactions_on(fir
     await broker.restart()
     await broker.clock.run(61_000, turns=5)
     # Promised to one of them, so it holds for this one.
-    assert phase(broker) is Phase.ONGOING
+    assert phase(broker) is TransactionState.ONGOING
     assert await second.commit() is NONE
     await second.add(ORDERS_0)
     await broker.clock.run(61_000, turns=5)
-    assert phase(broker) is (Phase.COMPLETE_ABORT if first_is_two_phase else Phase.ONGOING)
+    assert phase(broker) is (TransactionState.COMPLETE_ABORT if first_is_two_phase else TransactionState.ONGOING)
 
 
 async def test_an_ordinary_transaction_that_is_kept_times_out_as_before() -> None:
     broker = await started()
-    first, second = Producer(broker, client_version=2), Producer(broker, client_version=2)
+    first, second = Producer(broker, client_transaction_version=2), Producer(broker, client_transaction_version=2)
     await first.init()
     await first.add(ORDERS_0)
     await broker.clock.run(30_000, turns=5)
     await second.init(keeps=True)
     await broker.clock.run(31_000, turns=5)
-    assert phase(broker) is Phase.COMPLETE_ABORT
+    assert phase(broker) is TransactionState.COMPLETE_ABORT
     assert await second.commit() is not NONE
     assert await second.init(second.pair) is NONE, "nobody has replaced it"
     assert await second.transaction("v", ORDERS_0) == [NONE] * 3
@@ -244,7 +246,7 @@ async def test_in_any_order_the_decision_of_the_external_coordinator_is_what_hap
     decided: tuple[int, int] | None = None
     committed: list[str] = []
     for number in range(25):
-        producer = participant(broker, client_version=chance.choice((0, 2)))
+        producer = participant(broker, client_transaction_version=chance.choice((0, 2)))
         if not await _settled(producer, chance, broker):
             continue
         if producer.ongoing is not None:

@@ -7,11 +7,11 @@ answer that is slow is an instance that is. An answer that is lost is one to a c
 from types import SimpleNamespace
 from typing import Any, Final
 
-from eosin.broker.transactions.timeout_errors import told
+from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.broker.transactions.verification import translated
 from eosin.coordinator.groups.offsets.service import _translate
 from eosin.coordinator.transactions.rules.effects import Reply
-from eosin.coordinator.transactions.rules.timeout_errors import Asked, Profile, Standing, standing
+from eosin.coordinator.transactions.rules.timeout_errors import Profile, RequestKind, Standing, standing
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.log.log_results import Refused
 from model.instances import abort_failed, done, fail, give_up
@@ -36,10 +36,10 @@ def verified(step: Step, message: Message, error: ErrorCode, text: str | None = 
     if message.kind == PRODUCE:
         error = translated(Refused(error, text), PRODUCE_VERSIONS[protocol]).error
         if error is ErrorCode.INVALID_PRODUCER_EPOCH:
-            error = _told(step, message, Asked.PRODUCE, PRODUCE_VERSIONS[protocol], error)
+            error = _told(step, message, RequestKind.PRODUCE, PRODUCE_VERSIONS[protocol], error)
     else:
         error = _translate(error, OFFSETS_VERSIONS[protocol])
-        error = _told(step, message, Asked.COMMIT_OFFSETS, OFFSETS_VERSIONS[protocol], error)
+        error = _told(step, message, RequestKind.COMMIT_OFFSETS, OFFSETS_VERSIONS[protocol], error)
     _arrive(step, message, error)
 
 
@@ -52,9 +52,9 @@ def answer(step: Step, message: Message, reply: Reply) -> None:
     protocol = step.world.bounds.versions[message.client]
     if error is not ErrorCode.NONE:
         if message.kind == END and message.argument:
-            error = _told(step, message, Asked.COMMIT, END_VERSIONS[protocol], error)
+            error = _told(step, message, RequestKind.COMMIT, END_VERSIONS[protocol], error)
         elif message.kind == ADD:
-            error = _told(step, message, Asked.ADD_PARTITIONS, ADD_VERSION, error)
+            error = _told(step, message, RequestKind.ADD_PARTITIONS, ADD_VERSION, error)
     _arrive(step, message, error, reply)
 
 
@@ -62,7 +62,7 @@ def _repetition_answered(step: Step, message: Message, error: ErrorCode) -> None
     """A client that was built anew hears what became of a transaction: success and its contrary must both be true."""
     commit = bool(message.argument)
     if commit and error is not ErrorCode.NONE:
-        error = _told(step, message, Asked.COMMIT, OLDER_END_VERSION, error)
+        error = _told(step, message, RequestKind.COMMIT, OLDER_END_VERSION, error)
     step.note(f"answered {error.name}")
     if error is ErrorCode.CONCURRENT_TRANSACTIONS:
         step.change(message, stage=SENT)
@@ -79,7 +79,7 @@ def written(step: Step, message: Message) -> None:
     _arrive(step, message, ErrorCode.NONE)
 
 
-def _told(step: Step, message: Message, asked: Asked, version: int, error: ErrorCode) -> ErrorCode:
+def _told(step: Step, message: Message, asked: RequestKind, version: int, error: ErrorCode) -> ErrorCode:
     """What the broker says instead when the producer has only timed out: its own code, over what the model has."""
     txn = step.coordinator.txn
 
@@ -97,7 +97,7 @@ def _told(step: Step, message: Message, asked: Asked, version: int, error: Error
     )
     context: Any = SimpleNamespace(client_software_name=_SOFTWARE, api_version=version)
     pair = {"producer_id": message.producer_id, "producer_epoch": message.producer_epoch}
-    return told(asked, error, context, services, transactional_id="tx", **pair)
+    return timeout_error_for(asked, error, context, services, transactional_id="tx", **pair)
 
 
 def _arrive(step: Step, message: Message, error: ErrorCode, reply: Reply = _NO_REPLY) -> None:

@@ -26,13 +26,13 @@ from eosin.coordinator.transactions.rules.events import (
     AppendFailed,
     DeadlinePassed,
     EndTxn,
+    Event,
     Expire,
     InitProducerId,
     MarkersWritten,
-    Request,
     RetryDue,
 )
-from eosin.coordinator.transactions.rules.state import Phase, Txn
+from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
 from model.answers import answer, verified
 from model.step import Step
@@ -60,7 +60,7 @@ from model.violation import SINGLE_WRITER, Violation
 _APPENDED: Final = Appended()
 
 
-def ask(step: Step, request: Request, message: Message) -> None:
+def ask(step: Step, request: Event, message: Message) -> None:
     """A request has come to the coordinator."""
     if step.coordinator.txn is None:
         reply = unknown(request)
@@ -124,7 +124,7 @@ def markers_written(step: Step) -> None:
     decide_on(step, MarkersWritten(job.producer_id, job.producer_epoch), None)
 
 
-def decide_on(step: Step, request: Request, message: Message | None, now_ms: int = 0) -> None:
+def decide_on(step: Step, request: Event, message: Message | None, now_ms: int = 0) -> None:
     """Decide, and do what follows."""
     before = step.coordinator.txn or Txn(TRANSACTIONAL_ID)
     after, effects = decide(before, request, now_ms)
@@ -134,7 +134,7 @@ def decide_on(step: Step, request: Request, message: Message | None, now_ms: int
         _carry_out(step, effect, request, message)
 
 
-def _carry_out(step: Step, effect: Effect, request: Request, message: Message | None) -> None:
+def _carry_out(step: Step, effect: Effect, request: Event, message: Message | None) -> None:
     match effect:
         case Reply():
             # The record of the same decision may be under way already.
@@ -158,11 +158,11 @@ def _carry_out(step: Step, effect: Effect, request: Request, message: Message | 
             step.coordinator = step.coordinator._replace(txn=None)
 
 
-def _now(request: Request) -> int:
+def _now(request: Event) -> int:
     return AFTER_DEADLINE_MS if isinstance(request, DeadlinePassed) else 0
 
 
-def _persist(step: Step, effect: Persist, request: Request, message: Message | None) -> None:
+def _persist(step: Step, effect: Persist, request: Event, message: Message | None) -> None:
     if message is not None:
         # As a new instance it may come back.
         comes_anew = message.kind == INIT and (message.producer_id < 0 or bool(step.world.bounds.expiries))
@@ -175,7 +175,7 @@ def _persist(step: Step, effect: Persist, request: Request, message: Message | N
     tag = coordinator.pending_tag
     if not isinstance(request, RetryDue):
         tag = message.tag if message is not None and message.kind == END else NO_TAG
-    record = StateRecord(None if txn.phase is Phase.DEAD else txn, tag)
+    record = StateRecord(None if txn.phase is TransactionState.DEAD else txn, tag)
     tail = coordinator.tail if coordinator.tail[-1:] == (record,) else (*coordinator.tail, record)
     step.coordinator = coordinator._replace(pending_tag=tag, writing=WRITING, tail=tail)
     step.note(f"it writes {told(txn)}")
@@ -200,7 +200,7 @@ def judge_record(step: Step) -> None:
     """The last durable record has become so."""
     durable = step.coordinator.durable
     assert durable is not None
-    if durable.txn is not None and durable.txn.phase is Phase.PREPARE_COMMIT:
+    if durable.txn is not None and durable.txn.phase is TransactionState.PREPARE_COMMIT:
         step.judge_commit(durable.tag)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from eosin.coordinator.transactions.rules.state import Phase
+from eosin.coordinator.transactions.rules.state import TransactionState
 from eosin.protocol.errors import ErrorCode
 from model.step import World
 from model.values import (
@@ -51,7 +51,13 @@ def actions(world: World, state: State) -> Iterator[Action]:
             yield "mark", partition, 0
     yield from _of_messages(state)
     txn = coordinator.txn
-    if budget.timeouts and txn is not None and txn.phase is Phase.ONGOING and not pending and not txn.never_times_out:
+    if (
+        budget.timeouts
+        and txn is not None
+        and txn.phase is TransactionState.ONGOING
+        and not pending
+        and not txn.never_times_out
+    ):
         yield "deadline", 0, 0
     yield from _of_instances(world, state)
     if budget.failures and coordinator.writing == WRITING:

@@ -4,7 +4,7 @@ from functools import lru_cache
 
 from eosin.coordinator.transactions.log.records import CorruptTransactionLog, encode_batch, replay
 from eosin.coordinator.transactions.rules.events import Loaded
-from eosin.coordinator.transactions.rules.state import Phase, Txn
+from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from model.coordinating import decide_on, judge_record, told
 from model.step import Step
 from model.values import NO_TAG, TRANSACTIONAL_ID, Coordinator
@@ -20,7 +20,7 @@ def crash(step: Step, kept: int) -> None:
         epoch=before.epoch + 1, next_producer_id=before.next_producer_id, durable=durable, tag=NO_TAG
     )
     for each in survivors:
-        if each.txn is not None and each.txn.phase is Phase.PREPARE_COMMIT:
+        if each.txn is not None and each.txn.phase is TransactionState.PREPARE_COMMIT:
             judge_record(step)
     if durable is None or durable.txn is None:
         step.note("nothing is known of the id")

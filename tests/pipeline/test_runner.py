@@ -23,7 +23,7 @@ from eosin.client.consumer import ConsumedRecord
 from eosin.client.errors import ConnectionFailed, RequestTimedOut
 from eosin.pipeline.common.clock import SystemClock
 from eosin.pipeline.common.errors import ConflictingSettings, MissingTopic, PipelineFenced
-from eosin.pipeline.common.fan_out import Rounds
+from eosin.pipeline.common.fan_out import FanOut
 from eosin.pipeline.common.partitioning import partition_of
 from eosin.pipeline.common.task_timeouts import TaskTimeouts
 from eosin.pipeline.runner.runner import Output
@@ -373,7 +373,7 @@ def test_a_runner_that_is_killed_at_each_step_has_doubled_each_number_once(tmp_p
 
 
 async def test_an_answer_that_comes_too_late_for_a_round_counts_in_the_next() -> None:
-    rounds: Rounds[str] = Rounds(TaskTimeouts(), patience_ms=10)
+    rounds: FanOut[str] = FanOut(TaskTimeouts(), patience_ms=10)
     answered = asyncio.Event()
 
     async def quick() -> str:
@@ -391,7 +391,7 @@ async def test_an_answer_that_comes_too_late_for_a_round_counts_in_the_next() ->
 
 
 async def test_a_bug_in_one_task_is_not_taken_for_a_timeout() -> None:
-    rounds: Rounds[str] = Rounds(TaskTimeouts())
+    rounds: FanOut[str] = FanOut(TaskTimeouts())
 
     async def broken() -> str:
         raise ZeroDivisionError

@@ -14,7 +14,7 @@ from topic_load import TopicLoad
 from eosin.client.consumer import Consumer
 from eosin.client.errors import ClientError, RequestTimedOut
 from eosin.client.producer import Producer
-from eosin.pipeline.common.retrying_client import PatientClient
+from eosin.pipeline.common.retrying_client import RetryingClient
 from eosin.pipeline.common.task_timeouts import TaskTimeouts
 from eosin.pipeline.sink.batch_transactions import BatchTransactions
 from eosin.protocol.names import TopicPartition
@@ -145,7 +145,7 @@ async def test_a_batch_whose_output_is_stalled_waits_as_one_task_and_is_then_the
     brokers: TwoBrokers, caplog: pytest.LogCaptureFixture
 ) -> None:
     timeouts = TaskTimeouts(60_000)
-    async with PatientClient(brokers.address, timeouts, ("copier batch 0",), request_timeout_ms=300) as client:
+    async with RetryingClient(brokers.address, timeouts, ("copier batch 0",), request_timeout_ms=300) as client:
         transactions = BatchTransactions(client, "copier")
         await transactions.start("query")
         recovery = threading.Timer(1.0, brokers.relay.recover)
@@ -172,7 +172,7 @@ async def test_a_batch_whose_output_stays_stalled_fails_with_the_timeout_itself_
     brokers: TwoBrokers,
 ) -> None:
     timeouts = TaskTimeouts(500)
-    async with PatientClient(brokers.address, timeouts, ("copier batch 0",), request_timeout_ms=200) as client:
+    async with RetryingClient(brokers.address, timeouts, ("copier batch 0",), request_timeout_ms=200) as client:
         transactions = BatchTransactions(client, "copier")
         await transactions.start("query")
 
@@ -202,7 +202,7 @@ async def test_the_retries_of_a_client_are_passed_on_to_it(brokers: TwoBrokers) 
             attempts += 1
             raise RequestTimedOut("no answer")
 
-        async with PatientClient(brokers.address, TaskTimeouts(), retries=retries, request_timeout_ms=500) as client:
+        async with RetryingClient(brokers.address, TaskTimeouts(), retries=retries, request_timeout_ms=500) as client:
             with pytest.raises(RequestTimedOut):
                 await client.retry(attempt)
         return attempts

@@ -13,9 +13,9 @@ from manual_clock import ManualClock
 from eosin.coordinator.ports import MarkersForPartitions
 from eosin.coordinator.transactions.config import TransactionConfig
 from eosin.coordinator.transactions.coordinator import TransactionCoordinator
-from eosin.coordinator.transactions.deferred_writes import OWED_MS
+from eosin.coordinator.transactions.deferred_writes import DEFERRED_MS
 from eosin.coordinator.transactions.log.records import replay
-from eosin.coordinator.transactions.rules.state import Phase, Txn
+from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import read_header
@@ -115,7 +115,7 @@ class StateLog:
             replay(batch, txns)
         return txns
 
-    def phases(self, transactional_id: str) -> list[Phase]:
+    def phases(self, transactional_id: str) -> list[TransactionState]:
         """The states that were written, in order."""
         phases = []
         for batch in self.stored:
@@ -299,9 +299,9 @@ class FakeBroker:
         """The one partition of `__transaction_state`."""
         return self.logs.only
 
-    def phases(self, transactional_id: str) -> list[Phase]:
+    def phases(self, transactional_id: str) -> list[TransactionState]:
         """The states of an id in the log, in order, once nothing is owed any more."""
-        self.clock.advance(OWED_MS)
+        self.clock.advance(DEFERRED_MS)
         return self.log.phases(transactional_id)
 
     async def start(self) -> TransactionCoordinator:
@@ -332,13 +332,16 @@ class FakeBroker:
 class Producer:
     """A transactional producer as an application uses it: it keeps its pair, and sends again what it is told to.
 
-    `client_version` 2 speaks KIP-890: it adds partitions implicitly and takes the pair that the end tells it.
+    `client_transaction_version` 2 speaks KIP-890: it adds partitions implicitly and takes the pair that the end tells
+    it.
     """
 
-    def __init__(self, broker: FakeBroker, transactional_id: str = "tx", *, client_version: int = 0) -> None:
+    def __init__(
+        self, broker: FakeBroker, transactional_id: str = "tx", *, client_transaction_version: int = 0
+    ) -> None:
         self.broker = broker
         self.transactional_id = transactional_id
-        self.client_version = client_version
+        self.client_transaction_version = client_transaction_version
         self.producer_id = -1
         self.producer_epoch = -1
         self.timeout_ms = 60_000
@@ -395,7 +398,7 @@ class Producer:
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             commit=commit,
-            client_transaction_version=self.client_version,
+            client_transaction_version=self.client_transaction_version,
         )
         if reply.error is ErrorCode.NONE and reply.producer_id >= 0:
             self.producer_id, self.producer_epoch = reply.producer_id, reply.producer_epoch

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from eosin.coordinator.transactions.entries import Ask
+from eosin.coordinator.transactions.entries import PendingRequest
 from eosin.coordinator.transactions.rules.effects import Reply
 from eosin.coordinator.transactions.rules.events import AddPartitions
 from eosin.protocol.errors import ErrorCode
@@ -79,9 +79,9 @@ class FakeVerifier:
 
     def add_partitions(
         self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
-    ) -> Ask:
+    ) -> PendingRequest:
         self.asked.append(("add", tuple(partitions)))
-        ask = Ask(transactional_id, AddPartitions(producer_id, producer_epoch, frozenset(partitions)))
+        ask = PendingRequest(transactional_id, AddPartitions(producer_id, producer_epoch, frozenset(partitions)))
         answer = partial(ask.answer, Reply(self._answer()))
         if self.gate is None:
             answer()

@@ -24,7 +24,7 @@ from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.log.records import offset_record, transactional_batch
 from eosin.coordinator.groups.offsets.store import OffsetToCommit
 from eosin.coordinator.transactions.log.records import encode_batch
-from eosin.coordinator.transactions.rules.state import Phase, Txn
+from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
@@ -104,12 +104,17 @@ async def _copier(server: Server, name: str, partitions: int, index: int) -> Cop
             producer_epoch=epoch,
             timeout_ms=60_000,
             phase=phase,
-            partitions=frozenset() if phase is Phase.COMPLETE_COMMIT else frozenset((output, offsets)),
+            partitions=frozenset() if phase is TransactionState.COMPLETE_COMMIT else frozenset((output, offsets)),
             start_ms=now_ms,
             updated_ms=now_ms,
-            client_version=1,
+            client_transaction_version=1,
         )
-        for phase in (Phase.ONGOING, Phase.PREPARE_COMMIT, Phase.COMPLETE_COMMIT, Phase.PREPARE_ABORT)
+        for phase in (
+            TransactionState.ONGOING,
+            TransactionState.PREPARE_COMMIT,
+            TransactionState.COMPLETE_COMMIT,
+            TransactionState.PREPARE_ABORT,
+        )
     ]
     assert not any(isinstance(log, ErrorCode) for log in logs)
     return Copier(

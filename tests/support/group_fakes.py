@@ -12,7 +12,7 @@ from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.coordinator import GroupCoordinator
 from eosin.coordinator.groups.rules.effects import JoinResult, SyncResult
 from eosin.coordinator.replay import BATCHES_PER_TURN
-from eosin.coordinator.transactions.entries import Ask
+from eosin.coordinator.transactions.entries import PendingRequest
 from eosin.coordinator.transactions.rules.effects import Reply
 from eosin.coordinator.transactions.rules.events import AddPartitions
 from eosin.protocol.errors import ErrorCode
@@ -146,9 +146,9 @@ class FakeTransactions:
 
     def add_partitions(
         self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
-    ) -> Ask:
+    ) -> PendingRequest:
         self.added.append((transactional_id, producer_id, producer_epoch, tuple(partitions)))
-        ask = Ask(transactional_id, AddPartitions(producer_id, producer_epoch, frozenset(partitions)))
+        ask = PendingRequest(transactional_id, AddPartitions(producer_id, producer_epoch, frozenset(partitions)))
         asyncio.get_running_loop().call_soon(ask.answer, Reply(self.add_verdict))
         return ask
 

@@ -29,6 +29,8 @@ from eosin.coordinator.groups.rules.effects import (
     SyncResult,
 )
 from eosin.coordinator.groups.rules.events import (
+    Appended,
+    AppendFailed,
     Completion,
     DeleteFailed,
     Deleting,
@@ -37,8 +39,6 @@ from eosin.coordinator.groups.rules.events import (
     Leave,
     LeavingMember,
     Loaded,
-    Stored,
-    StoreFailed,
     Sync,
     TimerFired,
     TimerKind,
@@ -96,9 +96,9 @@ class GroupTheatre:
                 timer = TimerName(TimerKind(words[0]), words[1] if len(words) > 1 else "")
                 return TimerFired(timer, self.timers.pop(timer, self.group.generation_id))
             case "stored":
-                return Stored(self.writes.popleft())
+                return Appended(self.writes.popleft())
             case "fails":
-                return StoreFailed(self.writes.popleft(), ErrorCode[words[0]])
+                return AppendFailed(self.writes.popleft(), ErrorCode[words[0]])
             case _:
                 return {
                     "loaded": Loaded(),

@@ -9,7 +9,7 @@ from logs import DATA_DIR, Logs
 
 from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.transactions.log.records import encode_batch
-from eosin.coordinator.transactions.rules.state import Phase, Txn
+from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.records.internal import encode_key, encode_value
@@ -127,7 +127,9 @@ class Stopped:
             self.logs.log(partition).append_marker(marker(pid, epoch, commit=commit), now_ms=now_ms), Appended
         )
 
-    def txn(self, phase: Phase, *partitions: TopicPartition, pid: int = 7, epoch: int = 0, name: str = "tx") -> Txn:
+    def txn(
+        self, phase: TransactionState, *partitions: TopicPartition, pid: int = 7, epoch: int = 0, name: str = "tx"
+    ) -> Txn:
         """A transactional id in a phase."""
         return Txn(
             name,

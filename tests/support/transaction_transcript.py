@@ -40,14 +40,14 @@ from eosin.coordinator.transactions.rules.events import (
     AppendFailed,
     DeadlinePassed,
     EndTxn,
+    Event,
     Expire,
     InitProducerId,
     Loaded,
     MarkersWritten,
-    Request,
     RetryDue,
 )
-from eosin.coordinator.transactions.rules.state import NO_PRODUCER_ID, NO_TIMEOUT_MS, Phase, Txn
+from eosin.coordinator.transactions.rules.state import NO_PRODUCER_ID, NO_TIMEOUT_MS, TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 
@@ -139,7 +139,7 @@ class TranscriptPlayer:
         request = InitProducerId(timeout_ms, self._server_version, producer_id, producer_epoch, keeps="keep" in words)
         self._decide(name, request)
 
-    def _request(self, verb: str, name: str, words: list[str]) -> Request:
+    def _request(self, verb: str, name: str, words: list[str]) -> Event:
         match verb, words:
             case "add", [pair, *partitions]:
                 return AddPartitions(*_pair(pair), frozenset(map(_partition, partitions)))
@@ -161,14 +161,14 @@ class TranscriptPlayer:
                 return RetryDue()
         raise ValueError(f"no such step: {verb} {name} {words}")
 
-    def _decide(self, name: str, request: Request) -> None:
+    def _decide(self, name: str, request: Event) -> None:
         if isinstance(request, Appended | AppendFailed):
             self._holds = False
         self._txns[name], effects = decide(self._txns[name], request, self._now_ms)
         for effect in effects:
             self._carry_out(name, effect, request)
 
-    def _carry_out(self, name: str, effect: Effect, request: Request) -> None:
+    def _carry_out(self, name: str, effect: Effect, request: Event) -> None:
         match effect:
             case Persist():
                 self._lines.append(f"persist {name} {_state(effect.txn)}")
@@ -217,7 +217,7 @@ def _told(reply: Reply) -> str:
 
 def _state(txn: Txn) -> str:
     parts = [txn.phase.name]
-    if txn.phase is not Phase.DEAD:
+    if txn.phase is not TransactionState.DEAD:
         parts.append(f"{txn.producer_id}/{txn.producer_epoch}")
     if txn.last_epoch >= 0:
         parts.append(f"last={txn.last_epoch}")
@@ -235,6 +235,6 @@ def _state(txn: Txn) -> str:
 
 
 def _markers(txn: Txn) -> str:
-    outcome = "commit" if txn.phase is Phase.PREPARE_COMMIT else "abort"
+    outcome = "commit" if txn.phase is TransactionState.PREPARE_COMMIT else "abort"
     partitions = ",".join(map(str, sorted(txn.partitions))) or "nowhere"
-    return f"markers {partitions} {outcome} {txn.producer_id}/{txn.producer_epoch} v{txn.client_version}"
+    return f"markers {partitions} {outcome} {txn.producer_id}/{txn.producer_epoch} v{txn.client_transaction_version}"

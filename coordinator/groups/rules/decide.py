@@ -3,8 +3,8 @@
 Every event goes through here; the steps are in the modules named beside them. The rules of the machine:
 
 * An effect is carried out before the next one starts, so the record of a generation is in the log before anything that
-  was decided later. `Persist` ends in `Stored` or `StoreFailed`, and those ask again whether the group is still where
-  the write found it: a rebalance may have overtaken it.
+  was decided later. `Persist` ends in `Appended` or `AppendFailed`, and those ask again whether the group is still
+  where the write found it: a rebalance may have overtaken it.
 * Every request gets exactly one answer. A request that is replaced by a newer one of the same member is answered too.
 * A member's session does not run out while one of its requests waits for us; each answer restarts its session.
 * A timer belongs to the generation in which it was started; one that fires in another is ignored. (All but the timer of
@@ -15,9 +15,11 @@ from typing import assert_never
 
 from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.rules import join_group, leave_group, rebalance, sync_group
-from eosin.coordinator.groups.rules.decision import Turn
+from eosin.coordinator.groups.rules.decision import GroupDecision
 from eosin.coordinator.groups.rules.effects import Effect
 from eosin.coordinator.groups.rules.events import (
+    Appended,
+    AppendFailed,
     AssignmentStored,
     DeleteFailed,
     Deleting,
@@ -27,8 +29,6 @@ from eosin.coordinator.groups.rules.events import (
     Leave,
     Loaded,
     ReplacementStored,
-    Stored,
-    StoreFailed,
     Sync,
     TimerFired,
     TimerKind,
@@ -40,74 +40,74 @@ from eosin.coordinator.groups.rules.write_errors import of_group_record
 
 def decide(group: Group, event: Event, *, now_ms: int, config: GroupConfig) -> tuple[Group, tuple[Effect, ...]]:
     """The group that follows, and what must be done, in order."""
-    turn = Turn(group, now_ms=now_ms, config=config)
-    _take(turn, event)
-    return turn.group, tuple(turn.effects)
+    decision = GroupDecision(group, now_ms=now_ms, config=config)
+    _take(decision, event)
+    return decision.group, tuple(decision.effects)
 
 
-def _take(turn: Turn, event: Event) -> None:
+def _take(decision: GroupDecision, event: Event) -> None:
     match event:
         case Join():
-            join_group.join(turn, event)
+            join_group.join(decision, event)
         case Sync():
-            sync_group.sync(turn, event)
+            sync_group.sync(decision, event)
         case Leave():
-            leave_group.leave(turn, event)
+            leave_group.leave(decision, event)
         case TimerFired():
-            _timer_fired(turn, event)
-        case Stored():
-            _stored(turn, event)
-        case StoreFailed():
-            _store_failed(turn, event)
+            _timer_fired(decision, event)
+        case Appended():
+            _appended(decision, event)
+        case AppendFailed():
+            _append_failed(decision, event)
         case Loaded():
-            leave_group.loaded(turn)
+            leave_group.loaded(decision)
         case Unloaded():
-            leave_group.unloaded(turn)
+            leave_group.unloaded(decision)
         case Deleting():
-            leave_group.deleting(turn)
+            leave_group.deleting(decision)
         case DeleteFailed():
-            leave_group.delete_failed(turn)
+            leave_group.delete_failed(decision)
         case _:
             assert_never(event)
 
 
-def _timer_fired(turn: Turn, event: TimerFired) -> None:
+def _timer_fired(decision: GroupDecision, event: TimerFired) -> None:
     kind, member_id = event.timer
-    stale = event.generation_id != turn.group.generation_id and kind is not TimerKind.PENDING
-    if stale or turn.group.state is GroupState.DEAD:
+    stale = event.generation_id != decision.group.generation_id and kind is not TimerKind.PENDING
+    if stale or decision.group.state is GroupState.DEAD:
         return
     match kind:
         case TimerKind.SESSION:
-            leave_group.session_expired(turn, member_id)
+            leave_group.session_expired(decision, member_id)
         case TimerKind.PENDING:
-            join_group.pending_expired(turn, member_id)
+            join_group.pending_expired(decision, member_id)
         case TimerKind.JOIN:
-            rebalance.join_timer_fired(turn)
+            rebalance.join_timer_fired(decision)
         case TimerKind.SYNC:
-            sync_group.sync_timer_fired(turn)
+            sync_group.sync_timer_fired(decision)
         case _:
             assert_never(kind)
 
 
-def _stored(turn: Turn, event: Stored) -> None:
+def _appended(decision: GroupDecision, event: Appended) -> None:
     match event.what:
         case AssignmentStored():
-            sync_group.assignment_stored(turn, event.what)
+            sync_group.assignment_stored(decision, event.what)
         case ReplacementStored():
-            join_group.replacement_stored(turn, event.what)
+            join_group.replacement_stored(decision, event.what)
         case EmptyStored():
             pass  # nobody waits for it
         case _:
             assert_never(event.what)
 
 
-def _store_failed(turn: Turn, event: StoreFailed) -> None:
+def _append_failed(decision: GroupDecision, event: AppendFailed) -> None:
     error = of_group_record(event.error)
     match event.what:
         case AssignmentStored():
-            sync_group.assignment_failed(turn, event.what, error)
+            sync_group.assignment_failed(decision, event.what, error)
         case ReplacementStored():
-            join_group.replacement_failed(turn, event.what, error)
+            join_group.replacement_failed(decision, event.what, error)
         case EmptyStored():
             pass  # the group is empty all the same; the log's owner has reported the failure
         case _:

@@ -1,6 +1,6 @@
-"""`Turn`: one decision in the making, so that its steps need not hand the group and the effects along.
+"""`GroupDecision`: one decision in the making, so that its steps need not hand the group and the effects along.
 
-A turn starts with a group and ends with its successor and the effects; nothing outlives it and nothing outside sees it,
+It starts with a group and ends with its successor and the effects; nothing outlives it and nothing outside sees it,
 which keeps the decision a function of its inputs.
 """
 
@@ -27,7 +27,7 @@ from eosin.protocol.errors import ErrorCode
 Value = TypeVar("Value")
 
 
-class Turn:
+class GroupDecision:
     """The group as it becomes, and the effects so far."""
 
     __slots__ = ("config", "effects", "group", "now_ms")

@@ -57,7 +57,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
 
 
 class Persist(msgspec.Struct, frozen=True, gc=False):
-    """Write the group's record now; come back with `Stored(then)` or `StoreFailed(then, ...)` once it is durable."""
+    """Write the group's record now; come back with `Appended(then)` or `AppendFailed(then, ...)` once it is durable."""
 
     group: Group
     """As it is to be written, which may be ahead of the group in memory."""

@@ -115,13 +115,13 @@ class EmptyStored(msgspec.Struct, frozen=True, gc=False):
 Completion = AssignmentStored | ReplacementStored | EmptyStored
 
 
-class Stored(msgspec.Struct, frozen=True, gc=False):
+class Appended(msgspec.Struct, frozen=True, gc=False):
     """A write is as durable as configured."""
 
     what: Completion
 
 
-class StoreFailed(msgspec.Struct, frozen=True, gc=False):
+class AppendFailed(msgspec.Struct, frozen=True, gc=False):
     """A write was refused or failed; the group in memory is ahead of the log."""
 
     what: Completion
@@ -145,4 +145,4 @@ class DeleteFailed(msgspec.Struct, frozen=True, gc=False):
     """The tombstone was refused: the group lives on."""
 
 
-Event = Join | Sync | Leave | TimerFired | Stored | StoreFailed | Loaded | Unloaded | Deleting | DeleteFailed
+Event = Join | Sync | Leave | TimerFired | Appended | AppendFailed | Loaded | Unloaded | Deleting | DeleteFailed

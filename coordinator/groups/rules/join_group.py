@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import msgspec
 
-from eosin.coordinator.groups.rules.decision import Turn, joined, joined_members, without
+from eosin.coordinator.groups.rules.decision import GroupDecision, joined, joined_members, without
 from eosin.coordinator.groups.rules.effects import JoinResult
 from eosin.coordinator.groups.rules.events import Join, ReplacementStored, TimerKind
 from eosin.coordinator.groups.rules.group import Group, GroupState, Member, select_protocol
@@ -12,28 +12,28 @@ from eosin.coordinator.groups.rules.rebalance import rebalance_or_recheck, reche
 from eosin.protocol.errors import ErrorCode
 
 
-def join(turn: Turn, request: Join) -> None:
+def join(decision: GroupDecision, request: Join) -> None:
     """Decide on one JoinGroup request."""
-    group = turn.group
+    group = decision.group
     if group.state is GroupState.DEAD:
-        turn.refuse_join(request.ticket, ErrorCode.COORDINATOR_NOT_AVAILABLE, request.member_id)
+        decision.refuse_join(request.ticket, ErrorCode.COORDINATOR_NOT_AVAILABLE, request.member_id)
         return
     joiner = _joiner(group, request)
-    if not _has_room(turn, joiner):
-        turn.refuse_join(request.ticket, ErrorCode.GROUP_MAX_SIZE_REACHED)
-        _forget(turn, request.member_id)
+    if not _has_room(decision, joiner):
+        decision.refuse_join(request.ticket, ErrorCode.GROUP_MAX_SIZE_REACHED)
+        _forget(decision, request.member_id)
     elif not group.accepts_protocols(
         request.protocol_type, request.protocols, joiner_id=joiner.member_id if joiner else None
     ):
-        turn.refuse_join(request.ticket, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
+        decision.refuse_join(request.ticket, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
     elif request.member_id:
-        _join_with_id(turn, request)
+        _join_with_id(decision, request)
     elif request.instance_id is None:
-        _join_as_unknown_dynamic(turn, request)
+        _join_as_unknown_dynamic(decision, request)
     elif joiner is None:
-        _add_member(turn, request, request.fresh_member_id)
+        _add_member(decision, request, request.fresh_member_id)
     else:
-        _replace_static_member(turn, request, joiner)
+        _replace_static_member(decision, request, joiner)
 
 
 def _joiner(group: Group, request: Join) -> Member | None:
@@ -43,8 +43,8 @@ def _joiner(group: Group, request: Join) -> Member | None:
     return group.members.get(group.instance_holder(request.instance_id) or "")
 
 
-def _has_room(turn: Turn, joiner: Member | None) -> bool:
-    group, limit = turn.group, turn.config.group_max_size
+def _has_room(decision: GroupDecision, joiner: Member | None) -> bool:
+    group, limit = decision.group, decision.config.group_max_size
     if group.state is GroupState.EMPTY or len(group.members) < limit:
         return True
     if group.state is GroupState.PREPARING_REBALANCE:
@@ -53,57 +53,59 @@ def _has_room(turn: Turn, joiner: Member | None) -> bool:
     return joiner is not None
 
 
-def _forget(turn: Turn, member_id: str) -> None:
+def _forget(decision: GroupDecision, member_id: str) -> None:
     """A refused joiner does not hold its place (the limit may have been lowered under a running group)."""
-    if member_id in turn.group.pending_members:
-        turn.drop_pending(member_id)
-    member = turn.group.members.get(member_id)
+    if member_id in decision.group.pending_members:
+        decision.drop_pending(member_id)
+    member = decision.group.members.get(member_id)
     if member is not None:
-        remove_member(turn, member, ErrorCode.GROUP_MAX_SIZE_REACHED)
-    recheck_join(turn)
+        remove_member(decision, member, ErrorCode.GROUP_MAX_SIZE_REACHED)
+    recheck_join(decision)
 
 
-def _join_as_unknown_dynamic(turn: Turn, request: Join) -> None:
+def _join_as_unknown_dynamic(decision: GroupDecision, request: Join) -> None:
     """Below version 4 the member is added at once. Later it must first come back with the id it is given, so that a
     client which times out and retries does not leave a trail of members that never existed (KIP-394)."""
     if not request.needs_known_id:
-        _add_member(turn, request, request.fresh_member_id)
+        _add_member(decision, request, request.fresh_member_id)
         return
-    while len(turn.group.pending_members) >= turn.config.eosin_group_max_pending_members:
-        turn.drop_pending(next(iter(turn.group.pending_members)))  # its owner gets UNKNOWN_MEMBER_ID and asks again
+    while len(decision.group.pending_members) >= decision.config.eosin_group_max_pending_members:
+        decision.drop_pending(
+            next(iter(decision.group.pending_members))
+        )  # its owner gets UNKNOWN_MEMBER_ID and asks again
     member_id = request.fresh_member_id
-    turn.change(pending_members={**turn.group.pending_members, member_id: request.session_timeout_ms})
-    turn.start(TimerKind.PENDING, request.session_timeout_ms, member_id)
-    turn.refuse_join(request.ticket, ErrorCode.MEMBER_ID_REQUIRED, member_id)
+    decision.change(pending_members={**decision.group.pending_members, member_id: request.session_timeout_ms})
+    decision.start(TimerKind.PENDING, request.session_timeout_ms, member_id)
+    decision.refuse_join(request.ticket, ErrorCode.MEMBER_ID_REQUIRED, member_id)
 
 
-def _join_with_id(turn: Turn, request: Join) -> None:
-    group = turn.group
+def _join_with_id(decision: GroupDecision, request: Join) -> None:
+    group = decision.group
     if request.member_id in group.pending_members and request.instance_id is None:
-        turn.drop_pending(request.member_id)
-        _add_member(turn, request, request.member_id)
+        decision.drop_pending(request.member_id)
+        _add_member(decision, request, request.member_id)
         return
     error = group.check_member(request.member_id, request.instance_id)
     if error is not ErrorCode.NONE:
-        turn.refuse_join(request.ticket, error, request.member_id)
+        decision.refuse_join(request.ticket, error, request.member_id)
         return
     member = group.members[request.member_id]
     unchanged = member.protocols == request.protocols
     if group.state is GroupState.COMPLETING_REBALANCE and unchanged:
-        turn.answer_generation(request.ticket, member)  # the first answer was lost
+        decision.answer_generation(request.ticket, member)  # the first answer was lost
     elif group.state is GroupState.STABLE and unchanged and member.member_id != group.leader_id:
-        turn.answer_generation(request.ticket, member)
+        decision.answer_generation(request.ticket, member)
     else:
         # A leader that joins again while the group is stable wants a rebalance: something it watches has changed.
-        _wait_in_join(turn, request, member)
-        rebalance_or_recheck(turn)
+        _wait_in_join(decision, request, member)
+        rebalance_or_recheck(decision)
 
 
-def _wait_in_join(turn: Turn, request: Join, member: Member) -> None:
+def _wait_in_join(decision: GroupDecision, request: Join, member: Member) -> None:
     """The member enters the next generation with what it says now. An older request of it is answered, not dropped."""
     if member.joining is not None:
-        turn.refuse_join(member.joining, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
-    turn.put_member(
+        decision.refuse_join(member.joining, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
+    decision.put_member(
         replace(
             member,
             joining=request.ticket,
@@ -114,8 +116,8 @@ def _wait_in_join(turn: Turn, request: Join, member: Member) -> None:
     )
 
 
-def _add_member(turn: Turn, request: Join, member_id: str) -> None:
-    group = turn.group
+def _add_member(decision: GroupDecision, request: Join, member_id: str) -> None:
+    group = decision.group
     member = Member(
         member_id=member_id,
         instance_id=request.instance_id,
@@ -128,22 +130,22 @@ def _add_member(turn: Turn, request: Join, member_id: str) -> None:
         joining=request.ticket,
     )
     if not group.members:
-        turn.change(protocol_type=request.protocol_type, leader_id=member_id)
+        decision.change(protocol_type=request.protocol_type, leader_id=member_id)
     if group.initial_delay is not None:
-        turn.change(initial_delay=replace(group.initial_delay, joined_meanwhile=True))
-    turn.put_member(member)
-    turn.start(TimerKind.SESSION, turn.config.eosin_group_new_member_join_timeout_ms, member_id)
-    rebalance_or_recheck(turn)
+        decision.change(initial_delay=replace(group.initial_delay, joined_meanwhile=True))
+    decision.put_member(member)
+    decision.start(TimerKind.SESSION, decision.config.eosin_group_new_member_join_timeout_ms, member_id)
+    rebalance_or_recheck(decision)
 
 
-def _replace_static_member(turn: Turn, request: Join, replaced: Member) -> None:
+def _replace_static_member(decision: GroupDecision, request: Join, replaced: Member) -> None:
     """A static member is back without its id: it gets a new one and keeps its place and its assignment."""
-    group = turn.group
+    group = decision.group
     if replaced.joining is not None:
-        turn.refuse_join(replaced.joining, ErrorCode.FENCED_INSTANCE_ID, replaced.member_id)
+        decision.refuse_join(replaced.joining, ErrorCode.FENCED_INSTANCE_ID, replaced.member_id)
     if replaced.syncing is not None:
-        turn.refuse_sync(replaced.syncing, ErrorCode.FENCED_INSTANCE_ID)
-    turn.cancel(TimerKind.SESSION, replaced.member_id)
+        decision.refuse_sync(replaced.syncing, ErrorCode.FENCED_INSTANCE_ID)
+    decision.cancel(TimerKind.SESSION, replaced.member_id)
     member = replace(
         replaced,
         member_id=request.fresh_member_id,
@@ -156,8 +158,11 @@ def _replace_static_member(turn: Turn, request: Join, replaced: Member) -> None:
         syncing=None,
     )
     previous_leader_id = group.leader_id
-    _exchange(turn, replaced.member_id, member)
-    if group.state is GroupState.STABLE and select_protocol(list(turn.group.members.values())) == group.protocol_name:
+    _exchange(decision, replaced.member_id, member)
+    if (
+        group.state is GroupState.STABLE
+        and select_protocol(list(decision.group.members.values())) == group.protocol_name
+    ):
         then = ReplacementStored(
             generation_id=group.generation_id,
             ticket=request.ticket,
@@ -166,29 +171,29 @@ def _replace_static_member(turn: Turn, request: Join, replaced: Member) -> None:
             previous_leader_id=previous_leader_id,
             can_skip_assignment=request.can_skip_assignment,
         )
-        turn.persist(turn.group, then)
+        decision.persist(decision.group, then)
     else:
-        rebalance_or_recheck(turn)
+        rebalance_or_recheck(decision)
 
 
-def _exchange(turn: Turn, old_id: str, member: Member) -> None:
+def _exchange(decision: GroupDecision, old_id: str, member: Member) -> None:
     """Put `member` where `old_id` stood, in every role it had."""
-    group = turn.group
-    turn.change(
+    group = decision.group
+    decision.change(
         members={m.member_id: m for m in (member if m.member_id == old_id else m for m in group.members.values())},
         leader_id=member.member_id if group.leader_id == old_id else group.leader_id,
         unsynced=group.unsynced - {old_id} | {member.member_id} if old_id in group.unsynced else group.unsynced,
     )
 
 
-def replacement_stored(turn: Turn, stored: ReplacementStored) -> None:
+def replacement_stored(decision: GroupDecision, stored: ReplacementStored) -> None:
     """The new id is safe: the member may go on in the current generation, without a rebalance."""
-    member = _still_waiting(turn.group, stored)
+    member = _still_waiting(decision.group, stored)
     if member is None:
         return  # a rebalance began meanwhile; its join phase answers
-    group = turn.group
-    turn.put_member(replace(member, joining=None))
-    turn.start_session(member)
+    group = decision.group
+    decision.put_member(replace(member, joining=None))
+    decision.start_session(member)
     leads = group.leader_id == member.member_id
     answer = joined(group, member.member_id)
     if stored.can_skip_assignment:
@@ -196,16 +201,16 @@ def replacement_stored(turn: Turn, stored: ReplacementStored) -> None:
     else:
         # An older client that finds itself the leader would compute an assignment nobody asked for.
         answer = msgspec.structs.replace(answer, members=(), leader_id=stored.previous_leader_id or "")
-    turn.reply(stored.ticket, answer)
+    decision.reply(stored.ticket, answer)
 
 
-def replacement_failed(turn: Turn, stored: ReplacementStored, error: ErrorCode) -> None:
+def replacement_failed(decision: GroupDecision, stored: ReplacementStored, error: ErrorCode) -> None:
     """The log still knows the old id only, so the group goes back to it."""
-    if _still_waiting(turn.group, stored) is None:
+    if _still_waiting(decision.group, stored) is None:
         return
-    _exchange(turn, stored.member_id, stored.replaced)
-    turn.start_session(stored.replaced)
-    turn.reply(stored.ticket, JoinResult(error))
+    _exchange(decision, stored.member_id, stored.replaced)
+    decision.start_session(stored.replaced)
+    decision.reply(stored.ticket, JoinResult(error))
 
 
 def _still_waiting(group: Group, stored: ReplacementStored) -> Member | None:
@@ -214,8 +219,8 @@ def _still_waiting(group: Group, stored: ReplacementStored) -> Member | None:
     return member if same_generation and member is not None and member.joining == stored.ticket else None
 
 
-def pending_expired(turn: Turn, member_id: str) -> None:
+def pending_expired(decision: GroupDecision, member_id: str) -> None:
     """A handed-out id did not come back; a join phase no longer waits for it."""
-    if member_id in turn.group.pending_members:
-        turn.change(pending_members=without(turn.group.pending_members, member_id))
-        recheck_join(turn)
+    if member_id in decision.group.pending_members:
+        decision.change(pending_members=without(decision.group.pending_members, member_id))
+        recheck_join(decision)

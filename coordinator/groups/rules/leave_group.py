@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from eosin.coordinator.groups.rules.decision import Turn
+from eosin.coordinator.groups.rules.decision import GroupDecision
 from eosin.coordinator.groups.rules.effects import LeaveResult
 from eosin.coordinator.groups.rules.events import Leave, LeavingMember, TimerKind
 from eosin.coordinator.groups.rules.group import Group, GroupState, Member
@@ -10,83 +10,83 @@ from eosin.coordinator.groups.rules.rebalance import rebalance_or_recheck, reche
 from eosin.protocol.errors import ErrorCode
 
 
-def leave(turn: Turn, request: Leave) -> None:
+def leave(decision: GroupDecision, request: Leave) -> None:
     """Decide on one LeaveGroup request, member by member."""
-    if turn.group.state is GroupState.DEAD:
-        turn.reply(request.ticket, LeaveResult(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    if decision.group.state is GroupState.DEAD:
+        decision.reply(request.ticket, LeaveResult(ErrorCode.COORDINATOR_NOT_AVAILABLE))
         return
-    errors = tuple(_leave_one(turn, leaving) for leaving in request.members)
-    turn.reply(request.ticket, LeaveResult(ErrorCode.NONE, errors))
+    errors = tuple(_leave_one(decision, leaving) for leaving in request.members)
+    decision.reply(request.ticket, LeaveResult(ErrorCode.NONE, errors))
 
 
-def _leave_one(turn: Turn, leaving: LeavingMember) -> ErrorCode:
-    group = turn.group
+def _leave_one(decision: GroupDecision, leaving: LeavingMember) -> ErrorCode:
+    group = decision.group
     if leaving.member_id in group.pending_members and leaving.instance_id is None:
-        turn.drop_pending(leaving.member_id)
-        recheck_join(turn)
+        decision.drop_pending(leaving.member_id)
+        recheck_join(decision)
         return ErrorCode.NONE
     member_id = leaving.member_id
     if not member_id and leaving.instance_id is not None:
         member_id = group.instance_holder(leaving.instance_id) or ""
     error = group.check_member(member_id, leaving.instance_id)
     if error is ErrorCode.NONE:
-        remove_member(turn, group.members[member_id], ErrorCode.UNKNOWN_MEMBER_ID)
-        rebalance_or_recheck(turn)
+        remove_member(decision, group.members[member_id], ErrorCode.UNKNOWN_MEMBER_ID)
+        rebalance_or_recheck(decision)
     return error
 
 
-def session_expired(turn: Turn, member_id: str) -> None:
+def session_expired(decision: GroupDecision, member_id: str) -> None:
     """No sign of life from a member. One that waits for our answer is alive as far as we can tell, unless it is new:
     those are given up after the join timeout, or a lost client would stay in the group for ever."""
-    member = turn.group.members.get(member_id)
+    member = decision.group.members.get(member_id)
     if member is None or member.syncing is not None or (member.joining is not None and not member.is_new):
         return
-    remove_member(turn, member, ErrorCode.UNKNOWN_MEMBER_ID)
-    rebalance_or_recheck(turn)
+    remove_member(decision, member, ErrorCode.UNKNOWN_MEMBER_ID)
+    rebalance_or_recheck(decision)
 
 
-def loaded(turn: Turn) -> None:
+def loaded(decision: GroupDecision) -> None:
     """Give the members of a group that was read from the log a full session; shrink it if it is larger than allowed."""
-    for member in turn.group.members.values():
-        turn.start_session(member)
-    if len(turn.group.members) > turn.config.group_max_size:
-        start_rebalance(turn)
+    for member in decision.group.members.values():
+        decision.start_session(member)
+    if len(decision.group.members) > decision.config.group_max_size:
+        start_rebalance(decision)
 
 
-def unloaded(turn: Turn) -> None:
+def unloaded(decision: GroupDecision) -> None:
     """The group is somebody else's from now on: whoever waits must look for its new coordinator."""
-    _end(turn, ErrorCode.NOT_COORDINATOR)
+    _end(decision, ErrorCode.NOT_COORDINATOR)
 
 
-def deleting(turn: Turn) -> None:
+def deleting(decision: GroupDecision) -> None:
     """The group is empty and its tombstone is being written; requests that meet it now are told to come back."""
-    assert turn.group.state is GroupState.EMPTY
-    _end(turn, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert decision.group.state is GroupState.EMPTY
+    _end(decision, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
-def delete_failed(turn: Turn) -> None:
+def delete_failed(decision: GroupDecision) -> None:
     """The tombstone was not written: the group is as empty as before."""
-    if turn.group.state is GroupState.DEAD:
-        turn.change(state=GroupState.EMPTY)  # since the same time as before
+    if decision.group.state is GroupState.DEAD:
+        decision.change(state=GroupState.EMPTY)  # since the same time as before
 
 
-def _end(turn: Turn, error: ErrorCode) -> None:
-    group = turn.group
+def _end(decision: GroupDecision, error: ErrorCode) -> None:
+    group = decision.group
     for member_id in list(group.pending_members):
-        turn.drop_pending(member_id)
+        decision.drop_pending(member_id)
     for member in group.members.values():
-        _answer_waiting(turn, member, error)
-        turn.cancel(TimerKind.SESSION, member.member_id)
-    turn.cancel(TimerKind.JOIN)
-    turn.cancel(TimerKind.SYNC)
-    turn.change(members=_idle(group), state=GroupState.DEAD)  # the time it became empty stays
+        _answer_waiting(decision, member, error)
+        decision.cancel(TimerKind.SESSION, member.member_id)
+    decision.cancel(TimerKind.JOIN)
+    decision.cancel(TimerKind.SYNC)
+    decision.change(members=_idle(group), state=GroupState.DEAD)  # the time it became empty stays
 
 
-def _answer_waiting(turn: Turn, member: Member, error: ErrorCode) -> None:
+def _answer_waiting(decision: GroupDecision, member: Member, error: ErrorCode) -> None:
     if member.joining is not None:
-        turn.refuse_join(member.joining, error, member.member_id)
+        decision.refuse_join(member.joining, error, member.member_id)
     if member.syncing is not None:
-        turn.refuse_sync(member.syncing, error)
+        decision.refuse_sync(member.syncing, error)
 
 
 def _idle(group: Group) -> dict[str, Member]:

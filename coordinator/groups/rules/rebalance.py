@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from eosin.coordinator.groups.rules.decision import Turn, joined, without
+from eosin.coordinator.groups.rules.decision import GroupDecision, joined, without
 from eosin.coordinator.groups.rules.events import EmptyStored, TimerKind
 from eosin.coordinator.groups.rules.group import Group, GroupState, InitialDelay, Member, select_protocol
 from eosin.protocol.errors import ErrorCode
@@ -14,100 +14,100 @@ _SHORTEST_EXTENSION_MS: Final = 1_000
 _REBALANCING: Final = (GroupState.STABLE, GroupState.COMPLETING_REBALANCE)
 
 
-def start_rebalance(turn: Turn) -> None:
+def start_rebalance(decision: GroupDecision) -> None:
     """Begin a join phase, and end it at once when everybody is already there."""
-    group = turn.group
+    group = decision.group
     if group.state is GroupState.COMPLETING_REBALANCE:
-        give_up_assignment(turn, ErrorCode.REBALANCE_IN_PROGRESS)
-    delay = turn.config.group_initial_rebalance_delay_ms
+        give_up_assignment(decision, ErrorCode.REBALANCE_IN_PROGRESS)
+    delay = decision.config.group_initial_rebalance_delay_ms
     if group.state is not GroupState.EMPTY:
-        turn.cancel(TimerKind.SYNC)
-        turn.enter(GroupState.PREPARING_REBALANCE, unsynced=frozenset(), storing=False)
-        if turn.group.all_joined():
-            complete_join(turn)
+        decision.cancel(TimerKind.SYNC)
+        decision.enter(GroupState.PREPARING_REBALANCE, unsynced=frozenset(), storing=False)
+        if decision.group.all_joined():
+            complete_join(decision)
         else:
-            turn.start(TimerKind.JOIN, group.rebalance_timeout_ms)
+            decision.start(TimerKind.JOIN, group.rebalance_timeout_ms)
     elif delay > 0:
         remaining = max(group.rebalance_timeout_ms - delay, 0)
-        turn.enter(GroupState.PREPARING_REBALANCE, initial_delay=InitialDelay(remaining))
-        turn.start(TimerKind.JOIN, delay)
+        decision.enter(GroupState.PREPARING_REBALANCE, initial_delay=InitialDelay(remaining))
+        decision.start(TimerKind.JOIN, delay)
     else:
-        turn.enter(GroupState.PREPARING_REBALANCE)
-        complete_join(turn)
+        decision.enter(GroupState.PREPARING_REBALANCE)
+        complete_join(decision)
 
 
-def recheck_join(turn: Turn) -> None:
+def recheck_join(decision: GroupDecision) -> None:
     """End the join phase if nobody is missing any more. An initial delay always runs its course."""
-    group = turn.group
+    group = decision.group
     if group.state is GroupState.PREPARING_REBALANCE and group.initial_delay is None and group.all_joined():
-        complete_join(turn)
+        complete_join(decision)
 
 
-def rebalance_or_recheck(turn: Turn) -> None:
+def rebalance_or_recheck(decision: GroupDecision) -> None:
     """What a change of the membership leads to, in whatever state the group is."""
-    if turn.group.state is GroupState.PREPARING_REBALANCE:
-        recheck_join(turn)
-    elif turn.group.state is not GroupState.DEAD:
-        start_rebalance(turn)
+    if decision.group.state is GroupState.PREPARING_REBALANCE:
+        recheck_join(decision)
+    elif decision.group.state is not GroupState.DEAD:
+        start_rebalance(decision)
 
 
-def join_timer_fired(turn: Turn) -> None:
+def join_timer_fired(decision: GroupDecision) -> None:
     """The join phase has waited long enough, unless its initial delay is to be extended."""
-    group = turn.group
+    group = decision.group
     if group.state is not GroupState.PREPARING_REBALANCE:
         return
     initial = group.initial_delay
     if initial is not None and initial.joined_meanwhile and initial.remaining_ms > 0:
-        delay = min(turn.config.group_initial_rebalance_delay_ms, initial.remaining_ms)
-        turn.change(initial_delay=InitialDelay(initial.remaining_ms - delay))
-        turn.start(TimerKind.JOIN, delay)
+        delay = min(decision.config.group_initial_rebalance_delay_ms, initial.remaining_ms)
+        decision.change(initial_delay=InitialDelay(initial.remaining_ms - delay))
+        decision.start(TimerKind.JOIN, delay)
         return
-    complete_join(turn)
+    complete_join(decision)
 
 
-def complete_join(turn: Turn) -> None:
+def complete_join(decision: GroupDecision) -> None:
     """End the join phase: drop who did not come back, and begin the next generation with the others."""
-    _drop_absent(turn)
-    group = turn.group
+    _drop_absent(decision)
+    group = decision.group
     waiting = next(group.joining_members(), None)
     if group.members and waiting is None:
-        turn.start(TimerKind.JOIN, max(group.rebalance_timeout_ms, _SHORTEST_EXTENSION_MS))
+        decision.start(TimerKind.JOIN, max(group.rebalance_timeout_ms, _SHORTEST_EXTENSION_MS))
         return
-    turn.cancel(TimerKind.JOIN)
+    decision.cancel(TimerKind.JOIN)
     if waiting is None:
-        _become_empty(turn)
+        _become_empty(decision)
     else:
-        _begin_generation(turn, first_waiting=waiting)
+        _begin_generation(decision, first_waiting=waiting)
 
 
-def _drop_absent(turn: Turn) -> None:
+def _drop_absent(decision: GroupDecision) -> None:
     """Dynamic members that did not rejoin are gone; static ones stay until their session expires."""
     staying: dict[str, Member] = {}
-    for member in turn.group.members.values():
+    for member in decision.group.members.values():
         if member.joining is None and member.instance_id is None:
-            turn.cancel(TimerKind.SESSION, member.member_id)
+            decision.cancel(TimerKind.SESSION, member.member_id)
         else:
             staying[member.member_id] = member
-    turn.change(members=staying)
+    decision.change(members=staying)
 
 
-def _become_empty(turn: Turn) -> None:
-    turn.enter(
+def _become_empty(decision: GroupDecision) -> None:
+    decision.enter(
         GroupState.EMPTY,
-        generation_id=turn.group.generation_id + 1,
+        generation_id=decision.group.generation_id + 1,
         protocol_name=None,
         leader_id=None,
         initial_delay=None,
     )
-    turn.persist(turn.group, EmptyStored(turn.group.generation_id))
+    decision.persist(decision.group, EmptyStored(decision.group.generation_id))
 
 
-def _begin_generation(turn: Turn, *, first_waiting: Member) -> None:
+def _begin_generation(decision: GroupDecision, *, first_waiting: Member) -> None:
     """Nothing is written here: the generation becomes durable with the leader's SyncGroup."""
-    group = turn.group
+    group = decision.group
     leader = group.members.get(group.leader_id or "")
     members = {name: replace(member, joining=None, is_new=False) for name, member in group.members.items()}
-    turn.enter(
+    decision.enter(
         GroupState.COMPLETING_REBALANCE,
         generation_id=group.generation_id + 1,
         protocol_name=select_protocol(list(members.values())),
@@ -118,33 +118,33 @@ def _begin_generation(turn: Turn, *, first_waiting: Member) -> None:
     )
     for member in group.members.values():
         if member.joining is not None:
-            turn.reply(member.joining, joined(turn.group, member.member_id))
-        turn.start_session(member)
-    turn.start(TimerKind.SYNC, group.rebalance_timeout_ms)
+            decision.reply(member.joining, joined(decision.group, member.member_id))
+        decision.start_session(member)
+    decision.start(TimerKind.SYNC, group.rebalance_timeout_ms)
 
 
-def give_up_assignment(turn: Turn, error: ErrorCode) -> None:
+def give_up_assignment(decision: GroupDecision, error: ErrorCode) -> None:
     """Answer every waiting SyncGroup with `error` and forget this generation's assignment."""
     members: dict[str, Member] = {}
-    for member in turn.group.members.values():
+    for member in decision.group.members.values():
         if member.syncing is not None:
-            turn.refuse_sync(member.syncing, error)
-            turn.start_session(member)
+            decision.refuse_sync(member.syncing, error)
+            decision.start_session(member)
         members[member.member_id] = replace(member, syncing=None, assignment=b"")
-    turn.change(members=members, storing=False)
+    decision.change(members=members, storing=False)
 
 
-def remove_member(turn: Turn, member: Member, error: ErrorCode) -> None:
+def remove_member(decision: GroupDecision, member: Member, error: ErrorCode) -> None:
     """Take a member out of the group; whatever it waits for is answered with `error`."""
     if member.joining is not None:
-        turn.refuse_join(member.joining, error)
+        decision.refuse_join(member.joining, error)
     if member.syncing is not None:
-        turn.refuse_sync(member.syncing, error)
-    turn.cancel(TimerKind.SESSION, member.member_id)
-    group = turn.group
+        decision.refuse_sync(member.syncing, error)
+    decision.cancel(TimerKind.SESSION, member.member_id)
+    group = decision.group
     members = without(group.members, member.member_id)
     leader_id = next(iter(members), None) if group.leader_id == member.member_id else group.leader_id
-    turn.change(members=members, leader_id=leader_id, unsynced=group.unsynced - {member.member_id})
+    decision.change(members=members, leader_id=leader_id, unsynced=group.unsynced - {member.member_id})
 
 
 def rebalances(group: Group) -> bool:

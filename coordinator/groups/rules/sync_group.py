@@ -2,32 +2,32 @@
 
 from dataclasses import replace
 
-from eosin.coordinator.groups.rules.decision import Turn
+from eosin.coordinator.groups.rules.decision import GroupDecision
 from eosin.coordinator.groups.rules.events import AssignmentStored, Sync, TimerKind
 from eosin.coordinator.groups.rules.group import Group, GroupState, Member
 from eosin.coordinator.groups.rules.rebalance import give_up_assignment, rebalances, remove_member, start_rebalance
 from eosin.protocol.errors import ErrorCode
 
 
-def sync(turn: Turn, request: Sync) -> None:
+def sync(decision: GroupDecision, request: Sync) -> None:
     """Decide on one SyncGroup request."""
-    group = turn.group
+    group = decision.group
     error = _refusal(group, request)
     if error is not ErrorCode.NONE:
-        turn.refuse_sync(request.ticket, error)
+        decision.refuse_sync(request.ticket, error)
         return
     member = group.members[request.member_id]
     if group.state is GroupState.STABLE:
-        _mark_synced(turn, member.member_id)
-        turn.start_session(member)
-        turn.answer_assignment(request.ticket, member)
+        _mark_synced(decision, member.member_id)
+        decision.start_session(member)
+        decision.answer_assignment(request.ticket, member)
         return
     if member.syncing is not None:
-        turn.refuse_sync(member.syncing, ErrorCode.REBALANCE_IN_PROGRESS)  # superseded by this request
-    turn.put_member(replace(member, syncing=request.ticket))
-    _mark_synced(turn, member.member_id)
+        decision.refuse_sync(member.syncing, ErrorCode.REBALANCE_IN_PROGRESS)  # superseded by this request
+    decision.put_member(replace(member, syncing=request.ticket))
+    _mark_synced(decision, member.member_id)
     if member.member_id == group.leader_id and not group.storing:
-        _store_assignment(turn, request)
+        _store_assignment(decision, request)
 
 
 def _refusal(group: Group, request: Sync) -> ErrorCode:
@@ -47,24 +47,24 @@ def _refusal(group: Group, request: Sync) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _mark_synced(turn: Turn, member_id: str) -> None:
-    unsynced = turn.group.unsynced
+def _mark_synced(decision: GroupDecision, member_id: str) -> None:
+    unsynced = decision.group.unsynced
     if member_id in unsynced:
-        turn.change(unsynced=unsynced - {member_id})
+        decision.change(unsynced=unsynced - {member_id})
         if len(unsynced) == 1:
-            turn.cancel(TimerKind.SYNC)
+            decision.cancel(TimerKind.SYNC)
 
 
-def _store_assignment(turn: Turn, request: Sync) -> None:
+def _store_assignment(decision: GroupDecision, request: Sync) -> None:
     """Write the generation first: no member may act on an assignment that a crash could take back."""
-    group = turn.group
+    group = decision.group
     given = dict(request.assignments)
     assignments = tuple((member_id, given.get(member_id, b"")) for member_id in group.members)
-    turn.change(storing=True)
+    decision.change(storing=True)
     record = replace(
-        group, members=_assigned(group, assignments), state=GroupState.STABLE, state_timestamp_ms=turn.now_ms
+        group, members=_assigned(group, assignments), state=GroupState.STABLE, state_timestamp_ms=decision.now_ms
     )
-    turn.persist(record, AssignmentStored(group.generation_id, assignments))
+    decision.persist(record, AssignmentStored(group.generation_id, assignments))
 
 
 def _assigned(group: Group, assignments: tuple[tuple[str, bytes], ...]) -> dict[str, Member]:
@@ -72,35 +72,35 @@ def _assigned(group: Group, assignments: tuple[tuple[str, bytes], ...]) -> dict[
     return {name: replace(member, assignment=given.get(name, b"")) for name, member in group.members.items()}
 
 
-def assignment_stored(turn: Turn, stored: AssignmentStored) -> None:
+def assignment_stored(decision: GroupDecision, stored: AssignmentStored) -> None:
     """The generation is durable: everybody who waits gets its assignment."""
-    group = turn.group
+    group = decision.group
     if not _is_current(group, stored):
         return  # a rebalance overtook the write; the assignment belongs to a generation that is gone
     waiting = [(member.member_id, member.syncing) for member in group.members.values() if member.syncing is not None]
     members = {name: replace(member, syncing=None) for name, member in _assigned(group, stored.assignments).items()}
-    turn.enter(GroupState.STABLE, members=members, storing=False)
+    decision.enter(GroupState.STABLE, members=members, storing=False)
     for member_id, ticket in waiting:
-        turn.answer_assignment(ticket, members[member_id])
-        turn.start_session(members[member_id])
+        decision.answer_assignment(ticket, members[member_id])
+        decision.start_session(members[member_id])
 
 
-def assignment_failed(turn: Turn, stored: AssignmentStored, error: ErrorCode) -> None:
+def assignment_failed(decision: GroupDecision, stored: AssignmentStored, error: ErrorCode) -> None:
     """The write failed: whoever waits is told why, and the group tries again with a new generation."""
-    if _is_current(turn.group, stored):
-        give_up_assignment(turn, error)
-        start_rebalance(turn)
+    if _is_current(decision.group, stored):
+        give_up_assignment(decision, error)
+        start_rebalance(decision)
 
 
 def _is_current(group: Group, stored: AssignmentStored) -> bool:
     return group.state is GroupState.COMPLETING_REBALANCE and group.generation_id == stored.generation_id
 
 
-def sync_timer_fired(turn: Turn) -> None:
+def sync_timer_fired(decision: GroupDecision) -> None:
     """Members that never fetched their assignment are gone: remove them and rebalance."""
-    if not rebalances(turn.group) or not turn.group.unsynced:
+    if not rebalances(decision.group) or not decision.group.unsynced:
         return
-    for member in list(turn.group.members.values()):
-        if member.member_id in turn.group.unsynced:
-            remove_member(turn, member, ErrorCode.UNKNOWN_MEMBER_ID)
-    start_rebalance(turn)
+    for member in list(decision.group.members.values()):
+        if member.member_id in decision.group.unsynced:
+            remove_member(decision, member, ErrorCode.UNKNOWN_MEMBER_ID)
+    start_rebalance(decision)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.transactions.log.records import Change, changes
-from eosin.coordinator.transactions.rules.state import STATE_NAMES, Phase, Txn
+from eosin.coordinator.transactions.rules.state import STATE_NAMES, TransactionState, Txn
 from eosin.protocol.names import TopicPartition
 from eosin.storage.inspection.partition_check import TransactionFacts
 from eosin.storage.inspection.producer_replay import OpenTransaction, marker_key
@@ -72,12 +72,12 @@ class TransactionCheck:
             self._completed(prepared)  # no record follows a decision before all its markers are written
         if txn.is_preparing:
             self._prepared[id_] = txn
-            is_commit = txn.phase is Phase.PREPARE_COMMIT
+            is_commit = txn.phase is TransactionState.PREPARE_COMMIT
             self._outcomes[marker_key(txn.producer_id, txn.producer_epoch, commit=is_commit)] = None
 
     def _completed(self, prepared: Txn) -> None:
         """A transaction is over: each of its partitions must have the marker."""
-        is_commit = prepared.phase is Phase.PREPARE_COMMIT
+        is_commit = prepared.phase is TransactionState.PREPARE_COMMIT
         key = marker_key(prepared.producer_id, prepared.producer_epoch, commit=is_commit)
         for partition in sorted(prepared.partitions):
             since = self._since(partition)
@@ -122,11 +122,11 @@ class TransactionCheck:
         if txn is None:
             return "no transactional id has this producer"
         who = f"{txn.transactional_id!r} is in {STATE_NAMES[txn.phase]}"
-        if txn.phase is not Phase.ONGOING and not txn.is_preparing:
+        if txn.phase is not TransactionState.ONGOING and not txn.is_preparing:
             return who
         if partition not in txn.partitions:
             return f"{who} without this partition"
-        if txn.phase is Phase.ONGOING and transaction.producer_epoch < txn.producer_epoch:
+        if txn.phase is TransactionState.ONGOING and transaction.producer_epoch < txn.producer_epoch:
             return f"{who} of epoch {txn.producer_epoch}"
         return None
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from eosin.coordinator.transactions.log.records import CorruptTransactionLog, decoded_txn
 from eosin.coordinator.transactions.log.value_encoder import START
-from eosin.coordinator.transactions.rules.state import Phase, Txn
+from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.records.batch import CorruptRecords
 from eosin.protocol.records.header import CONTROL, read_header
 from eosin.protocol.records.internal import decode_key
@@ -18,7 +18,7 @@ from eosin.protocol.records.scan import Head, KeyValue, key_values
 from eosin.protocol.schemas.records.transaction_state import KINDS
 from eosin.protocol.types import DecodeError
 
-_STORED_STATES: Final = frozenset(phase.value for phase in Phase if phase is not Phase.DEAD)
+_STORED_STATES: Final = frozenset(phase.value for phase in TransactionState if phase is not TransactionState.DEAD)
 
 
 class StateReplay:

@@ -16,8 +16,8 @@ from eosin.coordinator.transactions.rules.state import (
     FENCING_EPOCH,
     NO_PARTITIONS,
     NO_PRODUCER_ID,
-    Phase,
     ProducerPair,
+    TransactionState,
     Txn,
 )
 from eosin.protocol.names import TopicPartition
@@ -33,7 +33,7 @@ from eosin.protocol.schemas.records.transaction_state import (
 )
 from eosin.protocol.types import DecodeError
 
-_STORED_PHASES: Final = {phase.value: phase for phase in Phase if phase is not Phase.DEAD}
+_STORED_PHASES: Final = {phase.value: phase for phase in TransactionState if phase is not TransactionState.DEAD}
 
 
 _KEY_START: Final = struct.Struct(">hh")
@@ -57,7 +57,7 @@ def _encoded(txn: Txn, index: int, value_version: int) -> bytes:
         offset_delta=index,
         timestamp_delta=0,
         key=_encoded_key(txn.transactional_id),
-        value=None if txn.phase is Phase.DEAD else encode_txn(txn, value_version),
+        value=None if txn.phase is TransactionState.DEAD else encode_txn(txn, value_version),
     )
 
 
@@ -152,7 +152,7 @@ def _txn(transactional_id: str, value: TransactionLogValue) -> Txn:
         partitions=_partitions(value.transaction_partitions or ()),
         start_ms=value.transaction_start_timestamp_ms,
         updated_ms=value.transaction_last_update_timestamp_ms,
-        client_version=value.client_transaction_version,
+        client_transaction_version=value.client_transaction_version,
         timed_out=None if timed_out.producer_id == NO_PRODUCER_ID else timed_out,
         can_return=not value.cannot_return,
         next_epoch=value.next_producer_epoch,

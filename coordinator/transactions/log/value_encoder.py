@@ -9,7 +9,7 @@ import struct
 from functools import lru_cache
 from typing import Any, Final
 
-from eosin.coordinator.transactions.rules.state import NO_EPOCH, NO_PRODUCER_ID, Phase, ProducerPair, Txn
+from eosin.coordinator.transactions.rules.state import NO_EPOCH, NO_PRODUCER_ID, ProducerPair, TransactionState, Txn
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.internal import encode_value
 from eosin.protocol.schemas.records.transaction_state import PartitionsSchema, TransactionLogValue
@@ -30,7 +30,7 @@ def encode_txn(txn: Txn, version: int) -> bytes:
         version,
         txn.previous_producer_id,
         txn.next_producer_id,
-        txn.client_version,
+        txn.client_transaction_version,
         txn.next_epoch,
         last_epoch != NO_EPOCH,
         txn.timed_out,
@@ -39,7 +39,7 @@ def encode_txn(txn: Txn, version: int) -> bytes:
     )
     return b"%b%b%b%b%b%b" % (
         START.pack(version, txn.producer_id, txn.producer_epoch, txn.timeout_ms, txn.phase),
-        _partitions(None if txn.phase is Phase.EMPTY else txn.partitions, version),
+        _partitions(None if txn.phase is TransactionState.EMPTY else txn.partitions, version),
         _TIMES.pack(txn.updated_ms, txn.start_ms),
         tags,
         _EPOCH.pack(last_epoch) if version and last_epoch != NO_EPOCH else b"",
@@ -59,7 +59,7 @@ def _tags(
     version: int,
     previous_producer_id: int,
     next_producer_id: int,
-    client_version: int,
+    client_transaction_version: int,
     next_epoch: int,
     has_last_epoch: bool,
     timed_out: ProducerPair | None,
@@ -80,7 +80,7 @@ def _tags(
         version,
         previous_producer_id=previous_producer_id,
         next_producer_id=next_producer_id,
-        client_transaction_version=client_version,
+        client_transaction_version=client_transaction_version,
         next_producer_epoch=next_epoch,
         last_producer_epoch=0 if has_last_epoch else NO_EPOCH,
         **behind,

@@ -31,15 +31,15 @@ from eosin.coordinator.transactions.rules.events import (
     AppendFailed,
     DeadlinePassed,
     EndTxn,
+    Event,
     Expire,
     InitProducerId,
     Loaded,
     MarkersWritten,
-    Request,
     RetryDue,
 )
 from eosin.coordinator.transactions.rules.init_producer_id import introduce, time_out
-from eosin.coordinator.transactions.rules.state import Pending, Phase, Txn
+from eosin.coordinator.transactions.rules.state import Pending, TransactionState, Txn
 from eosin.coordinator.transactions.rules.transitions import Decision, move, refuse
 from eosin.coordinator.transactions.rules.two_phase import closed_to
 from eosin.protocol.errors import ErrorCode
@@ -61,38 +61,38 @@ APPEND_ERRORS: Final = {
 """What a client is told when the coordinator's own append failed; anything else is passed on."""
 
 
-def decide(txn: Txn, request: Request, now_ms: int) -> Decision:
+def decide(txn: Txn, event: Event, now_ms: int) -> Decision:
     """The next state and what must be done, in order. `now_ms` is wall-clock time."""
-    match request:
+    match event:
         case AddPartitions():
-            return _add_partitions(txn, request, now_ms)
+            return _add_partitions(txn, event, now_ms)
         case EndTxn():
-            return end(txn, request, now_ms)
+            return end(txn, event, now_ms)
         case Appended():
             return _appended(txn)
         case MarkersWritten():
-            return complete(txn, request, now_ms)
+            return complete(txn, event, now_ms)
         case InitProducerId():
-            return introduce(txn, request, now_ms)
+            return introduce(txn, event, now_ms)
         case DeadlinePassed():
-            return time_out(txn, request, now_ms)
+            return time_out(txn, event, now_ms)
         case Expire():
-            return _expire(txn, request, now_ms)
+            return _expire(txn, event, now_ms)
         case Loaded():
             return txn, ((WriteMarkers(txn),) if txn.is_preparing else ())
         case AppendFailed():
-            return _append_failed(txn, request)
+            return _append_failed(txn, event)
         case RetryDue():
             return txn, (() if txn.pending is None else (Persist(txn.pending.after),))
         case _:
-            assert_never(request)
+            assert_never(event)
 
 
-def unknown(request: Request) -> Reply | None:
+def unknown(event: Event) -> Reply | None:
     """The answer to a request about an id of which nothing is known; None when the id begins with it."""
-    if isinstance(request, InitProducerId):
+    if isinstance(event, InitProducerId):
         return None
-    if isinstance(request, EndTxn) and not request.commit and request.client_version < 2:
+    if isinstance(event, EndTxn) and not event.commit and event.client_transaction_version < 2:
         return Reply(ErrorCode.NONE)  # the id has expired: there is provably nothing to abort (transactions.md 4.5.7)
     return Reply(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 
@@ -113,28 +113,28 @@ def verify(txn: Txn, partition: TopicPartition, *, producer_id: int, producer_ep
     return ErrorCode.NONE if partition in txn.partitions else ErrorCode.TRANSACTION_ABORTABLE
 
 
-def _add_partitions(txn: Txn, request: AddPartitions, now_ms: int) -> Decision:
+def _add_partitions(txn: Txn, event: AddPartitions, now_ms: int) -> Decision:
     """The order of Kafka 4.0: while something is under way nobody is judged by a pair that is about to change (B3).
     Only the producer that timed out need not wait to hear that this transaction is over (transactions.md 12.3.7)."""
-    if (request.producer_id, request.producer_epoch) == txn.timed_out:
+    if (event.producer_id, event.producer_epoch) == txn.timed_out:
         return refuse(txn, ErrorCode.PRODUCER_FENCED)
     if not txn.is_settled:
         return refuse(txn, ErrorCode.CONCURRENT_TRANSACTIONS)
     if txn.is_kept:
-        return refuse(txn, closed_to(txn, (request.producer_id, request.producer_epoch)))
-    if request.producer_id != txn.producer_id:
+        return refuse(txn, closed_to(txn, (event.producer_id, event.producer_epoch)))
+    if event.producer_id != txn.producer_id:
         return refuse(txn, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if request.producer_epoch != txn.producer_epoch:
+    if event.producer_epoch != txn.producer_epoch:
         return refuse(txn, ErrorCode.PRODUCER_FENCED)
-    if txn.phase is Phase.ONGOING:
-        if request.partitions <= txn.partitions:
+    if txn.phase is TransactionState.ONGOING:
+        if event.partitions <= txn.partitions:
             return txn, (Reply(ErrorCode.NONE),)
-        after = msgspec.structs.replace(txn, partitions=txn.partitions | request.partitions, updated_ms=now_ms)
+        after = msgspec.structs.replace(txn, partitions=txn.partitions | event.partitions, updated_ms=now_ms)
     else:
         after = msgspec.structs.replace(
             txn,
-            phase=Phase.ONGOING,
-            partitions=request.partitions,
+            phase=TransactionState.ONGOING,
+            partitions=event.partitions,
             start_ms=now_ms,
             updated_ms=now_ms,
             timed_out=None,  # its epoch is over: the producer that begins here has a newer one
@@ -163,7 +163,7 @@ def _roll_forward(txn: Txn, told: Reply) -> Decision:
     return msgspec.structs.replace(txn, pending=Pending(txn.pending.after, then, in_doubt=True)), (told, RetryLater())
 
 
-def _expire(txn: Txn, request: Expire, now_ms: int) -> Decision:
-    if not txn.is_at_rest or txn.updated_ms > now_ms - request.expiration_ms:
+def _expire(txn: Txn, event: Expire, now_ms: int) -> Decision:
+    if not txn.is_at_rest or txn.updated_ms > now_ms - event.expiration_ms:
         return txn, ()
-    return move(txn, msgspec.structs.replace(txn, phase=Phase.DEAD), Forget())
+    return move(txn, msgspec.structs.replace(txn, phase=TransactionState.DEAD), Forget())

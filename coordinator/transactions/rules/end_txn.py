@@ -16,8 +16,8 @@ from eosin.coordinator.transactions.rules.state import (
     NO_EPOCH,
     NO_PARTITIONS,
     NO_PRODUCER_ID,
-    Phase,
     ProducerPair,
+    TransactionState,
     Txn,
 )
 from eosin.coordinator.transactions.rules.transitions import Decision, move, refuse, settle
@@ -41,36 +41,36 @@ _INVALID: Final = ErrorCode.INVALID_TXN_STATE
 _FENCED: Final = ErrorCode.PRODUCER_FENCED
 
 # The table of transactions.md 4.5.1, for clients that know no version 2: state -> (commit, abort).
-BEFORE_VERSION_2: Final[dict[Phase, tuple[Outcome | ErrorCode, Outcome | ErrorCode]]] = {
-    Phase.ONGOING: (_PREPARE, _PREPARE),
-    Phase.PREPARE_COMMIT: (_CONCURRENT, _INVALID),
-    Phase.PREPARE_ABORT: (_INVALID, _CONCURRENT),
-    Phase.COMPLETE_COMMIT: (_DONE, _INVALID),
-    Phase.COMPLETE_ABORT: (_INVALID, _DONE),
-    Phase.EMPTY: (_INVALID, _INVALID),
+BEFORE_VERSION_2: Final[dict[TransactionState, tuple[Outcome | ErrorCode, Outcome | ErrorCode]]] = {
+    TransactionState.ONGOING: (_PREPARE, _PREPARE),
+    TransactionState.PREPARE_COMMIT: (_CONCURRENT, _INVALID),
+    TransactionState.PREPARE_ABORT: (_INVALID, _CONCURRENT),
+    TransactionState.COMPLETE_COMMIT: (_DONE, _INVALID),
+    TransactionState.COMPLETE_ABORT: (_INVALID, _DONE),
+    TransactionState.EMPTY: (_INVALID, _INVALID),
 }
 
 # The table of transactions.md 4.5.2: state -> (abort with the last pair, abort with the current one, commit likewise).
 # A request with the last pair is a retry of one that was carried out. An abort of nothing is decided like any other:
 # with implicit adds a client cannot know whether anything was added. While markers are under way the current pair is
 # one that the client was told ahead of time, so its next request has only come early.
-VERSION_2: Final[dict[Phase, tuple[Outcome | ErrorCode, ...]]] = {
-    Phase.ONGOING: (_FENCED, _PREPARE, _FENCED, _PREPARE),
-    Phase.EMPTY: (_FENCED, _PREPARE, _FENCED, _INVALID),
-    Phase.PREPARE_ABORT: (_CONCURRENT, _CONCURRENT, _INVALID, _CONCURRENT),
-    Phase.PREPARE_COMMIT: (_INVALID, _CONCURRENT, _CONCURRENT, _CONCURRENT),
-    Phase.COMPLETE_ABORT: (_DONE, _PREPARE, _INVALID, _INVALID),
-    Phase.COMPLETE_COMMIT: (_INVALID, _PREPARE, _DONE, _INVALID),
+VERSION_2: Final[dict[TransactionState, tuple[Outcome | ErrorCode, ...]]] = {
+    TransactionState.ONGOING: (_FENCED, _PREPARE, _FENCED, _PREPARE),
+    TransactionState.EMPTY: (_FENCED, _PREPARE, _FENCED, _INVALID),
+    TransactionState.PREPARE_ABORT: (_CONCURRENT, _CONCURRENT, _INVALID, _CONCURRENT),
+    TransactionState.PREPARE_COMMIT: (_INVALID, _CONCURRENT, _CONCURRENT, _CONCURRENT),
+    TransactionState.COMPLETE_ABORT: (_DONE, _PREPARE, _INVALID, _INVALID),
+    TransactionState.COMPLETE_COMMIT: (_INVALID, _PREPARE, _DONE, _INVALID),
 }
 
 
 def end(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
     """Decide a client's EndTxn."""
-    if request.client_version >= 2:
+    if request.client_transaction_version >= 2:
         return _end_version_2(txn, request, now_ms)
     client = txn.client_pair
     pair = ProducerPair(request.producer_id, request.producer_epoch)
-    if txn.client_version >= 2 and pair == txn.last_pair and pair != txn.timed_out:
+    if txn.client_transaction_version >= 2 and pair == txn.last_pair and pair != txn.timed_out:
         return _repeat_by_older_client(txn, request)
     if request.producer_id not in (client.producer_id, txn.producer_id):
         return _stranger(txn, request, _error_of_other_id(txn, request))
@@ -84,7 +84,7 @@ def end(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
     if outcome is _DONE:
         return txn, (Reply(ErrorCode.NONE),)
     after = msgspec.structs.replace(
-        txn, phase=_prepared(request), updated_ms=now_ms, client_version=request.client_version
+        txn, phase=_prepared(request), updated_ms=now_ms, client_transaction_version=request.client_transaction_version
     )
     return move(txn, after, WriteMarkers(after), Reply(ErrorCode.NONE, after_markers=True))
 
@@ -132,7 +132,7 @@ def _stranger(txn: Txn, request: EndTxn, error: ErrorCode) -> Decision:
     is durable (transactions.md 12.3.4). Clients of version 2 are told the pair to go on with."""
     if request.commit or txn.timed_out != (request.producer_id, request.producer_epoch):
         return refuse(txn, error)
-    return txn, (Reply(ErrorCode.NONE, *(txn.next_pair if request.client_version >= 2 else ())),)
+    return txn, (Reply(ErrorCode.NONE, *(txn.next_pair if request.client_transaction_version >= 2 else ())),)
 
 
 def _prepare_version_2(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
@@ -144,15 +144,15 @@ def _prepare_version_2(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
         raised(txn, request.fresh_producer_id if exhausted else NO_PRODUCER_ID),
         phase=_prepared(request),
         last_epoch=client.producer_epoch,
-        start_ms=txn.start_ms if txn.phase is Phase.ONGOING else now_ms,
+        start_ms=txn.start_ms if txn.phase is TransactionState.ONGOING else now_ms,
         updated_ms=now_ms,
-        client_version=request.client_version,
+        client_transaction_version=request.client_transaction_version,
     )
     return move(txn, after, WriteMarkers(after), Reply(ErrorCode.NONE, *after.next_pair, after_markers=True))
 
 
-def _prepared(request: EndTxn) -> Phase:
-    return Phase.PREPARE_COMMIT if request.commit else Phase.PREPARE_ABORT
+def _prepared(request: EndTxn) -> TransactionState:
+    return TransactionState.PREPARE_COMMIT if request.commit else TransactionState.PREPARE_ABORT
 
 
 def complete(txn: Txn, event: MarkersWritten, now_ms: int) -> Decision:
@@ -163,7 +163,9 @@ def complete(txn: Txn, event: MarkersWritten, now_ms: int) -> Decision:
     pair = txn.next_pair
     after = msgspec.structs.replace(
         txn,
-        phase=Phase.COMPLETE_COMMIT if txn.phase is Phase.PREPARE_COMMIT else Phase.COMPLETE_ABORT,
+        phase=TransactionState.COMPLETE_COMMIT
+        if txn.phase is TransactionState.PREPARE_COMMIT
+        else TransactionState.COMPLETE_ABORT,
         producer_id=pair.producer_id,
         producer_epoch=pair.producer_epoch,
         previous_producer_id=txn.previous_producer_id if txn.is_kept or pair == txn.pair else txn.producer_id,

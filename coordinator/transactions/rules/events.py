@@ -1,4 +1,5 @@
-"""What `decide` is asked: the requests of clients, and the events that follow from effects and from time. Pure values.
+"""What `decide` is asked about: the requests of clients, and the events that follow from effects and from time. Pure
+values.
 
 Requests carry what the coordinator has checked already (the id is not empty, the timeout is within its limits) and
 nothing about versions of the wire, except where the protocol's rules themselves differ by it.
@@ -42,7 +43,7 @@ class EndTxn(msgspec.Struct, frozen=True, gc=False):
     producer_id: int
     producer_epoch: int
     commit: bool
-    client_version: int
+    client_transaction_version: int
     """0, or 2 for EndTxn from version 5 on: the transaction version that the client speaks."""
     fresh_producer_id: int = NO_PRODUCER_ID
 
@@ -90,7 +91,7 @@ class MarkersWritten(msgspec.Struct, frozen=True, gc=False):
     producer_epoch: int
 
 
-Request = (
+Event = (
     AddPartitions
     | EndTxn
     | Appended

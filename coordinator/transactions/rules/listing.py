@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from eosin.coordinator.transactions.rules.state import STATE_NAMES, Phase, Txn
+from eosin.coordinator.transactions.rules.state import STATE_NAMES, TransactionState, Txn
 from eosin.protocol.names import TopicPartition
 
-_PHASES: Final[dict[str, Phase | None]] = {name: phase for phase, name in STATE_NAMES.items()}
+_PHASES: Final[dict[str, TransactionState | None]] = {name: phase for phase, name in STATE_NAMES.items()}
 _PHASES["PrepareEpochFence"] = None  # a state of Apache Kafka's that nothing is ever in here
 
 
@@ -79,4 +79,4 @@ def find_producer(txns: Iterable[Txn], producer_id: int) -> TransactionDescripti
 
 
 def _is_open(txn: Txn) -> bool:
-    return txn.phase is Phase.ONGOING or txn.is_preparing
+    return txn.phase is TransactionState.ONGOING or txn.is_preparing

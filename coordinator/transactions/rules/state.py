@@ -34,7 +34,7 @@ NO_TIMEOUT_MS: Final = 2**31 - 1
 NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
 
 
-class Phase(IntEnum):
+class TransactionState(IntEnum):
     """The states, by the number that is written. What may come before each is in `PREDECESSORS`."""
 
     EMPTY = 0
@@ -46,27 +46,28 @@ class Phase(IntEnum):
     DEAD = 6
 
 
-_PREPARING: Final = frozenset({Phase.PREPARE_COMMIT, Phase.PREPARE_ABORT})
-_AT_REST: Final = frozenset({Phase.EMPTY, Phase.COMPLETE_COMMIT, Phase.COMPLETE_ABORT})
+_PREPARING: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
+_AT_REST: Final = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 
-PREDECESSORS: Final = {
-    Phase.EMPTY: _AT_REST,
-    Phase.ONGOING: _AT_REST | {Phase.ONGOING},
-    Phase.PREPARE_COMMIT: frozenset({Phase.ONGOING}),
-    Phase.PREPARE_ABORT: _AT_REST | {Phase.ONGOING},  # at rest: the empty abort of transaction version 2
-    Phase.COMPLETE_COMMIT: frozenset({Phase.PREPARE_COMMIT}),
-    Phase.COMPLETE_ABORT: frozenset({Phase.PREPARE_ABORT}),
-    Phase.DEAD: _AT_REST,
+LEGAL_PREDECESSORS: Final = {
+    TransactionState.EMPTY: _AT_REST,
+    TransactionState.ONGOING: _AT_REST | {TransactionState.ONGOING},
+    TransactionState.PREPARE_COMMIT: frozenset({TransactionState.ONGOING}),
+    TransactionState.PREPARE_ABORT: _AT_REST
+    | {TransactionState.ONGOING},  # at rest: the empty abort of transaction version 2
+    TransactionState.COMPLETE_COMMIT: frozenset({TransactionState.PREPARE_COMMIT}),
+    TransactionState.COMPLETE_ABORT: frozenset({TransactionState.PREPARE_ABORT}),
+    TransactionState.DEAD: _AT_REST,
 }
 
 STATE_NAMES: Final = {
-    Phase.EMPTY: "Empty",
-    Phase.ONGOING: "Ongoing",
-    Phase.PREPARE_COMMIT: "PrepareCommit",
-    Phase.PREPARE_ABORT: "PrepareAbort",
-    Phase.COMPLETE_COMMIT: "CompleteCommit",
-    Phase.COMPLETE_ABORT: "CompleteAbort",
-    Phase.DEAD: "Dead",
+    TransactionState.EMPTY: "Empty",
+    TransactionState.ONGOING: "Ongoing",
+    TransactionState.PREPARE_COMMIT: "PrepareCommit",
+    TransactionState.PREPARE_ABORT: "PrepareAbort",
+    TransactionState.COMPLETE_COMMIT: "CompleteCommit",
+    TransactionState.COMPLETE_ABORT: "CompleteAbort",
+    TransactionState.DEAD: "Dead",
 }
 """As DescribeTransactions and ListTransactions spell them."""
 
@@ -96,12 +97,12 @@ class Txn(msgspec.Struct, frozen=True, gc=False):
     last_epoch: int = NO_EPOCH
     """The epoch that the same producer instance had before its last bump; -1 after a new instance took over."""
     timeout_ms: int = 0
-    phase: Phase = Phase.EMPTY
+    phase: TransactionState = TransactionState.EMPTY
     partitions: frozenset[TopicPartition] = NO_PARTITIONS
     start_ms: int = NO_TIMESTAMP
     """When the first partition was added; kept after the end, -1 while nothing was ever begun under this epoch."""
     updated_ms: int = NO_TIMESTAMP
-    client_version: int = 0
+    client_transaction_version: int = 0
     """The transaction version by which the last transaction was ended: its markers carry it."""
     timed_out: ProducerPair | None = None
     """The pair whose transaction was aborted without its producer being replaced (transactions.md 12.3). A new instance

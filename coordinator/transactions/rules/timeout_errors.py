@@ -55,7 +55,7 @@ class Profile(Enum):
     make a plain producer go on."""
 
 
-class Asked(Enum):
+class RequestKind(Enum):
     """The requests that have a row."""
 
     PRODUCE = "Produce"
@@ -68,7 +68,7 @@ class Asked(Enum):
 class Answers(NamedTuple):
     """One row: a request, its versions, and the answer for each profile."""
 
-    asked: Asked
+    asked: RequestKind
     versions: range
     default: ErrorCode
     java_2: ErrorCode
@@ -94,18 +94,18 @@ _LATEST: Final = 100
 
 # fmt: off
 ANSWERS: Final[tuple[Answers, ...]] = (
-    #       request               versions              default java-2 java-3 java-4 librdkafka kgo  rebuilt streams
-    Answers(Asked.PRODUCE,        range(11),            _47,    _48,   _47,   _47,   _59,       _47,  _47,   _47),
-    Answers(Asked.PRODUCE,        range(11, 12),        _120,   _120,  _120,  _120,  _59,       _47,  _47,   _47),
-    Answers(Asked.PRODUCE,        range(12, _LATEST),   _120,   _120,  _120,  _120,  _59,       _120, _47,   _47),
-    Answers(Asked.ADD_PARTITIONS, range(_LATEST),       _59,    _49,   _49,   _59,   _59,       _59,  _90,   _90),
-    Answers(Asked.ADD_OFFSETS,    range(_LATEST),       _59,    _49,   _49,   _59,   _59,       _59,  _90,   _90),
-    Answers(Asked.COMMIT_OFFSETS, range(3),             _47,    _47,   _47,   _47,   _47,       _47,  _47,   _47),
-    Answers(Asked.COMMIT_OFFSETS, range(3, 4),          _22,    _22,   _22,   _22,   _22,       _22,  _22,   _47),
-    Answers(Asked.COMMIT_OFFSETS, range(4, _LATEST),    _120,   _120,  _120,  _120,  _120,      _120, _120,  _47),
-    Answers(Asked.COMMIT,         range(4),             _49,    _49,   _49,   _49,   _49,       _59,  _90,   _90),
-    Answers(Asked.COMMIT,         range(4, 5),          _120,   _49,   _49,   _120,  _120,      _59,  _90,   _90),
-    Answers(Asked.COMMIT,         range(5, _LATEST),    _120,   _120,  _120,  _120,  _120,      _120, _90,   _90),
+    #     request                       versions             default java-2 java-3 java-4 librdkafka kgo rebuilt streams
+    Answers(RequestKind.PRODUCE,        range(11),            _47,    _48,   _47,   _47,   _59,       _47,  _47,   _47),
+    Answers(RequestKind.PRODUCE,        range(11, 12),        _120,   _120,  _120,  _120,  _59,       _47,  _47,   _47),
+    Answers(RequestKind.PRODUCE,        range(12, _LATEST),   _120,   _120,  _120,  _120,  _59,       _120, _47,   _47),
+    Answers(RequestKind.ADD_PARTITIONS, range(_LATEST),       _59,    _49,   _49,   _59,   _59,       _59,  _90,   _90),
+    Answers(RequestKind.ADD_OFFSETS,    range(_LATEST),       _59,    _49,   _49,   _59,   _59,       _59,  _90,   _90),
+    Answers(RequestKind.COMMIT_OFFSETS, range(3),             _47,    _47,   _47,   _47,   _47,       _47,  _47,   _47),
+    Answers(RequestKind.COMMIT_OFFSETS, range(3, 4),          _22,    _22,   _22,   _22,   _22,       _22,  _22,   _47),
+    Answers(RequestKind.COMMIT_OFFSETS, range(4, _LATEST),    _120,   _120,  _120,  _120,  _120,      _120, _120,  _47),
+    Answers(RequestKind.COMMIT,         range(4),             _49,    _49,   _49,   _49,   _49,       _59,  _90,   _90),
+    Answers(RequestKind.COMMIT,         range(4, 5),          _120,   _49,   _49,   _120,  _120,      _59,  _90,   _90),
+    Answers(RequestKind.COMMIT,         range(5, _LATEST),    _120,   _120,  _120,  _120,  _120,      _120, _90,   _90),
 )
 """The table of transactions.md 12.3. A client that does not send a version has the default's answer there. Produce v11
 is the last version of the first transaction protocol: franz-go goes on with its epoch after a 120 there, which would
@@ -162,7 +162,7 @@ def profile_of(software: str, version: str, *, client_id: str | None, can_return
     return Profile.DEFAULT
 
 
-def answer(asked: Asked, version: int, profile: Profile) -> ErrorCode:
+def answer(asked: RequestKind, version: int, profile: Profile) -> ErrorCode:
     """The code of the table, not yet as the version spells it."""
     for row in ANSWERS:
         if row.asked is asked and version in row.versions:

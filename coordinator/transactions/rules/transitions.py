@@ -8,11 +8,11 @@ import msgspec
 from eosin.coordinator.transactions.rules.effects import Effect, Effects, Persist, PersistLater, Reply
 from eosin.coordinator.transactions.rules.state import (
     FENCING_EPOCH,
+    LEGAL_PREDECESSORS,
     NO_EPOCH,
     NO_TIMESTAMP,
-    PREDECESSORS,
     Pending,
-    Phase,
+    TransactionState,
     Txn,
 )
 from eosin.protocol.errors import ErrorCode
@@ -20,9 +20,9 @@ from eosin.protocol.errors import ErrorCode
 Decision = tuple[Txn, Effects]
 
 # An enum's member takes as long to find as a call, and every move asks for each.
-_EMPTY: Final = Phase.EMPTY
-_ONGOING: Final = Phase.ONGOING
-_DEAD: Final = Phase.DEAD
+_EMPTY: Final = TransactionState.EMPTY
+_ONGOING: Final = TransactionState.ONGOING
+_DEAD: Final = TransactionState.DEAD
 
 
 def refuse(txn: Txn, error: ErrorCode) -> Decision:
@@ -48,7 +48,7 @@ def settle(txn: Txn, after: Txn) -> Decision:
 def check_transition(before: Txn, after: Txn) -> None:
     """Assert that `after` may be written over `before`: a mistake here is ours, never a client's."""
     phase = after.phase
-    assert before.phase in PREDECESSORS[phase], f"{before.phase.name} cannot become {phase.name}"
+    assert before.phase in LEGAL_PREDECESSORS[phase], f"{before.phase.name} cannot become {phase.name}"
     if phase is _DEAD:
         return
     rotated = after.producer_id != before.producer_id
@@ -72,7 +72,7 @@ def check_transition(before: Txn, after: Txn) -> None:
         assert after.producer_epoch == before.producer_epoch
         assert before.partitions <= after.partitions
         if is_kept:
-            assert before.phase is Phase.ONGOING
+            assert before.phase is TransactionState.ONGOING
             assert after.partitions == before.partitions
             assert after.client_pair != before.client_pair
     elif after.is_preparing:
@@ -87,7 +87,7 @@ def check_transition(before: Txn, after: Txn) -> None:
 
 def _may_change_timeout(before: Txn, after: Txn) -> bool:
     """Who keeps a transaction may take its limit away, and has its own from the end of it on (KIP-939)."""
-    if after.phase is Phase.ONGOING:
+    if after.phase is TransactionState.ONGOING:
         return after.is_kept and after.never_times_out
     return before.is_kept and not after.is_preparing and after.timeout_ms == before.next_timeout_ms
 

@@ -9,13 +9,13 @@ from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.rules.decide import decide
 from eosin.coordinator.groups.rules.effects import CancelTimer, JoinResult, Persist, Reply, StartTimer
 from eosin.coordinator.groups.rules.events import (
+    Appended,
+    AppendFailed,
     Completion,
     Event,
     Join,
     Leave,
     LeavingMember,
-    Stored,
-    StoreFailed,
     Sync,
     TimerFired,
     TimerKind,
@@ -135,9 +135,9 @@ def act(stage: Stage, data: st.DataObject) -> None:
         case "timer" if stage.timers:
             stage.fire_next()
         case "stored" if stage.writes:
-            stage.happen(Stored(stage.writes.pop(0)))
+            stage.happen(Appended(stage.writes.pop(0)))
         case "failed" if stage.writes:
-            stage.happen(StoreFailed(stage.writes.pop(0), ErrorCode.KAFKA_STORAGE_ERROR))
+            stage.happen(AppendFailed(stage.writes.pop(0), ErrorCode.KAFKA_STORAGE_ERROR))
         case "stale" if stage.timers:
             timer = data.draw(st.sampled_from(list(stage.timers)))
             if timer.kind is not TimerKind.PENDING:
@@ -156,7 +156,7 @@ def test_every_request_is_answered_once_and_nobody_waits_for_ever(
         act(stage, data)
     for _ in range(500):  # everybody falls silent: writes end, timers run out
         if stage.writes:
-            stage.happen(Stored(stage.writes.pop(0)))
+            stage.happen(Appended(stage.writes.pop(0)))
         elif stage.timers:
             stage.fire_next()
         else:

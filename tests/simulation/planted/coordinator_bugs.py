@@ -10,12 +10,12 @@ import msgspec
 
 from eosin.coordinator.groups.offsets.store import OffsetStore
 from eosin.coordinator.groups.rules import checks
-from eosin.coordinator.transactions.effect_runner import Interpreter
+from eosin.coordinator.transactions.effect_runner import EffectRunner
 from eosin.coordinator.transactions.log import records as transaction_records
 from eosin.coordinator.transactions.rules import decide as decide_module
 from eosin.coordinator.transactions.rules import end_txn, init_producer_id
 from eosin.coordinator.transactions.rules.events import DeadlinePassed, Loaded
-from eosin.coordinator.transactions.rules.state import Phase, Txn
+from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
 
 
@@ -48,7 +48,7 @@ def epoch_not_persisted() -> Iterator[None]:
     encode_txn = transaction_records.encode_txn
 
     def careless(txn: Txn, version: int) -> bytes:
-        if txn.phase is Phase.EMPTY and txn.producer_epoch > 0:
+        if txn.phase is TransactionState.EMPTY and txn.producer_epoch > 0:
             txn = msgspec.structs.replace(txn, producer_epoch=txn.producer_epoch - 1)
         return encode_txn(txn, version)
 
@@ -88,13 +88,13 @@ def roll_forward_skipped() -> Iterator[None]:
 @contextmanager
 def decision_not_durable() -> Iterator[None]:
     """A commit is answered, and its markers are written, before the decision is on disk."""
-    write = Interpreter._write
+    write = EffectRunner._write
 
-    def careless(self: Interpreter, partition: Any, entries: Any, txns: Any) -> None:
+    def careless(self: EffectRunner, partition: Any, entries: Any, txns: Any) -> None:
         with patch.object(type(partition.log), "high_watermark", property(lambda log: log.log_end_offset)):
             write(self, partition, entries, txns)
 
-    with patch.object(Interpreter, "_write", careless):
+    with patch.object(EffectRunner, "_write", careless):
         yield
 
 
@@ -104,7 +104,7 @@ def zombies_welcome() -> Iterator[None]:
     end = end_txn.end
 
     def careless(txn: Txn, request: Any, now_ms: int) -> Any:
-        if request.producer_id == txn.producer_id and txn.phase is Phase.ONGOING:
+        if request.producer_id == txn.producer_id and txn.phase is TransactionState.ONGOING:
             request = msgspec.structs.replace(request, producer_epoch=txn.producer_epoch)
         return end(txn, request, now_ms)
 
@@ -154,7 +154,7 @@ def commit_taken_for_abort() -> Iterator[None]:
     end = end_txn.end
 
     def careless(txn: Txn, request: Any, now_ms: int) -> Any:
-        if txn.phase is Phase.ONGOING and len(txn.partitions) > 2:
+        if txn.phase is TransactionState.ONGOING and len(txn.partitions) > 2:
             request = msgspec.structs.replace(request, commit=False)
         return end(txn, request, now_ms)
 
