@@ -13,7 +13,15 @@ from citations import sections_of, wrong_citations
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("runtime", "protocol", "storage", "coordinator", "client", "broker", "pipeline")
-MAX_LINES = 600
+MAX_FILE_LINES = 600
+MAX_FUNCTION_LINES = 70
+LOOKED_AT = {
+    "protocol/schemas/streams_group_describe.py streams_group_describe_response": "a declaration: one field a line",
+    "protocol/schemas/streams_group_heartbeat.py streams_group_heartbeat_request": "a declaration: one field a line",
+    "storage/manager.py": "one owner of all logs of a directory; its imports alone are 46 lines",
+    "storage/log/record_walk.py _walk": "the hot path of Produce, where a call costs more than the check that it makes",
+}
+"""What is longer than the alarm, each with the reason why it may stay."""
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
@@ -66,9 +74,20 @@ def test_the_version_is_the_one_that_is_packaged() -> None:
     assert PROJECT["project"]["version"] == VERSION
 
 
-@pytest.mark.parametrize("path", list(sources(*ROOMS)), ids=name_of)
-def test_a_file_is_one_noun_of_bounded_length(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= MAX_LINES
+def test_what_is_long_was_looked_at() -> None:
+    """The limits are alarms: a file is split by noun and a function by step, never to get below a number."""
+    assert set(_long()) == set(LOOKED_AT)
+
+
+def _long() -> Iterator[str]:
+    for path in sources(*ROOMS):
+        text = path.read_text()
+        if len(text.splitlines()) > MAX_FILE_LINES:
+            yield name_of(path)
+        for node in ast.walk(ast.parse(text)):
+            is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            if is_function and (node.end_lineno or node.lineno) - node.lineno >= MAX_FUNCTION_LINES:
+                yield f"{name_of(path)} {node.name}"
 
 
 @pytest.mark.parametrize("path", list(sources(*ROOMS)), ids=name_of)
