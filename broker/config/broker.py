@@ -39,7 +39,7 @@ class BrokerConfig:
         ("PLAINTEXT://127.0.0.1:9092",), "Addresses to listen on, NAME://HOST:PORT; port 0 picks a free one.", kind=LIST
     )
     advertised_listeners: tuple[str, ...] = setting(
-        (), "Addresses that clients are told, for the listeners whose own address they cannot use.", kind=LIST
+        (), "Addresses for clients, for listeners whose own address they cannot use.", kind=LIST
     )
     log_dirs: tuple[str, ...] = setting(("data",), "The data directory; one. (Kafka: /tmp/kafka-logs)", kind=LIST)
 
@@ -62,7 +62,7 @@ class BrokerConfig:
         -1, "SO_RCVBUF of a connection; -1 lets the system adapt it. (Kafka: 102400)", kind=INT, at_least=-1
     )
     request_timeout_ms: int = setting(
-        30_000, "Longest wait inside the broker that no client asked for.", kind=INT, at_least=1
+        30_000, "Longest wait inside the broker that is not set by a client.", kind=INT, at_least=1
     )
 
     # Topics
@@ -74,7 +74,9 @@ class BrokerConfig:
     unclean_leader_election_enable: bool = setting(False, "Default of unclean.leader.election.enable.", kind=BOOLEAN)
 
     # Fetch
-    fetch_max_bytes: int = setting(57_671_680, "Bytes of records in one fetch answer at most.", kind=INT, at_least=1024)
+    fetch_max_bytes: int = setting(
+        57_671_680, "Bytes of records in one Fetch response at most.", kind=INT, at_least=1024
+    )
     max_incremental_fetch_session_cache_slots: int = setting(1000, "Fetch sessions kept at most.", kind=INT, at_least=0)
 
     # Logs: defaults of topic configs
@@ -178,7 +180,7 @@ class BrokerConfig:
     )
     transaction_timeout_recovery_profiles: tuple[str, ...] = setting(
         (),
-        "Clients that are to get the answers of another profile then, SOFTWARE-NAME:PROFILE (docs/semantics.md).",
+        "Clients that get the errors of another profile then, SOFTWARE-NAME:PROFILE (docs/semantics.md).",
         kind=LIST,
     )
     transaction_two_phase_commit_enable: bool = setting(
@@ -240,14 +242,14 @@ class BrokerConfig:
     )
     eosin_end_txn_marker_wait_ms: int = setting(
         5,
-        "EndTxn may hold its answer this long for the markers to be synced; without syncs they follow it at once.",
+        "EndTxn may hold its response this long for the markers to be synced; without syncs they follow it at once.",
         kind=INT,
         at_least=0,
         at_most=1000,
     )
     eosin_concurrent_transactions_wait_ms: int = setting(
         500,
-        "A CONCURRENT_TRANSACTIONS answer may wait this long for the event that clears it.",
+        "A CONCURRENT_TRANSACTIONS error may wait this long for the event that clears it.",
         kind=INT,
         at_least=0,
         at_most=10_000,
@@ -300,32 +302,32 @@ class BrokerConfig:
     )
     eosin_connection_write_buffer_max_bytes: int = setting(
         1_048_576,
-        "Unsent answer bytes of a connection at which its requests are no longer begun.",
+        "Unsent response bytes of a connection at which the broker begins none of its requests.",
         kind=INT,
         at_least=0,
     )
     eosin_metadata_answers_max_bytes: int = setting(
         67_108_864,
-        "Memory for encoded answers to Metadata of all topics, kept until the metadata changes; 0 keeps none.",
+        "Memory for encoded responses to Metadata of all topics, kept until the metadata changes; 0 keeps none.",
         kind=LONG,
         at_least=0,
     )
     eosin_fetch_response_memory_bytes: int = setting(
         DEFAULT_LIMIT_BYTES,
-        "Memory that unsent records of Fetch answers may hold over all connections; beyond it, one batch per answer.",
+        "Memory of unsent records in Fetch responses over all connections; beyond it, one batch per response.",
         kind=LONG,
         at_least=0,
     )
     eosin_connection_refused_delay_ms: int = setting(
         1000,
-        "A client that sends again what it was refused for is closed only after this; 0 at once.",
+        "A client that repeats a refused request is closed only after this; 0 at once.",
         kind=INT,
         at_least=0,
         at_most=60_000,
     )
     eosin_connection_max_refused: int = setting(
         100,
-        "Connections kept open at a time for that delay, at most a quarter of what there is room for.",
+        "Connections kept open at a time for that delay, at most a quarter of the possible connections.",
         kind=INT,
         at_least=0,
     )
