@@ -14,6 +14,7 @@ from bench.report import Row, table, write_json
 
 NAMES = (
     "codec",
+    "path",
     "small_requests",
     "wire",
     "commits",
