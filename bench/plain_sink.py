@@ -12,8 +12,8 @@ from eosin.client.client import Client
 from eosin.client.producer import Producer
 from eosin.pipeline.common.loop_thread import LoopThread
 from eosin.pipeline.sink.driver_route import DriverRoute
+from eosin.pipeline.sink.executors_route import exempt_modules_from_collection
 from eosin.pipeline.sink.row_writer import RowWriter
-from eosin.pipeline.sink.worker_heap import exempt_modules
 
 
 class PlainSink:
@@ -70,7 +70,7 @@ class PlainTask:
             loop.run(client.close())
             loop.close()
         yield pyarrow.RecordBatch.from_pydict({"rows": pyarrow.array([rows])})
-        exempt_modules()
+        exempt_modules_from_collection()
 
     async def _start(self, client: Client) -> RowWriter:
         producer = Producer(client)

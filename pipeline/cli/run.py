@@ -24,7 +24,7 @@ from eosin.pipeline.job.functions import load
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from eosin.pipeline.common.batch_progress import BatchProgress
+    from eosin.pipeline.common.progress_reports import BatchProgress
 
 _LOOK_MS: Final = 5000
 MODES: Final = ("append", "update", "complete")

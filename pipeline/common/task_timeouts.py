@@ -153,9 +153,3 @@ def duration(duration_ms: int) -> str:
         return f"{duration_ms}ms"
     minutes, seconds = divmod(duration_ms // 1000, 60)
     return f"{minutes}m{seconds:02}s" if minutes else f"{seconds}s"
-
-
-def skipped_part(skipped: Mapping[str, int]) -> str:
-    """Tasks that are left out, and the ms they have left, as a part of a progress line; empty when there are none."""
-    named = ", ".join(f"{task} ({duration(left)} left)" for task, left in sorted(skipped.items()))
-    return f"skipped [{named}]" if named else ""

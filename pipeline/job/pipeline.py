@@ -6,8 +6,8 @@ Always true: it is what `eosin pipeline run` runs, with the same defaults.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from eosin.pipeline.common.batch_progress import BatchProgress
 from eosin.pipeline.common.errors import require_spark
+from eosin.pipeline.common.progress_reports import BatchProgress
 from eosin.pipeline.common.settings import PipelineSettings
 from eosin.pipeline.job.supervisor import MAX_FAILURES, Supervisor
 from eosin.pipeline.sink.sink import Route, TxnSink

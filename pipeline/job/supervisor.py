@@ -12,14 +12,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from eosin.pipeline.common import errors
-from eosin.pipeline.common.batch_progress import BatchProgress
 from eosin.pipeline.common.clock import Clock, SystemClock
+from eosin.pipeline.common.progress_reports import BatchProgress, BatchReport
 from eosin.pipeline.common.task_timeouts import GAVE_UP
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from eosin.pipeline.sink.sink import BatchReport, TxnSink
+    from eosin.pipeline.sink.sink import TxnSink
 
 FIRST_BACKOFF_MS: Final = 1_000
 LAST_BACKOFF_MS: Final = 60_000
@@ -96,7 +96,7 @@ class Supervisor:
         self.restarts = 0
         self.query: StreamingQuery | None = None
 
-    def reported(self, report: "BatchReport") -> None:
+    def reported(self, report: BatchReport) -> None:
         """The sink has committed a batch, or found it committed."""
         self._reports[report.batch] = report
         self._failures = 0

@@ -27,10 +27,10 @@ from eosin.client.errors import BrokerError
 from eosin.client.producer import Producer
 from eosin.pipeline.common.abort import OVER, STALE, abort_as_courtesy
 from eosin.pipeline.common.clock import Clock, SystemClock
-from eosin.pipeline.common.commit_report import CommitReport
 from eosin.pipeline.common.errors import PipelineFenced, TransactionTimedOut
 from eosin.pipeline.common.fan_out import PATIENCE_MS, FanOut
 from eosin.pipeline.common.progress_marker import ensure_topic
+from eosin.pipeline.common.progress_reports import CommitReport
 from eosin.pipeline.common.retrying_client import RetryingClient
 from eosin.pipeline.common.settings import PipelineSettings
 from eosin.pipeline.common.task_timeouts import TaskTimeouts

@@ -8,7 +8,9 @@ broker would take the batches of the second run for repetitions, although their 
 run one twice, the batch fails instead.
 """
 
+import gc
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -25,7 +27,6 @@ from eosin.pipeline.sink.lease_client import Leases
 from eosin.pipeline.sink.lease_server import LeaseAddress, LeaseServer
 from eosin.pipeline.sink.leasing_producer import LeasingProducer
 from eosin.pipeline.sink.row_writer import RowWriter
-from eosin.pipeline.sink.worker_heap import exempt_modules
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 _ONE_MACHINE: Final = re.compile(r"local(\[[^]]*])?")
 _LOOPBACK: Final = "127.0.0.1"
 _WRITTEN: Final = "task int, rows long"
+
+_modules_seen = 0
+"""How many modules this worker had imported when its heap was last exempt from garbage collection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +144,7 @@ class _Task:
             loop.close()
         columns = [pyarrow.array([task], pyarrow.int32()), pyarrow.array([rows], pyarrow.int64())]
         yield pyarrow.RecordBatch.from_arrays(columns, ("task", "rows"))
-        exempt_modules()
+        exempt_modules_from_collection()
 
     def _write(self, loop: LoopThread, task: int, batches: Iterator[Any]) -> int:
         """Rows are computed in this thread, as for any task, and however long that takes: meanwhile the loop hears that
@@ -199,3 +203,16 @@ class _Writing:
         if error is not None:
             await self._writer.discard()
         await self._open.__aexit__(None if error is None else type(error), error, None)
+
+
+def exempt_modules_from_collection() -> None:
+    """Keep the modules of this worker out of later garbage collections, after one that includes them.
+
+    Spark collects garbage after every task, before the worker gets the next one. PySpark, pandas and pyarrow are some
+    hundred thousand objects that live as long as the worker: walking through them takes longer than most tasks.
+    """
+    global _modules_seen
+    if len(sys.modules) > _modules_seen:
+        _modules_seen = len(sys.modules)
+        gc.collect()
+        gc.freeze()

@@ -7,7 +7,6 @@ query that was stopped has left one behind; and after any failure everything beg
 import re
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from eosin.client.connection import REQUEST_TIMEOUT_MS
@@ -17,6 +16,7 @@ from eosin.pipeline.common.clock import Clock, SystemClock
 from eosin.pipeline.common.errors import ConflictingSettings, require_spark
 from eosin.pipeline.common.loop_thread import LoopThread
 from eosin.pipeline.common.progress_marker import create_topic
+from eosin.pipeline.common.progress_reports import BatchReport
 from eosin.pipeline.common.retrying_client import RetryingClient
 from eosin.pipeline.common.settings import MAX_POLL_INTERVAL_MS
 from eosin.pipeline.common.task_timeouts import RETRY_BACKOFF_MS, TASK_TIMEOUT_MS, TaskTimeouts
@@ -41,21 +41,6 @@ ROUTES: Final = ("driver", "executors")
 AVAILABLE_NOW: Final = "available-now"
 _ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
 _UNITS: Final = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours"}
-
-
-@dataclass(frozen=True, slots=True)
-class BatchReport:
-    """What became of one micro-batch."""
-
-    batch: int
-    skipped: bool
-    """It was in the output already."""
-    rows: int
-    transaction_ms: int
-    """From the first row written to the commit's answer; 0 for a skipped batch."""
-    total_ms: int
-    retries: int = 0
-    """How often a call for writing it timed out and was made again (KIP-572)."""
 
 
 class TxnSink:

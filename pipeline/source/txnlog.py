@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self
 
 from eosin.client.client import Client
-from eosin.pipeline.common.batch_progress import REMAINING, SKIPS
 from eosin.pipeline.common.errors import DataLoss, require_spark
 from eosin.pipeline.common.loop_thread import LoopThread
+from eosin.pipeline.common.progress_reports import REMAINING, SKIPS
 from eosin.pipeline.common.retrying_client import RetryingClient
 from eosin.pipeline.common.task_timeouts import TaskTimeouts
 from eosin.pipeline.common.topic_partitions import FoundPartitions

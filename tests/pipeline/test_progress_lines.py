@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from eosin.pipeline.cli import progress as progress_command
-from eosin.pipeline.common.batch_progress import REMAINING, SKIPS, BatchProgress
-from eosin.pipeline.common.commit_report import CommitReport
+from eosin.pipeline.common.progress_reports import REMAINING, SKIPS, BatchProgress, CommitReport
 from eosin.pipeline.common.task_timeouts import metrics
 from eosin.protocol.names import TopicPartition
 

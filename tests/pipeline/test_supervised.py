@@ -13,7 +13,7 @@ from stalling_leader import TwoBrokers
 from topic_load import TopicLoad
 
 from eosin.pipeline.common import errors
-from eosin.pipeline.common.batch_progress import BatchProgress
+from eosin.pipeline.common.progress_reports import BatchProgress
 from eosin.pipeline.common.settings import PipelineSettings
 
 if TYPE_CHECKING:

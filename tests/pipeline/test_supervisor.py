@@ -8,14 +8,12 @@ import pytest
 
 from eosin.client.errors import RequestTimedOut
 from eosin.pipeline.common import errors
-from eosin.pipeline.common.batch_progress import BatchProgress
+from eosin.pipeline.common.progress_reports import BatchProgress, BatchReport
 from eosin.pipeline.job.supervisor import Supervisor, TaskTimeoutExceeded, TooManyFailures, cause_of, is_hopeless
 
 pytest.importorskip("pyspark")
 
 from pyspark.errors import StreamingQueryException
-
-from eosin.pipeline.sink.sink import BatchReport
 
 
 class Clock:

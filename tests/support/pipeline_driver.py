@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from pyspark.errors import StreamingQueryException
 
 from eosin.pipeline import TxnSink, session
+from eosin.pipeline.common.progress_reports import BatchReport
 from eosin.pipeline.sink.batch_transactions import BatchTransactions
-from eosin.pipeline.sink.sink import BatchReport
 from eosin.pipeline.source.streams import read_stream
 
 if TYPE_CHECKING:

@@ -1,22 +1,35 @@
-"""What a person, or a program, is told of one micro-batch: Spark's progress and the sink's report, put together.
+"""What pipelines report about their progress: a micro-batch of the sink, a transaction of the runner.
 
-Always true: the lag counts offsets, markers and aborted records included, up to where the topics were known to end.
+Always true: both kinds of pipelines write the same fact in the same words, as a line for a person and as a JSON object
+on one line for a program; a lag counts offsets up to the known end of the topics, markers and aborted records included.
 """
 
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
-from eosin.pipeline.common.progress_line import json_of, line_of
-from eosin.pipeline.common.task_timeouts import metrics
-
-if TYPE_CHECKING:
-    from eosin.pipeline.sink.sink import BatchReport
+from eosin.pipeline.common.task_timeouts import duration, metrics
+from eosin.protocol.names import TopicPartition
 
 SKIPS: Final = "task_skips_total:"
 REMAINING: Final = "task_timeout_remaining_ms:"
 """Begins the name of an entry among the offsets that a source reports: a skipped partition, and its time left."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReport:
+    """What became of one micro-batch."""
+
+    batch: int
+    skipped: bool
+    """It was in the output already."""
+    rows: int
+    transaction_ms: int
+    """From the first row written to the commit's answer; 0 for a skipped batch."""
+    total_ms: int
+    retries: int = 0
+    """How often a call for writing it timed out and was made again (KIP-572)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +53,7 @@ class BatchProgress:
     """How often a call for writing the batch timed out and was made again."""
 
     @classmethod
-    def of(cls, report: "BatchReport", progress: Mapping[str, Any] | None) -> Self:
+    def of(cls, report: BatchReport, progress: Mapping[str, Any] | None) -> Self:
         """From the sink's report and the JSON of Spark's progress, if that has come."""
         sources = [] if progress is None else progress.get("sources", [])
         skipped: dict[str, int] = {}
@@ -69,7 +82,7 @@ class BatchProgress:
 
     def line(self) -> str:
         """For people."""
-        line = line_of(
+        line = _line(
             ("batch", self.batch),
             ("rows-in", self.rows_in),
             ("rows-out", self.rows_out),
@@ -85,11 +98,62 @@ class BatchProgress:
         """For programs: one JSON object in a line."""
         names = ("batch", "rows_in", "rows_out", "txn_ms", "batch_ms", "lag", "already_committed", "retries")
         facts = {name: getattr(self, name) for name in names}
-        return json_of(facts, skipped=self.skipped_tasks, skips=self.task_skips)
+        return _json(facts, skipped=self.skipped_tasks, skips=self.task_skips)
 
     def metrics(self) -> dict[str, int]:
         """The gauges and counters of the input partitions, as Prometheus spells them."""
         return metrics(self.skipped_tasks, self.task_skips)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitReport:
+    """What one committed transaction held."""
+
+    commit: int
+    """Its number in this run, from 1."""
+    records_in: int
+    records_out: int
+    transaction_ms: int
+    positions: Mapping[TopicPartition, int]
+    skipped: Mapping[str, int]
+    """Tasks that had timed out, with the ms they had left."""
+    skips: Mapping[str, int]
+    """How often each task has timed out in this run."""
+
+    def line(self) -> str:
+        """For people."""
+        return _line(
+            ("commit", self.commit),
+            ("records-in", self.records_in),
+            ("records-out", self.records_out),
+            ("txn", f"{self.transaction_ms}ms"),
+            skipped=self.skipped,
+        )
+
+    def json(self) -> str:
+        """For programs: one JSON object in a line."""
+        facts = {
+            "commit": self.commit,
+            "records_in": self.records_in,
+            "records_out": self.records_out,
+            "txn_ms": self.transaction_ms,
+            "positions": {str(partition): offset for partition, offset in sorted(self.positions.items())},
+        }
+        return _json(facts, skipped=self.skipped, skips=self.skips)
+
+
+def _line(*facts: tuple[str, object], skipped: Mapping[str, int]) -> str:
+    """Names and values (a dash for None), then the tasks that were left out and the time that each has left."""
+    parts = [f"{name} {'-' if value is None else value}" for name, value in facts]
+    if skipped:
+        named = ", ".join(f"{task} ({duration(left)} left)" for task, left in sorted(skipped.items()))
+        parts.append(f"skipped [{named}]")
+    return " ".join(parts)
+
+
+def _json(facts: Mapping[str, Any], *, skipped: Mapping[str, int], skips: Mapping[str, int]) -> str:
+    """The facts, the tasks that were left out with the ms that each has left, and how often each was left out."""
+    return json.dumps({**facts, "skipped_tasks": dict(skipped), "task_skips": dict(skips)})
 
 
 def _flat(offsets: Any, prefix: str = "") -> Iterator[tuple[str, int]]:
