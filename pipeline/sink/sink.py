@@ -1,13 +1,16 @@
-"""`TxnSink`: every micro-batch of a Spark query in the output exactly once, all of it or nothing.
+"""`TxnSink` writes every micro-batch of a Spark query to the output exactly once, all of it or nothing.
 
-Owns the pipeline's client and its transactions in the driver. Always true: batches come one at a time, even when a
-query that was stopped has left one behind; and after any failure everything begins anew, as in a new process.
+Owns the pipeline's client and its transactions in the driver. Always true: batches are written one at a time, even when
+a stopped query has left one behind; and after any failure the sink takes the pipeline over again, as a new process
+would.
 """
 
+import functools
 import re
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
 
 from eosin.client.connection import REQUEST_TIMEOUT_MS
 from eosin.client.errors import ClientError
@@ -37,10 +40,19 @@ from pyspark.sql.streaming.query import StreamingQuery  # noqa: E402
 from eosin.pipeline.spark.session import check_session  # noqa: E402
 
 Route = Literal["driver", "executors"]
-ROUTES: Final = ("driver", "executors")
+ROUTES: Final[tuple[str, ...]] = get_args(Route)
 AVAILABLE_NOW: Final = "available-now"
 _ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
 _UNITS: Final = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours"}
+
+
+@dataclass(frozen=True, slots=True)
+class _RunningQuery:
+    """One run of one query, and what the sink writes its batches with."""
+
+    query: BatchQuery
+    client: RetryingClient
+    transactions: BatchTransactions
 
 
 class TxnSink:
@@ -66,12 +78,14 @@ class TxnSink:
         on_batch: Callable[[BatchReport], None] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`pipeline` is the transactional id, and one query's alone. `topic` is for rows without a column of that name.
+        """`pipeline` is the transactional id; no two queries share one. `topic` is for rows without a `topic` column.
 
-        A batch must end within `transaction_timeout_ms`, which the broker limits (`transaction.max.timeout.ms`). What
-        is not answered in `request_timeout_ms` is repeated for `task_timeout_ms` (KIP-572), the whole batch being the
-        task; creating the progress topic may take half of `max_poll_interval_ms`. Tasks of route `executors` ask the
-        driver for partitions at `lease_port` of `spark.driver.host`, any free one if it is 0.
+        A batch must end within `transaction_timeout_ms`, which the broker limits (`transaction.max.timeout.ms`). A
+        request without a response after `request_timeout_ms` is repeated for `task_timeout_ms` (KIP-572); the task is
+        the whole batch. Creating the progress topic may take half of `max_poll_interval_ms`. Tasks of route
+        `executors` ask the driver for partitions at `lease_port` of `spark.driver.host` (0 is any free port).
+
+        Raises ConflictingSettings for an unknown route, and for route `executors` without a topic.
         """
         if route not in ROUTES:
             raise ConflictingSettings(f"there is no route {route!r}: there are {' and '.join(ROUTES)}")
@@ -80,30 +94,31 @@ class TxnSink:
         self.pipeline: Final = pipeline
         self.last_report: BatchReport | None = None
         self.failure: BaseException | None = None
-        """Why the last batch failed, in our own words: Spark hands on the text alone. None after one that did not."""
+        """The error of the last batch, since Spark passes on only its text. None after a batch that succeeded."""
         self._bootstrap = bootstrap
         self._topic = topic
         self._route = route
-        self._options: Mapping[str, Any] = {
-            "topic": progress_topic,
-            "transaction_timeout_ms": transaction_timeout_ms,
-            "transaction_version": transaction_version,
-            "task_timeout_ms": task_timeout_ms,
-            "adopt": adopt_checkpoint,
-        }
         self._task_timeout_ms = task_timeout_ms
         self._request_timeout_ms = request_timeout_ms
         self._topic_creation_ms = max_poll_interval_ms // 2
         self._on_batch = on_batch
         self._clock = clock or SystemClock()
+        self._new_transactions = functools.partial(
+            BatchTransactions,
+            pipeline=pipeline,
+            topic=progress_topic,
+            transaction_timeout_ms=transaction_timeout_ms,
+            transaction_version=transaction_version,
+            task_timeout_ms=task_timeout_ms,
+            adopt=adopt_checkpoint,
+            clock=self._clock,
+        )
         self.timeouts: Final = TaskTimeouts(task_timeout_ms, retry_backoff_ms, clock=self._clock)
-        self._turn = threading.Lock()
+        self._one_batch_at_a_time = threading.Lock()
         self._loop = LoopThread(f"sink {pipeline}")
         self._driver_route = DriverRoute(self._loop, max_rows=driver_max_rows)
         self._executors_route = ExecutorsRoute(self._loop, lease_port=lease_port)
-        self._client: RetryingClient | None = None
-        self._transactions: BatchTransactions | None = None
-        self._query: BatchQuery | None = None
+        self._running: _RunningQuery | None = None
 
     def start(
         self,
@@ -114,10 +129,10 @@ class TxnSink:
         mode: str = "append",
         options: Mapping[str, str] | None = None,
     ) -> StreamingQuery:
-        """Start a query that writes a streaming frame here.
+        """Start a query that writes a streaming frame to this sink.
 
         `trigger` is a time between batches ("2 seconds", "500ms") or "available-now"; without one, batches follow each
-        other. Raises ConflictingSettings, BadRows or MissingTopic before anything runs.
+        other at once. Raises ConflictingSettings or BadRows before the query runs.
         """
         check_session(frame.sparkSession)
         check_columns(frame.dtypes, default_topic=self._topic)
@@ -132,20 +147,20 @@ class TxnSink:
         return writer.start()
 
     def close(self) -> None:
-        """Close the connections. A transaction that is open is left to its timeout, or to the next start."""
-        with self._turn:
-            self._forget()
+        """Close the connections. An open transaction is aborted by its timeout, or by the next start."""
+        with self._one_batch_at_a_time:
+            self._close_client()
             self._loop.close()
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        """Write one micro-batch: what `foreachBatch` calls."""
-        with self._turn:
+        """Write one micro-batch: `foreachBatch` calls this."""
+        with self._one_batch_at_a_time:
             begun_ms = self._clock.monotonic_ms()
             try:
                 skipped, rows, transaction_ms = self._write(frame, batch)
             except BaseException as error:
                 self.failure = error
-                self._forget()
+                self._close_client()
                 raise
             self.failure = None
             total_ms = self._clock.monotonic_ms() - begun_ms
@@ -155,18 +170,17 @@ class TxnSink:
             self._on_batch(self.last_report)
 
     def _write(self, frame: DataFrame, batch: int) -> tuple[bool, int, int]:
-        transactions = self._started(frame)
-        assert self._query is not None
-        hashed = range_hash(frame.sparkSession, self._query.checkpoint, batch)
+        running = self._query_of(frame)
+        transactions = running.transactions
+        hashed = range_hash(frame.sparkSession, running.query.checkpoint, batch)
         if transactions.is_committed(batch, hashed):
             assert transactions.marker is not None
             return True, transactions.marker.rows, 0
         begun_ms = self._clock.monotonic_ms()
-        assert self._client is not None
-        self._client.tasks = (self._task(batch),)
+        running.client.tasks = (self._task(batch),)
         self._loop.run(transactions.begin())
         try:
-            rows = self._write_rows(frame, transactions, batch)
+            rows = self._write_rows(frame, running, batch)
             self._loop.run(transactions.prepare(batch, hashed, rows))
         except ClientError as error:
             self._loop.run(transactions.abort())
@@ -180,10 +194,9 @@ class TxnSink:
     def _task(self, batch: int) -> str:
         return f"{self.pipeline} batch {batch}"
 
-    def _write_rows(self, frame: DataFrame, transactions: BatchTransactions, batch: int) -> int:
-        assert self._client is not None
-        producer = transactions.producer
-        writer = RowWriter(self._client, producer, self._topic, timestamp=self._clock.now_ms())
+    def _write_rows(self, frame: DataFrame, running: _RunningQuery, batch: int) -> int:
+        producer = running.transactions.producer
+        writer = RowWriter(running.client, producer, self._topic, timestamp=self._clock.now_ms())
         if self._route == "driver":
             try:
                 return self._driver_route.write(frame, writer)
@@ -207,39 +220,57 @@ class TxnSink:
         self.timeouts.skips[self._task(batch)] += written.retries
         return written.rows
 
-    def _started(self, frame: DataFrame) -> BatchTransactions:
-        """The transactions of the query that this batch is of: taken over when its run begins."""
+    # --- taking the pipeline over
+
+    def _query_of(self, frame: DataFrame) -> _RunningQuery:
+        """The query of this batch. The first batch of each run takes the pipeline over."""
         query = present_query(frame.sparkSession)
-        if self._transactions is None or query != self._query:
-            self._forget()
+        if self._running is None or self._running.query != query:
+            self._close_client()
             check_session(frame.sparkSession)
             check_columns(frame.dtypes, default_topic=self._topic)
-            self._transactions = self._loop.run(self._take_over(query.id))
-            self._query = query
-        return self._transactions
+            self._running = self._loop.run(self._take_over(query))
+        return self._running
 
-    async def _take_over(self, query_id: str) -> BatchTransactions:
-        client = self._client = RetryingClient(
+    async def _take_over(self, query: BatchQuery) -> _RunningQuery:
+        """Both topics first, the transactional id last: a pipeline that could not write fences nobody."""
+        client = RetryingClient(
             self._bootstrap, self.timeouts, request_timeout_ms=self._request_timeout_ms, clock=self._clock
         )
-        client.tasks = (self.pipeline,)
-        if self._topic is not None:
-            await topic_partitions(client, [self._topic])  # it must be there before anything is taken over
-        transactions = BatchTransactions(client, self.pipeline, clock=self._clock, **self._options)
-        client.tasks = ()  # creating topics has a limit of its own
-        topics = {transactions.topic: lambda: create_topic(client, transactions.topic)}
-        await create_topics(topics, limit_ms=self._topic_creation_ms, clock=self._clock)
-        client.tasks = (self.pipeline,)
-        await transactions.start(query_id)
-        return transactions
+        transactions = self._new_transactions(client)
+        try:
+            await self._require_output_topic(client)
+            await self._create_progress_topic(client, transactions.topic)
+            await self._start(client, transactions, query)
+        except BaseException:
+            await client.close()
+            raise
+        return _RunningQuery(query, client, transactions)
 
-    def _forget(self) -> None:
-        client, self._client, self._transactions, self._query = self._client, None, None, None
-        if client is not None:
-            self._loop.run(client.close())
+    async def _require_output_topic(self, client: RetryingClient) -> None:
+        """Raise MissingTopic if the output topic does not exist. Topics that rows name themselves come later."""
+        if self._topic is not None:
+            client.tasks = (self.pipeline,)
+            await topic_partitions(client, [self._topic])
+
+    async def _create_progress_topic(self, client: RetryingClient, topic: str) -> None:
+        client.tasks = ()  # no timer of a task: creating topics has its own limit
+        await create_topics(
+            {topic: functools.partial(create_topic, client, topic)}, limit_ms=self._topic_creation_ms, clock=self._clock
+        )
+
+    async def _start(self, client: RetryingClient, transactions: BatchTransactions, query: BatchQuery) -> None:
+        client.tasks = (self.pipeline,)
+        await transactions.start(query.id)
+
+    def _close_client(self) -> None:
+        """Forget the running query: the next batch takes the pipeline over again."""
+        running, self._running = self._running, None
+        if running is not None:
+            self._loop.run(running.client.close())
 
 
 def _interval(text: str) -> str:
-    """`2s` as Spark spells it; what is spelt as Spark likes it already stays."""
+    """A time as Spark spells it: `2s` becomes `2 seconds`. Any other text is left to Spark."""
     short = re.fullmatch(r"(\d+)\s*(ms|s|m|h)", text.strip())
     return f"{short[1]} {_UNITS[short[2]]}" if short else text
