@@ -53,6 +53,7 @@ class TaskPlan:
     transaction_version: int
     topic: str
     partitions: int
+    """Of the topic, as the driver counted them: tasks that counted for themselves could disagree about a key."""
     timestamp: int
     task_timeout_ms: int
     request_timeout_ms: int
@@ -149,7 +150,7 @@ class _Task:
     def _write(self, loop: LoopThread, task: int, batches: Iterator[Any]) -> int:
         """Rows are computed in this thread, as for any task, and however long that takes: meanwhile the loop hears that
         batches have arrived, and gives back their partitions, for which other tasks may wait."""
-        writing = _Writing(self._plan, Leases(self._leases, task))
+        writing = TaskWriter(self._plan, Leases(self._leases, task))
         loop.run(writing.start())
         try:
             given = 0
@@ -164,7 +165,7 @@ class _Task:
         return given
 
 
-class _Writing:
+class TaskWriter:
     """One task's part of the transaction, from `start` to `close`."""
 
     def __init__(self, plan: TaskPlan, leases: Leases) -> None:
@@ -186,7 +187,9 @@ class _Writing:
             )
             await producer.act_as(plan.identity)
             producer.begin()
-            self._writer = RowWriter(client, producer, plan.topic, timestamp=plan.timestamp)
+            self._writer = RowWriter(
+                client, producer, plan.topic, timestamp=plan.timestamp, counts={plan.topic: plan.partitions}
+            )
             self._open = opened.pop_all()
 
     async def take(self, rows: Any) -> None:
