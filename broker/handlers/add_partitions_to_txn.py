@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.coordinator.transactions.entries import PendingRequest
-from eosin.coordinator.transactions.rules.errors import wire_error
-from eosin.coordinator.transactions.rules.timeout_errors import RequestKind
+from eosin.coordinator.transactions.rules.timeout_errors import RequestKind, wire_error
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition

@@ -17,8 +17,8 @@ from asyncio import Task
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.coordinator.transactions.rules.errors import wire_error
 from eosin.coordinator.transactions.rules.state import NO_EPOCH, NO_PRODUCER_ID, ProducerPair
+from eosin.coordinator.transactions.rules.timeout_errors import wire_error
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

@@ -15,15 +15,14 @@ from typing import Final
 from uuid import UUID
 
 from eosin.coordinator.groups.config import GroupConfig
-from eosin.coordinator.groups.log.settlement import Settlement
+from eosin.coordinator.groups.log.writer import Settlement
 from eosin.coordinator.groups.offsets.service import OffsetRequests
 from eosin.coordinator.groups.rules import checks
 from eosin.coordinator.groups.rules.effects import JoinResult, LeaveResult, SyncResult
 from eosin.coordinator.groups.rules.events import Join, Leave, LeavingMember, Sync
 from eosin.coordinator.groups.rules.group import Group, GroupState, Protocols
 from eosin.coordinator.groups.rules.write_errors import of_offsets
-from eosin.coordinator.groups.shard import Shard
-from eosin.coordinator.groups.shards import Shards
+from eosin.coordinator.groups.shard import Shard, Shards
 from eosin.coordinator.ports import CoordinatorLogs, TransactionVerifier
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.chance import Chance

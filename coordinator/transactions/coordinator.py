@@ -21,10 +21,10 @@ from eosin.coordinator.transactions.log.loader import StateReplay
 from eosin.coordinator.transactions.log.records import CorruptTransactionLog
 from eosin.coordinator.transactions.marker_sender import MarkerJob
 from eosin.coordinator.transactions.producer_ids import ProducerIdBlocks
-from eosin.coordinator.transactions.rules.admission import admit
 from eosin.coordinator.transactions.rules.decide import unknown, verify
 from eosin.coordinator.transactions.rules.effects import Reply
 from eosin.coordinator.transactions.rules.events import AddPartitions, DeadlinePassed, EndTxn, Event, Loaded
+from eosin.coordinator.transactions.rules.init_producer_id import admit
 from eosin.coordinator.transactions.rules.listing import (
     TransactionDescription,
     TransactionListing,

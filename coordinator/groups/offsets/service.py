@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from eosin.coordinator.groups.config import GroupConfig
-from eosin.coordinator.groups.log.settlement import Settlement
+from eosin.coordinator.groups.log.writer import Settlement
 from eosin.coordinator.groups.offsets.commits import Key
 from eosin.coordinator.groups.offsets.store import OffsetToCommit
 from eosin.coordinator.groups.rules import checks
 from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.coordinator.groups.rules.subscription import CONSUMER_PROTOCOL, subscribed_topics
 from eosin.coordinator.groups.rules.write_errors import of_offsets
-from eosin.coordinator.groups.shard import Shard
-from eosin.coordinator.groups.shards import Shards
+from eosin.coordinator.groups.shard import Shard, Shards
 from eosin.coordinator.ports import TransactionVerifier
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition

@@ -1,7 +1,9 @@
-"""InitProducerId: which producer id and epoch a producer is given, and whom that fences (transactions.md 3). Pure."""
+"""InitProducerId: what a producer may ask for, which producer id and epoch it is given, and whom that fences
+(transactions.md 3). Pure."""
 
 import msgspec
 
+from eosin.coordinator.transactions.config import TransactionConfig
 from eosin.coordinator.transactions.rules.effects import AllocateProducerId, Reply, WriteMarkers
 from eosin.coordinator.transactions.rules.events import DeadlinePassed, InitProducerId
 from eosin.coordinator.transactions.rules.state import (
@@ -9,6 +11,7 @@ from eosin.coordinator.transactions.rules.state import (
     NO_EPOCH,
     NO_PARTITIONS,
     NO_PRODUCER_ID,
+    NO_TIMEOUT_MS,
     NO_TIMESTAMP,
     ProducerPair,
     TransactionState,
@@ -145,3 +148,34 @@ def _empty(txn: Txn, request: InitProducerId, now_ms: int, bumped: Txn | None = 
         next_producer_id=NO_PRODUCER_ID,
     )
     return move(txn, after, Reply(ErrorCode.NONE, after.producer_id, after.producer_epoch))
+
+
+def admit(
+    config: TransactionConfig,
+    transactional_id: str | None,
+    pair: ProducerPair,
+    timeout_ms: int,
+    can_return: bool,
+    *,
+    two_phase: bool,
+    keeps: bool,
+) -> InitProducerId | ErrorCode:
+    """The request to decide, or why there is none, whatever is remembered of the id (3.1, steps 2 to 6). An empty id is
+    looked at where ids are looked up."""
+    if (pair.producer_id == NO_PRODUCER_ID) != (pair.producer_epoch == NO_EPOCH):
+        return ErrorCode.INVALID_REQUEST
+    if transactional_id:
+        if not config.transaction_two_phase_commit_enable and (two_phase or keeps):
+            # What Apache Kafka answers, the first also where an id may not take part. What no release of it does yet,
+            # it refuses like a version that it does not have.
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if two_phase else ErrorCode.UNSUPPORTED_VERSION
+        if not two_phase and not 0 < timeout_ms <= config.transaction_max_timeout_ms:
+            return ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    return InitProducerId(
+        NO_TIMEOUT_MS if two_phase else timeout_ms,
+        config.transaction_version,
+        pair.producer_id,
+        pair.producer_epoch,
+        can_return,
+        keeps,
+    )

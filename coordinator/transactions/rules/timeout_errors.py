@@ -6,7 +6,8 @@ epoch, or that tells it plainly to be rebuilt, so it depends on who asks. All of
 those of the specification: `ANSWERS` by request and profile, `SOFTWARE` and `JAVA` from a client's name to its profile.
 
 What does not depend on the client is decided elsewhere: EndTxn(abort) succeeds (`end_txn`), and InitProducerId with the
-pair claims a new epoch (`init_producer_id`).
+pair claims a new epoch (`init_producer_id`). How older versions of the APIs say a code that they do not know is
+`wire_error` (transactions.md 4).
 """
 
 import re
@@ -15,6 +16,7 @@ from typing import Final, NamedTuple
 
 from eosin.coordinator.transactions.rules.state import Txn
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
 
 
 class Standing(Enum):
@@ -86,7 +88,7 @@ _48: Final = ErrorCode.INVALID_TXN_STATE
 _49: Final = ErrorCode.INVALID_PRODUCER_ID_MAPPING
 _59: Final = ErrorCode.UNKNOWN_PRODUCER_ID
 _90: Final = ErrorCode.PRODUCER_FENCED
-"""Said as INVALID_PRODUCER_EPOCH below the versions that know it (`errors.wire_error`)."""
+"""Said as INVALID_PRODUCER_EPOCH below the versions that know it (`wire_error`)."""
 _120: Final = ErrorCode.TRANSACTION_ABORTABLE
 
 _LATEST: Final = 100
@@ -178,3 +180,19 @@ def _java(version: str) -> Profile:
     release = (int(match[1]), int(match[2]))
     releases = JAVA_OF_CONFLUENT if match[3] else JAVA
     return [profile for first, profile in releases if first <= release][-1]
+
+
+KNOWS_PRODUCER_FENCED: Final = {
+    ApiKey.INIT_PRODUCER_ID: 4,
+    ApiKey.ADD_PARTITIONS_TO_TXN: 2,
+    ApiKey.ADD_OFFSETS_TO_TXN: 2,
+    ApiKey.END_TXN: 2,
+}
+"""The first version of each API whose clients know PRODUCER_FENCED (KIP-588)."""
+
+
+def wire_error(key: ApiKey, version: int, error: ErrorCode) -> ErrorCode:
+    """`error` as `version` of one of these APIs says it: INVALID_PRODUCER_EPOCH came before PRODUCER_FENCED."""
+    if error is ErrorCode.PRODUCER_FENCED and version < KNOWS_PRODUCER_FENCED[key]:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return error

@@ -4,8 +4,7 @@ import asyncio
 
 from group_fakes import FakeOffsetsLog, turns
 
-from eosin.coordinator.groups.log.settlement import Settlement
-from eosin.coordinator.groups.log.writer import LogWriter
+from eosin.coordinator.groups.log.writer import LogWriter, Settlement
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.storage.log.log_results import Marker
