@@ -13,14 +13,14 @@ import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from eosin.client.client import Client, CoordinatorType
 from eosin.client.errors import BrokerError, ClientError, ProducerStateError, check
 from eosin.client.produce import produce
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.protocol.records.batch import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -56,13 +56,6 @@ TRANSACTION_TIMEOUT_MS: Final = 60_000
 T = TypeVar("T")
 
 
-class ProducerIdentity(NamedTuple):
-    """Who a batch is from."""
-
-    producer_id: int = NO_PRODUCER_ID
-    producer_epoch: int = NO_PRODUCER_EPOCH
-
-
 @dataclass(frozen=True, slots=True)
 class GroupMember:
     """The consumer whose offsets a transaction commits; without a generation, anybody."""
@@ -88,7 +81,7 @@ class Producer:
     ) -> None:
         """`transaction_version` is TV1 or TV2; None is what the cluster has agreed on."""
         self.transactional_id: Final = transactional_id
-        self.identity = ProducerIdentity()
+        self.identity = ProducerIdAndEpoch()
         self.sequences: dict[TopicPartition, int] = {}
         """The sequence of the next batch of each partition. A test may change it."""
         self._client = client
@@ -117,7 +110,7 @@ class Producer:
 
     # --- the producer id
 
-    async def init(self, *, keep: bool = False) -> ProducerIdentity:
+    async def init(self, *, keep: bool = False) -> ProducerIdAndEpoch:
         """Get a producer id and an epoch, fencing earlier holders of the transactional id. With `keep`, ask to go on
         with the present ones in the next epoch (KIP-360): refused when another holder has come since, and granted under
         a new producer id when nobody has and the id was forgotten (`transactional.id.expiration.ms`). An unfinished
@@ -139,11 +132,11 @@ class Producer:
             return answer
 
         response = await self._client.retry(attempt)
-        self._adopt(ProducerIdentity(response.producer_id, response.producer_epoch))
+        self._adopt(ProducerIdAndEpoch(response.producer_id, response.producer_epoch))
         self._leave_transaction()
         return self.identity
 
-    async def act_as(self, identity: ProducerIdentity) -> None:
+    async def act_as(self, identity: ProducerIdAndEpoch) -> None:
         """Go on as one of several holders of an identity that another producer of this transactional id initialised.
 
         What is sent after `begin` is part of that producer's open transaction, which it alone ends. Sequences begin at
@@ -155,7 +148,7 @@ class Producer:
         self.sequences.clear()
         self._leave_transaction()
 
-    def share(self) -> ProducerIdentity:
+    def share(self) -> ProducerIdAndEpoch:
         """The identity for others to `act_as` in the open transaction. It is then ended at the coordinator even if this
         producer adds nothing to it, and after an abort nothing more is taken from them."""
         self._others_write = True
@@ -169,7 +162,7 @@ class Producer:
         else:
             self._transaction_version = self._wanted_version
 
-    def _adopt(self, identity: ProducerIdentity) -> None:
+    def _adopt(self, identity: ProducerIdAndEpoch) -> None:
         if identity != self.identity:
             self.identity = identity
             self.sequences.clear()
@@ -182,7 +175,7 @@ class Producer:
         records: Sequence[NewRecord],
         *,
         timestamp: int = -1,
-        identity: ProducerIdentity | None = None,
+        identity: ProducerIdAndEpoch | None = None,
         base_sequence: int | None = None,
     ) -> int:
         """Append one batch of at least one record; answers the offset of the first. Raises a ClientError.
@@ -197,7 +190,7 @@ class Producer:
         partition: TopicPartition,
         build: Callable[..., bytearray],
         count: int,
-        identity: ProducerIdentity | None = None,
+        identity: ProducerIdAndEpoch | None = None,
         base_sequence: int | None = None,
     ) -> int:
         """`send` for a batch of `count` records that `build` makes, given what `build_batch` takes from a producer."""
@@ -357,7 +350,7 @@ class Producer:
 
         response = await self._client.retry(attempt)
         if response.producer_id >= 0:
-            self._adopt(ProducerIdentity(response.producer_id, response.producer_epoch))
+            self._adopt(ProducerIdAndEpoch(response.producer_id, response.producer_epoch))
 
     async def _join(self, member: TopicPartition | str) -> None:
         """Make a partition or a group part of the open transaction."""

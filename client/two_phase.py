@@ -13,10 +13,10 @@ from typing import Final, NamedTuple, Self
 
 from eosin.client.client import Client, CoordinatorType
 from eosin.client.errors import ProducerStateError, UnsupportedVersion, check
-from eosin.client.producer import TV2, Producer, ProducerIdentity
+from eosin.client.producer import TV2, Producer
 from eosin.client.transactions import NO_TIMEOUT_MS
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.protocol.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from eosin.protocol.records.compression import Compression
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -77,7 +77,7 @@ class TwoPhaseProducer(Producer):
         self.prepared = found
         return found
 
-    async def init(self, *, keep: bool = False) -> ProducerIdentity:
+    async def init(self, *, keep: bool = False) -> ProducerIdAndEpoch:
         """Take over from earlier instances, and abort what was left open. Raises a ClientError."""
         if keep:
             raise ProducerStateError("a transaction that somebody else decides is not given up for a new epoch")
@@ -111,7 +111,7 @@ class TwoPhaseProducer(Producer):
             return answer
 
         answer = await self._client.retry(attempt)
-        self._adopt(ProducerIdentity(answer.producer_id, answer.producer_epoch))
+        self._adopt(ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch))
         self._leave_transaction()
         return answer
 

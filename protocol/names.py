@@ -1,4 +1,4 @@
-"""Names that every room uses: topic partitions, topic ids, internal topics, and which topic names are legal."""
+"""Names that every room uses: topic partitions, topic ids, producers, internal topics, and legal topic names."""
 
 import base64
 import re
@@ -27,6 +27,15 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+class ProducerIdAndEpoch(NamedTuple):
+    """Which instance of which producer: fencing and idempotence compare both."""
+
+    producer_id: int = -1
+    """-1 for none."""
+    producer_epoch: int = -1
+    """-1 for none."""
 
 
 def is_legal_topic_name(name: str) -> bool:

@@ -17,10 +17,11 @@ from asyncio import Task
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.coordinator.transactions.rules.state import NO_EPOCH, NO_PRODUCER_ID, ProducerPair
+from eosin.coordinator.transactions.rules.state import NO_EPOCH, NO_PRODUCER_ID
 from eosin.coordinator.transactions.rules.timeout_errors import wire_error
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import ProducerIdAndEpoch
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from eosin.runtime.start_now import start_now
 
@@ -31,7 +32,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 FIRST_WITH_PAIR: Final = 3
 FIRST_WITH_TWO_PHASE_COMMIT: Final = 6
-NO_PAIR: Final = ProducerPair(NO_PRODUCER_ID, NO_EPOCH)
+NO_PAIR: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_EPOCH)
 
 
 def handle(

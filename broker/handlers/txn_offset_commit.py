@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.metadata.group_topics import partition_count
 from eosin.broker.transactions.timeout_errors import timeout_error_for
-from eosin.coordinator.groups.offsets.service import Committer, Producer
+from eosin.coordinator.groups.offsets.service import Committer
 from eosin.coordinator.groups.offsets.store import OffsetToCommit
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.protocol.schemas.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
@@ -34,7 +34,8 @@ async def handle(
         settled = await services.groups.offsets.commit_in_transaction(
             request.group_id,
             offsets,
-            producer=Producer(request.transactional_id, request.producer_id, request.producer_epoch),
+            transactional_id=request.transactional_id,
+            producer=ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
             committer=Committer(request.generation_id, request.member_id, request.group_instance_id),
             api_version=context.api_version,
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from eosin.coordinator.ports import TransactionVerifier
 from eosin.coordinator.transactions.entries import PendingRequest
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.runtime.clock import Clock
 from eosin.runtime.start_now import start_now
 from eosin.storage.log.log_results import AppendResult, Refused, VerificationGuard
@@ -58,9 +58,6 @@ _MESSAGES: Final[Mapping[ErrorCode, str]] = {
 _IMPOSSIBLE: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
 """Answers after which waiting for the previous transaction's marker would not help."""
 
-ProducerKey = tuple[int, int]
-"""Producer id and epoch."""
-
 _T = TypeVar("_T")
 
 
@@ -86,7 +83,7 @@ class VerificationRequest:
         self.transactional_id = transactional_id
         self.batches = batches
         self.api_version = api_version
-        self.producer: ProducerKey = (header.producer_id, header.producer_epoch)
+        self.producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
         self.asked: PendingRequest | None = None
         """What `verify_now` has asked the coordinator, when its answer has to be waited for."""
 
@@ -112,7 +109,7 @@ class TransactionVerification:
         self._retry_for_ms = min(RETRY_MAX_MS, config.request_timeout_ms)
         self._verifier: TransactionVerifier | None = None
         # The end of the turn of the last request of each producer that has one waiting.
-        self._turns: dict[ProducerKey, asyncio.Future[None]] = {}
+        self._turns: dict[ProducerIdAndEpoch, asyncio.Future[None]] = {}
 
     def bind(self, verifier: TransactionVerifier) -> None:
         """Whom to ask from now on."""
@@ -140,13 +137,15 @@ class TransactionVerification:
         return True
 
     def queued(
-        self, producer: ProducerKey, work: Coroutine[Any, Any, "_T | asyncio.Future[_T]"]
+        self, producer: ProducerIdAndEpoch, work: Coroutine[Any, Any, "_T | asyncio.Future[_T]"]
     ) -> "_T | asyncio.Task[_T]":
         """Run `work` after whatever this producer has waiting already; what comes later runs when `work` has returned.
         What it returns a future of is waited for outside of the turn. The result itself, when nothing took a wait."""
         return start_now(self._take_turn(producer, work))
 
-    async def _take_turn(self, producer: ProducerKey, work: Coroutine[Any, Any, "_T | asyncio.Future[_T]"]) -> _T:
+    async def _take_turn(
+        self, producer: ProducerIdAndEpoch, work: Coroutine[Any, Any, "_T | asyncio.Future[_T]"]
+    ) -> _T:
         before = self._turns.get(producer)
         turn = self._turns[producer] = asyncio.get_running_loop().create_future()
         try:

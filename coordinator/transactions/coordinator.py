@@ -32,11 +32,11 @@ from eosin.coordinator.transactions.rules.listing import (
     find_producer,
     list_transactions,
 )
-from eosin.coordinator.transactions.rules.state import ProducerPair, TransactionState, Txn
+from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.coordinator.transactions.rules.timeout_errors import Standing, standing
 from eosin.coordinator.transactions.timers import Deadlines, Rounds
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.protocol.records.batch import CorruptRecords
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
@@ -186,7 +186,7 @@ class TransactionCoordinator:
     ) -> Reply:
         """Give a producer its id and epoch (transactions.md 3.1); a new instance has no pair yet, which is -1 and -1.
         `two_phase`: its transactions never time out; `keeps`: one that is open stays so (KIP-939)."""
-        pair = ProducerPair(producer_id, producer_epoch)
+        pair = ProducerIdAndEpoch(producer_id, producer_epoch)
         request = admit(self._config, transactional_id, pair, timeout_ms, can_return, two_phase=two_phase, keeps=keeps)
         if isinstance(request, ErrorCode):
             return Reply(request)

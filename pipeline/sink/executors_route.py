@@ -18,7 +18,6 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from eosin.client.producer import ProducerIdentity
 from eosin.pipeline.common.errors import BadRows, RowsLost
 from eosin.pipeline.common.loop_thread import LoopThread
 from eosin.pipeline.common.retrying_client import RetryingClient
@@ -27,6 +26,7 @@ from eosin.pipeline.sink.lease_client import Leases
 from eosin.pipeline.sink.lease_server import LeaseAddress, LeaseServer
 from eosin.pipeline.sink.leasing_producer import LeasingProducer
 from eosin.pipeline.sink.row_writer import RowWriter
+from eosin.protocol.names import ProducerIdAndEpoch
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -49,7 +49,7 @@ class TaskPlan:
     name: str
     """Of the task in the sense of KIP-572: the batch."""
     transactional_id: str
-    identity: ProducerIdentity
+    identity: ProducerIdAndEpoch
     transaction_version: int
     topic: str
     partitions: int

@@ -7,9 +7,9 @@ consecutive.
 from collections.abc import Callable
 
 from eosin.client.client import Client
-from eosin.client.producer import Producer, ProducerIdentity
+from eosin.client.producer import Producer
 from eosin.pipeline.sink.lease_client import Leases
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.protocol.records.batch import next_sequence
 
 
@@ -28,7 +28,7 @@ class LeasingProducer(Producer):
         partition: TopicPartition,
         build: Callable[..., bytearray],
         count: int,
-        identity: ProducerIdentity | None = None,
+        identity: ProducerIdAndEpoch | None = None,
         base_sequence: int | None = None,
     ) -> int:
         """Like `Producer.send_built`, from the sequence of the lease on. `base_sequence` has no meaning here."""

@@ -10,10 +10,10 @@ from stub_broker import StubBroker
 from eosin.client.client import Client
 from eosin.client.errors import BrokerError, ConnectionFailed, ProducerStateError, ProtocolViolation
 from eosin.client.produce import produce
-from eosin.client.producer import TV1, TV2, GroupMember, Producer, ProducerIdentity
+from eosin.client.producer import TV1, TV2, GroupMember, Producer
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.protocol.records.batch import MAX_SEQUENCE, BatchHeader, Compression, NewRecord, build_batch, read_header
 from eosin.protocol.schemas.add_offsets_to_txn import AddOffsetsToTxnResponse
 from eosin.protocol.schemas.add_partitions_to_txn import (
@@ -152,7 +152,7 @@ async def test_a_plain_producer_has_no_sequences() -> None:
 async def test_an_idempotent_producer_counts_per_partition_and_wraps() -> None:
     async with Setting() as at:
         producer = Producer(at.client)
-        assert await producer.init() == ProducerIdentity(1000, 0)
+        assert await producer.init() == ProducerIdAndEpoch(1000, 0)
         await producer.send_all({FIRST: RECORDS, SECOND: RECORDS})
         await producer.send(FIRST, RECORDS)
         producer.sequences[FIRST] = MAX_SEQUENCE
@@ -244,7 +244,7 @@ async def test_tv2_adds_nothing_and_goes_on_with_the_epoch_that_ending_answers()
         assert at.broker.keys() == [ApiKey.INIT_PRODUCER_ID, *one, *one]
         headers = at.coordinator.headers()
         assert [(header.producer_epoch, header.base_sequence) for header in headers] == [(0, 0), (1, 0)]
-        assert producer.identity == ProducerIdentity(1000, 2)
+        assert producer.identity == ProducerIdAndEpoch(1000, 2)
         assert set(at.coordinator.versions(ApiKey.PRODUCE)) == {12}
         assert set(at.coordinator.versions(ApiKey.END_TXN)) == {5}
         offsets = at.broker.requests(ApiKey.TXN_OFFSET_COMMIT)[1]
@@ -303,7 +303,7 @@ async def test_after_a_failure_only_abort_remains_and_a_new_epoch_follows(versio
             with pytest.raises(ProducerStateError, match="must abort its transaction"):
                 await step()
         await producer.abort()
-        assert producer.identity == ProducerIdentity(1000, epoch)
+        assert producer.identity == ProducerIdAndEpoch(1000, epoch)
         assert [end.committed for end in at.broker.requests(ApiKey.END_TXN)] == [False]
         if version == TV1:
             again = at.broker.requests(ApiKey.INIT_PRODUCER_ID)[-1]
@@ -349,7 +349,7 @@ async def test_a_wrong_epoch_or_sequence_sent_on_purpose_changes_nothing_here() 
         producer.begin()
         at.coordinator.errors[ApiKey.PRODUCE] = [ErrorCode.INVALID_PRODUCER_EPOCH]
         with pytest.raises(BrokerError):
-            await producer.send(FIRST, RECORDS, identity=ProducerIdentity(1000, 99), base_sequence=7)
+            await producer.send(FIRST, RECORDS, identity=ProducerIdAndEpoch(1000, 99), base_sequence=7)
         await producer.send(FIRST, RECORDS)
         await producer.commit()
         headers = at.coordinator.headers()

@@ -8,11 +8,10 @@ from stub_broker import StubBroker
 
 from eosin.client.client import Client
 from eosin.client.errors import BrokerError, ProducerStateError, UnsupportedVersion
-from eosin.client.producer import ProducerIdentity
 from eosin.client.two_phase import PreparedState, TwoPhaseProducer
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.protocol.records.batch import NewRecord
 from eosin.protocol.schemas.end_txn import EndTxnRequest, EndTxnResponse
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -95,7 +94,7 @@ def test_a_text_that_is_no_prepared_state_is_refused_in_one_sentence(text: str) 
 
 async def test_what_is_prepared_is_told_by_its_own_pair_and_committed_when_that_was_stored() -> None:
     async with Setting() as at:
-        assert await at.producer.init() == ProducerIdentity(1000, 5)
+        assert await at.producer.init() == ProducerIdAndEpoch(1000, 5)
         at.producer.begin()
         await at.producer.send(PARTITION, RECORDS)
         state = await at.producer.prepare()

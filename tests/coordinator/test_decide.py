@@ -15,9 +15,9 @@ from eosin.coordinator.transactions.rules.events import (
     Loaded,
     RetryDue,
 )
-from eosin.coordinator.transactions.rules.state import ProducerPair, TransactionState, Txn
+from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 
 NOW = 5_000
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -42,7 +42,7 @@ def refusal(txn: Txn, request: AddPartitions) -> ErrorCode:
     "phase", [TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT]
 )
 def test_the_first_partition_begins_a_transaction(phase: TransactionState) -> None:
-    before = msgspec.structs.replace(EMPTY, phase=phase, start_ms=2, last_epoch=4, timed_out=ProducerPair(7, 4))
+    before = msgspec.structs.replace(EMPTY, phase=phase, start_ms=2, last_epoch=4, timed_out=ProducerIdAndEpoch(7, 4))
     pending, _ = decide(before, add(ORDERS_0), NOW)
     after, effects = decide(pending, Appended(), NOW)
     assert effects == (Reply(ErrorCode.NONE),)

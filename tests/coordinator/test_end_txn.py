@@ -13,9 +13,9 @@ from eosin.coordinator.transactions.rules.effects import (
     WriteMarkers,
 )
 from eosin.coordinator.transactions.rules.events import Appended, EndTxn, MarkersWritten
-from eosin.coordinator.transactions.rules.state import ProducerPair, TransactionState, Txn
+from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 
 NOW = 5_000
 NONE = ErrorCode.NONE
@@ -213,7 +213,7 @@ def test_an_older_client_may_repeat_the_end_across_a_change_of_the_producer_id()
 
 def test_a_transaction_that_timed_out_is_no_repetition_of_what_its_producer_ended() -> None:
     for phase in (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT):
-        txn = msgspec.structs.replace(ended_by_version_2(phase), timed_out=ProducerPair(7, RETRIED))
+        txn = msgspec.structs.replace(ended_by_version_2(phase), timed_out=ProducerIdAndEpoch(7, RETRIED))
         assert answer(txn, EndTxn(7, RETRIED, True, 0))[0] is FENCED
         assert answer(txn, EndTxn(7, RETRIED, False, 0))[0] is NONE
 

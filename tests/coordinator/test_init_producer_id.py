@@ -6,9 +6,9 @@ import pytest
 from eosin.coordinator.transactions.rules.decide import decide
 from eosin.coordinator.transactions.rules.effects import AllocateProducerId, Effects, Persist, Reply, WriteMarkers
 from eosin.coordinator.transactions.rules.events import Appended, DeadlinePassed, InitProducerId
-from eosin.coordinator.transactions.rules.state import ProducerPair, TransactionState, Txn
+from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 
 NOW = 5_000
 ORDERS = frozenset({TopicPartition("orders", 0)})
@@ -113,7 +113,7 @@ def test_a_record_under_way_makes_everybody_wait() -> None:
 
 @pytest.mark.parametrize("phase", [TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT])
 def test_while_markers_are_written_only_who_can_be_accepted_afterwards_is_told_to_wait(phase: TransactionState) -> None:
-    preparing = msgspec.structs.replace(ONGOING, phase=phase, timed_out=ProducerPair(7, 2))
+    preparing = msgspec.structs.replace(ONGOING, phase=phase, timed_out=ProducerIdAndEpoch(7, 2))
     assert refused(preparing, init()) is ErrorCode.CONCURRENT_TRANSACTIONS
     for epoch in (5, 4, 2):
         assert refused(preparing, init((7, epoch))) is ErrorCode.CONCURRENT_TRANSACTIONS
@@ -142,7 +142,7 @@ def test_a_zombie_cannot_touch_an_open_transaction(pair: tuple[int, int]) -> Non
 
 def test_the_producer_itself_may_abort_what_it_has_open_and_come_back() -> None:
     preparing, _ = outcome(ONGOING, init((7, 5)))
-    assert (preparing.producer_epoch, preparing.last_epoch, preparing.timed_out) == (6, 5, ProducerPair(7, 5))
+    assert (preparing.producer_epoch, preparing.last_epoch, preparing.timed_out) == (6, 5, ProducerIdAndEpoch(7, 5))
     aborted = msgspec.structs.replace(preparing, phase=TransactionState.COMPLETE_ABORT, partitions=frozenset())
     claimed, effects = outcome(aborted, init((7, 5)))
     assert told(effects) == (ErrorCode.NONE, 7, 7)
@@ -157,7 +157,7 @@ def test_after_a_new_instance_nobody_comes_back_with_an_older_pair() -> None:
         producer_epoch=6,
         last_epoch=5,
         start_ms=1,
-        timed_out=ProducerPair(7, 5),
+        timed_out=ProducerIdAndEpoch(7, 5),
     )
     replaced, effects = outcome(timed_out, init())
     assert told(effects) == (ErrorCode.NONE, 7, 7)

@@ -8,7 +8,7 @@ import pytest
 from eosin.coordinator.transactions.rules.decide import decide, verify
 from eosin.coordinator.transactions.rules.effects import Reply
 from eosin.coordinator.transactions.rules.events import AddPartitions, Appended, DeadlinePassed, EndTxn, InitProducerId
-from eosin.coordinator.transactions.rules.state import ProducerPair, TransactionState, Txn
+from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.coordinator.transactions.rules.timeout_errors import (
     ANSWERS,
     Profile,
@@ -19,7 +19,7 @@ from eosin.coordinator.transactions.rules.timeout_errors import (
     standing,
 )
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 
 ORDERS_0 = TopicPartition("orders", 0)
 OPEN = Txn(
@@ -39,7 +39,7 @@ ABORTED = Txn(
     timeout_ms=100,
     phase=TransactionState.COMPLETE_ABORT,
     start_ms=0,
-    timed_out=ProducerPair(7, 5),
+    timed_out=ProducerIdAndEpoch(7, 5),
 )
 LATE = (7, 5)
 
@@ -227,7 +227,7 @@ def test_a_late_abort_after_the_producer_id_was_exhausted_succeeds_too() -> None
         previous_producer_id=7,
         producer_epoch=0,
         last_epoch=32766,
-        timed_out=ProducerPair(7, 32766),
+        timed_out=ProducerIdAndEpoch(7, 32766),
     )
     for version, pair in ((0, ()), (2, (8, 0))):
         request = EndTxn(7, 32766, commit=False, client_transaction_version=version)

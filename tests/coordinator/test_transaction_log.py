@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from eosin.coordinator.transactions.log.records import CorruptTransactionLog, encode_batch, replay
 from eosin.coordinator.transactions.log.value_encoder import encode_txn
-from eosin.coordinator.transactions.rules.state import ProducerPair, TransactionState, Txn
-from eosin.protocol.names import TopicPartition
+from eosin.coordinator.transactions.rules.state import TransactionState, Txn
+from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch, build_control_batch, iter_records
 from eosin.protocol.records.internal import decode_value, encode_key, encode_value
 from eosin.protocol.schemas.records.consumer_offsets import GroupMetadataKey
@@ -28,7 +28,7 @@ FULL = Txn(
     start_ms=11,
     updated_ms=12,
     client_transaction_version=2,
-    timed_out=ProducerPair(7, 3),
+    timed_out=ProducerIdAndEpoch(7, 3),
     can_return=False,
     next_epoch=0,
     next_timeout_ms=2**31 - 1,
@@ -49,7 +49,7 @@ TXNS = st.builds(
     start_ms=IDS,
     updated_ms=IDS,
     client_transaction_version=st.integers(0, 2),
-    timed_out=st.none() | st.builds(ProducerPair, IDS, EPOCHS),
+    timed_out=st.none() | st.builds(ProducerIdAndEpoch, IDS, EPOCHS),
     can_return=st.booleans(),
     next_epoch=EPOCHS,
     next_timeout_ms=st.integers(0, 2**31 - 1),
@@ -209,7 +209,7 @@ def test_a_value_put_together_from_parts_is_that_of_the_codec(txn: st.DataObject
     topics: dict[str, list[int]] = {}
     for topic, index in sorted(made.partitions):
         topics.setdefault(topic, []).append(index)
-    timed_out = made.timed_out or ProducerPair(-1, -1)
+    timed_out = made.timed_out or ProducerIdAndEpoch(-1, -1)
     whole = TransactionLogValue(
         producer_id=made.producer_id,
         previous_producer_id=made.previous_producer_id,

@@ -6,7 +6,8 @@ after a record whose fate is not known. Any of them may stop for good at any mom
 """
 
 from eosin.coordinator.transactions.rules.effects import Reply
-from eosin.coordinator.transactions.rules.state import NO_EPOCH, ProducerPair
+from eosin.coordinator.transactions.rules.state import NO_EPOCH
+from eosin.protocol.names import ProducerIdAndEpoch
 from model.step import Step
 from model.values import (
     ABORTING,
@@ -86,7 +87,7 @@ def _id_was_expired(step: Step) -> bool:
     return bool(step.world.bounds.expiries) and txn is not None and txn.last_epoch == NO_EPOCH and not txn.is_kept
 
 
-def _recover(step: Step, client: int, ongoing: ProducerPair) -> None:
+def _recover(step: Step, client: int, ongoing: ProducerIdAndEpoch) -> None:
     """A transaction was kept for this instance: is it the one that was prepared?"""
     step.change_client(client, is_open=True, goal=ABORTING)
     outside = step.outside

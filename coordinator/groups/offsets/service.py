@@ -19,7 +19,7 @@ from eosin.coordinator.groups.rules.write_errors import of_offsets
 from eosin.coordinator.groups.shard import Shard, Shards
 from eosin.coordinator.ports import TransactionVerifier
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, ProducerIdAndEpoch, TopicPartition
 from eosin.runtime.clock import Clock
 
 NO_COMMIT: Final = -1
@@ -39,14 +39,6 @@ class Committer(NamedTuple):
     generation_id: int = -1
     member_id: str = ""
     instance_id: str | None = None
-
-
-class Producer(NamedTuple):
-    """Whose transaction offsets are to be added to."""
-
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
 
 
 class FetchedOffset(NamedTuple):
@@ -128,13 +120,14 @@ class OffsetRequests:
         group_id: str,
         offsets: Sequence[OffsetToCommit],
         *,
-        producer: Producer,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
         committer: Committer,
         api_version: int,
     ) -> Sequence[ErrorCode]:
         """TxnOffsetCommit: one answer per offset, once they are durable. They stay invisible until the transaction's
         COMMIT marker, and whoever asks for stable offsets is told to wait for it."""
-        refusal, shard = await self._admit(group_id, producer, api_version)
+        refusal, shard = await self._admit(group_id, transactional_id, producer, api_version)
         if shard is None:
             return [_translate(refusal, api_version)] * len(offsets)
         group = shard.groups.get(group_id)
@@ -162,7 +155,9 @@ class OffsetRequests:
             _answer(answers, _translate(await self._outcome(settlement), api_version))
         return answers
 
-    async def _admit(self, group_id: str, producer: Producer, api_version: int) -> tuple[ErrorCode, Shard | None]:
+    async def _admit(
+        self, group_id: str, transactional_id: str, producer: ProducerIdAndEpoch, api_version: int
+    ) -> tuple[ErrorCode, Shard | None]:
         """The shard to commit to, after the transaction coordinator has agreed; None with the reason otherwise.
 
         Returns without an await after the last check, and so must its caller go on.
@@ -171,34 +166,36 @@ class OffsetRequests:
         if isinstance(shard, ErrorCode):
             return shard, None
         partition = TopicPartition(CONSUMER_OFFSETS_TOPIC, shard.partition)
-        error = await self._verify(producer, partition, api_version)
+        error = await self._verify(transactional_id, producer, partition, api_version)
         if error is not ErrorCode.NONE:
             return error, None
         shard = self._shards.of_group(group_id)  # again, after the await
         return (shard, None) if isinstance(shard, ErrorCode) else (ErrorCode.NONE, shard)
 
-    async def _verify(self, producer: Producer, partition: TopicPartition, api_version: int) -> ErrorCode:
+    async def _verify(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, partition: TopicPartition, api_version: int
+    ) -> ErrorCode:
         """Whether the partition is in the producer's open transaction. Version 5 puts it there (KIP-890)."""
         if api_version >= 5:
             added = await self._verifier.add_partitions(
-                producer.transactional_id,
+                transactional_id,
                 producer_id=producer.producer_id,
                 producer_epoch=producer.producer_epoch,
                 partitions=[partition],
             )
             # The answer is a moment old: the transaction may have timed out since.
-            return added.error or self._ask(producer, partition)
-        error = self._ask(producer, partition)
+            return added.error or self._ask(transactional_id, producer, partition)
+        error = self._ask(transactional_id, producer, partition)
         waited = 0
         while error is ErrorCode.CONCURRENT_TRANSACTIONS and api_version < _KNOWS_CONCURRENT and waited < _PATIENCE_MS:
             await self._clock.sleep(_PAUSE_MS)
             waited += _PAUSE_MS
-            error = self._ask(producer, partition)
+            error = self._ask(transactional_id, producer, partition)
         return error
 
-    def _ask(self, producer: Producer, partition: TopicPartition) -> ErrorCode:
+    def _ask(self, transactional_id: str, producer: ProducerIdAndEpoch, partition: TopicPartition) -> ErrorCode:
         return self._verifier.verify(
-            producer.transactional_id,
+            transactional_id,
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             partitions=[partition],

@@ -5,8 +5,9 @@ which keeps the decision a function of its inputs.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.rules.effects import (

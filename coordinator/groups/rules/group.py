@@ -12,9 +12,10 @@ members (leader, protocol) follows that order, so that the same requests always 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
+
+import msgspec
 
 from eosin.protocol.errors import ErrorCode
 
@@ -44,8 +45,7 @@ LEGAL_PREDECESSORS: Final[Mapping[GroupState, tuple[GroupState, ...]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(msgspec.Struct, frozen=True, gc=False):
     """One member of a group."""
 
     member_id: str
@@ -63,19 +63,18 @@ class Member:
     """The JoinGroup request of this member that waits for an answer."""
     syncing: Ticket | None = None
     """The SyncGroup request of this member that waits for an answer."""
-    protocol_names: frozenset[str] = field(init=False, repr=False, compare=False)
-    """The names in `protocols`: large groups ask for them a lot."""
+    protocol_names: frozenset[str] = frozenset()
+    """The names in `protocols`, set with them: large groups ask for these a lot."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "protocol_names", frozenset(name for name, _ in self.protocols))
+        msgspec.structs.force_setattr(self, "protocol_names", frozenset(name for name, _ in self.protocols))
 
     def metadata(self, protocol_name: str | None) -> bytes:
         """What this member said about one protocol; empty when it does not support it."""
         return next((metadata for name, metadata in self.protocols if name == protocol_name), b"")
 
 
-@dataclass(frozen=True, slots=True)
-class InitialDelay:
+class InitialDelay(msgspec.Struct, frozen=True, gc=False):
     """The wait of an empty group's first join phase, which is extended while members keep arriving."""
 
     remaining_ms: int
@@ -83,8 +82,7 @@ class InitialDelay:
     joined_meanwhile: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(msgspec.Struct, frozen=True, gc=False):
     """One classic group, between two decisions."""
 
     group_id: str
@@ -97,8 +95,8 @@ class Group:
     protocol_name: str | None = None
     """The protocol selected for this generation."""
     leader_id: str | None = None
-    members: Mapping[str, Member] = field(default_factory=dict)
-    pending_members: Mapping[str, int] = field(default_factory=dict)
+    members: Mapping[str, Member] = msgspec.field(default_factory=dict)
+    pending_members: Mapping[str, int] = msgspec.field(default_factory=dict)
     """Member ids handed out with MEMBER_ID_REQUIRED that have not come back, and the session timeout of each."""
     unsynced: frozenset[str] = frozenset()
     """Members of this generation that have not sent SyncGroup yet."""

@@ -1,8 +1,6 @@
 """JoinGroup (groups.md 4), with static membership (groups.md 5, KIP-345) and handed-out member ids (KIP-394)."""
 
-from dataclasses import replace
-
-import msgspec
+from msgspec.structs import replace
 
 from eosin.coordinator.groups.rules.decision import GroupDecision, joined, joined_members, without
 from eosin.coordinator.groups.rules.effects import JoinResult
@@ -197,10 +195,10 @@ def replacement_stored(decision: GroupDecision, stored: ReplacementStored) -> No
     leads = group.leader_id == member.member_id
     answer = joined(group, member.member_id)
     if stored.can_skip_assignment:
-        answer = msgspec.structs.replace(answer, members=joined_members(group) if leads else (), skip_assignment=leads)
+        answer = replace(answer, members=joined_members(group) if leads else (), skip_assignment=leads)
     else:
         # An older client that finds itself the leader would compute an assignment nobody asked for.
-        answer = msgspec.structs.replace(answer, members=(), leader_id=stored.previous_leader_id or "")
+        answer = replace(answer, members=(), leader_id=stored.previous_leader_id or "")
     decision.reply(stored.ticket, answer)
 
 

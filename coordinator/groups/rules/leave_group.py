@@ -1,6 +1,6 @@
 """How members leave: LeaveGroup, an expired session, and the end of the group itself (groups.md 6, 7)."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from eosin.coordinator.groups.rules.decision import GroupDecision
 from eosin.coordinator.groups.rules.effects import LeaveResult

@@ -1,7 +1,8 @@
 """The join phase: how it starts, what ends it, and how members come and go (groups.md 4, 6)."""
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from eosin.coordinator.groups.rules.decision import GroupDecision, joined, without
 from eosin.coordinator.groups.rules.events import EmptyStored, TimerKind

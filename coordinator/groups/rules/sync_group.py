@@ -1,6 +1,6 @@
 """SyncGroup (groups.md 7): members fetch their assignment, which the leader brings."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from eosin.coordinator.groups.rules.decision import GroupDecision
 from eosin.coordinator.groups.rules.events import AssignmentStored, Sync, TimerKind

@@ -16,11 +16,10 @@ from eosin.coordinator.transactions.rules.state import (
     FENCING_EPOCH,
     NO_PARTITIONS,
     NO_PRODUCER_ID,
-    ProducerPair,
     TransactionState,
     Txn,
 )
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.protocol.records.batch import CorruptRecords, Record, iter_records, read_header, verify_crc
 from eosin.protocol.records.fields import encode_record
 from eosin.protocol.records.internal import decode_key, decode_value
@@ -139,7 +138,7 @@ def _txn(transactional_id: str, value: TransactionLogValue) -> Txn:
         raise CorruptTransactionLog(f"{transactional_id!r} is in state {value.transaction_status}")
     if value.producer_id < 0 or not 0 <= value.producer_epoch <= FENCING_EPOCH:
         raise CorruptTransactionLog(f"{transactional_id!r} has producer {value.producer_id}, {value.producer_epoch}")
-    timed_out = ProducerPair(value.timed_out_producer_id, value.timed_out_producer_epoch)
+    timed_out = ProducerIdAndEpoch(value.timed_out_producer_id, value.timed_out_producer_epoch)
     return Txn(
         transactional_id=transactional_id,
         producer_id=value.producer_id,

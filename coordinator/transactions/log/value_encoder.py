@@ -9,8 +9,8 @@ import struct
 from functools import lru_cache
 from typing import Any, Final
 
-from eosin.coordinator.transactions.rules.state import NO_EPOCH, NO_PRODUCER_ID, ProducerPair, TransactionState, Txn
-from eosin.protocol.names import TopicPartition
+from eosin.coordinator.transactions.rules.state import NO_EPOCH, NO_PRODUCER_ID, TransactionState, Txn
+from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.protocol.records.internal import encode_value
 from eosin.protocol.schemas.records.transaction_state import PartitionsSchema, TransactionLogValue
 
@@ -19,7 +19,7 @@ START: Final = struct.Struct(">hqhib")
 _TIMES: Final = struct.Struct(">qq")
 """Behind the partitions: when it was updated, and when the transaction began."""
 _EPOCH: Final = struct.Struct(">h")
-_NO_PAIR: Final = ProducerPair(NO_PRODUCER_ID, NO_EPOCH)
+_NO_PAIR: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_EPOCH)
 
 
 def encode_txn(txn: Txn, version: int) -> bytes:
@@ -62,7 +62,7 @@ def _tags(
     client_transaction_version: int,
     next_epoch: int,
     has_last_epoch: bool,
-    timed_out: ProducerPair | None,
+    timed_out: ProducerIdAndEpoch | None,
     can_return: bool,
     next_timeout_ms: int,
 ) -> tuple[bytes, bytes]:

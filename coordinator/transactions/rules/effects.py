@@ -7,8 +7,9 @@ to be done after success waits in `Txn.pending`, never in the service.
 
 import msgspec
 
-from eosin.coordinator.transactions.rules.state import NO_EPOCH, NO_PRODUCER_ID, ProducerPair, Txn
+from eosin.coordinator.transactions.rules.state import NO_EPOCH, NO_PRODUCER_ID, Txn
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import ProducerIdAndEpoch
 
 
 class Persist(msgspec.Struct, frozen=True, gc=False):
@@ -32,7 +33,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     producer_epoch: int = NO_EPOCH
     after_markers: bool = False
     """The answer is true already, but is better held for a moment until the transaction is complete (B17)."""
-    ongoing: ProducerPair | None = None
+    ongoing: ProducerIdAndEpoch | None = None
     """The pair of the transaction that was kept open for whoever asked (KIP-939)."""
 
 

@@ -16,13 +16,13 @@ from eosin.coordinator.transactions.rules.state import (
     NO_EPOCH,
     NO_PARTITIONS,
     NO_PRODUCER_ID,
-    ProducerPair,
     TransactionState,
     Txn,
 )
 from eosin.coordinator.transactions.rules.transitions import Decision, move, refuse, settle
 from eosin.coordinator.transactions.rules.two_phase import raised
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import ProducerIdAndEpoch
 
 
 class Outcome(Enum):
@@ -69,7 +69,7 @@ def end(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
     if request.client_transaction_version >= 2:
         return _end_version_2(txn, request, now_ms)
     client = txn.client_pair
-    pair = ProducerPair(request.producer_id, request.producer_epoch)
+    pair = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     if txn.client_transaction_version >= 2 and pair == txn.last_pair and pair != txn.timed_out:
         return _repeat_by_older_client(txn, request)
     if request.producer_id not in (client.producer_id, txn.producer_id):
@@ -100,7 +100,7 @@ def _repeat_by_older_client(txn: Txn, request: EndTxn) -> Decision:
 
 
 def _end_version_2(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
-    pair = ProducerPair(request.producer_id, request.producer_epoch)
+    pair = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     client = txn.client_pair
     current = pair == client
     if txn.is_preparing and pair == txn.next_pair:

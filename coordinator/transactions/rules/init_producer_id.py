@@ -13,13 +13,13 @@ from eosin.coordinator.transactions.rules.state import (
     NO_PRODUCER_ID,
     NO_TIMEOUT_MS,
     NO_TIMESTAMP,
-    ProducerPair,
     TransactionState,
     Txn,
 )
 from eosin.coordinator.transactions.rules.transitions import Decision, move, refuse
 from eosin.coordinator.transactions.rules.two_phase import keep, raised
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import ProducerIdAndEpoch
 
 
 def introduce(txn: Txn, request: InitProducerId, now_ms: int) -> Decision:
@@ -48,13 +48,13 @@ def time_out(txn: Txn, request: DeadlinePassed, now_ms: int) -> Decision:
     return _fence(txn, request, now_ms, recovering=request.recovering)
 
 
-def _given_pair(request: InitProducerId) -> ProducerPair | None:
+def _given_pair(request: InitProducerId) -> ProducerIdAndEpoch | None:
     if request.producer_id == NO_PRODUCER_ID:
         return None
-    return ProducerPair(request.producer_id, request.producer_epoch)
+    return ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
 
 
-def _is_known(txn: Txn, given: ProducerPair) -> bool:
+def _is_known(txn: Txn, given: ProducerIdAndEpoch) -> bool:
     """Whether the producer that comes with `given` is or was this one. Which of its epochs is worth what, the state
     decides; an epoch that can never be accepted is fenced here already instead of being told to come back
     (transactions.md 3.3.2)."""
@@ -64,7 +64,7 @@ def _is_known(txn: Txn, given: ProducerPair) -> bool:
     return given.producer_id in (txn.producer_id, txn.client_pair.producer_id) or exhausted
 
 
-def _interrupt(txn: Txn, request: InitProducerId, given: ProducerPair | None, now_ms: int) -> Decision:
+def _interrupt(txn: Txn, request: InitProducerId, given: ProducerIdAndEpoch | None, now_ms: int) -> Decision:
     """A transaction is open. A new instance ends it and fences its producer; the same instance that lost its thread
     ends it too and may come back with the same pair (B24); a zombie or a late duplicate touches nothing (B23)."""
     if given is not None and given != txn.client_pair:
@@ -94,7 +94,7 @@ def _fence(txn: Txn, request: InitProducerId | DeadlinePassed, now_ms: int, *, r
     return move(txn, after, WriteMarkers(after), Reply(ErrorCode.CONCURRENT_TRANSACTIONS))
 
 
-def _next_epoch(txn: Txn, request: InitProducerId, given: ProducerPair | None, now_ms: int) -> Decision:
+def _next_epoch(txn: Txn, request: InitProducerId, given: ProducerIdAndEpoch | None, now_ms: int) -> Decision:
     """The rules of KIP-360 with nothing open (transactions.md 3.2; their letters stand at each)."""
     if given is None:  # a, b: a new instance
         return _bump(txn, request, now_ms, last_epoch=NO_EPOCH, timed_out=None)
@@ -109,22 +109,22 @@ def _next_epoch(txn: Txn, request: InitProducerId, given: ProducerPair | None, n
     return refuse(txn, ErrorCode.PRODUCER_FENCED)  # g
 
 
-def _claims(txn: Txn, given: ProducerPair) -> bool:
+def _claims(txn: Txn, given: ProducerIdAndEpoch) -> bool:
     """Whether `given` takes back an id whose transaction was aborted under it, for the first time. It gets one epoch
     more than the abort markers carry, so that a late duplicate of one cannot end its next transaction."""
     return given == txn.timed_out and txn.pair == (given.producer_id, given.producer_epoch + 1)
 
 
 def _bump(
-    txn: Txn, request: InitProducerId, now_ms: int, *, last_epoch: int, timed_out: ProducerPair | None
+    txn: Txn, request: InitProducerId, now_ms: int, *, last_epoch: int, timed_out: ProducerIdAndEpoch | None
 ) -> Decision:
     """One epoch more; a new producer id when the old one's epochs are used up, or when there is none."""
     if txn.is_fresh or txn.producer_epoch >= LAST_CLIENT_EPOCH:
         if request.fresh_producer_id == NO_PRODUCER_ID:
             return txn, (AllocateProducerId(),)
-        pair, previous = ProducerPair(request.fresh_producer_id, 0), txn.producer_id
+        pair, previous = ProducerIdAndEpoch(request.fresh_producer_id, 0), txn.producer_id
     else:
-        pair, previous = ProducerPair(txn.producer_id, txn.producer_epoch + 1), txn.previous_producer_id
+        pair, previous = ProducerIdAndEpoch(txn.producer_id, txn.producer_epoch + 1), txn.previous_producer_id
     bumped = msgspec.structs.replace(
         txn,
         producer_id=pair.producer_id,
@@ -153,7 +153,7 @@ def _empty(txn: Txn, request: InitProducerId, now_ms: int, bumped: Txn | None = 
 def admit(
     config: TransactionConfig,
     transactional_id: str | None,
-    pair: ProducerPair,
+    pair: ProducerIdAndEpoch,
     timeout_ms: int,
     can_return: bool,
     *,

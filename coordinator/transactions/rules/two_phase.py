@@ -17,14 +17,14 @@ from eosin.coordinator.transactions.rules.state import (
     NO_EPOCH,
     NO_PRODUCER_ID,
     NO_TIMEOUT_MS,
-    ProducerPair,
     Txn,
 )
 from eosin.coordinator.transactions.rules.transitions import Decision, move, refuse
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import ProducerIdAndEpoch
 
 
-def keep(txn: Txn, request: InitProducerId, given: ProducerPair | None, now_ms: int) -> Decision:
+def keep(txn: Txn, request: InitProducerId, given: ProducerIdAndEpoch | None, now_ms: int) -> Decision:
     """InitProducerId with keepPreparedTxn while a transaction is open: it stays as it is, and whoever asks gets the
     next pair to end it with. Only the present instance may show its pair; what it asks again is answered again."""
     client = txn.client_pair

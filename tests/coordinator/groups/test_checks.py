@@ -1,8 +1,7 @@
 """Who may heartbeat and commit, by state and identity (groups.md 7, 8 and 10)."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from eosin.coordinator.groups.rules import checks
 from eosin.coordinator.groups.rules.group import Group, GroupState, Member

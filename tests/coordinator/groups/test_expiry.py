@@ -1,8 +1,7 @@
 """When offsets and groups have outlived their retention (groups.md 11)."""
 
-from dataclasses import replace
-
 from group_fakes import subscription
+from msgspec.structs import replace
 
 from eosin.coordinator.groups.offsets.store import CommittedOffset, OffsetStore
 from eosin.coordinator.groups.rules.expiry import expired_offsets, may_vanish

@@ -1,10 +1,10 @@
 """Records of `__consumer_offsets`: what is written is what Kafka's tools read, and is read back the same."""
 
 import struct
-from dataclasses import replace
 
 import pytest
 from group_fakes import subscription
+from msgspec.structs import replace
 
 from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.log import records as group_records

@@ -11,10 +11,10 @@ from group_fakes import Broker, FakeOffsetsLog, turns
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eosin.coordinator.groups.offsets.service import Committer, Producer
+from eosin.coordinator.groups.offsets.service import Committer
 from eosin.coordinator.groups.offsets.store import OffsetToCommit
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.protocol.records.batch import Record, iter_records, read_control_record, read_header, retain_records
 from eosin.storage.log.log_results import Marker
 
@@ -94,10 +94,15 @@ class Run:
                 request = offsets.commit(group_id, _offsets(values), committer=Committer(), api_version=9)
                 await self.write(request, step)
             case ("add", producer_id, group_id, values):
-                producer = Producer("tx", producer_id, 0)
+                producer = ProducerIdAndEpoch(producer_id, 0)
                 await self.write(
                     offsets.commit_in_transaction(
-                        group_id, _offsets(values), producer=producer, committer=Committer(), api_version=4
+                        group_id,
+                        _offsets(values),
+                        transactional_id="tx",
+                        producer=producer,
+                        committer=Committer(),
+                        api_version=4,
                     ),
                     step,
                 )

@@ -1,9 +1,9 @@
 """Which topics a group is subscribed to."""
 
 import struct
-from dataclasses import replace
 
 from group_fakes import subscription
+from msgspec.structs import replace
 
 from eosin.coordinator.groups.rules.group import Group, GroupState, Member
 from eosin.coordinator.groups.rules.subscription import subscribed_topics

@@ -5,12 +5,12 @@ import asyncio
 import pytest
 from group_fakes import Broker, turns
 
-from eosin.coordinator.groups.offsets.service import Committer, Producer
+from eosin.coordinator.groups.offsets.service import Committer
 from eosin.coordinator.groups.offsets.store import OffsetToCommit
 from eosin.coordinator.groups.rules.events import LeavingMember
 from eosin.coordinator.groups.rules.group import Group
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, ProducerIdAndEpoch, TopicPartition
 from eosin.storage.log.log_results import Marker
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -44,7 +44,8 @@ async def add(
     (answer,) = await broker.groups.offsets.commit_in_transaction(
         group_id,
         [OffsetToCommit(partition, offset)],
-        producer=Producer("tx", pid, epoch),
+        transactional_id="tx",
+        producer=ProducerIdAndEpoch(pid, epoch),
         committer=who,
         api_version=version,
     )
@@ -256,7 +257,8 @@ async def test_metadata_that_is_too_long_spoils_only_its_own_partition(broker: B
     answers = await broker.groups.offsets.commit_in_transaction(
         "g",
         [OffsetToCommit(P0, 1, metadata="x" * 5000), OffsetToCommit(P1, 2)],
-        producer=Producer("tx", 1, 0),
+        transactional_id="tx",
+        producer=ProducerIdAndEpoch(1, 0),
         committer=NOBODY,
         api_version=4,
     )
