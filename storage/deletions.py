@@ -1,12 +1,25 @@
-"""`Deletions`: topics that are gone and whose logs are still being put away, a few per turn of the event loop."""
+"""`Deletions`: how logs stop being served: deleted topics, strays, and the files that stay for running reads.
+
+A deleted log leaves the table at once and its directory gets another name; the renamed directory is removed after
+`file.delete.delay.ms`. Always true: a topic is in here from `begin` until the last of its logs is renamed; a large
+topic takes several turns of the event loop.
+"""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
+from eosin.protocol.names import TopicPartition
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import TurnQueue
+from eosin.storage.checkpoints.checkpoint_saver import CheckpointSaver
+from eosin.storage.checkpoints.recovery_points import OffsetCheckpoints
+from eosin.storage.disk.data_directory import DELETED, STRAY, DataDirectory
+from eosin.storage.disk.delayed_delete import DelayedDelete
+from eosin.storage.disk.space import Need
+from eosin.storage.log.context import LogContext
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.log_table import LogTable
 
 _LOG: Final = logging.getLogger("eosin.storage")
 
@@ -15,34 +28,47 @@ LOGS_PER_TURN: Final = 25
 
 
 class Deletions:
-    """The deletions of one data directory. A topic is in it from `begin` until the last of its logs is put away."""
+    """The deletions of one data directory."""
 
-    __slots__ = ("_logs_of", "_put_away", "_queue", "_topics")
+    __slots__ = ("_checkpoints", "_clock", "_context", "_delayed", "_directory", "_logs", "_queue", "_saver", "_topics")
 
     def __init__(
-        self, clock: Clock, logs_of: Callable[[str], list[PartitionLog]], put_away: Callable[[PartitionLog], None]
+        self,
+        context: LogContext,
+        directory: DataDirectory,
+        logs: LogTable,
+        *,
+        clock: Clock,
+        delayed: DelayedDelete,
+        checkpoints: OffsetCheckpoints,
+        saver: CheckpointSaver,
     ) -> None:
-        """`logs_of` a topic; `put_away` stops serving a log and renames its files; it may raise OSError."""
-        self._logs_of = logs_of
+        """`delayed` removes the renamed directories later."""
+        self._context = context
+        self._directory = directory
+        self._logs = logs
+        self._clock = clock
+        self._delayed = delayed
+        self._checkpoints = checkpoints
+        self._saver = saver
         self._queue = TurnQueue(clock, steps_per_turn=LOGS_PER_TURN)
-        self._put_away = put_away
         self._topics: set[str] = set()
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._topics
 
     def begin(self, topic: str) -> None:
-        """Put the logs of `topic` away, for which nobody may ask any more: some now, many in turns with everybody else.
-        When one cannot be put away, the rest is left to the next start, which knows that the topic is gone."""
-        logs = self._logs_of(topic)
+        """Delete the logs of `topic`, which nobody may ask for any more: some now, the others in later turns of the
+        event loop. After an error the rest is left to the next start, which knows that the topic is gone."""
+        logs = self._logs.of_topic(topic)
         if logs:
             self._topics.add(topic)
-            self._queue.add(self._delete(topic, logs))
+            self._queue.add(self._delete_in_turns(topic, logs))
 
-    def _delete(self, topic: str, logs: list[PartitionLog]) -> Iterator[None]:
+    def _delete_in_turns(self, topic: str, logs: list[PartitionLog]) -> Iterator[None]:
         try:
             for log in logs:
-                self._put_away(log)
+                self._retire(log, DELETED)
                 yield
         except OSError as error:
             _LOG.error("could not delete all of topic %s: what is left goes at the next start: %s", topic, error)
@@ -54,5 +80,35 @@ class Deletions:
         await self._queue.finished()
 
     def finish(self) -> None:
-        """Put away what is left, now. Blocks."""
+        """Delete what is left, now. Blocks."""
         self._queue.finish()
+
+    def delete_now(self, topic: str) -> None:
+        """Delete every log of a topic. What the checkpoint files hold of them goes with the next save. Raises
+        OSError."""
+        for log in self._logs.of_topic(topic):
+            self._retire(log, DELETED)
+
+    def set_aside(self, logs: Iterable[PartitionLog]) -> None:
+        """Stop serving these logs; their files stay, under another name. Raises OSError."""
+        for log in logs:
+            self._retire(log, STRAY)
+
+    def set_aside_strays(self, known: Collection[TopicPartition]) -> list[TopicPartition]:
+        """Set aside the logs of partitions that are not in `known`, and return their names. Raises OSError."""
+        self._checkpoints.forget_vanished(known)
+        strays = [log for partition, log in self._logs.by_partition.items() if partition not in known]
+        self.set_aside(strays)
+        return [log.topic_partition for log in strays]
+
+    def _retire(self, log: PartitionLog, reason: str) -> None:
+        partition, space, chance = log.topic_partition, self._context.space, self._context.chance
+        self._logs.remove(log)
+        log.retire()
+        self._saver.forget(log)
+        self._context.flusher.forget(log)
+        log.release_files()
+        renamed = space.attempt(Need.VITAL, self._directory.retire, partition, reason, chance)
+        if renamed is not None and reason == DELETED:
+            self._delayed.add_tree(renamed, due_ms=self._clock.elapsed_ms() + log.config.file_delete_delay_ms)
+        self._checkpoints.forget(partition)

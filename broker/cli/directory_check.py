@@ -19,7 +19,7 @@ from eosin.protocol.names import (
     ZERO_UUID,
     TopicPartition,
 )
-from eosin.storage.checkpoints.clean_offsets import gaps_below
+from eosin.storage.checkpoints.cleaner_offsets import gaps_below
 from eosin.storage.disk.checkpoint_formats import (
     PARTITION_METADATA,
     RECOVERY_POINT,
@@ -127,9 +127,9 @@ class DirectoryCheck:
                 knows_log_start=partition in directory.log_starts,
                 high_watermark=directory.high_watermarks.get(partition, 0),
                 may_be_compacted=self._topics.may_be_compacted(partition.topic),
-                was_compacted=directory.clean_offsets.get(partition, 0) > 0,
+                was_compacted=directory.cleaner_offsets.get(partition, 0) > 0,
                 gaps_below=gaps_below(
-                    directory.clean_offsets.get(partition, 0), directory.own_clean_offsets.get(partition, 0)
+                    directory.cleaner_offsets.get(partition, 0), directory.own_cleaner_offsets.get(partition, 0)
                 ),
                 has_sequences=partition.topic not in _DECODED,
             ),

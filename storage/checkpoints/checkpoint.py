@@ -59,6 +59,7 @@ class Checkpoint:
     ) -> None:
         """Decide what to save: everything up to the log end; on a full disk it takes room from the reserve for `need`.
         `together`: it is carried out by `run_together`. Raises OSError when a file cannot be opened."""
+        state = log.checkpoint_state
         self._log = log
         self._need = need
         self._disk = log.context.disk
@@ -66,8 +67,8 @@ class Checkpoint:
         self._lock = threading.Lock()
         self._cancelled = False
         self.end_offset = log.log_end_offset
-        self._is_first = not log.saved_recovery_point
-        self._saved_bytes = log.unsaved_bytes
+        self._is_first = not state.saved_recovery_point
+        self._saved_bytes = state.unsaved_bytes
         self._syncs_epochs = not log.epochs.is_saved
         if self._syncs_epochs:
             self._attempt(log.write_epochs)
@@ -77,14 +78,12 @@ class Checkpoint:
         if not (together and is_read_again(log)):
             self._indexes = [(index, index.write()) for segment in log.segments for index in segment.unstored_indexes()]
             # The one at the end is made anew: since a roll there, producers may have expired.
-            self._snapshots = [snapshot for snapshot in log.unsaved_snapshots if snapshot[0] < self.end_offset]
+            self._snapshots = [snapshot for snapshot in state.unsaved_snapshots if snapshot[0] < self.end_offset]
             self._snapshots.append((self.end_offset, encode_snapshot(log.producer_state)))
         # The recovery point that is in the file stays usable until a later one has taken its place there.
-        self._keep = {*log.segments.bases, log.saved_recovery_point, self.end_offset}
+        self._keep = {*log.segments.bases, state.saved_recovery_point, self.end_offset}
         self._is_flushed = False
-        log.checkpoint_running = True
-        log.last_checkpoint_ms = elapsed_ms
-        log.mark_clean()
+        state.begin(elapsed_ms)
 
     def run(self) -> None:
         """Save it all, durably. Raises OSError."""
@@ -151,9 +150,9 @@ class Checkpoint:
     def give_up(self) -> None:
         """It was not saved, by no fault of the log's: the log waits for another checkpoint."""
         log = self._log
-        log.checkpoint_running = False
+        log.checkpoint_state.end()
         log.epochs.is_saved = log.epochs.is_saved and not self._syncs_epochs
-        log.mark_dirty()
+        log.mark_unsaved()
 
     def conclude(self, error: OSError | None) -> None:
         """It is saved, or `error` says why not."""
@@ -162,7 +161,7 @@ class Checkpoint:
             self._flush.release()
         else:
             log.forget_unsynced()
-        log.checkpoint_running = False
+        log.checkpoint_state.end()
         if self._cancelled:
             return  # what it had to save is gone, and its files have other names
         if error is not None:
@@ -177,10 +176,8 @@ class Checkpoint:
             return
         for index, write in self._indexes:
             index.mark_stored(write.rows)
-        saved = {offset for offset, _ in self._snapshots}
-        log.unsaved_snapshots = [snapshot for snapshot in log.unsaved_snapshots if snapshot[0] not in saved]
-        log.unsaved_bytes -= self._saved_bytes
-        log.recovery_point = max(log.recovery_point, self.end_offset)
+        snapshots = {offset for offset, _ in self._snapshots}
+        log.checkpoint_state.saved(self.end_offset, size=self._saved_bytes, snapshots=snapshots)
         log.context.flusher.synced(log, self.end_offset)
 
 
@@ -191,7 +188,7 @@ def is_read_again(log: "PartitionLog") -> bool:
     if active is None or active.size > READ_AGAIN_BYTES or not active.has_no_index_file:
         return False
     rolled = any(segment.unstored_indexes() for segment in log.segments if segment is not active)
-    return not rolled and not log.unsaved_snapshots
+    return not rolled and not log.checkpoint_state.unsaved_snapshots
 
 
 def run_together(sync: WholeSync, checkpoints: Sequence[Checkpoint]) -> set[Checkpoint]:
@@ -221,7 +218,7 @@ def run_together(sync: WholeSync, checkpoints: Sequence[Checkpoint]) -> set[Chec
 def _flush(log: "PartitionLog") -> Flush:
     """The records that are not known to be durable. A flusher that defers keeps its own account, which a checkpoint
     must not disturb: its flushes vouch for what they cover."""
-    segments = [segment for segment in log.segments if segment.end_offset > log.recovery_point]
+    segments = [segment for segment in log.segments if segment.end_offset > log.checkpoint_state.recovery_point]
     if not log.context.flusher.defers:
         return log.begin_flush(also=segments)
     files, closed = split_by_open(segments)

@@ -11,14 +11,14 @@ SMALL_TOTAL_BYTES: Final = 8 * 1024 * 1024
 
 def too_many_small(waiting: Iterable[PartitionLog]) -> list[PartitionLog]:
     """The largest of the logs that may wait, as many as bring the rest down to half of the limit; mostly none."""
-    by_size = sorted(waiting, key=lambda log: log.unsaved_bytes, reverse=True)
-    excess = sum(log.unsaved_bytes for log in by_size) - SMALL_TOTAL_BYTES // 2
+    by_size = sorted(waiting, key=lambda log: log.checkpoint_state.unsaved_bytes, reverse=True)
+    excess = sum(log.checkpoint_state.unsaved_bytes for log in by_size) - SMALL_TOTAL_BYTES // 2
     if excess <= SMALL_TOTAL_BYTES // 2:
         return []
     chosen = []
     for log in by_size:
         if excess <= 0:
             break
-        excess -= log.unsaved_bytes
+        excess -= log.checkpoint_state.unsaved_bytes
         chosen.append(log)
     return chosen

@@ -138,7 +138,7 @@ class OffsetCheckpoints:
         saved = dict(self._unsaved)
         await self._recovery_points.save()
         for log, recovery_point in saved.items():
-            log.saved_recovery_point = recovery_point
+            log.checkpoint_state.recovery_point_saved(recovery_point)
             if self._unsaved.get(log) == recovery_point:
                 del self._unsaved[log]
         self._let_go()
@@ -166,16 +166,18 @@ class OffsetCheckpoints:
             self._unsaved.pop(log, None)
             return
         self._tell(log)
-        moves = log.is_dirty or log.checkpoint_running or log.high_watermark < log.log_end_offset
+        state = log.checkpoint_state
+        moves = state.is_unsaved or state.is_running or log.high_watermark < log.log_end_offset
         if log.unusable is not None or not moves:
             self._changed.pop(log, None)
 
     def _tell(self, log: PartitionLog) -> None:
         partition, is_written = log.topic_partition, len(log.segments) > 0
+        recovery_point = log.checkpoint_state.recovery_point
         if is_written or log.failure is not None:
-            self._recovery_points.table.put(partition, log.recovery_point)
-            if log.recovery_point != log.saved_recovery_point:
-                self._unsaved[log] = log.recovery_point
+            self._recovery_points.table.put(partition, recovery_point)
+            if recovery_point != log.checkpoint_state.saved_recovery_point:
+                self._unsaved[log] = recovery_point
         # Also a start where a segment begins, 0 included: the removal of the segments before it may not be durable yet,
         # and of a log of which nothing is told here the first segment is taken for the beginning. But nothing of a log
         # of which no more is known than that it could not be loaded.

@@ -15,8 +15,8 @@ from eosin.storage.log.segment import Segment
 if TYPE_CHECKING:
     from eosin.storage.log.partition_log import PartitionLog
 
-INTERNAL_DIRTY_BYTES: Final = 128 * 1024
-INTERNAL_DIRTY_FACTOR: Final = 4
+INTERNAL_UNCOMPACTED_BYTES: Final = 128 * 1024
+INTERNAL_UNCOMPACTED_FACTOR: Final = 4
 """An internal log is compacted, and for that its active segment ended, when what may go is more than both the first and
 this many times what has to stay. So such a log is small, and quick to load, however long its broker lives; and each
 byte of it is rewritten for at least four that go."""
@@ -27,34 +27,34 @@ class Cleanable:
     """What there is to compact in a log."""
 
     log: "PartitionLog"
-    first_dirty: int
+    first_uncompacted: int
     """Where pass 1 begins: everything below has been compacted before."""
     end: int
     """Where the last segment ends that may be touched."""
     segments: tuple[Segment, ...]
-    """All segments below `end`, clean and dirty."""
-    clean_bytes: int
-    dirty_bytes: int
+    """All segments below `end`, compacted before or not."""
+    compacted_bytes: int
+    uncompacted_bytes: int
     is_overdue: bool
-    """Whether its oldest dirty record has waited longer than `max.compaction.lag.ms`."""
+    """Whether its oldest record that was never compacted has waited longer than `max.compaction.lag.ms`."""
     is_crowded: bool = False
     """Whether it is an internal log with much that may go."""
 
     @property
-    def dirty_segments(self) -> tuple[Segment, ...]:
+    def uncompacted_segments(self) -> tuple[Segment, ...]:
         """The segments that pass 1 reads."""
-        return tuple(segment for segment in self.segments if segment.end_offset > self.first_dirty)
+        return tuple(segment for segment in self.segments if segment.end_offset > self.first_uncompacted)
 
     @property
     def dirty_ratio(self) -> float:
-        """The share of bytes that were never compacted."""
-        total = self.clean_bytes + self.dirty_bytes
-        return self.dirty_bytes / total if total else 0.0
+        """The share of bytes that were never compacted: what `min.cleanable.dirty.ratio` is compared with."""
+        total = self.compacted_bytes + self.uncompacted_bytes
+        return self.uncompacted_bytes / total if total else 0.0
 
     @property
     def is_worth_it(self) -> bool:
         """Whether to compact it now."""
-        if not self.dirty_bytes:
+        if not self.uncompacted_bytes:
             return False
         return self.is_overdue or self.is_crowded or self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
 
@@ -64,41 +64,41 @@ def is_internal(log: "PartitionLog") -> bool:
     return log.topic in INTERNAL_TOPICS or log.topic == METADATA_TOPIC
 
 
-def first_dirty_offset(log: "PartitionLog") -> int:
+def first_uncompacted_offset(log: "PartitionLog") -> int:
     """Where compaction has to go on."""
-    start = log.log_start_offset
-    return log.clean_offset if start <= log.clean_offset <= log.log_end_offset else start
+    start, below = log.log_start_offset, log.compaction_state.compacted_below
+    return below if start <= below <= log.log_end_offset else start
 
 
 def cleanable(log: "PartitionLog", now_ms: int) -> Cleanable | None:
     """What there is to compact in `log` at `now_ms`; None when there is nothing. Raises OSError."""
     if log.unusable is not None or not log.config.is_compacted or len(log.segments) < 2:
         return None
-    first_dirty = first_dirty_offset(log)
-    segments = tuple(_touchable(log, first_dirty, now_ms))
-    if not segments or segments[-1].end_offset <= first_dirty:
+    first_uncompacted = first_uncompacted_offset(log)
+    segments = tuple(_touchable(log, first_uncompacted, now_ms))
+    if not segments or segments[-1].end_offset <= first_uncompacted:
         return None
-    dirty = [segment for segment in segments if segment.end_offset > first_dirty]
-    dirty_bytes = sum(segment.size for segment in dirty)
+    uncompacted = [segment for segment in segments if segment.end_offset > first_uncompacted]
+    uncompacted_bytes = sum(segment.size for segment in uncompacted)
     return Cleanable(
         log=log,
-        first_dirty=first_dirty,
+        first_uncompacted=first_uncompacted,
         end=segments[-1].end_offset,
         segments=segments,
-        clean_bytes=sum(segment.size for segment in segments) - dirty_bytes,
-        dirty_bytes=dirty_bytes,
-        is_overdue=_is_older(dirty[0], log.config.max_compaction_lag_ms, now_ms),
-        is_crowded=is_internal(log) and _is_crowded(log, dirty_bytes, now_ms),
+        compacted_bytes=sum(segment.size for segment in segments) - uncompacted_bytes,
+        uncompacted_bytes=uncompacted_bytes,
+        is_overdue=_is_older(uncompacted[0], log.config.max_compaction_lag_ms, now_ms),
+        is_crowded=is_internal(log) and _is_crowded(log, uncompacted_bytes, now_ms),
     )
 
 
-def _touchable(log: "PartitionLog", first_dirty: int, now_ms: int) -> Iterable[Segment]:
-    bound = min(log.last_stable_offset, log.saved_recovery_point)
+def _touchable(log: "PartitionLog", first_uncompacted: int, now_ms: int) -> Iterable[Segment]:
+    bound = min(log.last_stable_offset, log.checkpoint_state.saved_recovery_point)
     lag_ms = log.config.min_compaction_lag_ms
     for segment in log.segments:
         if segment is log.segments.active or segment.end_offset > bound:
             return
-        if lag_ms > 0 and segment.end_offset > first_dirty and segment.max_timestamp > now_ms - lag_ms:
+        if lag_ms > 0 and segment.end_offset > first_uncompacted and segment.max_timestamp > now_ms - lag_ms:
             return
         yield segment
 
@@ -107,8 +107,8 @@ def _is_older(segment: Segment, lag_ms: int, now_ms: int) -> bool:
     return lag_ms < LONG_MAX and 0 <= segment.first_timestamp < now_ms - lag_ms
 
 
-def dirtiest(candidates: Sequence[Cleanable]) -> Cleanable | None:
-    """Which one to compact first: what is overdue, then what has the largest share of dirty bytes."""
+def first_to_compact(candidates: Sequence[Cleanable]) -> Cleanable | None:
+    """The log to compact first: an overdue one, else the one with the largest `dirty_ratio`."""
     worth_it = [candidate for candidate in candidates if candidate.is_worth_it]
     return max(worth_it, key=lambda each: (each.is_overdue, each.dirty_ratio), default=None)
 
@@ -123,13 +123,13 @@ def should_roll(log: "PartitionLog", now_ms: int) -> bool:
     return is_internal(log) and _is_crowded(log, active.size, now_ms)
 
 
-def _is_crowded(log: "PartitionLog", dirty_bytes: int, now_ms: int) -> bool:
-    """Whether `dirty_bytes`, and the markers that need not wait any longer, are much beside what has to stay."""
-    clean_offset = first_dirty_offset(log)
-    clean_bytes = sum(segment.size for segment in log.segments if segment.end_offset <= clean_offset)
-    over_bytes = sum(size for horizon_ms, size in log.waiting_markers.items() if horizon_ms <= now_ms)
-    limit_bytes = max(INTERNAL_DIRTY_BYTES, INTERNAL_DIRTY_FACTOR * (clean_bytes - over_bytes))
-    return dirty_bytes + over_bytes > limit_bytes
+def _is_crowded(log: "PartitionLog", uncompacted_bytes: int, now_ms: int) -> bool:
+    """Whether `uncompacted_bytes`, and the markers that need not wait any longer, are much beside what has to stay."""
+    compacted_below = first_uncompacted_offset(log)
+    compacted_bytes = sum(segment.size for segment in log.segments if segment.end_offset <= compacted_below)
+    over_bytes = sum(size for horizon_ms, size in log.compaction_state.waiting_markers.items() if horizon_ms <= now_ms)
+    limit_bytes = max(INTERNAL_UNCOMPACTED_BYTES, INTERNAL_UNCOMPACTED_FACTOR * (compacted_bytes - over_bytes))
+    return uncompacted_bytes + over_bytes > limit_bytes
 
 
 def grouped(segments: Sequence[Segment], *, segment_bytes: int, index_bytes: int) -> list[list[Segment]]:

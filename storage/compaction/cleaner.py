@@ -18,7 +18,7 @@ from eosin.protocol.names import INTERNAL_TOPICS, METADATA_TOPIC, TopicPartition
 from eosin.protocol.records.batch import CorruptRecords
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import in_turns
-from eosin.storage.compaction.choice import Cleanable, cleanable, dirtiest, should_roll
+from eosin.storage.compaction.choice import Cleanable, cleanable, first_to_compact, should_roll
 from eosin.storage.compaction.job import CleanJob
 from eosin.storage.compaction.pace import Abandoned, Pace
 from eosin.storage.log.config import LONG_MAX
@@ -56,7 +56,7 @@ class Cleaner:
         save: Callable[[], Awaitable[None]],
         quiet: "Callable[[PartitionLog], Awaitable[None]]",
     ) -> None:
-        """`logs_of` are those of one topic. `save` remembers how far each log is clean. `quiet` waits until no
+        """`logs_of` are those of one topic. `save` remembers how far each log is compacted. `quiet` waits until no
         checkpoint works on a log."""
         self._config = config
         self._logs = logs
@@ -144,7 +144,7 @@ class Cleaner:
                 continue
             if found is not None:
                 candidates.append(found)
-        return dirtiest(candidates)
+        return first_to_compact(candidates)
 
     async def _clean(self, plan: Cleanable) -> None:
         log = plan.log
@@ -158,8 +158,7 @@ class Cleaner:
         )
         before = log.size_bytes
         try:
-            log.clean_offset = await job.run()
-            log.gaps_below = 0
+            await job.run()
         except Abandoned:
             self._left_alone[log] = self._clock.elapsed_ms() + self._config.backoff_ms
         except OSError as error:

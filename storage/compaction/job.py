@@ -40,15 +40,17 @@ class CleanJob:
         self._limit_bytes = limit_bytes
         self._quiet = quiet
 
-    async def run(self) -> int:
-        """Carry it out; everything below the answer is clean. Raises OSError, CorruptRecords, Abandoned."""
+    async def run(self) -> None:
+        """Carry it out, and tell the log's `CompactionState` how far it came. Raises OSError, CorruptRecords,
+        Abandoned."""
         plan, config = self._plan, self._log.config
-        live = LiveProducers(self._log.producer_state, dirty_from=plan.first_dirty)
+        live = LiveProducers(self._log.producer_state, uncompacted_from=plan.first_uncompacted)
         key_pass = KeyPass(plan, live, self._pace, limit_bytes=self._limit_bytes)
         keys = await key_pass.run()
-        if not plan.clean_bytes and key_pass.has_plain_only and keys.is_distinct:
-            self._log.waiting_markers = {}
-            return keys.end_offset  # ids that are new: nothing goes, and nothing lies below that could
+        if not plan.compacted_bytes and key_pass.has_plain_only and keys.is_distinct:
+            # Ids that are new: nothing goes, and nothing lies below that could.
+            self._log.compaction_state.compacted(keys.end_offset, {})
+            return
         segments = [segment for segment in plan.segments if segment.base_offset < keys.end_offset]
         aborted = AbortedRanges.of(self._log, segments[0].base_offset, segments[-1].end_offset)
         rules = Rules(keys, aborted, now_ms=self._now_ms, delete_retention_ms=config.delete_retention_ms)
@@ -57,8 +59,7 @@ class CleanJob:
             segments, segment_bytes=config.segment_limit_bytes, index_bytes=config.segment_index_bytes
         ):
             await self._clean_group(group, batches, rules)
-        self._log.waiting_markers = rules.waiting
-        return keys.end_offset
+        self._log.compaction_state.compacted(keys.end_offset, rules.waiting)
 
     async def _clean_group(self, group: Sequence[Segment], batches: BatchFilter, rules: Rules) -> None:
         output = SegmentOutput(

@@ -1,4 +1,4 @@
-"""Pass 1: the latest offset of each key in the dirty part of a log (storage.md 14.2).
+"""Pass 1: the latest offset of each key in the part of a log that was never compacted (storage.md 14.2).
 
 Left out are the records of aborted transactions, markers, and records without a key. Always true: the map ends at a
 batch boundary, at the latest where the part that may be touched ends.
@@ -30,15 +30,15 @@ class KeyPass:
         self._live = live
         self._pace = pace
         self._disk: Disk = plan.log.context.disk
-        self._aborted = AbortedRanges.of(plan.log, plan.first_dirty, plan.end)
-        self._keys = KeyMap(first_offset=plan.first_dirty, limit_bytes=limit_bytes)
+        self._aborted = AbortedRanges.of(plan.log, plan.first_uncompacted, plan.end)
+        self._keys = KeyMap(first_offset=plan.first_uncompacted, limit_bytes=limit_bytes)
         self.has_plain_only = True
         """Whether it has met no batch but plain ones."""
 
     async def run(self) -> KeyMap:
         """Carry it out. Raises OSError, CorruptRecords, Abandoned."""
         keys = self._keys
-        for segment in self._plan.dirty_segments:
+        for segment in self._plan.uncompacted_segments:
             if not await self._map_segment(segment):
                 break
         else:
@@ -48,15 +48,15 @@ class KeyPass:
 
     async def _map_segment(self, segment: Segment) -> bool:
         """Take in one segment; False when the map is full."""
-        first_dirty, keys, pace = self._plan.first_dirty, self._keys, self._pace
-        position = segment.offset_index.position_before(first_dirty - segment.base_offset)
+        first_uncompacted, keys, pace = self._plan.first_uncompacted, self._keys, self._pace
+        position = segment.offset_index.position_before(first_uncompacted - segment.base_offset)
         with SegmentInput(self._disk, segment, self._pace, position=position) as source:
             while True:
                 data, heads = await source.next()
                 if not heads:
                     break
                 for position, size, base_offset, crc, is_plain in heads:
-                    if base_offset < first_dirty:
+                    if base_offset < first_uncompacted:
                         continue
                     if keys.is_full:
                         return False

@@ -14,12 +14,12 @@ from eosin.storage.producers.state import ProducerState
 class LiveProducers:
     """The producers of one partition, during one compaction."""
 
-    __slots__ = ("_dirty_from", "_recent", "_state")
+    __slots__ = ("_recent", "_state", "_uncompacted_from")
 
-    def __init__(self, state: ProducerState, *, dirty_from: int) -> None:
-        """`dirty_from`: what stands below has been compacted before, so only headers that were needed are left."""
+    def __init__(self, state: ProducerState, *, uncompacted_from: int) -> None:
+        """Below `uncompacted_from` the log has been compacted before, so only headers that were needed are left."""
         self._state = state
-        self._dirty_from = dirty_from
+        self._uncompacted_from = uncompacted_from
         self._recent: dict[int, deque[int]] = {}
 
     def met(self, header: BatchHeader) -> None:
@@ -47,4 +47,4 @@ class LiveProducers:
             return True
         if not entry.needs_refill:
             return False
-        return last < self._dirty_from or last in self._recent.get(header.producer_id, ())
+        return last < self._uncompacted_from or last in self._recent.get(header.producer_id, ())

@@ -65,11 +65,11 @@ class Swap:
         """Carry it out. Once begun it does not stop half-way, unless the disk does. Raises OSError or Abandoned with
         the log as it was; an error after the point of no return takes the log offline."""
         log = self._log
-        while log.checkpoint_running:
+        while log.checkpoint_state.is_running:
             await self._quiet()
         if log.unusable is not None or not log.segments.hold(self._old):
             raise Abandoned
-        log.is_swapping = True
+        log.compaction_state.begin_swap()
         try:
             await self._make_ready()
             if log.unusable is not None:
@@ -77,7 +77,7 @@ class Swap:
             self._take_over()
             await self._finish()
         finally:
-            log.is_swapping = False
+            log.compaction_state.end_swap()
 
     async def _make_ready(self) -> None:
         writes = [index.write() for index in self._new.indexes()]

@@ -187,7 +187,7 @@ class ThreadFlusher:
         self._is_waking = False
         self._under_way = 0
         """Jobs that threads have, or will have."""
-        self._dirty: dict[Flushable, None] = {}
+        self._to_flush: dict[Flushable, None] = {}
         self._unhurried: dict[Flushable, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._running: dict[Flushable, None] = {}
@@ -201,7 +201,7 @@ class ThreadFlusher:
         self.backlog_bytes += size
         log.unflushed_bytes += size
         if awaited:
-            self._dirty[log] = None
+            self._to_flush[log] = None
             self._schedule()
         else:
             self._wait_for_company(log)
@@ -226,17 +226,17 @@ class ThreadFlusher:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._dirty.update(self._unhurried)
+        self._to_flush.update(self._unhurried)
         self._start()
 
     def _start(self) -> None:
         self._is_scheduled = False
-        for log in [log for log in self._dirty if log not in self._running]:
+        for log in [log for log in self._to_flush if log not in self._running]:
             self._begin(log)
 
     def _begin(self, log: Flushable) -> None:
         """Sync a log's own files."""
-        self._dirty.pop(log, None)
+        self._to_flush.pop(log, None)
         self._unhurried.pop(log, None)
         covered, log.unflushed_bytes = log.unflushed_bytes, 0
         try:
@@ -301,7 +301,7 @@ class ThreadFlusher:
     @property
     def _has_more(self) -> bool:
         """Whether something waits to be begun."""
-        return bool(self._dirty)
+        return bool(self._to_flush)
 
     @property
     def _is_idle(self) -> bool:

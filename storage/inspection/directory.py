@@ -57,8 +57,8 @@ class Directory:
     recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
     log_starts: dict[TopicPartition, int] = field(default_factory=dict)
     high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
-    clean_offsets: dict[TopicPartition, int] = field(default_factory=dict)
-    own_clean_offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    cleaner_offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    own_cleaner_offsets: dict[TopicPartition, int] = field(default_factory=dict)
     """Those that are Eosin's work."""
 
     @property
@@ -103,8 +103,8 @@ def look_at(disk: Disk, path: str) -> Directory:
     directory.recovery_points = _offsets(disk, directory, RECOVERY_POINT)
     directory.log_starts = _offsets(disk, directory, LOG_START_OFFSET)
     directory.high_watermarks = _offsets(disk, directory, HIGH_WATERMARK)
-    directory.clean_offsets = _offsets(disk, directory, CLEANER_OFFSET)
-    directory.own_clean_offsets = _offsets(disk, directory, OWN_CLEANER_OFFSET)
+    directory.cleaner_offsets = _offsets(disk, directory, CLEANER_OFFSET)
+    directory.own_cleaner_offsets = _offsets(disk, directory, OWN_CLEANER_OFFSET)
     return directory
 
 

@@ -89,7 +89,7 @@ class JournalFlusher(ThreadFlusher):
             if self._group is None:
                 self._schedule()
         else:
-            self._dirty[log] = None
+            self._to_flush[log] = None
             self._schedule()
 
     def _keep(self, log: Flushable, size: int, batch: Sequence[Buffer]) -> bool:
@@ -107,13 +107,13 @@ class JournalFlusher(ThreadFlusher):
     def _hurry(self) -> None:
         for log in self._unhurried:
             pending = self._pending.get(log)
-            (self._dirty if pending is None or pending.is_direct else self._waiting)[log] = None
+            (self._to_flush if pending is None or pending.is_direct else self._waiting)[log] = None
         self._unhurried.clear()
         super()._hurry()
 
     def _start(self) -> None:
         self._is_scheduled = False
-        for log in [log for log in self._dirty if log not in self._running and log not in self._settling]:
+        for log in [log for log in self._to_flush if log not in self._running and log not in self._settling]:
             self._begin(log)
         if self._waiting and self._group is None:
             self._begin_group()
@@ -122,7 +122,7 @@ class JournalFlusher(ThreadFlusher):
         self._pending.pop(log, None)
         self._waiting.pop(log, None)
         if self._failure is not None:
-            self._dirty.pop(log, None)
+            self._to_flush.pop(log, None)
             self._unhurried.pop(log, None)
             self.backlog_bytes -= log.unflushed_bytes
             log.unflushed_bytes = 0
@@ -210,7 +210,7 @@ class JournalFlusher(ThreadFlusher):
         pending.is_direct = True
         pending.parts.clear()
         if self._waiting.pop(log, self) is None:
-            self._dirty[log] = None
+            self._to_flush[log] = None
             self._schedule()
 
     def _write(
@@ -266,7 +266,7 @@ class JournalFlusher(ThreadFlusher):
         for log, end_offset, size in group.logs:
             self.backlog_bytes -= size
             log.end_flush(end_offset, error)
-        self._dirty.update(self._waiting)
+        self._to_flush.update(self._waiting)
         self._to_settle.clear()
         self._on_failure(error)
 
@@ -301,11 +301,11 @@ class JournalFlusher(ThreadFlusher):
         while self._to_settle and len(self._settling) < SETTLERS:
             log = next(iter(self._to_settle))
             del self._to_settle[log]
-            if log.is_lost or log in self._dirty:
+            if log.is_lost or log in self._to_flush:
                 continue
             if log.has_new_names:
                 # Until these are durable nothing that is behind them in the journal would be of use.
-                self._dirty[log] = None
+                self._to_flush[log] = None
                 self._schedule()
                 continue
             try:
@@ -340,7 +340,7 @@ class JournalFlusher(ThreadFlusher):
 
     @property
     def _has_more(self) -> bool:
-        return bool(self._dirty or self._waiting)
+        return bool(self._to_flush or self._waiting)
 
     async def close(self) -> None:
         """Finish every flush and stop the threads."""

@@ -43,7 +43,7 @@ class Patience:
 class LogOwner(Protocol):
     """Whoever manages a log."""
 
-    def dirtied(self, log: "SegmentedLog") -> None:
+    def needs_checkpoint(self, log: "SegmentedLog") -> None:
         """`log` has something that a checkpoint should save."""
 
     def failed(self, log: "SegmentedLog") -> None:

@@ -284,7 +284,7 @@ class PartitionLog(SegmentedLog):
     def roll(self, now_ms: int) -> Segment:
         """Start a new segment at the log end, with a producer snapshot to go with it. Raises OSError."""
         segment = super().roll(now_ms)
-        self.unsaved_snapshots.append((self.log_end_offset, encode_snapshot(self.producer_state)))
+        self.checkpoint_state.rolled(self.log_end_offset, encode_snapshot(self.producer_state))
         return segment
 
     # Durability -----------------------------------------------------------------------------------------------------

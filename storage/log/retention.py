@@ -42,7 +42,7 @@ def move_log_start(log: "PartitionLog", offset: int) -> None:
     log.epochs.truncate_from_start(offset)
     before = log.last_stable_offset
     log.settle_last_stable()
-    log.mark_dirty()
+    log.mark_unsaved()
     if log.last_stable_offset != before and log.on_progress is not None:
         log.on_progress(log)
 
@@ -56,7 +56,7 @@ def delete_old_segments(log: "PartitionLog", now_ms: int) -> list[str]:
     if not count:
         return []
     if log.refill_producers():
-        log.mark_dirty()  # what is known again only now must be in a snapshot first
+        log.mark_unsaved()  # what is known again only now must be in a snapshot first
         return []
     if count == len(log.segments):
         # The active segment goes too: an empty one takes its place.
@@ -68,7 +68,7 @@ def delete_old_segments(log: "PartitionLog", now_ms: int) -> list[str]:
         move_log_start(log, survivor.base_offset)
     dropped = log.segments.drop_first(count)
     gone = {segment.base_offset for segment in dropped}
-    log.unsaved_snapshots = [snapshot for snapshot in log.unsaved_snapshots if snapshot[0] not in gone]
+    log.checkpoint_state.drop_snapshots(gone)
     log.places = {offset: place for offset, place in log.places.items() if place[0].base_offset not in gone}
     return [path for segment in dropped for path in rename_files(log, segment)]
 
@@ -76,13 +76,13 @@ def delete_old_segments(log: "PartitionLog", now_ms: int) -> list[str]:
 def _has_snapshot_from(log: "PartitionLog", base_offset: int) -> bool:
     """Whether recovery would find the producers as of `base_offset` or later: what goes cannot be replayed any more,
     and a transaction that began there may still be open. A snapshot that is only in memory is written now."""
-    for offset, snapshot in log.unsaved_snapshots:
+    for offset, snapshot in log.checkpoint_state.unsaved_snapshots:
         if offset == base_offset:
             context = log.context
             path, durable = snapshot_path(log, offset), context.flusher.defers
             context.space.attempt(Need.VITAL, context.disk.write_atomic, path, snapshot, durable=durable)
             return True
-    return log.saved_recovery_point >= base_offset
+    return log.checkpoint_state.saved_recovery_point >= base_offset
 
 
 def _expired_prefix(log: "PartitionLog", now_ms: int) -> int:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
+from eosin.storage.checkpoints.checkpoint_state import CheckpointState
+from eosin.storage.compaction.compaction_state import CompactionState
 from eosin.storage.disk.checkpoint_formats import PARTITION_METADATA, encode_partition_metadata
 from eosin.storage.disk.flusher import Flush
 from eosin.storage.disk.interfaces import LACKING_DESCRIPTORS, Buffer, File
@@ -33,35 +35,26 @@ class SegmentedLog:
     __slots__ = (
         "_config",
         "_index_interval_bytes",
-        "_is_dirty",
         "_max_index_bytes",
         "_roll_after_ms",
         "_segment_limit_bytes",
         "_unsynced",
         "_unsynced_directories",
         "_unsynced_paths",
-        "checkpoint_running",
-        "clean_offset",
+        "checkpoint_state",
+        "compaction_state",
         "context",
         "directory",
         "epochs",
-        "gaps_below",
-        "is_swapping",
-        "last_checkpoint_ms",
         "leader_epoch",
         "log_end_offset",
         "partition",
         "places",
-        "recovery_point",
-        "saved_recovery_point",
         "segments",
         "topic",
         "topic_id",
         "topic_partition",
         "unflushed_bytes",
-        "unsaved_bytes",
-        "unsaved_snapshots",
-        "waiting_markers",
     )
 
     def __init__(
@@ -88,26 +81,9 @@ class SegmentedLog:
         self.epochs = LeaderEpochs()
         self.places: dict[int, tuple[Segment, int]] = {}
         """Positions of batches that readers ask for again: the end of the last reads and flushes."""
-        self.recovery_point = log_end_offset
-        """Everything below is on disk with its indexes and producer state: where recovery starts."""
-        self.saved_recovery_point = log_end_offset
-        """The recovery point that the checkpoint file tells."""
-        self.last_checkpoint_ms = 0
-        self.checkpoint_running = False
-        self.is_swapping = False
-        """Whether files of the log are changing their names: a compaction puts its result in place."""
-        self.clean_offset = 0
-        """Everything below has been compacted at least once."""
-        self.gaps_below = 0
-        """Below this offset there may be gaps between segments, left by Apache Kafka's cleaner; 0 if there are none."""
-        self.waiting_markers: dict[int, int] = {}
-        """Bytes of markers that the last compaction kept for a while, by when they may go (ms)."""
-        self.unsaved_bytes = 0
-        """Appended since the last checkpoint."""
-        self.unsaved_snapshots: list[tuple[int, bytes]] = []
-        """Producer snapshots taken at rolls that are not in their files yet."""
+        self.checkpoint_state = CheckpointState(log_end_offset)
+        self.compaction_state = CompactionState()
         self.unflushed_bytes = 0
-        self._is_dirty = False
         self._unsynced: list[Segment] = []
         self._unsynced_paths: list[str] = []
         self._unsynced_directories: list[str] = []
@@ -129,7 +105,7 @@ class SegmentedLog:
     @property
     def files_busy(self) -> bool:
         """Whether a thread works on files of this log by their names: others must leave these alone."""
-        return self.checkpoint_running or self.is_swapping
+        return self.checkpoint_state.is_running or self.compaction_state.is_swapping
 
     @property
     def size_bytes(self) -> int:
@@ -165,12 +141,11 @@ class SegmentedLog:
             index_interval_bytes=self._index_interval_bytes,
         )
         self.log_end_offset = last_offset + 1
-        self.unsaved_bytes += size
         if not segment.is_unsynced and self.context.flusher.defers:
             segment.is_unsynced = True
             self._unsynced.append(segment)
-        if not self._is_dirty:
-            self.mark_dirty()
+        if self.checkpoint_state.appended(size):
+            self.context.owner.needs_checkpoint(self)
 
     def _create_first_segment(self, now_ms: int) -> Segment:
         self.context.disk.make_directory(self.directory)
@@ -211,7 +186,7 @@ class SegmentedLog:
         assert previous.size, "an empty segment does not roll"
         segment = self._start_segment(now_ms)
         previous.finish()
-        self.mark_dirty()
+        self.mark_unsaved()
         return segment
 
     def _begin_leader_epoch(self) -> None:
@@ -272,11 +247,6 @@ class SegmentedLog:
             self._to_sync(path)
         self._unsynced_directories += [each for each in flush.directories if each not in self._unsynced_directories]
 
-    @property
-    def is_dirty(self) -> bool:
-        """Whether the next checkpoint has something to save."""
-        return self._is_dirty
-
     def note_flush(self) -> None:
         """Readers will soon ask for what follows the log end (`Flushable`)."""
         active = self.segments.active
@@ -288,15 +258,10 @@ class SegmentedLog:
         """Whether directories or small files are to be synced with the records (`Flushable`)."""
         return bool(self._unsynced_directories or self._unsynced_paths)
 
-    def mark_dirty(self) -> None:
+    def mark_unsaved(self) -> None:
         """The next checkpoint has something to save."""
-        if not self._is_dirty:
-            self._is_dirty = True
-            self.context.owner.dirtied(self)
-
-    def mark_clean(self) -> None:
-        """A checkpoint has saved, or is about to save, everything."""
-        self._is_dirty = False
+        if self.checkpoint_state.changed():
+            self.context.owner.needs_checkpoint(self)
 
     def remember_place(self, offset: int, segment: Segment, position: int) -> None:
         """Note where the batch of `offset` starts; the oldest of a few notes goes."""

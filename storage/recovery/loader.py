@@ -93,18 +93,18 @@ def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog
         if offset > log.log_end_offset and context.disk.size(snapshot_path(log, offset)) is not None:
             context.disk.unlink(snapshot_path(log, offset))
     log.advance(log.log_end_offset)
-    log.recovery_point = log.log_end_offset if order.is_clean else order.recovery_point
-    log.saved_recovery_point = log.recovery_point
+    recovery_point = log.log_end_offset if order.is_clean else order.recovery_point
+    log.checkpoint_state.loaded(recovery_point)
     is_saved = log.epochs.is_saved and (
         (order.is_clean and is_read_again(log))
         or (
-            replayed_from == log.recovery_point == log.log_end_offset
+            replayed_from == recovery_point == log.log_end_offset
             and not any(segment.unstored_indexes() for segment in log.segments)
         )
     )
     if not is_saved and len(log.segments):
-        log.unsaved_bytes = log.size_bytes
-        log.mark_dirty()
+        log.checkpoint_state.all_unsaved(log.size_bytes)
+        log.mark_unsaved()
     if not order.is_clean and context.flusher.defers:
         log.doubt_names(names)
     log.leader_epoch = max(log.leader_epoch, log.epochs.latest)
@@ -224,7 +224,7 @@ def _take_from_journal(log: PartitionLog, order: LoadOrder, now_ms: int) -> int:
     log.context.space.attempt(Need.VITAL, _replay, log, order, order.journal, now_ms)
     if log.log_end_offset > end:
         _LOG.info("%s: offsets %d..%d were in the journal only", log.topic_partition, end, log.log_end_offset - 1)
-        log.unsaved_snapshots.clear()  # of a roll meanwhile: nothing is known of producers yet
+        log.checkpoint_state.drop_snapshots()  # of a roll meanwhile: nothing is known of producers yet
         flush = log.begin_flush(also=[segment for segment in log.segments if segment.end_offset > end])
         try:
             flush.run()

@@ -16,7 +16,7 @@ from eosin.protocol.names import METADATA_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch, build_control_batch
 from eosin.protocol.schemas.records.consumer_offsets import OffsetCommitKey, OffsetCommitValue
 from eosin.protocol.schemas.records.transaction_state import TransactionLogKey, TransactionLogValue
-from eosin.storage import manager
+from eosin.storage.checkpoints import checkpoint_saver
 from eosin.storage.disk.data_directory import BOOT_ID, SYSTEM_BOOT_ID
 from eosin.storage.inspection.directory import DirectoryFound, NoDataDirectory, lock
 from eosin.storage.inspection.partition_check import PartitionFound
@@ -234,7 +234,7 @@ def test_a_missing_index_is_a_warning(disk: FakeDisk) -> None:
 
 
 async def test_small_logs_of_a_stop_with_many_need_no_index(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manager, "TOGETHER_FROM", 1)
+    monkeypatch.setattr(checkpoint_saver, "TOGETHER_FROM", 1)
     logs = Logs()
     logs.fake.syncs_as_a_whole = True
     log = await logs.open()

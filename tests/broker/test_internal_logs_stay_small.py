@@ -17,7 +17,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.records.scan import sound_batches
-from eosin.storage.compaction.choice import INTERNAL_DIRTY_BYTES, INTERNAL_DIRTY_FACTOR
+from eosin.storage.compaction.choice import INTERNAL_UNCOMPACTED_BYTES, INTERNAL_UNCOMPACTED_FACTOR
 from eosin.storage.disk.flusher import Durability
 from eosin.storage.disk.memory import MemoryDisk
 from eosin.storage.log.config import LogConfig
@@ -72,7 +72,7 @@ async def test_two_hundred_thousand_transactions_leave_a_log_that_is_small_and_q
             await logs.manager.cleaner.round()
             largest = max(largest, sum(part.size_bytes for part in parts))
     live = sum(len(batches[-1]) for _, batches in scripts)
-    per_part = max(INTERNAL_DIRTY_BYTES, INTERNAL_DIRTY_FACTOR * live // PARTITIONS)
+    per_part = max(INTERNAL_UNCOMPACTED_BYTES, INTERNAL_UNCOMPACTED_FACTOR * live // PARTITIONS)
     backlog = 3 * PER_ROUND * len(scripts[0][1][0])  # until a round rolls, and another one compacts
     assert largest <= PARTITIONS * per_part + live + 2 * backlog
     assert largest < written / 10

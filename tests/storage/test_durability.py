@@ -157,7 +157,7 @@ async def test_a_recovery_point_is_told_only_of_records_that_are_synced_at_any_l
     await logs.manager.checkpoint(force=True)
     assert logs.fake.count("sync", ".log") == 1
     log = await logs.start_again(logs.fake.power_loss())
-    assert (log.recovery_point, log.log_end_offset) == (1, 1)
+    assert (log.checkpoint_state.recovery_point, log.log_end_offset) == (1, 1)
 
 
 async def test_deleted_records_stay_deleted_after_a_power_loss() -> None:

@@ -91,7 +91,7 @@ async def test_records_get_nothing_of_the_reserve_and_wait_while_some_of_it_is_g
     await logs.manager.checkpoint(force=True)
     held = logs.fake.size(f"{DATA_DIR}/{RESERVE}") or 0
     assert RESERVE_BYTES // 2 <= held < RESERVE_BYTES
-    assert log.recovery_point == log.log_end_offset
+    assert log.checkpoint_state.recovery_point == log.log_end_offset
     refused = logs.append(log, data())  # though there would be room for this one
     assert isinstance(refused, Refused)
     assert refused.error is ErrorCode.KAFKA_STORAGE_ERROR
@@ -108,7 +108,7 @@ async def test_a_stop_and_a_start_on_a_full_disk_are_clean() -> None:
     count = fill(logs, log)
     logs.fake.space = 0
     log = await logs.reopen()
-    assert (log.log_end_offset, log.recovery_point) == (count, count)
+    assert (log.log_end_offset, log.checkpoint_state.recovery_point) == (count, count)
     metadata = logs.log(TopicPartition("__eosin_metadata", 0))
     logs.fake.space = 0
     assert isinstance(logs.append(metadata, data()), Appended)
@@ -133,7 +133,7 @@ async def test_retention_on_a_full_disk_survives_a_stop_at_every_call(killed: bo
         log = await logs.open()
         fill(logs, log)
         await logs.manager.checkpoint()
-        saved = log.recovery_point
+        saved = log.checkpoint_state.recovery_point
         fill(logs, log)
         written = log.log_end_offset
         logs.fake.stop_at = len(logs.fake.calls) + stop

@@ -173,7 +173,7 @@ async def table(logs: Logs, log: PartitionLog) -> None:
 async def test_what_is_missing_in_a_log_that_eosin_has_compacted_is_damage(is_clean: bool) -> None:
     logs, log = await written()
     await table(logs, log)
-    assert log.clean_offset == 24
+    assert log.compaction_state.compacted_below == 24
     bases = list(log.segments.bases)
     disk = await stopped(logs, is_clean=is_clean)
     take(disk, bases[1])
@@ -189,7 +189,7 @@ async def test_eosins_compaction_closes_the_gaps_of_apache_kafka(is_clean: bool)
     before = offsets(log)
     await table(logs, log)
     assert offsets(log) == [*before, 24]
-    assert log.gaps_below == 0
+    assert log.compaction_state.gaps_below == 0
     end = 0
     for segment in log.segments:
         assert segment.base_offset == end

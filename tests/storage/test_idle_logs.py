@@ -13,10 +13,10 @@ from manual_clock import ManualClock
 
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.turns import TURN_MS, in_turns
+from eosin.storage.checkpoints.checkpoint_saver import SAVES_AT_ONCE
 from eosin.storage.checkpoints.offset_table import OffsetTable
 from eosin.storage.checkpoints.recovery_points import OffsetCheckpoints
 from eosin.storage.disk.checkpoint_formats import decode_offsets, encode_offsets
-from eosin.storage.manager import SAVES_AT_ONCE
 
 RECOVERY_POINTS = f"{DATA_DIR}/recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = f"{DATA_DIR}/replication-offset-checkpoint"
@@ -72,9 +72,9 @@ async def test_what_could_not_be_saved_is_saved_by_the_next_round() -> None:
     logs.fake.faults.append(Fault("sync_file", errno.EIO, path="recovery-point"))
     with pytest.raises(OSError, match="injected"):
         await logs.manager.checkpoint(force=True)
-    assert (log.recovery_point, log.saved_recovery_point) == (2, 1)
+    assert (log.checkpoint_state.recovery_point, log.checkpoint_state.saved_recovery_point) == (2, 1)
     await logs.manager.checkpoint()
-    assert log.saved_recovery_point == 2
+    assert log.checkpoint_state.saved_recovery_point == 2
     assert decode_offsets(logs.fake.read_whole(RECOVERY_POINTS))[MANY[7]] == 2
 
 
@@ -105,17 +105,18 @@ async def test_when_many_logs_are_due_a_few_at_a_time_are_saved() -> None:
     for partition in MANY:
         appended(logs.append(logs.log(partition), data()))
     most = 0
-    save = logs.manager._save
+    saver = logs.manager._saver
+    save = saver._save
 
     async def counted(*arguments: object) -> None:
         nonlocal most
-        most = max(most, len(logs.manager._saving))
+        most = max(most, len(saver._saving))
         await save(*arguments)  # type: ignore[arg-type]
 
-    with patch.object(logs.manager, "_save", counted):
+    with patch.object(saver, "_save", counted):
         await logs.manager.checkpoint(force=True)
     assert 1 < most <= SAVES_AT_ONCE
-    assert {log.recovery_point for log in logs.manager.logs_of("many")} == {2}
+    assert {log.checkpoint_state.recovery_point for log in logs.manager.logs_of("many")} == {2}
 
 
 async def test_work_on_many_things_lets_others_have_their_turn() -> None:

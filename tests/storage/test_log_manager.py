@@ -416,20 +416,20 @@ async def test_checkpoints_come_by_size_by_roll_and_by_time() -> None:
     logs.append(log, data())
     logs.clock.advance(59_999)
     await logs.manager.checkpoint()
-    assert log.recovery_point == 0
+    assert log.checkpoint_state.recovery_point == 0
     logs.clock.advance(1)
     await logs.manager.checkpoint()
-    assert log.recovery_point == 1
+    assert log.checkpoint_state.recovery_point == 1
     logs.append(log, data(size=1_048_500))
     logs.append(log, data(size=1_000))
     await logs.manager.checkpoint()
-    assert log.recovery_point == 1
+    assert log.checkpoint_state.recovery_point == 1
     logs.clock.advance(5000)
     await logs.manager.checkpoint()
-    assert log.recovery_point == 3
+    assert log.checkpoint_state.recovery_point == 3
     logs.append(log, data(size=1_048_500))
     await logs.manager.checkpoint()
-    assert log.recovery_point == 4
+    assert log.checkpoint_state.recovery_point == 4
     logs.fake.calls.clear()
     await logs.manager.checkpoint(force=True)
     assert not [path for _, path in logs.fake.calls if "orders-0" in path]
@@ -453,7 +453,7 @@ async def test_a_topic_may_ask_for_syncs_now_and_then(
         logs.append(log, data())
         logs.clock.advance(wait_ms)
         await logs.manager.checkpoint()
-        points.append(log.recovery_point)
+        points.append(log.checkpoint_state.recovery_point)
     assert points == expected
 
 
@@ -462,13 +462,13 @@ async def test_many_small_logs_together_leave_only_so_much_to_recover() -> None:
     await logs.open()
     for index in range(20):
         log = logs.manager.create_log(TopicPartition("small", index), TOPIC_ID, LogConfig(), 0)
-        while log.unsaved_bytes < 600_000:
+        while log.checkpoint_state.unsaved_bytes < 600_000:
             appended(logs.append(log, data(1, size=100_000)))
     await logs.manager.checkpoint()
-    left = sum(log.unsaved_bytes for log in logs.manager.logs.values())
+    left = sum(log.checkpoint_state.unsaved_bytes for log in logs.manager.logs.values())
     assert 1_000_000 < left < 8 << 20
     await logs.manager.checkpoint()
-    assert sum(log.unsaved_bytes for log in logs.manager.logs.values()) == left
+    assert sum(log.checkpoint_state.unsaved_bytes for log in logs.manager.logs.values()) == left
     await logs.manager.close()
 
 
@@ -483,11 +483,11 @@ async def test_a_clock_that_is_set_moves_no_checkpoint_and_no_removal(hours: int
     logs.clock.ahead_ms = hours * 3_600_000
     logs.clock.advance(59_000)
     await logs.manager.checkpoint()
-    assert log.recovery_point == 0
+    assert log.checkpoint_state.recovery_point == 0
     assert [name for name in logs.fake.list("/data") if name.startswith("other-0")]
     logs.clock.advance(1000)
     await logs.manager.checkpoint()
-    assert log.recovery_point == 1
+    assert log.checkpoint_state.recovery_point == 1
     assert not [name for name in logs.fake.list("/data") if name.startswith("other-0")]
 
 
@@ -498,10 +498,10 @@ async def test_a_checkpoint_that_fails_for_want_of_space_is_tried_again() -> Non
     logs.fake.space = 3
     with pytest.raises(OSError, match="no space"):
         await logs.manager.checkpoint(force=True)
-    assert (log.recovery_point, log.failure) == (0, None)
+    assert (log.checkpoint_state.recovery_point, log.failure) == (0, None)
     logs.fake.space = None
     await logs.manager.checkpoint(force=True)
-    assert log.recovery_point == 1
+    assert log.checkpoint_state.recovery_point == 1
 
 
 async def test_memory_durability_works_the_same() -> None:

@@ -10,8 +10,7 @@ from fake_disk import FakeDisk, Fault, Stopped
 from logs import DATA_DIR, Logs, appended, read_now
 
 from eosin.protocol.names import TopicPartition
-from eosin.storage import manager
-from eosin.storage.checkpoints import checkpoint
+from eosin.storage.checkpoints import checkpoint, checkpoint_saver
 from eosin.storage.disk.data_directory import CLEAN_MARK
 from eosin.storage.disk.flusher import Durability
 from eosin.storage.disk.system import SystemDisk
@@ -24,7 +23,7 @@ PARTITIONS = 3
 
 @pytest.fixture(autouse=True)
 def three_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manager, "TOGETHER_FROM", PARTITIONS)
+    monkeypatch.setattr(checkpoint_saver, "TOGETHER_FROM", PARTITIONS)
 
 
 @pytest.fixture
@@ -71,7 +70,7 @@ async def test_small_logs_share_one_sync_and_nothing_is_written_for_them() -> No
     assert CLEAN_MARK in after.list(DATA_DIR)
     await logs.start_again(after)
     for log in every_log(logs):
-        assert (log.log_end_offset, log.recovery_point, log.failure) == (6, 6, None)
+        assert (log.log_end_offset, log.checkpoint_state.recovery_point, log.failure) == (6, 6, None)
         assert producers(log) == [(7, 5)]
     # Nothing that a checkpoint would have to save has come of reading them again.
     written_by_start = logs.fake.count("append", ORDERS.topic)
@@ -139,7 +138,7 @@ async def test_many_logs_share_two_syncs_and_the_next_start_has_nothing_to_recov
     assert CLEAN_MARK in after.list(DATA_DIR)
     await logs.start_again(after)
     for log in every_log(logs):
-        assert (log.log_end_offset, log.recovery_point, log.failure) == (6, 6, None)
+        assert (log.log_end_offset, log.checkpoint_state.recovery_point, log.failure) == (6, 6, None)
         assert [(found.producer_id, found.last_sequence) for found in log.producers()] == [(7, 5)]
 
 
@@ -206,7 +205,7 @@ async def test_real_files_are_saved_together_too(tmp_path: Path) -> None:
     for log in every_log(logs):
         appended(logs.append(log, data()))
     log = await logs.reopen()
-    assert (log.log_end_offset, log.recovery_point) == (1, 1)
+    assert (log.log_end_offset, log.checkpoint_state.recovery_point) == (1, 1)
     assert not [name for name in os.listdir(tmp_path / "data" / str(ORDERS)) if name.endswith(".tmp")]
     assert logs.manager.logs[ORDERS].topic_id == TOPIC_ID
     await logs.manager.close()

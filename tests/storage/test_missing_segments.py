@@ -35,7 +35,7 @@ async def filled(logs: Logs, count: int = 40) -> PartitionLog:
         appended(logs.append(log, data(at=NOW_MS + index, pid=1, epoch=0, seq=index)))
         appended(logs.append(other, data(at=NOW_MS + index)))
     await logs.manager.checkpoint(force=True)
-    assert log.saved_recovery_point == count
+    assert log.checkpoint_state.saved_recovery_point == count
     return log
 
 

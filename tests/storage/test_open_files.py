@@ -87,7 +87,7 @@ async def test_many_partitions_work_with_a_few_files(tmp_path: Path, durability:
             assert await log.durable(count) == ErrorCode.NONE
         await logs.manager.checkpoint(force=True)
         assert open_logs_of(tmp_path) <= 6
-        assert [log.recovery_point for log in found] == [count] * len(found)
+        assert [log.checkpoint_state.recovery_point for log in found] == [count] * len(found)
     for name in names:
         assert len(read_now(logs.log(name)).records) == 3 * len(data())
     logs.flusher = None if flusher is None else ThreadFlusher()
@@ -117,10 +117,10 @@ async def test_a_checkpoint_that_finds_no_descriptor_costs_only_time(call: str) 
     appended(logs.append(log, data()))
     logs.fake.faults.append(Fault(call, errno.EMFILE, "orders-0"))
     await logs.manager.checkpoint(force=True)
-    assert (log.recovery_point, log.failure) == (0, None)
+    assert (log.checkpoint_state.recovery_point, log.failure) == (0, None)
     await logs.manager.checkpoint(force=True)
-    assert log.recovery_point == 1
-    assert log.recovery_point == log.log_end_offset
+    assert log.checkpoint_state.recovery_point == 1
+    assert log.checkpoint_state.recovery_point == log.log_end_offset
     after = await logs.start_again(logs.fake.power_loss())
     assert (after.log_end_offset, after.topic_id) == (1, TOPIC_ID), "what the first checkpoint had to sync is synced"
 

@@ -258,14 +258,14 @@ async def test_recovery_starts_at_the_recovery_point() -> None:
     logs = Logs(config=LogConfig(index_interval_bytes=150))
     log = await filled(logs)
     await logs.manager.checkpoint(force=True)
-    point = log.recovery_point
+    point = log.checkpoint_state.recovery_point
     for index in range(5):
         logs.append(log, data(pid=1, epoch=0, seq=20 + index))
     disk = logs.fake.killed()
     # Damage before the recovery point is not looked for: those bytes were synced and the indexes vouch for them.
     disk.damage(FIRST + ".log", 70)
     log = await logs.start_again(disk)
-    assert log.recovery_point == point == 20
+    assert log.checkpoint_state.recovery_point == point == 20
     assert log.log_end_offset == 25
     assert log.offset_for_timestamp(NOW_MS + 19, isolation=None) == (NOW_MS + 19, 19, 0)
 
@@ -285,7 +285,7 @@ async def test_a_log_that_ends_below_its_recovery_point_is_offline_and_left_as_i
     assert disk.read_whole(FIRST + ".log") == before
     disk.unlink("/data/recovery-point-offset-checkpoint")  # whoever prefers the loss
     log = await logs.start_again(disk)
-    assert (log.failure, log.log_end_offset, log.recovery_point) == (None, 20, 0)
+    assert (log.failure, log.log_end_offset, log.checkpoint_state.recovery_point) == (None, 20, 0)
 
 
 async def test_a_log_that_ends_below_its_promised_start_begins_anew_there() -> None:
@@ -347,7 +347,7 @@ async def test_a_clean_start_reads_only_the_last_stretch() -> None:
     logs.fake.damage(FIRST + ".log", 70)
     log = await logs.start_again()
     assert log.log_end_offset == 100
-    assert log.recovery_point == 100
+    assert log.checkpoint_state.recovery_point == 100
 
 
 async def test_a_torn_tail_after_a_clean_stop_was_not_left_by_that_stop(caplog: pytest.LogCaptureFixture) -> None:

@@ -42,7 +42,7 @@ def filtered(batch: bytes, gone: set[bytes], *, must_stay: bool = False, now_ms:
     keys.end_offset = 10**6
     rules = Rules(keys, AbortedRanges(()), now_ms=now_ms, delete_retention_ms=1000)
     pace = Pace(ManualClock(), bytes_per_second=1e300)
-    judge = BatchFilter(keys, rules, LiveProducers(ProducerState(), dirty_from=0), pace, MemoryDisk())
+    judge = BatchFilter(keys, rules, LiveProducers(ProducerState(), uncompacted_from=0), pace, MemoryDisk())
     view = memoryview(batch)
     kept = asyncio.run(judge.kept(read_header(view), view, must_stay=must_stay))
     if kept is view:

@@ -9,11 +9,11 @@ from logs import Logs, appended
 
 from eosin.protocol.names import TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.storage.compaction.choice import (
-    INTERNAL_DIRTY_BYTES,
+    INTERNAL_UNCOMPACTED_BYTES,
     MAX_SPAN,
     Cleanable,
     cleanable,
-    dirtiest,
+    first_to_compact,
     grouped,
     should_roll,
 )
@@ -46,7 +46,7 @@ async def test_the_active_segment_is_left_alone() -> None:
     log = await segments_of(logs, 2, 3)
     appended(logs.append(log, keyed(("k", "v"))))
     await logs.manager.checkpoint(force=True)
-    assert (found(log).first_dirty, found(log).end) == (0, 5)
+    assert (found(log).first_uncompacted, found(log).end) == (0, 5)
 
 
 async def test_a_log_of_one_segment_has_nothing_to_compact() -> None:
@@ -118,7 +118,7 @@ async def test_min_compaction_lag_lets_nothing_through_behind_the_first_young_se
 async def test_a_log_is_worth_it_when_its_dirty_share_is_beyond_the_ratio() -> None:
     logs = compacted_logs(LARGE)
     log = await segments_of(logs, 5)
-    log.clean_offset = 5
+    log.compaction_state.loaded(5, gaps_below=0)
     assert cleanable(log, NOW_MS) is None
     for count, expected in ((5, False), (1, True)):
         for _ in range(count):
@@ -126,7 +126,7 @@ async def test_a_log_is_worth_it_when_its_dirty_share_is_beyond_the_ratio() -> N
         roll(logs, log)
         await logs.manager.checkpoint()
         plan = found(log)
-        assert plan.first_dirty == 5
+        assert plan.first_uncompacted == 5
         assert plan.is_worth_it is expected, plan.dirty_ratio
     assert plan.dirty_ratio == pytest.approx(6 / 11)
 
@@ -134,7 +134,7 @@ async def test_a_log_is_worth_it_when_its_dirty_share_is_beyond_the_ratio() -> N
 async def test_records_that_wait_longer_than_max_compaction_lag_are_worth_it_at_any_share() -> None:
     logs = compacted_logs(replace(LARGE, max_compaction_lag_ms=1000))
     log = await segments_of(logs, 9, 1)
-    log.clean_offset = 9
+    log.compaction_state.loaded(9, gaps_below=0)
     assert not found(log, NOW_MS + 1000).is_worth_it
     assert found(log, NOW_MS + 1001).is_worth_it
 
@@ -153,11 +153,11 @@ async def test_an_active_segment_ends_when_its_records_wait_longer_than_max_comp
 async def test_a_clean_offset_that_makes_no_sense_counts_as_the_log_start() -> None:
     logs = compacted_logs(replace(LARGE, cleanup_policy=frozenset({"compact", "delete"})))
     log = await segments_of(logs, 5, 5)
-    log.clean_offset = 99
-    assert found(log).first_dirty == 0
-    log.clean_offset = 2
+    log.compaction_state.loaded(99, gaps_below=0)
+    assert found(log).first_uncompacted == 0
+    log.compaction_state.loaded(2, gaps_below=0)
     await log.delete_records_before(4)
-    assert found(log).first_dirty == 4
+    assert found(log).first_uncompacted == 4
 
 
 async def test_an_internal_log_ends_its_segment_when_it_is_large_and_four_times_what_was_left() -> None:
@@ -165,13 +165,13 @@ async def test_an_internal_log_ends_its_segment_when_it_is_large_and_four_times_
     await logs.open()
     log = logs.log(STATE)
     batch = keyed(("k", "v" * 1000))
-    while log.size_bytes <= INTERNAL_DIRTY_BYTES:
+    while log.size_bytes <= INTERNAL_UNCOMPACTED_BYTES:
         assert not should_roll(log, NOW_MS)
         appended(logs.append(log, batch))
     assert should_roll(log, NOW_MS)
     roll(logs, log)
-    log.clean_offset = log.log_end_offset
-    while log.size_bytes <= 5 * INTERNAL_DIRTY_BYTES:
+    log.compaction_state.loaded(log.log_end_offset, gaps_below=0)
+    while log.size_bytes <= 5 * INTERNAL_UNCOMPACTED_BYTES:
         assert not should_roll(log, NOW_MS)
         appended(logs.append(log, batch))
     for _ in range(8):
@@ -187,8 +187,8 @@ async def test_markers_that_need_not_wait_any_longer_count_as_what_may_go() -> N
     for _ in range(300):
         appended(logs.append(log, batch))
     roll(logs, log)
-    log.clean_offset = log.log_end_offset
-    log.waiting_markers = {NOW_MS + 1000: log.size_bytes - 1000}
+    log.compaction_state.loaded(log.log_end_offset, gaps_below=0)
+    log.compaction_state.compacted(log.log_end_offset, {NOW_MS + 1000: log.size_bytes - 1000})
     appended(logs.append(log, batch))
     assert not should_roll(log, NOW_MS + 999)
     assert should_roll(log, NOW_MS + 1000)
@@ -201,7 +201,7 @@ async def test_markers_that_need_not_wait_any_longer_count_as_what_may_go() -> N
 async def test_a_users_segment_does_not_end_early() -> None:
     logs = compacted_logs(LARGE)
     log = await logs.open()
-    while log.size_bytes <= 2 * INTERNAL_DIRTY_BYTES:
+    while log.size_bytes <= 2 * INTERNAL_UNCOMPACTED_BYTES:
         appended(logs.append(log, keyed(("k", "v" * 10_000))))
     assert not should_roll(log, NOW_MS)
 
@@ -209,11 +209,17 @@ async def test_a_users_segment_does_not_end_early() -> None:
 async def test_the_dirtiest_comes_first_but_after_what_is_overdue() -> None:
     log = await segments_of(compacted_logs(replace(LARGE, min_cleanable_dirty_ratio=0.1)), 2, 3)
     plan = found(log)
-    some, more = replace(plan, clean_bytes=60, dirty_bytes=40), replace(plan, clean_bytes=20, dirty_bytes=80)
-    late, none = replace(plan, clean_bytes=99, dirty_bytes=1, is_overdue=True), replace(plan, dirty_bytes=0)
-    assert dirtiest([some, more, none]) is more
-    assert dirtiest([some, late, more]) is late
-    assert dirtiest([none]) is None
+    some, more = (
+        replace(plan, compacted_bytes=60, uncompacted_bytes=40),
+        replace(plan, compacted_bytes=20, uncompacted_bytes=80),
+    )
+    late, none = (
+        replace(plan, compacted_bytes=99, uncompacted_bytes=1, is_overdue=True),
+        replace(plan, uncompacted_bytes=0),
+    )
+    assert first_to_compact([some, more, none]) is more
+    assert first_to_compact([some, late, more]) is late
+    assert first_to_compact([none]) is None
 
 
 async def test_neighbours_share_a_segment_while_they_fit_it() -> None:
@@ -239,4 +245,4 @@ async def test_the_recovery_point_is_where_compaction_ends_after_a_restart_too()
     log = await logs.start_again(logs.fake.killed())
     assert found(log).end == 5
     await compact(logs)
-    assert log.clean_offset == 5
+    assert log.compaction_state.compacted_below == 5

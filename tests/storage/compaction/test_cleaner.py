@@ -27,7 +27,7 @@ from logs import DATA_DIR, Logs, appended, read_now
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import batches, iter_records
-from eosin.storage.compaction.choice import INTERNAL_DIRTY_BYTES
+from eosin.storage.compaction.choice import INTERNAL_UNCOMPACTED_BYTES
 from eosin.storage.compaction.cleaner import CleanerConfig
 from eosin.storage.compaction.key_map import ENTRY_BYTES
 from eosin.storage.compaction.pace import BATCH_WORK, CHUNK_WORK, RECORD_WORK, SLICE_WORK, Pace
@@ -225,7 +225,7 @@ async def test_small_segments_become_one_and_their_snapshots_go() -> None:
     assert len(log.segments) < count
     names = logs.fake.list(HOME)
     snapshots = {int(name[:20]) for name in names if name.endswith(".snapshot")}
-    assert snapshots <= {*log.segments.bases, log.recovery_point}
+    assert snapshots <= {*log.segments.bases, log.checkpoint_state.recovery_point}
     assert len([name for name in names if name.endswith(".log")]) == len(log.segments)
 
 
@@ -236,9 +236,9 @@ async def test_a_log_with_more_keys_than_fit_in_memory_takes_several_rounds() ->
         appended(logs.append(log, keyed((f"k{index % 40}", f"{index}"))))
     before = table(Consumer().read_all(log).seen)
     await compact(logs)
-    assert log.clean_offset == log.segments.bases[-1]
+    assert log.compaction_state.compacted_below == log.segments.bases[-1]
     assert table(Consumer().read_all(log).seen) == before
-    assert len(stored(log)) <= 40 + 2 * log.log_end_offset - 2 * log.clean_offset
+    assert len(stored(log)) <= 40 + 2 * log.log_end_offset - 2 * log.compaction_state.compacted_below
 
 
 async def test_how_far_logs_are_clean_is_remembered() -> None:
@@ -247,7 +247,7 @@ async def test_how_far_logs_are_clean_is_remembered() -> None:
     await rolled(logs, log, keyed(("a", "1"), ("a", "2")))
     assert logs.fake.read_whole(f"{DATA_DIR}/cleaner-offset-checkpoint") == b"0\n1\norders 0 2\n"
     log = await logs.start_again(logs.fake.killed())
-    assert log.clean_offset == 2
+    assert log.compaction_state.compacted_below == 2
     logs.manager.delete_logs("orders")
     await logs.manager.cleaner.round()
     assert logs.fake.read_whole(f"{DATA_DIR}/cleaner-offset-checkpoint") == b"0\n0\n"
@@ -261,7 +261,7 @@ async def test_a_copy_that_would_change_nothing_is_thrown_away() -> None:
     before = log.segments[0]
     log.update_config(replace(WIDE, internal_segment_bytes=90))
     await rolled(logs, log, keyed(("c", "1")))
-    assert log.clean_offset == 3
+    assert log.compaction_state.compacted_below == 3
     assert log.segments[0] is before
     assert not [name for name in logs.fake.list(HOME) if name.endswith(".cleaned")]
 
@@ -288,7 +288,7 @@ async def test_an_internal_log_stays_small_whatever_is_written() -> None:
             await logs.manager.cleaner.round()
             largest = max(largest, log.size_bytes)
     assert log.log_end_offset == 3000
-    assert largest < INTERNAL_DIRTY_BYTES + 40_000
+    assert largest < INTERNAL_UNCOMPACTED_BYTES + 40_000
     assert {seen.offset for seen in table(stored(log)).values()} == set(range(2980, 3000))
 
 
@@ -384,7 +384,7 @@ async def test_a_consumer_that_reads_while_compaction_runs_misses_nothing_and_se
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    assert log.clean_offset > 200
+    assert log.compaction_state.compacted_below > 200
     for consumer, _ in consumers:
         assert consumer.offset == log.last_stable_offset
         seen = [(each.offset, each.key) for each in consumer.seen]
@@ -464,7 +464,7 @@ async def test_checkpoints_and_retention_do_not_meet_a_swap(seed: int) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    assert log.clean_offset > 50
+    assert log.compaction_state.compacted_below > 50
     await logs.manager.close()
     assert log.failure is None
     assert not [name for name in logs.fake.list(HOME) if name.endswith((".cleaned", ".swap"))]
@@ -493,7 +493,7 @@ async def test_a_checkpoint_does_not_meet_a_swap() -> None:
 
     def synced(path: str) -> None:
         sync(path)
-        if log.is_swapping and path == HOME:
+        if log.compaction_state.is_swapping and path == HOME:
             tried.append(path)
             asyncio.get_running_loop().create_task(logs.manager.checkpoint(force=True))
             delete_old_segments(log, logs.clock.now_ms())

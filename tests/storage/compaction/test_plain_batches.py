@@ -69,7 +69,7 @@ async def test_a_log_in_which_every_key_is_new_is_clean_without_being_copied(mon
     before = logs.disk.read_whole(f"{DATA_DIR}/orders-0/00000000000000000000.log")
     with patch.object(BatchFilter, "stays", side_effect=AssertionError("copied")):
         await compact(logs)
-    assert (log.clean_offset, copies) == (3, [])
+    assert (log.compaction_state.compacted_below, copies) == (3, [])
     assert logs.disk.read_whole(f"{DATA_DIR}/orders-0/00000000000000000000.log") == before
     monkeypatch.undo()
     appended(logs.append(log, keyed(("b", "2"))))

@@ -203,11 +203,11 @@ def test_a_control_batch_of_an_unknown_kind_stays() -> None:
 # Headers that must stay
 
 
-def live(*entries: ProducerEntry, dirty_from: int = 0) -> LiveProducers:
+def live(*entries: ProducerEntry, uncompacted_from: int = 0) -> LiveProducers:
     state = ProducerState()
     for entry in entries:
         state.adopt(entry, NOW_MS)
-    return LiveProducers(state, dirty_from=dirty_from)
+    return LiveProducers(state, uncompacted_from=uncompacted_from)
 
 
 def entry_with(*last_offsets: int, epoch: int = 0, refill: bool = False) -> ProducerEntry:
@@ -247,7 +247,7 @@ def test_of_batches_without_sequences_only_the_last_is_needed() -> None:
 
 
 def test_after_a_restart_the_log_tells_which_batches_were_the_last_five() -> None:
-    producers = live(entry_with(60, refill=True), dirty_from=5)
+    producers = live(entry_with(60, refill=True), uncompacted_from=5)
     for offset in (10, 20, 30, 40, 50, 60):
         producers.met(one(offset))
     needed = [offset for offset in (4, 10, 20, 30, 40, 50, 60) if producers.need(one(offset))]

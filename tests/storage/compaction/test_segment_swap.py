@@ -143,7 +143,7 @@ async def test_a_disk_that_fails_before_the_old_files_go_costs_nothing_but_the_w
         assert not leftovers(logs.fake), call
         await check(log, expected, end)
         await compact(logs)
-        assert log.clean_offset == log.segments.bases[-1], "it is done at the next round"
+        assert log.compaction_state.compacted_below == log.segments.bases[-1], "it is done at the next round"
         await check(log, expected, end)
 
 
@@ -192,7 +192,7 @@ async def test_a_topic_that_is_deleted_in_the_middle_of_a_swap_is_gone() -> None
     log = await eventful(logs)
     _on_rename(logs.fake, ".log.swap", lambda: logs.manager.delete_logs("orders"))
     await logs.manager.cleaner.round()
-    assert not log.is_swapping
+    assert not log.compaction_state.is_swapping
     assert not logs.fake.is_directory(HOME)
     log = logs.log()
     assert appended(logs.append(log, data())).base_offset == 0
@@ -230,7 +230,7 @@ async def test_retention_in_the_middle_of_a_copy_wins() -> None:
     again = asyncio.create_task(compact(logs))
     await logs.clock.run(100_000)
     await again
-    assert log.clean_offset == log.segments.bases[-1]
+    assert log.compaction_state.compacted_below == log.segments.bases[-1]
     log = await logs.reopen()
     assert (log.log_start_offset, log.log_end_offset) == (start, end)
     assert view(log) == expected

@@ -1,4 +1,4 @@
-"""`CleanOffsets`: how far each log of a data directory is compacted, and by whom.
+"""`CleanerOffsets`: how far each log of a data directory is compacted, and by whom.
 
 Apache Kafka's cleaner leaves gaps between segments, Eosin's does not. `cleaner-offset-checkpoint` is what both write;
 `.eosin_cleaner_offset` repeats in it what was Eosin's work. Always true: the latter is never behind the former for what
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from eosin.protocol.names import TopicPartition
 from eosin.storage.checkpoints.checkpoint_file import CheckpointFile
 from eosin.storage.checkpoints.recovery_points import read_offsets
-from eosin.storage.compaction.choice import first_dirty_offset
+from eosin.storage.compaction.choice import first_uncompacted_offset
 from eosin.storage.disk.checkpoint_formats import CLEANER_OFFSET, OWN_CLEANER_OFFSET, encode_offsets
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.disk.space import DiskSpace
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from eosin.storage.log.partition_log import PartitionLog
 
 
-def gaps_below(clean_offset: int, own_clean_offset: int) -> int:
+def gaps_below(compacted_below: int, own_compacted_below: int) -> int:
     """The offset below which Apache Kafka's cleaner may have left gaps between segments; 0 where it has not been."""
-    return clean_offset if clean_offset > own_clean_offset else 0
+    return compacted_below if compacted_below > own_compacted_below else 0
 
 
-class CleanOffsets:
+class CleanerOffsets:
     """The two files of one data directory."""
 
     def __init__(
@@ -54,17 +54,21 @@ class CleanOffsets:
         """Let the logs that were loaded know what the files told of them."""
         for partition, offset in self._told.items():
             if partition in self._logs:
-                self._logs[partition].clean_offset = offset
-                self._logs[partition].gaps_below = self.gaps_below(partition)
+                state = self._logs[partition].compaction_state
+                state.loaded(offset, gaps_below=self.gaps_below(partition))
 
     async def save(self) -> None:
         """Save how far each log is compacted. Raises OSError."""
-        clean = {
+        compacted = {
             # Of a log that is offline more is not known than was told.
-            partition: first_dirty_offset(log) if log.failure is None else log.clean_offset
+            partition: first_uncompacted_offset(log) if log.failure is None else log.compaction_state.compacted_below
             for partition, log in self._logs.items()
-            if log.clean_offset
+            if log.compaction_state.compacted_below
         }
-        own = {partition: offset for partition, offset in clean.items() if not self._logs[partition].gaps_below}
+        own = {
+            partition: offset
+            for partition, offset in compacted.items()
+            if not self._logs[partition].compaction_state.gaps_below
+        }
         await self._own.save(encode_offsets(own))
-        await self._all.save(encode_offsets(clean))
+        await self._all.save(encode_offsets(compacted))

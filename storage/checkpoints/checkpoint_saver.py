@@ -1,0 +1,180 @@
+"""`CheckpointSaver`: which logs are saved when, while the broker runs and when it stops.
+
+Always true: a log that has something to save is in `_unsaved` or is being saved; of one log at most one checkpoint
+runs; after a save that found no space the next ones wait a while.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from eosin.runtime.clock import Clock
+from eosin.runtime.turns import in_turns
+from eosin.storage.checkpoints.checkpoint import Checkpoint, run_together
+from eosin.storage.checkpoints.checkpoint_choice import too_many_small
+from eosin.storage.disk.flusher import Durability
+from eosin.storage.disk.interfaces import Disk, WholeSync
+from eosin.storage.disk.space import Need, is_no_space
+from eosin.storage.log.partition_log import PartitionLog
+
+_LOG: Final = logging.getLogger("eosin.storage")
+
+CHECKPOINT_BYTES: Final = 64 * 1024 * 1024
+"""A log with this much to recover is checkpointed at the next round."""
+SAVES_AT_ONCE: Final = 16
+"""Logs that are saved at the same time while the broker serves."""
+SMALL_BYTES: Final = 1024 * 1024
+SMALL_AFTER_MS: Final = 60_000
+"""A log with less than `SMALL_BYTES` to recover may wait this long: a start scans it faster than saves would take."""
+LARGE_AFTER_MS: Final = 5000
+TOGETHER_FROM: Final = 64
+"""At a stop this many logs are saved by syncing the whole file system."""
+SMALL_FILES_BYTES: Final = 32 * 1024
+"""What the small files, the directory and half filled pages of a log take in the page cache."""
+OTHERS_MAX_BYTES: Final = 64 * 1024 * 1024
+"""The whole file system is not synced if that writes more than this of other files."""
+WITHOUT_SPACE_INTERVAL_MS: Final = 10_000
+"""How long saves wait after one that found no space."""
+
+
+class CheckpointSaver:
+    """The checkpoints of one data directory's logs."""
+
+    def __init__(self, disk: Disk, clock: Clock, durability: Durability) -> None:
+        self._disk = disk
+        self._clock = clock
+        self._durability = durability
+        self._unsaved: dict[PartitionLog, None] = {}
+        self._saving: dict[PartitionLog, tuple[Checkpoint, asyncio.Task[None]]] = {}
+        self._need = Need.UPKEEP
+        self._wait_until_ms = 0
+
+    @property
+    def unsaved_count(self) -> int:
+        """How many logs have something to save."""
+        return len(self._unsaved)
+
+    def add(self, log: PartitionLog) -> None:
+        """`log` has something to save."""
+        self._unsaved[log] = None
+        log.checkpoint_state.waits_since(self._clock.elapsed_ms())
+
+    def forget(self, log: PartitionLog) -> None:
+        """`log` is deleted: save nothing of it, and let no checkpoint touch its files any more."""
+        self._unsaved.pop(log, None)
+        if log in self._saving:
+            self._saving[log][0].cancel()
+
+    # While the broker runs ------------------------------------------------------------------------------------------
+
+    async def save_due(self, *, force: bool = False) -> None:
+        """Save the logs for which it is time, or all that have changed."""
+        elapsed_ms = self._clock.elapsed_ms()
+        if not force and elapsed_ms < self._wait_until_ms:
+            return
+        due: list[PartitionLog] = []
+
+        def look(log: PartitionLog) -> None:
+            if force or self._is_due(log, elapsed_ms):
+                due.append(log)
+
+        await in_turns(list(self._unsaved), look, self._clock)
+        await self._save_each(due or too_many_small(self._unsaved))
+
+    def _is_due(self, log: PartitionLog, elapsed_ms: int) -> bool:
+        state = log.checkpoint_state
+        waited_ms = elapsed_ms - state.waiting_since_ms
+        limit_ms = SMALL_AFTER_MS if state.unsaved_bytes < SMALL_BYTES else LARGE_AFTER_MS
+        unsaved_records = 0
+        if self._durability is Durability.OS:  # where the topic may ask that its records are synced now and then
+            limit_ms = min(limit_ms, log.config.flush_ms)
+            unsaved_records = log.log_end_offset - state.recovery_point
+        return (
+            waited_ms >= limit_ms
+            or state.unsaved_bytes >= CHECKPOINT_BYTES
+            or bool(state.unsaved_snapshots)
+            or unsaved_records >= log.config.flush_messages
+        )
+
+    async def _save_each(self, logs: Iterable[PartitionLog]) -> None:
+        """Save these logs, a few at a time: clients share the loop and the disk."""
+        for log in logs:
+            self._begin(log)
+            if len(self._saving) >= SAVES_AT_ONCE:
+                running = [task for _, task in self._saving.values()]
+                await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        await self.finish()
+
+    def _begin(self, log: PartitionLog) -> None:
+        if log.files_busy or log.unusable is not None or log not in self._unsaved:
+            return
+        try:
+            checkpoint = Checkpoint(log, self._clock.elapsed_ms(), self._need)
+        except OSError as error:
+            if not self._waits_for_space(error):
+                _LOG.error("%s: a checkpoint could not begin: %s", log.topic_partition, error)
+            return
+        self._unsaved.pop(log, None)
+        self._saving[log] = checkpoint, asyncio.get_running_loop().create_task(self._save(log, checkpoint))
+
+    async def _save(self, log: PartitionLog, checkpoint: Checkpoint) -> None:
+        error: OSError | None = None
+        try:
+            await self._disk.off_loop(checkpoint.run)
+        except OSError as raised:
+            error = raised
+            self._waits_for_space(error)
+        del self._saving[log]
+        checkpoint.conclude(error)
+
+    def _waits_for_space(self, error: OSError) -> bool:
+        """Whether a save failed for want of space: then the next ones wait a while."""
+        if is_no_space(error):
+            self._wait_until_ms = self._clock.elapsed_ms() + WITHOUT_SPACE_INTERVAL_MS
+            return True
+        return False
+
+    async def quiet(self, log: PartitionLog) -> None:
+        """Wait until no checkpoint of `log` runs."""
+        if log in self._saving:
+            await asyncio.shield(self._saving[log][1])
+
+    async def finish(self) -> None:
+        """Wait until no checkpoint runs."""
+        while self._saving:
+            # Shielded: a caller that gives up does not stop the thread, so the task must live to conclude.
+            await asyncio.shield(asyncio.gather(*[task for _, task in self._saving.values()]))
+
+    # At a stop ------------------------------------------------------------------------------------------------------
+
+    async def save_all(self, sync: WholeSync | None) -> None:
+        """Save every log, many of them by `sync` of the whole file system. Nothing may be appended any more."""
+        self._need = Need.STOP
+        logs = [log for log in self._unsaved if log.unusable is None]
+        for log in logs:
+            if log.segments.active is not None:
+                log.segments.active.finish()
+        if len(logs) >= TOGETHER_FROM and sync is not None:
+            await self._save_together(sync, logs)
+        for log in logs:
+            self._begin(log)
+        await self.finish()
+
+    async def _save_together(self, sync: WholeSync, logs: list[PartitionLog]) -> None:
+        """Save these logs, on which nothing is at work, as one; the others are then saved one by one."""
+        own_bytes = sum(log.checkpoint_state.unsaved_bytes + SMALL_FILES_BYTES for log in logs)
+        if await self._disk.off_loop(sync.waiting_bytes) > own_bytes + OTHERS_MAX_BYTES:
+            return
+        begun: list[Checkpoint] = []
+        for log in logs:
+            with contextlib.suppress(OSError):
+                begun.append(Checkpoint(log, self._clock.elapsed_ms(), self._need, together=True))
+                del self._unsaved[log]
+        saved = await self._disk.off_loop(run_together, sync, begun)
+        for checkpoint in begun:
+            if checkpoint in saved:
+                checkpoint.conclude(None)
+            else:
+                checkpoint.give_up()

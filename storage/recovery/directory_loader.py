@@ -1,0 +1,163 @@
+"""`DirectoryLoader`: a start: every log of a data directory is loaded, in a thread.
+
+Always true: a log that cannot be loaded is offline, and its files and checkpoints stay as they are, for the next start
+to judge by; the thread ends before the directory is let go, also when the start was given up.
+"""
+
+import asyncio
+import errno
+import logging
+from typing import Final
+
+from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
+from eosin.protocol.records.batch import CorruptRecords
+from eosin.runtime.clock import Clock
+from eosin.storage.checkpoints.cleaner_offsets import CleanerOffsets
+from eosin.storage.checkpoints.recovery_points import OffsetCheckpoints, Told
+from eosin.storage.disk.checkpoint_formats import MalformedCheckpoint
+from eosin.storage.disk.data_directory import DataDirectory
+from eosin.storage.disk.delayed_delete import DelayedDelete
+from eosin.storage.disk.interfaces import WholeSync
+from eosin.storage.disk.space import is_no_space
+from eosin.storage.journal.found import FoundJournal, find_journal
+from eosin.storage.journal.journal import remove_journal
+from eosin.storage.journal.leftovers import what_is_left
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.context import LogContext
+from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.log.segment import DELETED_SUFFIX
+from eosin.storage.log_table import LogTable
+from eosin.storage.recovery.loader import LoadOrder, load_log
+
+_LOG: Final = logging.getLogger("eosin.storage")
+
+
+class DirectoryLoader:
+    """One start of one data directory."""
+
+    def __init__(
+        self,
+        context: LogContext,
+        directory: DataDirectory,
+        logs: LogTable,
+        *,
+        clock: Clock,
+        defaults: LogConfig,
+        checkpoints: OffsetCheckpoints,
+        cleaner_offsets: CleanerOffsets,
+        delayed: DelayedDelete,
+    ) -> None:
+        """Loaded logs go into `logs`, with `defaults` as their configuration; `delayed` takes what an earlier process
+        has left to be removed."""
+        self._context = context
+        self._disk = context.disk
+        self._directory = directory
+        self._logs = logs
+        self._clock = clock
+        self._defaults = defaults
+        self._checkpoints = checkpoints
+        self._cleaner_offsets = cleaner_offsets
+        self._delayed = delayed
+        self._loading: asyncio.Future[None] | None = None
+        self.whole_sync: WholeSync | None = None
+        """Known once the directory is locked."""
+        self.keeps_journal = False
+        """Whether the journal of an earlier process still holds something that is needed."""
+        self.missed: dict[tuple[TopicPartition, Uuid], int] = {}
+        """Logs that the journal has records of and that have no directory, by the offset at which they ended."""
+
+    async def load(self, *, node_id: int, cluster_id: str | None) -> None:
+        """Take the directory and load every log in it. Raises UnusableDirectory, OSError."""
+        self._loading = asyncio.ensure_future(self._disk.off_loop(self._load, node_id, cluster_id))
+        # Shielded: a caller that gives up waiting does not stop the thread. `finish` waits for it.
+        await asyncio.shield(self._loading)
+
+    async def finish(self) -> None:
+        """Give up a start that still runs, and wait until its thread has ended."""
+        self._context.patience.is_over = True
+        if self._loading is not None and not self._loading.done():
+            await asyncio.wait((self._loading,))
+            if not self._loading.cancelled() and (error := self._loading.exception()) is not None:
+                _LOG.info("the start was given up: %s", error if str(error) else "it was not wanted any more")
+
+    def _load(self, node_id: int, cluster_id: str | None) -> None:
+        contents = self._directory.open(node_id=node_id, cluster_id=cluster_id, chance=self._context.chance)
+        # Made before the first write: it reports every write that fails from now until the stop.
+        self.whole_sync = self._disk.whole_sync(self._directory.path)
+        self._checkpoints.read()
+        self._cleaner_offsets.read()
+        now_ms = self._clock.now_ms()
+        journal = None if contents.is_clean else find_journal(self._disk, self._directory.path)
+        if not contents.is_clean and contents.partitions:
+            _LOG.info("the last stop was not clean: recovering %d partitions", len(contents.partitions))
+        for partition in contents.partitions:
+            self._context.patience.check()
+            told = self._checkpoints.told(partition)
+            order = LoadOrder(
+                topic_partition=partition,
+                directory=self._directory.partition_path(partition),
+                config=self._defaults,
+                leader_epoch=0,
+                log_start_offset=told.log_start_offset,
+                recovery_point=told.recovery_point,
+                is_clean=contents.is_clean,
+                same_boot=contents.same_boot,
+                gaps_below=self._cleaner_offsets.gaps_below(partition),
+                compacted_below=self._cleaner_offsets.compacted_below(partition),
+                journal=journal,
+            )
+            self._logs.add(self._load_log(order, now_ms))
+        self._release_journal(journal)
+        self._cleaner_offsets.tell_logs()
+        self._checkpoints.tell_all()
+        for path in contents.deleted:
+            self._delayed.add_tree(path, due_ms=self._clock.elapsed_ms())
+        if not self._context.space.fill() and self._delayed:
+            self._make_room()
+
+    def _load_log(self, order: LoadOrder, now_ms: int) -> PartitionLog:
+        try:
+            log = load_log(self._context, order, now_ms)
+            for name in self._disk.list(order.directory):
+                if name.endswith(DELETED_SUFFIX):  # removed when the log start is saved
+                    self._delayed.add_file(f"{order.directory}/{name}", due_ms=self._clock.elapsed_ms())
+            return log
+        except (OSError, CorruptRecords, MalformedCheckpoint) as error:
+            # One bad partition must not take the others with it; nothing of it is touched.
+            told = Told(order.log_start_offset, order.recovery_point)
+            if not isinstance(error, OSError):
+                error = OSError(errno.EIO, str(error), order.directory)
+            return self.offline_log(order.topic_partition, told, error)
+
+    def offline_log(self, partition: TopicPartition, told: Told, error: OSError) -> PartitionLog:
+        """A log that is offline because of `error`. What the checkpoint files hold of it stays there."""
+        log = PartitionLog(
+            self._context,
+            partition,
+            directory=self._directory.partition_path(partition),
+            topic_id=ZERO_UUID,
+            config=self._defaults,
+            leader_epoch=0,
+        )
+        log.log_start_offset = told.log_start_offset or 0
+        log.checkpoint_state.loaded(told.recovery_point)
+        log.fail(error)
+        return log
+
+    def _release_journal(self, journal: FoundJournal | None) -> None:
+        """Remove the journal unless some log still needs it."""
+        if journal is not None:
+            self.keeps_journal, self.missed = what_is_left(journal, self._logs.by_partition)
+        if not self.keeps_journal:
+            remove_journal(self._disk, self._directory.path)
+
+    def _make_room(self) -> None:
+        """A start has to write something itself: remove now what otherwise would be removed later."""
+        try:
+            self._checkpoints.save_now()
+        except OSError as error:
+            if not is_no_space(error):
+                raise
+            self._delayed.remove_now(trees_only=True)
+        else:
+            self._delayed.remove_now()
