@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from eosin.protocol.records.batch import BatchHeader
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.indexes.aborted import AbortedIndex
-from eosin.storage.indexes.offset import OffsetIndex
-from eosin.storage.indexes.timestamp import TimeIndex
+from eosin.storage.indexes.offset_and_time import OffsetIndex, TimeIndex
 from eosin.storage.inspection.names import Kind, NamedFile
 from eosin.storage.inspection.source import Source
 from eosin.storage.inspection.values import AbortedEntry, OffsetEntry, Problem, TimeEntry

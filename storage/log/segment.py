@@ -10,9 +10,8 @@ from typing import Final
 
 from eosin.storage.disk.interfaces import Buffer, Disk, File
 from eosin.storage.indexes.aborted import AbortedIndex
-from eosin.storage.indexes.offset import OffsetIndex
+from eosin.storage.indexes.offset_and_time import OffsetIndex, TimeIndex
 from eosin.storage.indexes.rows import IndexRows
-from eosin.storage.indexes.timestamp import TimeIndex
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"

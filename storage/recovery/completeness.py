@@ -12,7 +12,7 @@ from typing import Final
 
 from eosin.protocol.records.batch import CorruptRecords
 from eosin.storage.disk.interfaces import Disk
-from eosin.storage.indexes.offset import OffsetIndex
+from eosin.storage.indexes.offset_and_time import OffsetIndex
 from eosin.storage.log.batch_scan import Read, scan_headers
 from eosin.storage.log.segment import DELETED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, Segment, stem
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eosin.storage.indexes.aborted import AbortedIndex, AbortedRow
-from eosin.storage.indexes.offset import OffsetIndex
-from eosin.storage.indexes.timestamp import TimeIndex
+from eosin.storage.indexes.offset_and_time import OffsetIndex, TimeIndex
 
 
 def disk() -> FakeDisk:
