@@ -34,15 +34,7 @@ async def _handle(
     )
     error = reply.error
     if error is not ErrorCode.NONE:
-        error = timeout_error_for(
-            RequestKind.ADD_OFFSETS,
-            error,
-            context,
-            services,
-            transactional_id=request.transactional_id,
-            producer_id=request.producer_id,
-            producer_epoch=request.producer_epoch,
-        )
+        error = timeout_error_for(RequestKind.ADD_OFFSETS, reply, context, services)
     return AddOffsetsToTxnResponse(error_code=wire_error(ApiKey.ADD_OFFSETS_TO_TXN, context.api_version, error))
 
 

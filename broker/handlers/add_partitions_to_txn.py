@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.coordinator.transactions.entries import PendingRequest
+from eosin.coordinator.transactions.rules.effects import Reply
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind, wire_error
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -45,29 +46,22 @@ def handle(
     )
     if asked.reply is None:
         return start_now(_told_later(request, context, services, asked))
-    return _told(request, context, services, asked.reply.error)
+    return _told(request, context, services, asked.reply)
 
 
 async def _told_later(
     request: AddPartitionsToTxnRequest, context: RequestContext, services: Services, asked: PendingRequest
 ) -> AddPartitionsToTxnResponse:
-    return _told(request, context, services, (await asked).error)
+    return _told(request, context, services, await asked)
 
 
 def _told(
-    request: AddPartitionsToTxnRequest, context: RequestContext, services: Services, error: ErrorCode
+    request: AddPartitionsToTxnRequest, context: RequestContext, services: Services, reply: Reply
 ) -> AddPartitionsToTxnResponse:
-    """The coordinator's answer, as this client hears it."""
+    """The coordinator's reply as the response to this client."""
+    error = reply.error
     if error is not ErrorCode.NONE:
-        error = timeout_error_for(
-            RequestKind.ADD_PARTITIONS,
-            error,
-            context,
-            services,
-            transactional_id=request.v3_and_below_transactional_id,
-            producer_id=request.v3_and_below_producer_id,
-            producer_epoch=request.v3_and_below_producer_epoch,
-        )
+        error = timeout_error_for(RequestKind.ADD_PARTITIONS, reply, context, services)
     return _answer(request, wire_error(ApiKey.ADD_PARTITIONS_TO_TXN, context.api_version, error))
 
 

@@ -50,15 +50,7 @@ def _answer(request: EndTxnRequest, context: RequestContext, services: Services,
     if error is ErrorCode.NONE:
         return EndTxnResponse(producer_id=result.producer_id, producer_epoch=result.producer_epoch)
     if request.committed:
-        error = timeout_error_for(
-            RequestKind.COMMIT,
-            error,
-            context,
-            services,
-            transactional_id=request.transactional_id,
-            producer_id=request.producer_id,
-            producer_epoch=request.producer_epoch,
-        )
+        error = timeout_error_for(RequestKind.COMMIT, result, context, services)
     return EndTxnResponse(
         error_code=wire_error(ApiKey.END_TXN, context.api_version, error),
         producer_id=result.producer_id,

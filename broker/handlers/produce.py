@@ -208,15 +208,13 @@ def _told(
     batch: ProducedBatch, refused: Refused, transactional_id: str, context: RequestContext, services: Services
 ) -> Refused:
     """A refusal by epoch, after the coordinator was asked whether the producer has only timed out."""
-    error = timeout_error_for(
-        RequestKind.PRODUCE,
+    reply = services.transactions.refusal(
+        transactional_id,
         refused.error,
-        context,
-        services,
-        transactional_id=transactional_id,
         producer_id=batch.header.producer_id,
         producer_epoch=batch.header.producer_epoch,
     )
+    error = timeout_error_for(RequestKind.PRODUCE, reply, context, services)
     return refused if error is refused.error else Refused(error, "the transaction timed out and was aborted")
 
 

@@ -44,15 +44,10 @@ async def handle(
 
 
 def _told(error: ErrorCode, request: TxnOffsetCommitRequest, context: RequestContext, services: Services) -> ErrorCode:
-    return timeout_error_for(
-        RequestKind.COMMIT_OFFSETS,
-        error,
-        context,
-        services,
-        transactional_id=request.transactional_id,
-        producer_id=request.producer_id,
-        producer_epoch=request.producer_epoch,
+    refused = services.transactions.refusal(
+        request.transactional_id, error, producer_id=request.producer_id, producer_epoch=request.producer_epoch
     )
+    return timeout_error_for(RequestKind.COMMIT_OFFSETS, refused, context, services)
 
 
 def _known_offsets(request: TxnOffsetCommitRequest, counts: list[int]) -> Iterator[OffsetToCommit]:

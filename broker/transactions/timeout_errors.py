@@ -1,7 +1,9 @@
-"""What to tell a producer that was refused, when the reason is that its transaction timed out (transactions.md 12.3).
+"""The error for a producer that is refused because its transaction timed out (transactions.md 12.3).
 
-Handlers ask here on their error paths only. The tables are in `eosin.coordinator.transactions.rules.timeout_errors`;
-this module brings together what they need: the client's name, what the coordinator knows of its pair, and the settings.
+Handlers call this on their error paths only. The tables are in `eosin.coordinator.transactions.rules.timeout_errors`;
+this module looks up the client's row: by the connection's client name, the coordinator's reply and the settings. The
+transaction coordinator's own replies say whether a pair timed out; for a refusal by a log or a group, ask
+`TransactionCoordinator.refusal` first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,13 +12,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.config.settings import SettingError
-from eosin.coordinator.transactions.rules.timeout_errors import Profile, RequestKind, Standing, answer, profile_of
+from eosin.coordinator.transactions.rules.timeout_errors import Profile, RequestKind, answer, profile_of
 from eosin.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from eosin.broker.api import RequestContext, Services
+    from eosin.coordinator.transactions.rules.effects import Reply
 
-_VERDICTS: Final = frozenset(
+_PAIR_ERRORS: Final = frozenset(
     {
         ErrorCode.PRODUCER_FENCED,
         ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -25,35 +28,24 @@ _VERDICTS: Final = frozenset(
         ErrorCode.TRANSACTION_ABORTABLE,
     }
 )
-"""Refusals that may mean a pair of the past."""
+"""Errors that may mean that the producer's pair is out of date."""
 
 
 def timeout_error_for(
-    asked: RequestKind,
-    error: ErrorCode,
-    context: "RequestContext",
-    services: "Services",
-    *,
-    transactional_id: str,
-    producer_id: int,
-    producer_epoch: int,
+    kind: RequestKind, refused: "Reply", context: "RequestContext", services: "Services"
 ) -> ErrorCode:
-    """`error`, or what the table has instead of it for a request that is stale by timeout."""
-    if error not in _VERDICTS or not services.config.recovers_from_timeouts:
-        return error
-    transactions = services.transactions
-    standing = transactions.classify(transactional_id, producer_id=producer_id, producer_epoch=producer_epoch)
-    if standing is not Standing.TIMED_OUT:
-        return error
+    """The error of `refused`, or the table's error for this client when the producer's transaction timed out."""
+    if not refused.timed_out or refused.error not in _PAIR_ERRORS or not services.config.recovers_from_timeouts:
+        return refused.error
     profile = profiles(services.config.transaction_timeout_recovery_profiles).get(context.client_software_name)
     if profile is None:
         profile = profile_of(
             context.client_software_name,
             context.client_software_version,
             client_id=context.client_id,
-            can_return=transactions.can_return(transactional_id),
+            can_return=refused.can_return,
         )
-    return answer(asked, context.api_version, profile)
+    return answer(kind, context.api_version, profile)
 
 
 @lru_cache(maxsize=16)

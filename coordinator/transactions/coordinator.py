@@ -33,7 +33,7 @@ from eosin.coordinator.transactions.rules.listing import (
     list_transactions,
 )
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
-from eosin.coordinator.transactions.rules.timeout_errors import Standing, standing
+from eosin.coordinator.transactions.rules.transitions import refusal
 from eosin.coordinator.transactions.timers import Deadlines, Rounds
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
@@ -228,15 +228,11 @@ class TransactionCoordinator:
             for partition in partitions
         }
 
-    def classify(self, transactional_id: str, *, producer_id: int, producer_epoch: int) -> Standing:
-        """What a pair is to an id (transactions.md 12.3.5): who refused it may ask why."""
+    def refusal(self, transactional_id: str, error: ErrorCode, *, producer_id: int, producer_epoch: int) -> Reply:
+        """`error`, with which a log or a group has refused a producer, as this coordinator would reply it: with whether
+        the producer's transaction has only timed out (transactions.md 12.3 rule 5)."""
         entry = self._entries.get(transactional_id)
-        return Standing.UNKNOWN if entry is None else standing(entry.txn, (producer_id, producer_epoch))
-
-    def can_return(self, transactional_id: str) -> bool:
-        """Whether the id's last InitProducerId was of a version in which it can come back with its pair."""
-        entry = self._entries.get(transactional_id)
-        return entry is None or entry.txn.can_return
+        return Reply(error) if entry is None else refusal(entry.txn, error, (producer_id, producer_epoch))
 
     def describe(self, transactional_id: str) -> TransactionDescription | ErrorCode:
         """One id as it is now; TRANSACTIONAL_ID_NOT_FOUND, or why it cannot be said (transactions.md 10.2)."""

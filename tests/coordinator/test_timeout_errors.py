@@ -13,11 +13,10 @@ from eosin.coordinator.transactions.rules.timeout_errors import (
     ANSWERS,
     Profile,
     RequestKind,
-    Standing,
     answer,
     profile_of,
-    standing,
 )
+from eosin.coordinator.transactions.rules.transitions import refusal
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 
@@ -42,6 +41,7 @@ ABORTED = Txn(
     timed_out=ProducerIdAndEpoch(7, 5),
 )
 LATE = (7, 5)
+OUT_OF_TIME = Reply(ErrorCode.PRODUCER_FENCED, timed_out=True)
 
 # profile: Produce 10, 11 and 12, AddPartitions 3, AddOffsets 3, TxnOffsetCommit 2, 3 and 5, commit 3, 4 and 5.
 # As transactions.md 12.3 writes it (docs/adr/0017 has the reasons).
@@ -164,12 +164,14 @@ def test_a_client_that_cannot_show_its_pair_is_told_to_be_rebuilt_whatever_its_n
     assert profile_of(software, version, client_id=None, can_return=False) is Profile.REBUILT
 
 
-def test_what_a_pair_is_to_an_id() -> None:
-    assert standing(ABORTED, LATE) is Standing.TIMED_OUT
-    assert standing(ABORTED, (7, 6)) is Standing.CURRENT
-    assert standing(ABORTED, (7, 4)) is Standing.FENCED
-    assert standing(ABORTED, (8, 5)) is Standing.FENCED
-    assert standing(msgspec.structs.replace(ABORTED, timed_out=None), LATE) is Standing.FENCED
+@pytest.mark.parametrize("can_return", [True, False])
+def test_a_refusal_says_whether_the_pair_has_only_timed_out(can_return: bool) -> None:
+    error = ErrorCode.INVALID_PRODUCER_EPOCH
+    aborted = msgspec.structs.replace(ABORTED, can_return=can_return)
+    assert refusal(aborted, error, LATE) == Reply(error, timed_out=True, can_return=can_return)
+    for pair in ((7, 6), (7, 4), (8, 5)):
+        assert refusal(aborted, error, pair) == Reply(error)
+    assert refusal(msgspec.structs.replace(aborted, timed_out=None), error, LATE) == Reply(error)
 
 
 # What the machine itself decides about a request that is stale by timeout -------------------------------------------
@@ -190,7 +192,7 @@ def test_a_timeout_remembers_whom_it_hit_unless_it_is_told_to_fence() -> None:
 
 @pytest.mark.parametrize("txn", [timed_out(), ABORTED], ids=["markers under way", "aborted"])
 def test_a_late_request_begins_nothing_and_need_not_wait_to_hear_it(txn: Txn) -> None:
-    assert decide(txn, AddPartitions(*LATE, frozenset({ORDERS_0})), 200) == (txn, (Reply(ErrorCode.PRODUCER_FENCED),))
+    assert decide(txn, AddPartitions(*LATE, frozenset({ORDERS_0})), 200) == (txn, (OUT_OF_TIME,))
     assert verify(txn, ORDERS_0, producer_id=7, producer_epoch=5) is ErrorCode.PRODUCER_FENCED
 
 
@@ -202,7 +204,7 @@ def test_a_late_abort_succeeds_as_soon_as_the_abort_is_durable(txn: Txn) -> None
     )
     assert decide(txn, EndTxn(*LATE, commit=True, client_transaction_version=0), 200) == (
         txn,
-        (Reply(ErrorCode.PRODUCER_FENCED),),
+        (OUT_OF_TIME,),
     )
 
 

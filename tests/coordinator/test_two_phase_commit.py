@@ -9,7 +9,6 @@ from coordinator_fakes import ORDERS_0, ORDERS_1, FakeBroker, Killed, Producer
 
 from eosin.coordinator.transactions.config import DAY_MS, TransactionConfig
 from eosin.coordinator.transactions.rules.state import LAST_CLIENT_EPOCH, NO_TIMEOUT_MS, TransactionState
-from eosin.coordinator.transactions.rules.timeout_errors import Standing
 from eosin.protocol.errors import ErrorCode
 
 NONE = ErrorCode.NONE
@@ -120,13 +119,8 @@ async def test_only_the_newest_instance_counts_as_the_producer() -> None:
     broker = await started()
     first, second = await prepared(broker), participant(broker)
     assert await second.init(keeps=True) is NONE
-
-    def standing(producer: Producer) -> Standing:
-        return broker.transactions.classify(
-            "tx", producer_id=producer.producer_id, producer_epoch=producer.producer_epoch
-        )
-
-    assert (standing(first), standing(second)) == (Standing.FENCED, Standing.CURRENT)
+    assert await first.abort() is ErrorCode.PRODUCER_FENCED
+    assert await second.abort() is NONE
 
 
 async def test_with_nothing_open_there_is_nothing_to_keep() -> None:

@@ -11,7 +11,8 @@ from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.broker.transactions.verification import translated
 from eosin.coordinator.groups.offsets.service import _translate
 from eosin.coordinator.transactions.rules.effects import Reply
-from eosin.coordinator.transactions.rules.timeout_errors import Profile, RequestKind, Standing, standing
+from eosin.coordinator.transactions.rules.timeout_errors import Profile, RequestKind
+from eosin.coordinator.transactions.rules.transitions import refusal
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.log.log_results import Refused
 from model.instances import abort_failed, done, fail, give_up
@@ -36,33 +37,38 @@ def verified(step: Step, message: Message, error: ErrorCode, text: str | None = 
     if message.kind == PRODUCE:
         error = translated(Refused(error, text), PRODUCE_VERSIONS[protocol]).error
         if error is ErrorCode.INVALID_PRODUCER_EPOCH:
-            error = _told(step, message, RequestKind.PRODUCE, PRODUCE_VERSIONS[protocol], error)
+            error = _told(
+                step, message, RequestKind.PRODUCE, PRODUCE_VERSIONS[protocol], _refusal(step, message, error)
+            )
     else:
         error = _translate(error, OFFSETS_VERSIONS[protocol])
-        error = _told(step, message, RequestKind.COMMIT_OFFSETS, OFFSETS_VERSIONS[protocol], error)
+        error = _told(
+            step, message, RequestKind.COMMIT_OFFSETS, OFFSETS_VERSIONS[protocol], _refusal(step, message, error)
+        )
     _arrive(step, message, error)
 
 
 def answer(step: Step, message: Message, reply: Reply) -> None:
     """The coordinator's answer."""
     if message.sequence == OLDER:
-        _repetition_answered(step, message, reply.error)
+        _repetition_answered(step, message, reply)
         return
     error = reply.error
     protocol = step.world.bounds.versions[message.client]
     if error is not ErrorCode.NONE:
         if message.kind == END and message.argument:
-            error = _told(step, message, RequestKind.COMMIT, END_VERSIONS[protocol], error)
+            error = _told(step, message, RequestKind.COMMIT, END_VERSIONS[protocol], reply)
         elif message.kind == ADD:
-            error = _told(step, message, RequestKind.ADD_PARTITIONS, ADD_VERSION, error)
+            error = _told(step, message, RequestKind.ADD_PARTITIONS, ADD_VERSION, reply)
     _arrive(step, message, error, reply)
 
 
-def _repetition_answered(step: Step, message: Message, error: ErrorCode) -> None:
+def _repetition_answered(step: Step, message: Message, reply: Reply) -> None:
     """A client that was built anew hears what became of a transaction: success and its contrary must both be true."""
     commit = bool(message.argument)
+    error = reply.error
     if commit and error is not ErrorCode.NONE:
-        error = _told(step, message, RequestKind.COMMIT, OLDER_END_VERSION, error)
+        error = _told(step, message, RequestKind.COMMIT, OLDER_END_VERSION, reply)
     step.note(f"answered {error.name}")
     if error is ErrorCode.CONCURRENT_TRANSACTIONS:
         step.change(message, stage=SENT)
@@ -79,13 +85,14 @@ def written(step: Step, message: Message) -> None:
     _arrive(step, message, ErrorCode.NONE)
 
 
-def _told(step: Step, message: Message, asked: RequestKind, version: int, error: ErrorCode) -> ErrorCode:
-    """What the broker says instead when the producer has only timed out: its own code, over what the model has."""
+def _refusal(step: Step, message: Message, error: ErrorCode) -> Reply:
+    """What the coordinator says of a refusal by a partition, as `TransactionCoordinator.refusal`."""
     txn = step.coordinator.txn
+    return Reply(error) if txn is None else refusal(txn, error, (message.producer_id, message.producer_epoch))
 
-    def classify(_: str, *, producer_id: int, producer_epoch: int) -> Standing:
-        return Standing.UNKNOWN if txn is None else standing(txn, (producer_id, producer_epoch))
 
+def _told(step: Step, message: Message, kind: RequestKind, version: int, refused: Reply) -> ErrorCode:
+    """The broker's error for this client, which depends on it when the producer has only timed out."""
     bounds = step.world.bounds
     profile = bounds.profile or PROFILES[bounds.versions[message.client]]
     services: Any = SimpleNamespace(
@@ -93,11 +100,9 @@ def _told(step: Step, message: Message, asked: RequestKind, version: int, error:
             recovers_from_timeouts=bounds.recovering,
             transaction_timeout_recovery_profiles=(f"{_SOFTWARE}:{profile.value}",),
         ),
-        transactions=SimpleNamespace(classify=classify),
     )
     context: Any = SimpleNamespace(client_software_name=_SOFTWARE, api_version=version)
-    pair = {"producer_id": message.producer_id, "producer_epoch": message.producer_epoch}
-    return timeout_error_for(asked, error, context, services, transactional_id="tx", **pair)
+    return timeout_error_for(kind, refused, context, services)
 
 
 def _arrive(step: Step, message: Message, error: ErrorCode, reply: Reply = _NO_REPLY) -> None:

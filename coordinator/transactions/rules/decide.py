@@ -40,7 +40,7 @@ from eosin.coordinator.transactions.rules.events import (
 )
 from eosin.coordinator.transactions.rules.init_producer_id import introduce, time_out
 from eosin.coordinator.transactions.rules.state import Pending, TransactionState, Txn
-from eosin.coordinator.transactions.rules.transitions import Decision, move, refuse
+from eosin.coordinator.transactions.rules.transitions import Decision, move, refuse, refuse_producer
 from eosin.coordinator.transactions.rules.two_phase import closed_to
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -116,12 +116,13 @@ def verify(txn: Txn, partition: TopicPartition, *, producer_id: int, producer_ep
 def _add_partitions(txn: Txn, event: AddPartitions, now_ms: int) -> Decision:
     """The order of Kafka 4.0: while something is under way nobody is judged by a pair that is about to change (B3).
     Only the producer that timed out need not wait to hear that this transaction is over (transactions.md 12.3.7)."""
-    if (event.producer_id, event.producer_epoch) == txn.timed_out:
-        return refuse(txn, ErrorCode.PRODUCER_FENCED)
+    pair = (event.producer_id, event.producer_epoch)
+    if pair == txn.timed_out:
+        return refuse_producer(txn, ErrorCode.PRODUCER_FENCED, pair)
     if not txn.is_settled:
         return refuse(txn, ErrorCode.CONCURRENT_TRANSACTIONS)
     if txn.is_kept:
-        return refuse(txn, closed_to(txn, (event.producer_id, event.producer_epoch)))
+        return refuse(txn, closed_to(txn, pair))
     if event.producer_id != txn.producer_id:
         return refuse(txn, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if event.producer_epoch != txn.producer_epoch:

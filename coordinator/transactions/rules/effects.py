@@ -33,6 +33,11 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     producer_epoch: int = NO_EPOCH
     after_markers: bool = False
     """The answer is true already, but is better held for a moment until the transaction is complete (B17)."""
+    timed_out: bool = False
+    """The refused pair's transaction timed out, and nobody has replaced its producer since: the error that lets this
+    client recover depends on the client (`timeout_errors`)."""
+    can_return: bool = True
+    """With `timed_out`: `Txn.can_return`."""
     ongoing: ProducerIdAndEpoch | None = None
     """The pair of the transaction that was kept open for whoever asked (KIP-939)."""
 

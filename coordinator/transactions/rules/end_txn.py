@@ -19,7 +19,7 @@ from eosin.coordinator.transactions.rules.state import (
     TransactionState,
     Txn,
 )
-from eosin.coordinator.transactions.rules.transitions import Decision, move, refuse, settle
+from eosin.coordinator.transactions.rules.transitions import Decision, move, refuse, refuse_producer, settle
 from eosin.coordinator.transactions.rules.two_phase import raised
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch
@@ -80,7 +80,7 @@ def end(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
         return refuse(txn, _CONCURRENT)
     outcome = BEFORE_VERSION_2[txn.phase][0 if request.commit else 1]
     if isinstance(outcome, ErrorCode):
-        return refuse(txn, outcome)
+        return refuse_producer(txn, outcome, pair)
     if outcome is _DONE:
         return txn, (Reply(ErrorCode.NONE),)
     after = msgspec.structs.replace(
@@ -114,7 +114,7 @@ def _end_version_2(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
     if outcome is _FENCED:
         return _stranger(txn, request, _FENCED)
     if isinstance(outcome, ErrorCode):
-        return refuse(txn, outcome)
+        return refuse_producer(txn, outcome, pair)
     if outcome is _DONE:
         return txn, (Reply(ErrorCode.NONE, txn.producer_id, txn.producer_epoch),)
     return _prepare_version_2(txn, request, now_ms)
@@ -130,8 +130,9 @@ def _error_of_other_id(txn: Txn, request: EndTxn) -> ErrorCode:
 def _stranger(txn: Txn, request: EndTxn, error: ErrorCode) -> Decision:
     """Neither the producer's pair nor its last one. Who wants to abort what has timed out has what it wants: the abort
     is durable (transactions.md 12.3.4). Clients of version 2 are told the pair to go on with."""
-    if request.commit or txn.timed_out != (request.producer_id, request.producer_epoch):
-        return refuse(txn, error)
+    pair = (request.producer_id, request.producer_epoch)
+    if request.commit or txn.timed_out != pair:
+        return refuse_producer(txn, error, pair)
     return txn, (Reply(ErrorCode.NONE, *(txn.next_pair if request.client_transaction_version >= 2 else ())),)
 
 

@@ -14,28 +14,8 @@ import re
 from enum import Enum
 from typing import Final, NamedTuple
 
-from eosin.coordinator.transactions.rules.state import Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
-
-
-class Standing(Enum):
-    """What a pair is to a transactional id (transactions.md 12.3.5)."""
-
-    CURRENT = "current"
-    TIMED_OUT = "timed out"
-    """Its transaction was aborted, and nobody has replaced it."""
-    FENCED = "fenced"
-    """Somebody has, or it never was this id's."""
-    UNKNOWN = "unknown"
-    """Nothing is known of the id here."""
-
-
-def standing(txn: Txn, pair: tuple[int, int]) -> Standing:
-    """What `pair` is to the id of `txn`."""
-    if pair == txn.timed_out:
-        return Standing.TIMED_OUT
-    return Standing.CURRENT if pair in (txn.client_pair, txn.next_pair) else Standing.FENCED
 
 
 class Profile(Enum):
@@ -164,7 +144,7 @@ def profile_of(software: str, version: str, *, client_id: str | None, can_return
     return Profile.DEFAULT
 
 
-def answer(asked: RequestKind, version: int, profile: Profile) -> ErrorCode:
+def answer(asked: RequestKind, version: int, profile: Profile = Profile.DEFAULT) -> ErrorCode:
     """The code of the table, not yet as the version spells it."""
     for row in ANSWERS:
         if row.asked is asked and version in row.versions:

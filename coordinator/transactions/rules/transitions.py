@@ -30,6 +30,17 @@ def refuse(txn: Txn, error: ErrorCode) -> Decision:
     return txn, _reply(error)
 
 
+def refuse_producer(txn: Txn, error: ErrorCode, pair: tuple[int, int]) -> Decision:
+    """Nothing changes; the request of `pair` gets `error`, and the reply says whether the pair has only timed out."""
+    return txn, (refusal(txn, error, pair),)
+
+
+def refusal(txn: Txn, error: ErrorCode, pair: tuple[int, int]) -> Reply:
+    """`error` for a request of `pair`, and whether its transaction timed out without the producer being replaced
+    (transactions.md 12.3)."""
+    return Reply(error, timed_out=True, can_return=txn.can_return) if pair == txn.timed_out else Reply(error)
+
+
 def move(txn: Txn, after: Txn, *then: Effect) -> Decision:
     """Write `after`; once that has succeeded it is what `txn` is, and `then` is done. Until then `txn` is pending."""
     assert txn.pending is None, "two records of one id under way"

@@ -35,7 +35,7 @@ def adding(*topics: tuple[str, tuple[int, ...]], epoch: int = 0, name: str = "tx
     return AddPartitionsToTxnRequest((), name, 0, epoch, tuple(AddPartitionsToTxnTopic(*each) for each in topics))
 
 
-def timeout_error_for(response: AddPartitionsToTxnResponse) -> dict[str, list[tuple[int, int]]]:
+def fields_of(response: AddPartitionsToTxnResponse) -> dict[str, list[tuple[int, int]]]:
     return {
         topic.name: [(each.partition_index, each.partition_error_code) for each in topic.results_by_partition]
         for topic in response.results_by_topic_v3_and_below
@@ -52,14 +52,14 @@ def registered(broker: DataBroker) -> tuple[str, tuple[TopicPartition, ...]]:
 async def test_every_version_adds_partitions(version: int) -> None:
     broker = await introduced()
     response = await broker.call(API, adding(("orders", (0, 1)), ("payments", (1,))), version)
-    assert timeout_error_for(response) == {"orders": [(0, 0), (1, 0)], "payments": [(1, 0)]}
+    assert fields_of(response) == {"orders": [(0, 0), (1, 0)], "payments": [(1, 0)]}
     assert registered(broker) == ("Ongoing", (("orders", 0), ("orders", 1), ("payments", 1)))
 
 
 async def test_one_partition_that_is_not_there_keeps_all_others_out() -> None:
     broker = await introduced()
     response = await broker.call(API, adding(("orders", (0, 2)), ("nowhere", (0,)), ("payments", (0,))))
-    assert timeout_error_for(response) == {
+    assert fields_of(response) == {
         "orders": [(0, NOT_ATTEMPTED), (2, UNKNOWN)],
         "nowhere": [(0, UNKNOWN)],
         "payments": [(0, NOT_ATTEMPTED)],
@@ -70,7 +70,7 @@ async def test_one_partition_that_is_not_there_keeps_all_others_out() -> None:
 async def test_internal_topics_are_not_for_clients() -> None:
     broker = await introduced()
     response = await broker.call(API, adding((CONSUMER_OFFSETS_TOPIC, (0,)), ("orders", (0,))))
-    assert timeout_error_for(response) == {
+    assert fields_of(response) == {
         CONSUMER_OFFSETS_TOPIC: [(0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)],
         "orders": [(0, NOT_ATTEMPTED)],
     }
@@ -78,7 +78,7 @@ async def test_internal_topics_are_not_for_clients() -> None:
 
 async def test_adding_nothing_begins_nothing() -> None:
     broker = await introduced()
-    assert timeout_error_for(await broker.call(API, adding())) == {}
+    assert fields_of(await broker.call(API, adding())) == {}
     assert registered(broker) == ("Empty", ())
 
 
@@ -86,22 +86,20 @@ async def test_adding_nothing_begins_nothing() -> None:
 async def test_a_fenced_producer_is_told_so_in_the_words_of_its_version(version: int) -> None:
     broker = await introduced()
     expected = ErrorCode.PRODUCER_FENCED if version >= 2 else ErrorCode.INVALID_PRODUCER_EPOCH
-    assert timeout_error_for(await broker.call(API, adding(("orders", (0,)), epoch=1), version)) == {
-        "orders": [(0, expected)]
-    }
+    assert fields_of(await broker.call(API, adding(("orders", (0,)), epoch=1), version)) == {"orders": [(0, expected)]}
 
 
 async def test_one_error_is_repeated_for_every_partition() -> None:
     broker = await introduced()
     for name, error in (("", ErrorCode.INVALID_REQUEST), ("other", ErrorCode.INVALID_PRODUCER_ID_MAPPING)):
         response = await broker.call(API, adding(("orders", (0, 1)), ("payments", (1,)), name=name))
-        assert timeout_error_for(response) == {"orders": [(0, error), (1, error)], "payments": [(1, error)]}
+        assert fields_of(response) == {"orders": [(0, error), (1, error)], "payments": [(1, error)]}
 
 
 def test_refusals_carry_their_errors() -> None:
     context = RequestContext(3, None, "/127.0.0.1", "PLAINTEXT")
     refusal = API.refuse(adding(("orders", (0, 1))), context, ErrorCode.UNKNOWN_SERVER_ERROR)
-    assert timeout_error_for(refusal) == {"orders": [(0, -1), (1, -1)]}
+    assert fields_of(refusal) == {"orders": [(0, -1), (1, -1)]}
     offsets = AddOffsetsToTxnRequest("tx", 0, 0, "g")
     assert ADD_OFFSETS.refuse(offsets, context, ErrorCode.UNKNOWN_SERVER_ERROR).error_code == -1
 

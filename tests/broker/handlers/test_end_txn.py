@@ -35,7 +35,7 @@ async def in_transaction(*values: str, partitions: int = 2, **config: object) ->
     return broker
 
 
-def timeout_error_for(response: EndTxnResponse) -> tuple[int, int, int]:
+def fields_of(response: EndTxnResponse) -> tuple[int, int, int]:
     return response.error_code, response.producer_id, response.producer_epoch
 
 
@@ -58,9 +58,9 @@ async def test_a_commit_makes_everything_visible_in_every_partition(version: int
     broker = await in_transaction("a", "b")
     assert await visible(broker) == []
     response = await broker.call(API, COMMIT, version)
-    assert timeout_error_for(response) == ((0, 0, 1) if version >= 5 else (0, -1, -1))
+    assert fields_of(response) == ((0, 0, 1) if version >= 5 else (0, -1, -1))
     assert await visible(broker, 0) == await visible(broker, 1) == [b"a", b"b"]
-    assert timeout_error_for(await broker.call(API, COMMIT, version)) == timeout_error_for(response), "asked again"
+    assert fields_of(await broker.call(API, COMMIT, version)) == fields_of(response), "asked again"
 
 
 @pytest.mark.parametrize("version", API.versions)
@@ -113,22 +113,16 @@ async def test_a_fenced_producer_is_told_so_in_the_words_of_its_version(version:
     broker = await in_transaction("a")
     await broker.call(INIT, InitProducerIdRequest("tx", 60_000))
     expected = ErrorCode.PRODUCER_FENCED if version >= 2 else ErrorCode.INVALID_PRODUCER_EPOCH
-    assert timeout_error_for(await broker.call(API, COMMIT, version)) == (expected, -1, -1)
-    assert timeout_error_for(await broker.call(API, ABORT, version)) == (expected, -1, -1)
+    assert fields_of(await broker.call(API, COMMIT, version)) == (expected, -1, -1)
+    assert fields_of(await broker.call(API, ABORT, version)) == (expected, -1, -1)
 
 
 async def test_an_unknown_id_has_nothing_to_commit() -> None:
     broker = await DataBroker.started()
     unmapped = ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert (
-        timeout_error_for(await broker.call(API, COMMIT))
-        == timeout_error_for(await broker.call(API, ABORT))
-        == (unmapped, -1, -1)
-    )
-    assert timeout_error_for(await broker.call(API, COMMIT, 4)) == (unmapped, -1, -1)
-    assert timeout_error_for(await broker.call(API, ABORT, 4)) == (0, -1, -1), (
-        "nor to abort, which is just what was asked"
-    )
+    assert fields_of(await broker.call(API, COMMIT)) == fields_of(await broker.call(API, ABORT)) == (unmapped, -1, -1)
+    assert fields_of(await broker.call(API, COMMIT, 4)) == (unmapped, -1, -1)
+    assert fields_of(await broker.call(API, ABORT, 4)) == (0, -1, -1), "nor to abort, which is just what was asked"
 
 
 async def test_committed_is_committed_after_a_restart() -> None:
@@ -137,7 +131,7 @@ async def test_committed_is_committed_after_a_restart() -> None:
     await broker.stop()
     again = await DataBroker.started(disk=broker.disk, clock=broker.clock)
     assert await visible(again) == [b"a"]
-    assert timeout_error_for(await again.call(API, COMMIT)) == (0, 0, 1)
+    assert fields_of(await again.call(API, COMMIT)) == (0, 0, 1)
 
 
 async def test_what_was_open_at_a_restart_can_be_committed_after_it() -> None:
@@ -145,7 +139,7 @@ async def test_what_was_open_at_a_restart_can_be_committed_after_it() -> None:
     await broker.stop()
     again = await DataBroker.started(disk=broker.disk, clock=broker.clock)
     assert await visible(again) == []
-    assert timeout_error_for(await again.call(API, COMMIT)) == (0, 0, 1)
+    assert fields_of(await again.call(API, COMMIT)) == (0, 0, 1)
     assert await visible(again) == [b"a"]
 
 
@@ -159,4 +153,4 @@ async def test_a_transaction_that_takes_too_long_is_aborted() -> None:
 
 def test_a_refusal_carries_its_error() -> None:
     context = RequestContext(5, None, "/127.0.0.1", "PLAINTEXT")
-    assert timeout_error_for(API.refuse(COMMIT, context, ErrorCode.UNKNOWN_SERVER_ERROR)) == (-1, -1, -1)
+    assert fields_of(API.refuse(COMMIT, context, ErrorCode.UNKNOWN_SERVER_ERROR)) == (-1, -1, -1)

@@ -11,7 +11,7 @@ from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnReque
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 
-def timeout_error_for(response: InitProducerIdResponse) -> tuple[int, int, int]:
+def fields_of(response: InitProducerIdResponse) -> tuple[int, int, int]:
     return response.error_code, response.producer_id, response.producer_epoch
 
 
@@ -19,7 +19,7 @@ def timeout_error_for(response: InitProducerIdResponse) -> tuple[int, int, int]:
 async def test_every_version_gets_a_producer_id_and_each_time_a_new_epoch(version: int) -> None:
     broker = await DataBroker.started()
     for epoch in (0, 1):
-        assert timeout_error_for(await broker.call(API, InitProducerIdRequest("tx", 60_000), version)) == (0, 0, epoch)
+        assert fields_of(await broker.call(API, InitProducerIdRequest("tx", 60_000), version)) == (0, 0, epoch)
 
 
 @pytest.mark.parametrize("version", API.versions)
@@ -27,14 +27,14 @@ async def test_without_an_id_whatever_else_is_sent_does_not_matter(version: int)
     broker = await DataBroker.started()
     for producer_id in (0, 1):
         response = await broker.call(API, InitProducerIdRequest(None, 2**31 - 1), version)
-        assert timeout_error_for(response) == (0, producer_id, 0)
+        assert fields_of(response) == (0, producer_id, 0)
 
 
 async def test_a_pair_is_understood_from_version_3_on() -> None:
     broker = await DataBroker.started()
     await broker.call(API, InitProducerIdRequest("tx", 60_000))
-    assert timeout_error_for(await broker.call(API, InitProducerIdRequest("tx", 60_000, 0, 0), 3)) == (0, 0, 1)
-    assert timeout_error_for(await broker.call(API, InitProducerIdRequest("tx", 60_000, 0, 0), 3)) == (0, 0, 1)
+    assert fields_of(await broker.call(API, InitProducerIdRequest("tx", 60_000, 0, 0), 3)) == (0, 0, 1)
+    assert fields_of(await broker.call(API, InitProducerIdRequest("tx", 60_000, 0, 0), 3)) == (0, 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ async def test_a_fenced_producer_is_told_so_in_the_words_of_its_version(version:
     for _ in range(3):
         await broker.call(API, InitProducerIdRequest("tx", 60_000))
     response = await broker.call(API, InitProducerIdRequest("tx", 60_000, 0, 0), version)
-    assert timeout_error_for(response) == (error, -1, -1)
+    assert fields_of(response) == (error, -1, -1)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ async def test_a_fenced_producer_is_told_so_in_the_words_of_its_version(version:
 )
 async def test_what_is_refused_carries_no_producer(request_: InitProducerIdRequest, error: ErrorCode) -> None:
     broker = await DataBroker.started()
-    assert timeout_error_for(await broker.call(API, request_)) == (error, -1, -1)
+    assert fields_of(await broker.call(API, request_)) == (error, -1, -1)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ async def test_a_transaction_that_was_left_open_is_told_by_its_own_pair() -> Non
     topic = AddPartitionsToTxnTopic("orders", (0,))
     await broker.call(ADD, AddPartitionsToTxnRequest((), "tx", 0, 0, (topic,)))
     answers += [await broker.call(API, request, 6) for _ in range(2)]
-    assert [timeout_error_for(each) for each in answers] == [(0, 0, 0), (0, 0, 1), (0, 0, 2)]
+    assert [fields_of(each) for each in answers] == [(0, 0, 0), (0, 0, 1), (0, 0, 2)]
     ongoing = [(each.ongoing_txn_producer_id, each.ongoing_txn_producer_epoch) for each in answers]
     assert ongoing == [(-1, -1), (0, 0), (0, 0)]
 
@@ -108,10 +108,10 @@ async def test_a_new_instance_ends_an_open_transaction_and_is_answered_at_once()
     await broker.call(ADD, AddPartitionsToTxnRequest((), "tx", 0, 0, (topic,)))
     answer = broker.begin(API, InitProducerIdRequest("tx", 60_000), 5)
     assert isinstance(answer, InitProducerIdResponse)
-    assert timeout_error_for(answer) == (0, 0, 2)
+    assert fields_of(answer) == (0, 0, 2)
 
 
 def test_a_refusal_carries_its_error() -> None:
     context = RequestContext(5, None, "/127.0.0.1", "PLAINTEXT")
     response = API.refuse(InitProducerIdRequest("tx", 1), context, ErrorCode.UNKNOWN_SERVER_ERROR)
-    assert timeout_error_for(response) == (-1, -1, -1)
+    assert fields_of(response) == (-1, -1, -1)

@@ -38,7 +38,7 @@ def marker(
     return WritableTxnMarker(producer_id, epoch, commit, named, coordinator_epoch=9, transaction_version=version)
 
 
-def timeout_error_for(response: WriteTxnMarkersResponse) -> list[tuple[int, dict[str, list[tuple[int, int]]]]]:
+def fields_of(response: WriteTxnMarkersResponse) -> list[tuple[int, dict[str, list[tuple[int, int]]]]]:
     return [
         (
             result.producer_id,
@@ -55,7 +55,7 @@ def timeout_error_for(response: WriteTxnMarkersResponse) -> list[tuple[int, dict
 async def test_an_administrator_ends_a_hanging_transaction_in_one_partition(version: int) -> None:
     broker = await hanging()
     response = await broker.call(API, WriteTxnMarkersRequest((marker(("orders", (1,))),)), version)
-    assert timeout_error_for(response) == [(0, {"orders": [(1, 0)]})]
+    assert fields_of(response) == [(0, {"orders": [(1, 0)]})]
     assert (broker.log(partition=0).last_stable_offset, broker.log(partition=1).last_stable_offset) == (0, 2)
 
 
@@ -75,7 +75,7 @@ async def test_each_partition_has_its_own_answer() -> None:
     await broker.call(API, WriteTxnMarkersRequest((marker(("orders", (0,)), epoch=5),)))
     response = await broker.call(API, WriteTxnMarkersRequest((marker(("orders", (0, 1, 2)), ("nowhere", (0,))),)))
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert timeout_error_for(response) == [
+    assert fields_of(response) == [
         (
             0,
             {
@@ -89,17 +89,15 @@ async def test_each_partition_has_its_own_answer() -> None:
 async def test_the_strict_rule_applies_to_markers_of_version_2_only() -> None:
     broker = await hanging()
     strict = WriteTxnMarkersRequest((marker(("orders", (0,)), version=2),))
-    assert timeout_error_for(await broker.call(API, strict, 2)) == [
-        (0, {"orders": [(0, ErrorCode.INVALID_PRODUCER_EPOCH)]})
-    ]
-    assert timeout_error_for(await broker.call(API, strict, 1)) == [(0, {"orders": [(0, 0)]})]
+    assert fields_of(await broker.call(API, strict, 2)) == [(0, {"orders": [(0, ErrorCode.INVALID_PRODUCER_EPOCH)]})]
+    assert fields_of(await broker.call(API, strict, 1)) == [(0, {"orders": [(0, 0)]})]
 
 
 async def test_two_markers_of_one_producer_keep_their_answers_apart() -> None:
     broker = await hanging()
     request = WriteTxnMarkersRequest((marker(("orders", (0,)), epoch=5), marker(("orders", (0,)), epoch=4)))
     response = await broker.call(API, request)
-    assert timeout_error_for(response) == [
+    assert fields_of(response) == [
         (0, {"orders": [(0, 0)]}),
         (0, {"orders": [(0, ErrorCode.INVALID_PRODUCER_EPOCH)]}),
     ]
@@ -108,16 +106,16 @@ async def test_two_markers_of_one_producer_keep_their_answers_apart() -> None:
 async def test_several_producers_share_a_request() -> None:
     broker = await hanging()
     request = WriteTxnMarkersRequest((marker(("orders", (0,))), marker(("orders", (1,)), producer_id=77)))
-    assert timeout_error_for(await broker.call(API, request)) == [(0, {"orders": [(0, 0)]}), (77, {"orders": [(1, 0)]})]
+    assert fields_of(await broker.call(API, request)) == [(0, {"orders": [(0, 0)]}), (77, {"orders": [(1, 0)]})]
 
 
 async def test_no_markers_have_no_answers() -> None:
     broker = await DataBroker.started()
-    assert timeout_error_for(await broker.call(API, WriteTxnMarkersRequest(()))) == []
+    assert fields_of(await broker.call(API, WriteTxnMarkersRequest(()))) == []
 
 
 def test_a_refusal_carries_its_error_for_every_partition() -> None:
     context = RequestContext(2, None, "/127.0.0.1", "PLAINTEXT")
     request = WriteTxnMarkersRequest((marker(("orders", (0, 1))),))
     refusal = API.refuse(request, context, ErrorCode.UNKNOWN_SERVER_ERROR)
-    assert timeout_error_for(refusal) == [(0, {"orders": [(0, -1), (1, -1)]})]
+    assert fields_of(refusal) == [(0, {"orders": [(0, -1), (1, -1)]})]
