@@ -10,7 +10,14 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import build_batch
 from eosin.protocol.records.compression import Compression
-from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from eosin.protocol.schemas.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+    ReplicaState,
+)
 
 NONE = ErrorCode.NONE
 
@@ -52,6 +59,19 @@ async def test_an_offset_outside_of_the_log_is_out_of_range(wire: Wire, partitio
     await wire.append(partition, 2)
     found = await wire.fetch(partition, offset)
     assert (found.error_code, found.high_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+
+
+@better_than_kafka("Apache Kafka says NOT_LEADER_OR_FOLLOWER, and serves any client that names a broker with a replica")
+@pytest.mark.parametrize("replica_id", [0, 1, 2])
+@pytest.mark.parametrize("version", [4, 14, 15, 18])
+async def test_a_client_that_poses_as_a_replica_reads_nothing(
+    wire: Wire, partition: TopicPartition, version: int, replica_id: int
+) -> None:
+    await wire.append(partition)
+    posing = {"replica_id": replica_id} if version < 15 else {"replica_state": ReplicaState(replica_id)}
+    found = only(await wire.ask(wire.fetch_request({partition: 0}, **posing), version))
+    assert found.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert (found.high_watermark, len(found.records or b"")) == (-1, 0)
 
 
 async def test_an_unknown_topic_or_partition_is_told(wire: Wire, partition: TopicPartition) -> None:

@@ -1,7 +1,7 @@
 """ListOffsets and DeleteRecords on the wire: both ends of a log, and what lies at a time (storage.md 13, 18)."""
 
 import pytest
-from wire import EARLIEST, LATEST, MAX_TIMESTAMP, READ_COMMITTED, Wire, now_ms, unique
+from wire import EARLIEST, LATEST, MAX_TIMESTAMP, READ_COMMITTED, Wire, better_than_kafka, now_ms, unique
 from wire_producer import idempotent, transactional
 
 from eosin.protocol.errors import ErrorCode
@@ -42,6 +42,18 @@ async def test_an_empty_log_ends_where_it_begins(wire: Wire, partition: TopicPar
     for timestamp in (MAX_TIMESTAMP, 0):
         found = await wire.list_offset(partition, timestamp)
         assert (found.error_code, found.timestamp, found.offset) == (NONE, -1, -1)
+
+
+@better_than_kafka("Apache Kafka shows the end of the log to any client that poses as a replica")
+@pytest.mark.parametrize("replica_id", [0, 1, 2])
+async def test_a_client_that_poses_as_a_replica_is_shown_no_end(
+    wire: Wire, partition: TopicPartition, replica_id: int
+) -> None:
+    await wire.append(partition)
+    topic = ListOffsetsTopic(partition.topic, (ListOffsetsPartition(partition.partition, timestamp=LATEST),))
+    answer = await wire.ask(ListOffsetsRequest(replica_id, topics=(topic,)), 11)
+    found = answer.topics[0].partitions[0]
+    assert (found.error_code, found.offset) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1)
 
 
 async def test_the_end_is_the_stable_offset_for_a_committed_reader(wire: Wire, partition: TopicPartition) -> None:

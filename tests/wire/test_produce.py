@@ -4,7 +4,7 @@ import asyncio
 
 import msgspec
 import pytest
-from wire import Wire, better_than_kafka, now_ms, produced, records, unique
+from wire import Connect, Wire, better_than_kafka, now_ms, produced, records, unique
 from wire_producer import transactional
 
 from eosin.client.errors import ClientError
@@ -157,6 +157,19 @@ async def test_an_unknown_topic_id_is_told(wire: Wire) -> None:
 async def test_internal_topics_are_written_by_coordinators_only(wire: Wire, group: str, topic: str) -> None:
     await transactional(wire)  # both topics exist from here on
     answer = await wire.produce(TopicPartition(topic, 0), plain())
+    assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+@better_than_kafka("any client may take the name of Apache Kafka's admin client, which may write there")
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
+async def test_the_name_of_an_admin_client_opens_no_internal_topic(
+    wire: Wire, connect: Connect, group: str, topic: str
+) -> None:
+    await transactional(wire)  # both topics exist from here on
+    admin = await connect(client_id="__admin_client")
+    unknown_key = (32767).to_bytes(2, "big")  # where this is written, coordinators skip it
+    batch = build_batch([NewRecord(unknown_key, b"")], timestamp=now_ms())
+    answer = await admin.produce(TopicPartition(topic, 0), batch)
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
