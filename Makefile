@@ -113,19 +113,19 @@ model: setup  ## everything that two producers, crashes and delays can do to the
 
 # The broker that is asked: BOOTSTRAP=host:port, else a fresh Eosin; RESTART='command' restarts it, BOOTSTRAP_FIRST and
 # RESTART_FIRST are one of its kind at transaction.version=1. CASES is an expression as pytest's -k; ARGS=--failed asks
-# only what failed in the last run.
-conformance: setup bytecode  ## ask any broker all that clients rely on (BOOTSTRAP=host:port), as a table and JSON
-	@PYTHONPATH=tests/support $(BIN)/python -m conformance $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) \
+# only what failed in the last run, ARGS=--merge keeps the results of what CASES leaves out.
+conformance: setup bytecode  ## ask any broker all that clients rely on (BOOTSTRAP=host:port), as a table and JSON lines
+	@PYTHONPATH=tests/support:tests $(BIN)/python -m conformance $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP)) \
 		$(if $(RESTART),--restart "$$RESTART") $(if $(BOOTSTRAP_FIRST),--first $(BOOTSTRAP_FIRST)) \
 		$(if $(RESTART_FIRST),--restart-first "$$RESTART_FIRST") \
 		$(if $(CASES),-k "$(CASES)") --workers $(WORKERS) $(ARGS)
 
 conformance-kafka: setup bytecode  ## the same of Apache Kafka, from its published jars
-	@PYTHONPATH=tests/support $(BIN)/python -m conformance --apache-kafka \
+	@PYTHONPATH=tests/support:tests $(BIN)/python -m conformance --apache-kafka \
 		$(if $(CASES),-k "$(CASES)") --workers $(WORKERS) $(ARGS)
 
-conformance-page: setup  ## write docs/conformance.md from the results in docs/conformance
-	@PYTHONPATH=tests/support $(BIN)/python -m conformance --page
+conformance-page: setup  ## write docs/conformance.md from tests/conformance/results
+	@PYTHONPATH=tests/support:tests $(BIN)/python -m conformance --page
 
 docs: setup  ## write the pages that come from the code
 	PYTHONPATH=tests/support $(BIN)/python tests/support/configuration_page.py

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Final
 
-from conformance.results import Case, Outcome, Results
+from conformance.outcomes import Case, Results
 
 KNOWN_DIFFERENCES: Final[Mapping[str, str]] = {}
 """Case (its place, `tests/…::test_…`) to why Apache Kafka fails it, where the test itself cannot say so."""
@@ -27,25 +27,41 @@ _INTRODUCTION: Final = """\
 # Conformance
 
 The same clients and the same bytes, asked of {ours} and of {theirs}: {cases} cases, {asked} with their
-parameters (versions, client libraries, commit or abort). A case is a sentence about behaviour that clients rely on; it
+parameters (versions, client libraries, commit or abort). A case is a sentence about behaviour that clients rely on. It
 was accepted once Apache Kafka had passed it, or once it was clear which defect or choice makes Apache Kafka fail.
+
+| | {ours} | {theirs} |
+|---|---|---|
+| passed | {our_total} | {their_total} |
+
+## Ask a broker
 
     make conformance BOOTSTRAP=host:port   # any broker; without BOOTSTRAP a fresh Eosin
     make conformance-kafka                 # Apache Kafka, a KRaft node from its published jars (needs java and mvn),
-                                           # and a small one at transaction.version=1 for what timeouts come to there
-    make conformance-page                  # this page, from the results of both
+                                           # and a small one at transaction.version=1
 
-A broker of yours is restarted if you say how, and what depends on `transaction.version=1` is asked of a second one:
+A run prints a table of areas, what failed and what was not asked. It ends with code 1 if anything failed that is no
+known difference. `CASES=` chooses cases (an expression as pytest's `-k`), `WORKERS=` the number of processes that ask.
+
+Some cases restart the broker, some need a second one at `transaction.version=1`. Where these are not given, the cases
+are reported as not asked:
 
     make conformance BOOTSTRAP=host:port RESTART='systemctl restart kafka' BOOTSTRAP_FIRST=host:port RESTART_FIRST='...'
 
-A command keeps the broker's files and returns when it runs; the environment tells it in `EOSIN_RESTART_HOW` whether a
-clean stop (`stop`) or an end without notice (`kill`) is meant. Without one, these cases are told as not asked.
+A restart command keeps the broker's files and returns when the broker serves again. `EOSIN_RESTART_HOW` in its
+environment says whether a clean stop (`stop`) or an end without notice (`kill`) is meant.
+
+Results are written to `conformance-results/`, one JSON object a line: the broker, each case with the number of
+parameters that passed, and below it each parameter that did not, with the reason. Those behind this page are in
+`tests/conformance/results/`: every case by name, and how each failure ended. To renew them and the page:
+
+    make conformance ARGS="--results tests/conformance/results"         # Eosin
+    make conformance-kafka ARGS="--results tests/conformance/results"   # Apache Kafka
+    make conformance-page                                               # writes this page from both
+
+After a change of some cases, ask these alone: `CASES=test_of_mine ARGS="--merge --results tests/conformance/results"`.
 
 {seconds}
-
-Every run prints its table and writes JSON to `conformance-results/`; the results behind this page are in
-`docs/conformance/`. [semantics.md](semantics.md) explains the differences from the side of the protocol.
 """
 
 
@@ -62,18 +78,22 @@ def page(ours: Results, theirs: Results) -> str:
     asked = sum(case.asked_for for case in ours.cases)
     parts = [
         _INTRODUCTION.format(
-            ours=ours.broker, theirs=theirs.broker, cases=len(ours.cases), asked=asked, seconds=_seconds(ours, theirs)
+            ours=ours.broker,
+            theirs=theirs.broker,
+            cases=len(ours.cases),
+            asked=asked,
+            our_total=_total(ours.cases),
+            their_total=_total(theirs.cases),
+            seconds=_seconds(ours, theirs),
         ),
-        "## By area\n",
+        "## Areas\n",
+        "The number of parameters that passed, of those that were asked.\n",
         *_areas(ours, theirs, by_place),
-        "\n## Where the answers differ\n",
+        "\n## Where the brokers differ\n",
+        "[semantics.md](semantics.md) explains each difference from the side of the protocol.\n",
         *_differences(ours, theirs, by_place),
-        f"\n<details><summary>which of them, and how it ended with {theirs.broker}</summary>\n",
-        *_endings(theirs),
-        "\n</details>\n",
+        "\n## What was not asked\n",
         *_not_asked(ours, theirs),
-        "## Every case\n",
-        *_every_case(ours, theirs, by_place),
     ]
     return "\n".join(parts) + "\n"
 
@@ -99,11 +119,11 @@ def table(results: Results) -> Iterator[str]:
 
 
 def _seconds(*of: Results) -> str:
-    """What had to be asked twice, which says something of the machine, of a case or of a broker."""
+    """The parameters that were asked twice, which says something of the machine, of a case or of a broker."""
     told = [line for each in of for line in _at_second(each)]
     return (
-        "What fails in a run may be asked once more by itself (`ARGS=--failed`), since clients give\n"
-        f"up on a machine that is too busy. Passed at the second time: {len(told)}.\n\n" + "\n".join(told)
+        "`ARGS=--failed` asks once more what failed in the last run, since clients give up on a busy machine.\n"
+        f"Passed at the second time: {len(told)}.\n\n" + "\n".join(told)
     ).rstrip()
 
 
@@ -121,34 +141,31 @@ def _areas(ours: Results, theirs: Results, by_place: Mapping[str, Case]) -> Iter
     for area, cases in _by_area(ours.cases):
         other = [by_place[case.asked] for case in cases if case.asked in by_place]
         yield f"| {area} | {_total(cases)} | {_total(other)} |"
-    yield f"| **all** | {_total(ours.cases)} | {_total(theirs.cases)} |"
 
 
 def _differences(ours: Results, theirs: Results, by_place: Mapping[str, Case]) -> Iterator[str]:
-    yield f"| case | {ours.broker} | {theirs.broker} | why |"
+    """A row for each reason, with all cases that differ for it."""
+    yield f"| cases | why | {ours.broker} | {theirs.broker} |"
     yield "|---|---|---|---|"
+    by_reason: dict[str, list[tuple[Case, Case]]] = {}
     for case in ours.cases:
         other = by_place.get(case.asked)
-        if case.failed or (other is not None and other.failed):
-            yield f"| {case.name} | {_mark(case)} | {_mark(other)} | {reason(other or case)} |"
-
-
-def _endings(theirs: Results) -> Iterator[str]:
-    """Each parameter that failed: where a case has many, this says which client or version it was."""
-    for case in theirs.failed:
-        yield f"- {case.name}"
-        for parameter, how in case.failed.items():
-            yield f"  - {parameter}: `{how.replace('`', '')}`" if parameter else f"  - `{how.replace('`', '')}`"
+        if other is not None and other.failed:
+            by_reason.setdefault(reason(other), []).append((case, other))
+    for why, pairs in by_reason.items():
+        names = "; ".join(dict.fromkeys(case.name for case, _ in pairs))
+        yield f"| {names} | {why} | {_total(case for case, _ in pairs)} | {_total(other for _, other in pairs)} |"
 
 
 def _not_asked(*of: Results) -> Iterator[str]:
-    yield "## What was not asked\n"
-    yield "| broker | case | parameters | why |"
-    yield "|---|---|---|---|"
-    for results in of:
-        for why, left_out in _by_reason(results).items():
-            yield from (f"| {results.broker} | {name} | {count} | {why} |" for name, count in left_out.items())
-    yield ""
+    """A row for each case and reason, with the number of parameters for each broker."""
+    yield f"| case | why | {' | '.join(results.broker for results in of)} |"
+    yield "|---|---|" + "---|" * len(of)
+    by_reason = [_by_reason(results) for results in of]
+    rows = dict.fromkeys((why, name) for each in by_reason for why, names in each.items() for name in names)
+    for why, name in rows:
+        counts = " | ".join(str(each.get(why, {}).get(name, "")) for each in by_reason)
+        yield f"| {name} | {why} | {counts} |"
 
 
 def _by_reason(results: Results) -> dict[str, dict[str, int]]:
@@ -159,15 +176,6 @@ def _by_reason(results: Results) -> dict[str, dict[str, int]]:
             counts = found.setdefault(why.removeprefix("not asked: ").removeprefix("[NOTRUN] "), {})
             counts[case.name] = counts.get(case.name, 0) + 1
     return found
-
-
-def _every_case(ours: Results, theirs: Results, by_place: Mapping[str, Case]) -> Iterator[str]:
-    for area, cases in _by_area(ours.cases):
-        yield f"<details><summary>{area}</summary>\n"
-        yield f"| case | {ours.broker} | {theirs.broker} |"
-        yield "|---|---|---|"
-        yield from (f"| {case.name} | {_mark(case)} | {_mark(by_place.get(case.asked))} |" for case in cases)
-        yield "\n</details>\n"
 
 
 def _by_area(cases: Iterable[Case]) -> Iterator[tuple[str, list[Case]]]:
@@ -183,12 +191,3 @@ def _title(case: Case) -> str:
 def _total(cases: Iterable[Case]) -> str:
     listed = list(cases)
     return f"{sum(case.passed for case in listed)} of {sum(case.asked_for for case in listed)}"
-
-
-def _mark(case: Case | None) -> str:
-    if case is None or case.outcome is Outcome.LEFT_OUT:
-        return "not asked"
-    many = case.asked_for > 1
-    if case.outcome is Outcome.PASSED:
-        return f"yes ({case.passed})" if many else "yes"
-    return f"no ({case.passed} of {case.asked_for})" if many else "no"

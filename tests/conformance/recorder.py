@@ -4,12 +4,13 @@ With xdist, workers put what a page needs to know about a case into its report; 
 """
 
 import inspect
+import re
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from conformance.results import Case, Results
+from conformance.outcomes import Case, Results
 
 ASKED: Final = {"bootstrap", "restartable"}
 """The fixtures that are the broker under test: tests without them start brokers of their own, or none."""
@@ -17,6 +18,8 @@ NOT_RUN: Final = "[NOTRUN]"
 """How pytest marks the reason of what is expected to fail and is not even tried."""
 _ABOUT = "conformance"
 _LONGEST_REASON = 160
+_MADE_UP: Final = re.compile(r"(?<=\b127\.0\.0\.1:)\d+|(?<=-)[0-9a-f]{12}\b|(?<=\b0x)[0-9a-f]+")
+"""What is another in every run: ports, names that a test makes unique, addresses of objects."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,11 +57,6 @@ def _first_sentence(text: str) -> str:
     return sentence.rstrip(".")
 
 
-def sentence(function: str) -> str:
-    """The sentence that a test's name is."""
-    return function.removeprefix("test_").replace("_", " ")
-
-
 class _Recorder:
     """Reports come in phases: a case that was set up has its outcome from its call."""
 
@@ -73,7 +71,7 @@ class _Recorder:
             return
         area, differs = properties[_ABOUT]
         asked, _, parameter = report.nodeid.partition("[")
-        case = self._cases.setdefault(asked, Case(area, sentence(asked.rpartition("::")[2]), asked))
+        case = self._cases.setdefault(asked, Case(area, asked))
         case.differs = case.differs or differs  # it may be one parameter only that does
         self._count(case, parameter.removesuffix("]"), report)
 
@@ -90,18 +88,13 @@ class _Recorder:
             case.left_out[parameter] = "not asked: " + str(getattr(report, "wasxfail", ""))
 
     def pytest_sessionfinish(self) -> None:
-        # Sorted, since workers finish in any order and a file that is kept shall change only where an answer does.
-        cases = sorted(self._cases.values(), key=lambda case: case.asked)
-        for case in cases:
-            case.failed = dict(sorted(case.failed.items()))
-            case.left_out = dict(sorted(case.left_out.items()))
-        Results(self._broker, cases).save(self._path)
+        Results(self._broker, list(self._cases.values())).save(self._path)
 
 
 def _last_line(report: pytest.TestReport) -> str:
     crash = getattr(report.longrepr, "reprcrash", None)
     text = str(crash.message if crash else report.longrepr or "").strip()
-    return " ".join(text.partition("\n")[0].split())[:_LONGEST_REASON]
+    return _MADE_UP.sub("…", " ".join(text.partition("\n")[0].split()))[:_LONGEST_REASON]
 
 
 def _reason(report: pytest.TestReport) -> str:

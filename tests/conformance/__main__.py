@@ -1,4 +1,4 @@
-"""`python -m conformance`: asks one broker everything, prints the table, and keeps the outcomes as JSON.
+"""`python -m conformance`: asks one broker everything, prints the table, and writes the results.
 
     make conformance                        a fresh Eosin
     make conformance BOOTSTRAP=host:port    the broker there; RESTART='command' restarts it with its files
@@ -14,20 +14,22 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from asked_broker import VARIABLES
 from toolchains import NotHere
 
-from conformance.brokers import Asked, NobodyThere, apache_kafka, at, fresh_eosin
+from conformance.brokers import Asked, NobodyThere, apache_kafka, at, file_stem, fresh_eosin
+from conformance.outcomes import Results
 from conformance.page import Unexplained, page, reason, table
-from conformance.results import Results
 
-ROOT: Final = Path(__file__).resolve().parents[3]
+ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = ROOT / "docs" / "conformance.md"
-KEPT: Final = ROOT / "docs" / "conformance"
+KEPT: Final = ROOT / "tests" / "conformance" / "results"
+"""The results behind the page."""
 CASES: Final = ("tests/wire", "tests/clients", "tests/applications")
 
 
@@ -44,9 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", metavar="HOST:PORT", help="one of its kind that is at transaction.version=1")
     parser.add_argument("--restart-first", metavar="COMMAND", help="restarts that one")
     parser.add_argument("--name", help="what the table calls the broker")
-    parser.add_argument("--results", type=Path, default=ROOT / "conformance-results", help="folder for the JSON")
+    parser.add_argument("--results", type=Path, default=ROOT / "conformance-results", help="folder for the results")
     parser.add_argument("-k", dest="expression", help="only the cases that match, as pytest's -k")
-    parser.add_argument("--failed", action="store_true", help="only what failed in the last run, whose results change")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--failed", action="store_true", help="only what failed in the last run, whose results change")
+    how.add_argument("--merge", action="store_true", help="keep the last results of cases that -k leaves out")
     parser.add_argument("--workers", default="auto", help="processes that ask side by side (auto)")
     given = parser.parse_args(arguments)
     if not given.bootstrap and (given.restart or given.first or given.restart_first):
@@ -55,7 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _write_page()
     try:
         with _broker(given) as broker:
-            return _ask(broker, given.name or broker.name, given)
+            if given.name:
+                broker = replace(broker, name=given.name, file_stem=file_stem(given.name))
+            return _ask(broker, given)
     except (NotHere, NobodyThere) as problem:
         print(f"conformance: {problem}", file=sys.stderr)
         return 2
@@ -70,58 +76,57 @@ def _broker(given: argparse.Namespace) -> contextlib.AbstractContextManager[Aske
     return contextlib.nullcontext(at(given.bootstrap, **more))
 
 
-def _ask(broker: Asked, name: str, given: argparse.Namespace) -> int:
-    kept_as = given.results / f"{name.lower().replace(' ', '-').replace(':', '-')}.json"
+def _ask(broker: Asked, given: argparse.Namespace) -> int:
+    kept_as = given.results / f"{broker.file_stem}.jsonl"
     excused = (lambda case: bool(reason(case))) if broker.is_shared else (lambda case: False)  # a fresh Eosin never is
-    before = Results.load(kept_as) if given.failed and kept_as.exists() else None
-    if before:
+    before = Results.load(kept_as) if (given.failed or given.merge) and kept_as.exists() else None
+    if before and given.failed:
         cases = [place for case in before.failed if not excused(case) for place in case.failed_places]
     else:
         cases = [folder for folder in CASES if (ROOT / folder).is_dir()]
     if cases:
-        found = Results(name, [])
+        found = Results(broker.name, [])
         with tempfile.TemporaryDirectory() as folder:
             for number, (chosen, workers) in enumerate(_turns(broker, given.workers)):
-                told = Path(folder) / f"{number}.json"
-                _run_pytest(told, name, cases, [*chosen, "-n", workers], given, broker.variables)
+                told = Path(folder) / f"{number}.jsonl"
+                _run_pytest(told, broker, cases, [*chosen, "-n", workers], given.expression)
                 if not told.exists():
                     print("conformance: pytest ended before it had asked anything", file=sys.stderr)
                     return 2
                 found.add(Results.load(told))
-        if before:
-            before.answered(found)
+        if before and given.failed:
+            before.asked_again(found)
+        elif before:
+            before.replace(found)
         (before or found).save(kept_as)
     results = Results.load(kept_as)
-    print("\n".join([f"\n{name}", *table(results), f"\n{kept_as}"]))
+    print("\n".join([f"\n{broker.name}", *table(results), f"\n{kept_as}"]))
     return int(not results.cases or not all(map(excused, results.failed)))
 
 
 def _turns(broker: Asked, workers: str) -> list[tuple[list[str], str]]:
-    """What is asked one after the other, and by how many: who restarts a broker that others ask has to be alone."""
+    """Which cases each turn asks, and with how many workers. A shared broker is restarted by one worker while no other
+    asks, and at first: a start takes the longer the more topics there are."""
     if broker.is_shared and broker.can_be_restarted:
-        return [(["-m", "not restarts"], workers), (["-m", "restarts"], "1")]
+        return [(["-m", "restarts"], "1"), (["-m", "not restarts"], workers)]
     return [([], workers)]
 
 
 def _run_pytest(
-    results: Path,
-    name: str,
-    cases: Sequence[str],
-    how: Sequence[str],
-    given: argparse.Namespace,
-    variables: Mapping[str, str],
+    results: Path, broker: Asked, cases: Sequence[str], options: Sequence[str], expression: str | None
 ) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=no", "-rN", "-p", "no:cacheprovider"]
-    command += ["-p", "conformance.recorder", "--conformance-results", str(results), "--conformance-broker", name]
-    command += [*how, "--dist", "worksteal"]
-    command += ["-k", given.expression] if given.expression else []
+    command += ["-p", "conformance.recorder"]
+    command += ["--conformance-results", str(results), "--conformance-broker", broker.name]
+    command += [*options, "--dist", "worksteal"]
+    command += ["-k", expression] if expression else []
     environment = {key: value for key, value in os.environ.items() if key not in VARIABLES}
-    subprocess.run([*command, *cases], cwd=ROOT, env={**environment, **variables}, check=False)
+    subprocess.run([*command, *cases], cwd=ROOT, env={**environment, **broker.variables}, check=False)
 
 
 def kept() -> tuple[Results, Results]:
     """The results that the page is made of: Eosin's, and Apache Kafka's. Raises FileNotFoundError."""
-    return Results.load(KEPT / "eosin.json"), Results.load(KEPT / "apache-kafka.json")
+    return Results.load(KEPT / "eosin.jsonl"), Results.load(KEPT / "apache-kafka.jsonl")
 
 
 def _write_page() -> int:
@@ -133,7 +138,7 @@ def _write_page() -> int:
         )
         return 2
     except Unexplained as cases:
-        print(f"conformance: these cases fail, and nobody has said why:\n{cases}", file=sys.stderr)
+        print(f"conformance: these cases fail without a reason on record:\n{cases}", file=sys.stderr)
         return 1
     print(f"wrote {PAGE}", file=sys.stderr)
     return 0

@@ -38,6 +38,8 @@ class Asked:
     """A broker, and how test processes find it: with no variables each starts a fresh Eosin."""
 
     name: str
+    file_stem: str
+    """Names the file of its results: the same for every version of Eosin, or of Apache Kafka, so that runs compare."""
     variables: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -50,9 +52,14 @@ class Asked:
         return not self.is_shared or RESTART in self.variables
 
 
+def file_stem(name: str) -> str:
+    """The name of a broker as that of a file, without its suffix."""
+    return name.lower().replace(" ", "-").replace(":", "-")
+
+
 def fresh_eosin() -> Asked:
     """One for each test process."""
-    return Asked(f"Eosin {VERSION}")
+    return Asked(f"Eosin {VERSION}", "eosin")
 
 
 def at(
@@ -67,7 +74,7 @@ def at(
             told = " ".join(str(problem).split()) or f"nothing within {_TRIED_FOR_S} s"
             raise NobodyThere(f"no Kafka broker answers at {address}: {told}") from None
     given = {ANOTHER: bootstrap, ANOTHER_AT_FIRST: first, RESTART: restart, RESTART_AT_FIRST: restart_first}
-    return Asked(bootstrap, {name: value for name, value in given.items() if value})
+    return Asked(bootstrap, file_stem(bootstrap), {name: value for name, value in given.items() if value})
 
 
 async def _answers(bootstrap: str) -> None:
@@ -85,4 +92,4 @@ def apache_kafka() -> Iterator[Asked]:
         nodes = {RESTART: newest, RESTART_AT_FIRST: first}
         with newest, first, listening(folder / "restarts", nodes) as commands:
             addresses = {ANOTHER: newest.address, ANOTHER_AT_FIRST: first.address}
-            yield Asked(f"Apache Kafka {newest.version}", {**addresses, **commands})
+            yield Asked(f"Apache Kafka {newest.version}", "apache-kafka", {**addresses, **commands})
