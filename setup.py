@@ -68,7 +68,6 @@ COMPILED: Final = (
     "storage/indexes/sparse.py",
     "storage/log/validation.py",
     "storage/producers/guards.py",
-    "storage/log/waiters.py",
     "coordinator/transactions/rules/init_producer_id.py",
     "coordinator/transactions/rules/effects.py",
     "runtime/start_now.py",

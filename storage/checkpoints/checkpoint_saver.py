@@ -13,7 +13,6 @@ from typing import Final
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import in_turns
 from eosin.storage.checkpoints.checkpoint import Checkpoint, run_together
-from eosin.storage.checkpoints.checkpoint_choice import too_many_small
 from eosin.storage.disk.flusher import Durability
 from eosin.storage.disk.interfaces import Disk, WholeSync
 from eosin.storage.disk.space import Need, is_no_space
@@ -23,6 +22,8 @@ _LOG: Final = logging.getLogger("eosin.storage")
 
 CHECKPOINT_BYTES: Final = 64 * 1024 * 1024
 """A log with this much to recover is checkpointed at the next round."""
+SMALL_TOTAL_BYTES: Final = 8 * 1024 * 1024
+"""What all small logs together may leave to recover. Their batches are small too: this is some 70 000 of them."""
 SAVES_AT_ONCE: Final = 16
 """Logs that are saved at the same time while the broker serves."""
 SMALL_BYTES: Final = 1024 * 1024
@@ -178,3 +179,18 @@ class CheckpointSaver:
                 checkpoint.conclude(None)
             else:
                 checkpoint.give_up()
+
+
+def too_many_small(waiting: Iterable[PartitionLog]) -> list[PartitionLog]:
+    """The largest of the logs that may wait, as many as bring the rest down to half of the limit; mostly none."""
+    by_size = sorted(waiting, key=lambda log: log.checkpoint_state.unsaved_bytes, reverse=True)
+    excess = sum(log.checkpoint_state.unsaved_bytes for log in by_size) - SMALL_TOTAL_BYTES // 2
+    if excess <= SMALL_TOTAL_BYTES // 2:
+        return []
+    chosen = []
+    for log in by_size:
+        if excess <= 0:
+            break
+        excess -= log.checkpoint_state.unsaved_bytes
+        chosen.append(log)
+    return chosen

@@ -9,6 +9,8 @@ Always true:
 - A failed sync, or a failed write other than for want of space, takes the log offline for good.
 """
 
+import asyncio
+import heapq
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
@@ -45,9 +47,47 @@ from eosin.storage.log.producer_refill import refill
 from eosin.storage.log.segment import Segment
 from eosin.storage.log.segmented_log import LOG, PASSING_ERRORS, SegmentedLog
 from eosin.storage.log.timestamp_search import FoundOffset
-from eosin.storage.log.waiters import Waiter, Waiters
 from eosin.storage.producers.snapshot import encode_snapshot
 from eosin.storage.producers.state import EndedTransaction, ProducerState, repeated
+
+Waiter = asyncio.Future[ErrorCode]
+
+
+class Waiters:
+    """Futures by the end offset that each waits for."""
+
+    __slots__ = ("_heap", "_made")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Waiter]] = []
+        self._made = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._heap)
+
+    def add(self, end_offset: int) -> Waiter:
+        """A future that is done once the high watermark is at or beyond `end_offset`."""
+        waiter: Waiter = asyncio.get_running_loop().create_future()
+        self._made += 1
+        heapq.heappush(self._heap, (end_offset, self._made, waiter))
+        return waiter
+
+    def reached(self, high_watermark: int) -> bool:
+        """Answer everyone who waited for `high_watermark` or less; whether anyone still waits."""
+        heap = self._heap
+        while heap and heap[0][0] <= high_watermark:
+            waiter = heapq.heappop(heap)[2]
+            if not waiter.done():
+                waiter.set_result(ErrorCode.NONE)
+        return bool(heap)
+
+    def give_up(self, error: ErrorCode) -> None:
+        """Answer everyone with `error`."""
+        waiting, self._heap = sorted(self._heap), []
+        for _, _, waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(error)
+
 
 _NEEDS: Final = {METADATA_TOPIC: Need.VITAL, TRANSACTION_STATE_TOPIC: Need.UPKEEP}
 """What may be written while the disk is full."""
