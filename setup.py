@@ -92,7 +92,6 @@ COMPILED: Final = (
     "broker/connection.py",
     "broker/exchange.py",
     "broker/fetching/long_poll.py",
-    "broker/fetching/waits.py",
     "broker/handlers/add_partitions_to_txn.py",
     "broker/handlers/end_txn.py",
     "broker/handlers/produce.py",

@@ -1,10 +1,10 @@
 """`Api` and `Services`: all that a handler sees.
 
-A handler is a plain function that returns a response, or an awaitable of one. Requests of a connection begin in order
-and answer in order; nothing else may be assumed about what runs between two awaits.
+A handler is an `async def handle` that returns a response. Requests of a connection begin in order and are answered in
+order; nothing else may be assumed about what runs between two awaits.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -58,10 +58,10 @@ class Services:
     response_memory: ResponseMemory = field(default_factory=ResponseMemory)
 
 
-Handler = Callable[[Any, RequestContext, Services], Any | Awaitable[Any]]
-"""(request, context, services) to a response; None means that the request has no answer (Produce with acks=0).
+Handler = Callable[[Any, RequestContext, Services], Coroutine[Any, Any, Any]]
+"""(request, context, services) to a response; None means that the request has no response (Produce with acks=0).
 
-A coroutine runs to its first wait at once, outside of a task: up to there, no `asyncio.timeout` and no `TaskGroup`."""
+It runs to its first wait at once, outside of a task: up to there, no `asyncio.timeout` and no `TaskGroup`."""
 
 
 class CloseConnection(Exception):

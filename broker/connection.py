@@ -16,7 +16,7 @@ Always true:
 import asyncio
 import logging
 import select
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, cast
@@ -347,7 +347,8 @@ class Connection(asyncio.BufferedProtocol):
             if exchange is None:
                 return
             if self._order.unanswered:
-                waiting = self._handle_in_turn(exchange)
+                begin = partial(exchange.handle, host.services, host.interceptor)
+                waiting = self._order.queued(exchange.api.key, exchange.request, begin)
             else:
                 waiting = exchange.handle(host.services, host.interceptor)
         except DecodeError as error:
@@ -363,11 +364,7 @@ class Connection(asyncio.BufferedProtocol):
         elif waiting is None:
             self._append(exchange)
         else:
-            self._wait(exchange, self._order.added(exchange.api.key, exchange.request, waiting))
-
-    def _handle_in_turn(self, exchange: Exchange) -> Awaitable[Any] | None:
-        begin = partial(exchange.handle, self._host.services, self._host.interceptor)
-        return self._order.queued(exchange.api.key, exchange.request, begin)
+            self._wait(exchange, waiting)
 
     def _decode(self, frame: memoryview) -> Exchange | None:
         """The exchange that a frame begins; None when it cannot be begun and that is dealt with."""
@@ -405,9 +402,9 @@ class Connection(asyncio.BufferedProtocol):
 
     # Answer
 
-    def _wait(self, exchange: Exchange, waiting: Awaitable[Any]) -> None:
+    def _wait(self, exchange: Exchange, future: "asyncio.Future[Any]") -> None:
         """Keep a place for the answer."""
-        future = asyncio.ensure_future(waiting, loop=self._loop)
+        self._order.add(exchange.api.key, exchange.request, future)
         self._append(exchange)
         self._host.running[future] = exchange.api.key
         future.add_done_callback(partial(self._finished, exchange))

@@ -6,16 +6,14 @@ UNKNOWN_SERVER_ERROR, and harms nobody else.
 """
 
 import logging
-from asyncio import Future
-from collections.abc import Awaitable, Mapping
-from types import CoroutineType
+from asyncio import Future, Task
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.logging_format import fields
 from eosin.protocol.codec import Buffer, encode_response
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.types import Message
 from eosin.runtime.start_now import start_now
 
 log = logging.getLogger(__name__)
@@ -53,33 +51,26 @@ class Exchange:
         self.answer: list[Buffer] | None = None
         """None until it is known; empty for a request that has none."""
 
-    def handle(self, services: Services, interceptor: Interceptor | None) -> Awaitable[Any] | None:
-        """Run the handler. None when `answer` is known now, else what to wait for and hand to `finish`.
+    def handle(self, services: Services, interceptor: Interceptor | None) -> "Task[Any] | None":
+        """Run the handler, now, as far as it goes without waiting: a request that came later must not overtake it.
 
-        Raises `CloseConnection`.
+        Returns None when `answer` is known, else the task to wait for and to hand to `finish`. Raises
+        `CloseConnection`.
         """
         try:
             if interceptor is None:
-                response = self.api.handle(self.request, self.context, services)
+                response = start_now(self.api.handle(self.request, self.context, services))
             else:
-                response = self._handle_intercepted(services, interceptor)
-            if type(response) is CoroutineType:
-                # Now, and not as a task in the next turn of the loop: what came behind it must not overtake it.
-                response = start_now(response)
-            if isinstance(response, Message):
-                self._encode(response)
-                return None
+                response = start_now(self._handle_intercepted(services, interceptor))
+            if isinstance(response, Task):
+                return response
+            self._encode(response)
         except CloseConnection:
             raise
         except Exception:
             log.exception("a request failed", extra=self._facts())
             self._refuse()
-            return None
-        if response is None:
-            self.answer = []
-            return None
-        waiting: Awaitable[Any] = response
-        return waiting
+        return None
 
     def finish(self, future: "Future[Any]") -> None:
         """Take the handler's answer from its finished future, unless it is known.
@@ -90,28 +81,23 @@ class Exchange:
             response = future.result()
             if self.answer is not None:
                 return  # it had to wait for its turn, and then for nothing more
-            if response is None:
-                self.answer = []
-            else:
-                self._encode(response)
+            self._encode(response)
         except CloseConnection:
             raise
         except Exception:
             log.exception("a request failed", extra=self._facts())
             self._refuse()
 
-    def _handle_intercepted(self, services: Services, interceptor: Interceptor) -> Any:
+    async def _handle_intercepted(self, services: Services, interceptor: Interceptor) -> Any:
         response = interceptor.decoded(self.context, self.api, self.request)
         if response is None:
-            response = self.api.handle(self.request, self.context, services)
-        if response is None or isinstance(response, Message):
-            return interceptor.handled(self.context, self.api, self.request, response)
-        return self._then_intercept(response, interceptor)
-
-    async def _then_intercept(self, response: Awaitable[Any], interceptor: Interceptor) -> Any:
-        return interceptor.handled(self.context, self.api, self.request, await response)
+            response = await self.api.handle(self.request, self.context, services)
+        return interceptor.handled(self.context, self.api, self.request, response)
 
     def _encode(self, response: Any) -> None:
+        if response is None:
+            self.answer = []
+            return
         self.answer = encode_response(self.api.key, self.context.api_version, self.correlation_id, response)
 
     def _refuse(self) -> None:

@@ -161,10 +161,11 @@ class FetchPass:
             return ErrorCode.OFFSET_OUT_OF_RANGE
         return ErrorCode.NONE
 
-    def read(self) -> Awaitable[None] | None:
-        """Read every partition that has something, in order, within the limits. None when that took no wait."""
+    async def read(self) -> None:
+        """Read every partition that has something, in order, within the limits."""
         reading = self._advance()
-        return None if reading is None else self._finish(reading)
+        if reading is not None:
+            await self._finish(reading)
 
     def _advance(self) -> Awaitable[ReadResult] | None:
         """Read on until a log has to fetch its bytes from the disk."""

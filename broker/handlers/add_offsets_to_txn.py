@@ -5,8 +5,6 @@ had named it; that may begin the transaction. v2 knows PRODUCER_FENCED; below it
 v3 is the first flexible version. v4 knows TRANSACTION_ABORTABLE. Clients of KIP-890 leave this request out.
 """
 
-from asyncio import Task
-
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind, wire_error
@@ -14,16 +12,9 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from eosin.protocol.schemas.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from eosin.runtime.start_now import start_now
 
 
-def handle(
-    request: AddOffsetsToTxnRequest, context: RequestContext, services: Services
-) -> AddOffsetsToTxnResponse | Task[AddOffsetsToTxnResponse]:
-    return start_now(_handle(request, context, services))
-
-
-async def _handle(
+async def handle(
     request: AddOffsetsToTxnRequest, context: RequestContext, services: Services
 ) -> AddOffsetsToTxnResponse:
     reply = await services.transactions.add_partitions(

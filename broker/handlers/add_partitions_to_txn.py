@@ -7,13 +7,10 @@ All or nothing: if one partition is unknown or internal, the others are OPERATIO
 the request otherwise, repeated for each partition.
 """
 
-from asyncio import Task
 from collections.abc import Mapping, Sequence
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.transactions.timeout_errors import timeout_error_for
-from eosin.coordinator.transactions.entries import PendingRequest
-from eosin.coordinator.transactions.rules.effects import Reply
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind, wire_error
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -24,12 +21,11 @@ from eosin.protocol.schemas.add_partitions_to_txn import (
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopicResult,
 )
-from eosin.runtime.start_now import start_now
 
 
-def handle(
+async def handle(
     request: AddPartitionsToTxnRequest, context: RequestContext, services: Services
-) -> AddPartitionsToTxnResponse | Task[AddPartitionsToTxnResponse]:
+) -> AddPartitionsToTxnResponse:
     partitions = [
         TopicPartition(topic.name, index) for topic in request.v3_and_below_topics for index in topic.partitions
     ]
@@ -38,27 +34,12 @@ def handle(
         return _answer(request, ErrorCode.OPERATION_NOT_ATTEMPTED, at_fault)
     if not partitions:
         return _answer(request, ErrorCode.NONE)
-    asked = services.transactions.add_partitions(
+    reply = await services.transactions.add_partitions(
         request.v3_and_below_transactional_id,
         producer_id=request.v3_and_below_producer_id,
         producer_epoch=request.v3_and_below_producer_epoch,
         partitions=partitions,
     )
-    if asked.reply is None:
-        return start_now(_told_later(request, context, services, asked))
-    return _told(request, context, services, asked.reply)
-
-
-async def _told_later(
-    request: AddPartitionsToTxnRequest, context: RequestContext, services: Services, asked: PendingRequest
-) -> AddPartitionsToTxnResponse:
-    return _told(request, context, services, await asked)
-
-
-def _told(
-    request: AddPartitionsToTxnRequest, context: RequestContext, services: Services, reply: Reply
-) -> AddPartitionsToTxnResponse:
-    """The coordinator's reply as the response to this client."""
     error = reply.error
     if error is not ErrorCode.NONE:
         error = timeout_error_for(RequestKind.ADD_PARTITIONS, reply, context, services)

@@ -20,7 +20,9 @@ _ENTITY_TYPES: Final = ("user", "client-id", "ip")
 _NO_QUOTAS: Final = "Eosin enforces no client quotas, so none can be set"
 
 
-def handle(request: AlterClientQuotasRequest, context: RequestContext, services: Services) -> AlterClientQuotasResponse:
+async def handle(
+    request: AlterClientQuotasRequest, context: RequestContext, services: Services
+) -> AlterClientQuotasResponse:
     return AlterClientQuotasResponse(entries=tuple(_answer(each, _outcome(each)) for each in request.entries))
 
 

@@ -21,7 +21,7 @@ from eosin.protocol.schemas.alter_partition_reassignments import (
 )
 
 
-def handle(
+async def handle(
     request: AlterPartitionReassignmentsRequest, context: RequestContext, services: Services
 ) -> AlterPartitionReassignmentsResponse:
     brokers = [each.node_id for each in services.cluster.brokers(context.listener)]

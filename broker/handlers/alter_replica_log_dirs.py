@@ -19,7 +19,7 @@ from eosin.protocol.schemas.alter_replica_log_dirs import (
 )
 
 
-def handle(
+async def handle(
     request: AlterReplicaLogDirsRequest, context: RequestContext, services: Services
 ) -> AlterReplicaLogDirsResponse:
     ours = log_dir(services.config)

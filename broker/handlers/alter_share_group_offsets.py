@@ -13,7 +13,7 @@ from eosin.protocol.schemas.alter_share_group_offsets import (
 )
 
 
-def handle(
+async def handle(
     request: AlterShareGroupOffsetsRequest, context: RequestContext, services: Services
 ) -> AlterShareGroupOffsetsResponse:
     return AlterShareGroupOffsetsResponse(

@@ -15,7 +15,7 @@ from eosin.protocol.schemas.consumer_group_describe import (
 )
 
 
-def handle(
+async def handle(
     request: ConsumerGroupDescribeRequest, context: RequestContext, services: Services
 ) -> ConsumerGroupDescribeResponse:
     return _refused(request, ErrorCode.UNSUPPORTED_VERSION, GroupProtocol.CONSUMER.value)

@@ -14,7 +14,7 @@ from eosin.protocol.schemas.consumer_group_heartbeat import (
 )
 
 
-def handle(
+async def handle(
     request: ConsumerGroupHeartbeatRequest, context: RequestContext, services: Services
 ) -> ConsumerGroupHeartbeatResponse:
     text = services.unserved_groups.refused(GroupProtocol.CONSUMER, request.group_id, context)

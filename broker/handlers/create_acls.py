@@ -10,7 +10,7 @@ from eosin.protocol.schemas.create_acls import AclCreationResult, CreateAclsRequ
 _DISABLED: Final = AclCreationResult(ErrorCode.SECURITY_DISABLED, "No authorizer is configured on this broker")
 
 
-def handle(request: CreateAclsRequest, context: RequestContext, services: Services) -> CreateAclsResponse:
+async def handle(request: CreateAclsRequest, context: RequestContext, services: Services) -> CreateAclsResponse:
     return CreateAclsResponse(results=(_DISABLED,) * len(request.creations))
 
 

@@ -11,7 +11,7 @@ from eosin.protocol.schemas.delete_acls import DeleteAclsFilterResult, DeleteAcl
 _DISABLED: Final = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, "No authorizer is configured on this broker")
 
 
-def handle(request: DeleteAclsRequest, context: RequestContext, services: Services) -> DeleteAclsResponse:
+async def handle(request: DeleteAclsRequest, context: RequestContext, services: Services) -> DeleteAclsResponse:
     return DeleteAclsResponse(filter_results=(_DISABLED,) * len(request.filters))
 
 

@@ -7,11 +7,10 @@ request's timeout is for the wait for other replicas, as in Kafka, and there are
 """
 
 import asyncio
-from collections.abc import Awaitable
+from itertools import islice
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.fetching.waits import after_all
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition
@@ -26,42 +25,29 @@ from eosin.protocol.schemas.delete_records import (
 _Result = DeleteRecordsPartitionResult
 
 
-def handle(
-    request: DeleteRecordsRequest, context: RequestContext, services: Services
-) -> Awaitable[DeleteRecordsResponse]:
+async def handle(request: DeleteRecordsRequest, context: RequestContext, services: Services) -> DeleteRecordsResponse:
     """Move every partition's start, all side by side."""
-    topics = [
-        (topic.name, [(each.partition_index, _begin(topic.name, each, services)) for each in topic.partitions])
-        for topic in request.topics
-    ]
-
-    def answer() -> DeleteRecordsResponse:
-        return DeleteRecordsResponse(
-            topics=tuple(
-                DeleteRecordsTopicResult(
-                    name,
-                    tuple(task.result() for _, task in partitions),
-                )
-                for name, partitions in topics
-            )
+    results = iter(
+        await asyncio.gather(
+            *(_delete(topic.name, each, services) for topic in request.topics for each in topic.partitions)
         )
+    )
+    return DeleteRecordsResponse(
+        topics=tuple(
+            DeleteRecordsTopicResult(topic.name, tuple(islice(results, len(topic.partitions))))
+            for topic in request.topics
+        )
+    )
 
-    tasks = [task for _, partitions in topics for _, task in partitions]
-    return after_all(tasks, then=answer)
 
-
-def _begin(topic: str, wanted: DeleteRecordsPartition, services: Services) -> "asyncio.Task[_Result]":
+async def _delete(topic: str, wanted: DeleteRecordsPartition, services: Services) -> _Result:
     partition = TopicPartition(topic, wanted.partition_index)
-    return asyncio.get_running_loop().create_task(_delete(partition, wanted.offset, services))
-
-
-async def _delete(partition: TopicPartition, offset: int, services: Services) -> _Result:
     if partition.topic in INTERNAL_TOPICS:
         return _refused(partition.partition, ErrorCode.INVALID_TOPIC_EXCEPTION)
     log = services.partitions.get(partition)
     if isinstance(log, ErrorCode):
         return _refused(partition.partition, log)
-    error = await log.delete_records_before(offset)
+    error = await log.delete_records_before(wanted.offset)
     if error:
         return _refused(partition.partition, error)
     return _Result(partition.partition, log.log_start_offset, ErrorCode.NONE)

@@ -13,7 +13,7 @@ from eosin.protocol.schemas.delete_share_group_offsets import (
 )
 
 
-def handle(
+async def handle(
     request: DeleteShareGroupOffsetsRequest, context: RequestContext, services: Services
 ) -> DeleteShareGroupOffsetsResponse:
     return DeleteShareGroupOffsetsResponse(

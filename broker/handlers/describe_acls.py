@@ -9,7 +9,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
 
-def handle(request: DescribeAclsRequest, context: RequestContext, services: Services) -> DescribeAclsResponse:
+async def handle(request: DescribeAclsRequest, context: RequestContext, services: Services) -> DescribeAclsResponse:
     return DescribeAclsResponse(
         error_code=ErrorCode.SECURITY_DISABLED, error_message="No authorizer is configured on this broker"
     )

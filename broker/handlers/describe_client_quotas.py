@@ -6,7 +6,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 
 
-def handle(
+async def handle(
     request: DescribeClientQuotasRequest, context: RequestContext, services: Services
 ) -> DescribeClientQuotasResponse:
     return DescribeClientQuotasResponse(entries=())

@@ -17,7 +17,9 @@ from eosin.protocol.schemas.describe_cluster import (
 BROKERS, CONTROLLERS = 1, 2
 
 
-def handle(request: DescribeClusterRequest, context: RequestContext, services: Services) -> DescribeClusterResponse:
+async def handle(
+    request: DescribeClusterRequest, context: RequestContext, services: Services
+) -> DescribeClusterResponse:
     if request.endpoint_type == CONTROLLERS:
         return _refused(request, ErrorCode.MISMATCHED_ENDPOINT_TYPE, "This is a broker's address, not a controller's")
     if request.endpoint_type != BROKERS:

@@ -25,7 +25,9 @@ from eosin.protocol.schemas.describe_configs import (
 )
 
 
-def handle(request: DescribeConfigsRequest, context: RequestContext, services: Services) -> DescribeConfigsResponse:
+async def handle(
+    request: DescribeConfigsRequest, context: RequestContext, services: Services
+) -> DescribeConfigsResponse:
     return DescribeConfigsResponse(results=tuple(_describe(each, request, services) for each in request.resources))
 
 

@@ -24,7 +24,7 @@ _ON_A_GROUP: Final = 1 << _READ | 1 << _DELETE | 1 << _DESCRIBE
 """Without an authorizer: everything that can be done to a group (KIP-430)."""
 
 
-def handle(request: DescribeGroupsRequest, context: RequestContext, services: Services) -> DescribeGroupsResponse:
+async def handle(request: DescribeGroupsRequest, context: RequestContext, services: Services) -> DescribeGroupsResponse:
     operations = _ON_A_GROUP if request.include_authorized_operations else NOT_ASKED
     groups = (_describe(group_id, context, services, operations) for group_id in request.groups)
     return DescribeGroupsResponse(groups=tuple(groups))

@@ -21,7 +21,9 @@ from eosin.protocol.schemas.describe_producers import (
 )
 
 
-def handle(request: DescribeProducersRequest, context: RequestContext, services: Services) -> DescribeProducersResponse:
+async def handle(
+    request: DescribeProducersRequest, context: RequestContext, services: Services
+) -> DescribeProducersResponse:
     """Each partition's answer."""
     topics = (
         TopicResponse(

@@ -21,7 +21,7 @@ from eosin.protocol.schemas.describe_quorum import (
 KAFKAS_METADATA_TOPIC = "__cluster_metadata"
 
 
-def handle(request: DescribeQuorumRequest, context: RequestContext, services: Services) -> DescribeQuorumResponse:
+async def handle(request: DescribeQuorumRequest, context: RequestContext, services: Services) -> DescribeQuorumResponse:
     return DescribeQuorumResponse(
         topics=tuple(
             ResponseTopicData(

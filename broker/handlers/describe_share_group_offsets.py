@@ -14,7 +14,7 @@ from eosin.protocol.schemas.describe_share_group_offsets import (
 )
 
 
-def handle(
+async def handle(
     request: DescribeShareGroupOffsetsRequest, context: RequestContext, services: Services
 ) -> DescribeShareGroupOffsetsResponse:
     return _refused(request, ErrorCode.UNSUPPORTED_VERSION, GroupProtocol.SHARE.value)

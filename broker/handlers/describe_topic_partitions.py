@@ -26,7 +26,7 @@ from eosin.protocol.schemas.describe_topic_partitions import (
 PAGE_PARTITIONS_MAX: Final = 2000
 
 
-def handle(
+async def handle(
     request: DescribeTopicPartitionsRequest, context: RequestContext, services: Services
 ) -> DescribeTopicPartitionsResponse:
     start = request.cursor

@@ -21,7 +21,7 @@ from eosin.protocol.schemas.describe_transactions import (
 )
 
 
-def handle(
+async def handle(
     request: DescribeTransactionsRequest, context: RequestContext, services: Services
 ) -> DescribeTransactionsResponse:
     """Each id's answer, in the order of the request."""

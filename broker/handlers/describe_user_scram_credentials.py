@@ -16,7 +16,7 @@ from eosin.protocol.schemas.describe_user_scram_credentials import (
 )
 
 
-def handle(
+async def handle(
     request: DescribeUserScramCredentialsRequest, context: RequestContext, services: Services
 ) -> DescribeUserScramCredentialsResponse:
     times = Counter(each.name for each in request.users or ())

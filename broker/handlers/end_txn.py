@@ -7,54 +7,36 @@ The outcome is durable when this is answered. The answer is then held until the 
 `eosin.end.txn.marker.wait.ms`, so that the next transaction is not told to come back (transactions.md 4.5.3).
 """
 
-from asyncio import Task
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.transactions.timeout_errors import timeout_error_for
-from eosin.coordinator.transactions.entries import PendingRequest
-from eosin.coordinator.transactions.rules.effects import Reply
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind, wire_error
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.end_txn import EndTxnRequest, EndTxnResponse
-from eosin.runtime.start_now import start_now
 
 FIRST_VERSION_2: Final = 5
 """From this version of the API on, the client speaks transaction version 2."""
 
 
-def handle(
-    request: EndTxnRequest, context: RequestContext, services: Services
-) -> EndTxnResponse | Task[EndTxnResponse]:
-    asked = services.transactions.end(
+async def handle(request: EndTxnRequest, context: RequestContext, services: Services) -> EndTxnResponse:
+    reply = await services.transactions.end(
         request.transactional_id,
         producer_id=request.producer_id,
         producer_epoch=request.producer_epoch,
         commit=request.committed,
         client_transaction_version=2 if context.api_version >= FIRST_VERSION_2 else 0,
     )
-    if asked.reply is None:
-        return start_now(_answer_later(request, context, services, asked))
-    return _answer(request, context, services, asked.reply)
-
-
-async def _answer_later(
-    request: EndTxnRequest, context: RequestContext, services: Services, asked: PendingRequest
-) -> EndTxnResponse:
-    return _answer(request, context, services, await asked)
-
-
-def _answer(request: EndTxnRequest, context: RequestContext, services: Services, result: Reply) -> EndTxnResponse:
-    error = result.error
+    error = reply.error
     if error is ErrorCode.NONE:
-        return EndTxnResponse(producer_id=result.producer_id, producer_epoch=result.producer_epoch)
+        return EndTxnResponse(producer_id=reply.producer_id, producer_epoch=reply.producer_epoch)
     if request.committed:
-        error = timeout_error_for(RequestKind.COMMIT, result, context, services)
+        error = timeout_error_for(RequestKind.COMMIT, reply, context, services)
     return EndTxnResponse(
         error_code=wire_error(ApiKey.END_TXN, context.api_version, error),
-        producer_id=result.producer_id,
-        producer_epoch=result.producer_epoch,
+        producer_id=reply.producer_id,
+        producer_epoch=reply.producer_epoch,
     )
 
 

@@ -16,7 +16,6 @@ or after `max_wait_ms` (storage.md 15; sessions: storage.md 16). Reading is done
 never null: librdkafka breaks on null.
 """
 
-from collections.abc import Awaitable
 from typing import Final, cast
 
 from eosin.broker.api import Api, RequestContext, Services
@@ -37,7 +36,6 @@ from eosin.protocol.schemas.fetch import (
     PartitionData,
 )
 from eosin.protocol.types import Buffer
-from eosin.runtime.start_now import start_now
 from eosin.storage.log.log_results import NO_RECORDS, Isolation
 
 FIRST_SESSION_VERSION: Final = 7
@@ -49,21 +47,23 @@ _MOVED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH
 _NO_ABORTED: Final[tuple[AbortedTransaction, ...]] = ()
 
 
-def handle(
-    request: FetchRequest, context: RequestContext, services: Services
-) -> FetchResponse | Awaitable[FetchResponse]:
-    """Look, then read and answer, or wait first."""
+async def handle(request: FetchRequest, context: RequestContext, services: Services) -> FetchResponse:
+    """Look, wait if that is not enough, and read."""
     fetch = services.fetch_sessions.begin(request, uses_topic_ids=context.api_version >= FIRST_TOPIC_ID_VERSION)
     if isinstance(fetch, ErrorCode):
         return FetchResponse(error_code=fetch)
     limits = _limits(request, context, services)
     found = FetchPass(fetch.wanted, limits, services)
     if request.max_wait_ms > 0 and not found.has_enough:
-        return start_now(_wait_and_read(fetch, found, limits, request.max_wait_ms, context, services))
-    reading = found.read()
-    if reading is not None:
-        return start_now(_read_and_answer(fetch, found, limits, reading, context, services))
-    return _answer(fetch, found, limits, context, services)
+        await services.partitions.long_polls.wait(
+            found.watches(),
+            isolation=limits.isolation,
+            min_bytes=limits.min_bytes,
+            max_wait_ms=request.max_wait_ms,
+        )
+        found = FetchPass(fetch.wanted, limits, services)
+    await found.read()
+    return _response(fetch, found, limits, context, services)
 
 
 def _limits(request: FetchRequest, context: RequestContext, services: Services) -> FetchLimits:
@@ -80,37 +80,7 @@ def _limits(request: FetchRequest, context: RequestContext, services: Services) 
     )
 
 
-async def _wait_and_read(
-    fetch: FullFetch | IncrementalFetch,
-    found: FetchPass,
-    limits: FetchLimits,
-    max_wait_ms: int,
-    context: RequestContext,
-    services: Services,
-) -> FetchResponse:
-    await services.partitions.long_polls.wait(
-        found.watches(), isolation=limits.isolation, min_bytes=limits.min_bytes, max_wait_ms=max_wait_ms
-    )
-    found = FetchPass(fetch.wanted, limits, services)
-    reading = found.read()
-    if reading is not None:
-        await reading
-    return _answer(fetch, found, limits, context, services)
-
-
-async def _read_and_answer(
-    fetch: FullFetch | IncrementalFetch,
-    found: FetchPass,
-    limits: FetchLimits,
-    reading: Awaitable[None],
-    context: RequestContext,
-    services: Services,
-) -> FetchResponse:
-    await reading
-    return _answer(fetch, found, limits, context, services)
-
-
-def _answer(
+def _response(
     fetch: FullFetch | IncrementalFetch,
     found: FetchPass,
     limits: FetchLimits,

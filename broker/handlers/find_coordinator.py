@@ -23,7 +23,9 @@ TRANSACTION: Final = 1
 FIRST_MANY_KEYS: Final = 4
 
 
-def handle(request: FindCoordinatorRequest, context: RequestContext, services: Services) -> FindCoordinatorResponse:
+async def handle(
+    request: FindCoordinatorRequest, context: RequestContext, services: Services
+) -> FindCoordinatorResponse:
     if context.api_version >= FIRST_MANY_KEYS:
         return FindCoordinatorResponse(
             coordinators=tuple(

@@ -10,7 +10,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
-def handle(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
+async def handle(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
     error = services.groups.heartbeat(
         request.group_id,
         generation_id=request.generation_id,

@@ -13,7 +13,6 @@ The answer is held while an open transaction of the id is being aborted, for at 
 """
 
 import logging
-from asyncio import Task
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.api import Api, RequestContext, Services
@@ -23,7 +22,6 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ProducerIdAndEpoch
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from eosin.runtime.start_now import start_now
 
 if TYPE_CHECKING:
     from eosin.broker.config.broker import BrokerConfig
@@ -35,15 +33,7 @@ FIRST_WITH_TWO_PHASE_COMMIT: Final = 6
 NO_PAIR: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_EPOCH)
 
 
-def handle(
-    request: InitProducerIdRequest, context: RequestContext, services: Services
-) -> InitProducerIdResponse | Task[InitProducerIdResponse]:
-    return start_now(_handle(request, context, services))
-
-
-async def _handle(
-    request: InitProducerIdRequest, context: RequestContext, services: Services
-) -> InitProducerIdResponse:
+async def handle(request: InitProducerIdRequest, context: RequestContext, services: Services) -> InitProducerIdResponse:
     result = await services.transactions.init_producer_id(
         request.transactional_id,
         timeout_ms=request.transaction_timeout_ms,

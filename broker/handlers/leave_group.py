@@ -11,7 +11,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
 
-def handle(request: LeaveGroupRequest, context: RequestContext, services: Services) -> LeaveGroupResponse:
+async def handle(request: LeaveGroupRequest, context: RequestContext, services: Services) -> LeaveGroupResponse:
     if context.api_version < 3:
         result = services.groups.leave(request.group_id, [LeavingMember(request.member_id, None)])
         return LeaveGroupResponse(error_code=result.error or result.members[0])

@@ -27,7 +27,7 @@ _NAMES: Final[Mapping[int, Callable[[Cluster, str], Iterable[str]]]] = {
 }
 
 
-def handle(
+async def handle(
     request: ListConfigResourcesRequest, context: RequestContext, services: Services
 ) -> ListConfigResourcesResponse:
     if context.api_version == 0:

@@ -54,7 +54,7 @@ _Found = tuple[int, int, int]
 _NOT_FOUND: Final[_Found] = (-1, -1, -1)
 
 
-def handle(request: ListOffsetsRequest, context: RequestContext, services: Services) -> ListOffsetsResponse:
+async def handle(request: ListOffsetsRequest, context: RequestContext, services: Services) -> ListOffsetsResponse:
     """Look every partition up."""
     if request.replica_id >= 0:
         return refuse(request, context, ErrorCode.TOPIC_AUTHORIZATION_FAILED)

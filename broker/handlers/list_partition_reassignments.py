@@ -9,7 +9,7 @@ from eosin.protocol.schemas.list_partition_reassignments import (
 )
 
 
-def handle(
+async def handle(
     request: ListPartitionReassignmentsRequest, context: RequestContext, services: Services
 ) -> ListPartitionReassignmentsResponse:
     return ListPartitionReassignmentsResponse()

@@ -10,7 +10,7 @@ topic id, its names are not looked at, as in Kafka; a topic is never created by 
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.authorized_operations import NOT_ASKED, ON_A_TOPIC, ON_THE_CLUSTER
@@ -31,12 +31,12 @@ from eosin.protocol.schemas.metadata import (
 )
 
 
-def handle(
+async def handle(
     request: MetadataRequest, context: RequestContext, services: Services
-) -> MetadataResponse | EncodedBody | Awaitable[MetadataResponse | EncodedBody]:
+) -> MetadataResponse | EncodedBody:
     version, wanted = context.api_version, request.topics
     if wanted is None or (version == 0 and not wanted):
-        return _all_topics(request, context, services)
+        return await _all_topics(request, context, services)
     if version < 12 and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in wanted):
         return refuse(request, context, ErrorCode.INVALID_REQUEST)
     ids = dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
@@ -47,13 +47,13 @@ def handle(
     if request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
         missing = [name for name in names if name not in services.cluster.topics]
         if missing:
-            return _create_and_answer(request, context, services, names, missing)
+            return await _create_and_answer(request, context, services, names, missing)
     return _answer(request, context, services, [_by_name(name, request, services.cluster) for name in names])
 
 
-def _all_topics(
+async def _all_topics(
     request: MetadataRequest, context: RequestContext, services: Services
-) -> MetadataResponse | EncodedBody | Awaitable[EncodedBody]:
+) -> MetadataResponse | EncodedBody:
     cluster = services.cluster
     if cluster.partition_count <= FEW_PARTITIONS:
         topics = [_found(topic, request, cluster) for topic in cluster.topics.values()]
@@ -64,7 +64,7 @@ def _all_topics(
         request.include_topic_authorized_operations,
         request.include_cluster_authorized_operations,
     )
-    return services.metadata_answers.kept(kind) or services.metadata_answers.make(
+    return services.metadata_answers.kept(kind) or await services.metadata_answers.make(
         kind,
         lambda topic: _found(topic, request, cluster),
         lambda topics: _answer(request, context, services, topics),

@@ -22,7 +22,7 @@ from eosin.protocol.schemas.offset_for_leader_epoch import (
 )
 
 
-def handle(
+async def handle(
     request: OffsetForLeaderEpochRequest, context: RequestContext, services: Services
 ) -> OffsetForLeaderEpochResponse:
     """Look every partition up."""

@@ -18,13 +18,11 @@ request's timeout is for the wait for other replicas, as in Kafka, and there are
 makes a client without idempotence write it twice. acks=0 answers nothing; an error closes the connection.
 """
 
-import asyncio
-from collections.abc import Awaitable
 from typing import Final
 
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
-from eosin.broker.fetching.waits import after_all
 from eosin.broker.handlers.produce_request import Produced, ProducedBatch, ProducedTopic, read_produced
+from eosin.broker.large_batches import LargeBatches
 from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.broker.transactions.verification import VerificationRequest, translated
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind
@@ -39,7 +37,6 @@ from eosin.protocol.schemas.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from eosin.runtime.start_now import start_now
 from eosin.storage.log.log_results import Appended, Refused
 from eosin.storage.log.validation import QUICK_BYTES, QUICK_RECORDS, ValidBatch, validate_quickly
 
@@ -49,11 +46,9 @@ FLUSH_BACKLOG_MAX_BYTES: Final = 64 * 1024 * 1024
 """Bytes that are written but not durable yet, over all partitions, beyond which producers with acks=0 have to wait,
 too."""
 
-_Answer = ProduceResponse | None
 
-
-def handle(request: ProduceRequest, context: RequestContext, services: Services) -> _Answer | Awaitable[_Answer]:
-    """Append, then answer: at once when everything is durable already."""
+async def handle(request: ProduceRequest, context: RequestContext, services: Services) -> ProduceResponse | None:
+    """Append, and respond when what was appended is durable; None for acks=0."""
     produced = read_produced(request, context, services)
     if produced.transactional and produced.transactional_id is not None:
         verification = services.partitions.verification
@@ -61,29 +56,35 @@ def handle(request: ProduceRequest, context: RequestContext, services: Services)
             produced.transactional_id, produced.transactional, api_version=context.api_version
         )
         if not verification.verify_now(question):
-            work = _verify_first(produced, question, context, services)
-            return verification.queued(question.producer, work)
-    return _append(produced, context, services)
-
-
-async def _verify_first(
-    produced: Produced, question: VerificationRequest, context: RequestContext, services: Services
-) -> "_Answer | asyncio.Future[_Answer]":
-    await services.partitions.verification.verify(question)
-    return _append(produced, context, services)
-
-
-def _append(produced: Produced, context: RequestContext, services: Services) -> "_Answer | asyncio.Future[_Answer]":
+            await verification.verify(question)
+    # Nothing is waited for between the end of the verification and the appends: the order of requests is theirs.
     now_ms = services.clock.now_ms()
-    large = services.large_batches
+    waiting, large = _append_small(produced, services.large_batches, now_ms, context.api_version)
+    if large:
+        waiting += await _append_large(large, services.large_batches, now_ms, context.api_version)
+    if produced.acks == 0:
+        _close_on_error(produced)
+        if services.partitions.unflushed_bytes > FLUSH_BACKLOG_MAX_BYTES:
+            # The request keeps its place on its connection, which slows the client down instead of filling memory.
+            await _durable(waiting)
+        return None
+    if waiting:
+        await _durable(waiting)
+    return _response(produced, context, services)
+
+
+def _append_small(
+    produced: Produced, large_batches: LargeBatches, now_ms: int, api_version: int
+) -> tuple[list[ProducedBatch], list[ProducedBatch]]:
+    """Append what is checked quickly. Returns the batches that are to be durable yet, and those that are left."""
     waiting: list[ProducedBatch] = []
-    later: list[ProducedBatch] = []
+    large: list[ProducedBatch] = []
     records_left = QUICK_RECORDS
     for topic in produced.topics:
         for batch in topic.batches:
             if batch.outcome is None:
                 valid = None
-                if not large.waiting or batch.log not in large.waiting:
+                if not large_batches.waiting or batch.log not in large_batches.waiting:
                     assert batch.records is not None
                     valid = validate_quickly(
                         batch.records,
@@ -94,48 +95,28 @@ def _append(produced: Produced, context: RequestContext, services: Services) -> 
                         size=QUICK_BYTES // len(produced.topics) // len(topic.batches),
                     )
                 if valid is None:
-                    later.append(batch)
+                    large.append(batch)
                     continue
                 records_left -= batch.header.records_count
-                if _append_one(batch, valid, now_ms, context.api_version):
+                if _append_one(batch, valid, now_ms, api_version):
                     waiting.append(batch)
-            batch.records = None  # the request's frame is not kept while the answer waits
-    if later:
-        return start_now(_append_later(produced, waiting, later, now_ms, context, services))
-    return _answer_appended(produced, waiting, context, services)
+            batch.records = None
+    return waiting, large
 
 
-async def _append_later(
-    produced: Produced,
-    waiting: list[ProducedBatch],
-    later: list[ProducedBatch],
-    now_ms: int,
-    context: RequestContext,
-    services: Services,
-) -> _Answer:
+async def _append_large(
+    large: list[ProducedBatch], large_batches: LargeBatches, now_ms: int, api_version: int
+) -> list[ProducedBatch]:
+    """Append what is checked in a thread, in its turn. Returns the batches that are to be durable yet."""
+    waiting: list[ProducedBatch] = []
+
     def append(batch: ProducedBatch, valid: ValidBatch | Refused) -> None:
-        if _append_one(batch, valid, now_ms, context.api_version):
+        if _append_one(batch, valid, now_ms, api_version):
             waiting.append(batch)
         batch.records = None
 
-    await services.large_batches.append(later, append, now_ms=now_ms)
-    answer = _answer_appended(produced, waiting, context, services)
-    return await answer if isinstance(answer, asyncio.Future) else answer
-
-
-def _answer_appended(
-    produced: Produced, waiting: list[ProducedBatch], context: RequestContext, services: Services
-) -> "_Answer | asyncio.Future[_Answer]":
-    """Answer when `waiting`, which is appended, is durable."""
-    if produced.acks == 0:
-        _close_on_error(produced)
-        if services.partitions.unflushed_bytes <= FLUSH_BACKLOG_MAX_BYTES:
-            return None
-        # Its place among the connection's requests stays taken, which slows the client down instead of filling memory.
-        return after_all(_durable(waiting), then=lambda: None)
-    if waiting:
-        return _answer_when_durable(produced, waiting, context, services)
-    return _answer(produced, context, services)
+    await large_batches.append(large, append, now_ms=now_ms)
+    return waiting
 
 
 def _append_one(batch: ProducedBatch, valid: ValidBatch | Refused, now_ms: int, api_version: int) -> bool:
@@ -158,29 +139,19 @@ def _close_on_error(produced: Produced) -> None:
                 raise CloseConnection(f"Produce with acks=0 to {topic.name}-{batch.index}: {error.name}")
 
 
-def _durable(batches: list[ProducedBatch]) -> "list[asyncio.Future[ErrorCode]]":
+async def _durable(waiting: list[ProducedBatch]) -> None:
+    """Wait until each batch is durable, or set its outcome to the error for which it cannot be."""
     futures = []
-    for batch in batches:
+    for batch in waiting:
         assert isinstance(batch.outcome, Appended)
         futures.append(batch.log.durable(batch.outcome.last_offset + 1))
-    return futures
+    for batch, future in zip(waiting, futures, strict=True):
+        error = await future
+        if error != ErrorCode.NONE:
+            batch.outcome = Refused(error)
 
 
-def _answer_when_durable(
-    produced: Produced, waiting: list[ProducedBatch], context: RequestContext, services: Services
-) -> "asyncio.Future[_Answer]":
-    durable = _durable(waiting)
-
-    def answer() -> _Answer:
-        for batch, future in zip(waiting, durable, strict=True):
-            if future.result() != ErrorCode.NONE:
-                batch.outcome = Refused(future.result())
-        return _answer(produced, context, services)
-
-    return after_all(durable, then=answer)
-
-
-def _answer(produced: Produced, context: RequestContext, services: Services) -> ProduceResponse:
+def _response(produced: Produced, context: RequestContext, services: Services) -> ProduceResponse:
     topics = []
     moved = False
     for topic in produced.topics:

@@ -10,7 +10,9 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 
 
-def handle(request: ShareAcknowledgeRequest, context: RequestContext, services: Services) -> ShareAcknowledgeResponse:
+async def handle(
+    request: ShareAcknowledgeRequest, context: RequestContext, services: Services
+) -> ShareAcknowledgeResponse:
     return ShareAcknowledgeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=GroupProtocol.SHARE.value)
 
 

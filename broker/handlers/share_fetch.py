@@ -10,7 +10,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.share_fetch import ShareFetchRequest, ShareFetchResponse
 
 
-def handle(request: ShareFetchRequest, context: RequestContext, services: Services) -> ShareFetchResponse:
+async def handle(request: ShareFetchRequest, context: RequestContext, services: Services) -> ShareFetchResponse:
     return ShareFetchResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=GroupProtocol.SHARE.value)
 
 

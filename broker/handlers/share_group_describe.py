@@ -15,7 +15,7 @@ from eosin.protocol.schemas.share_group_describe import (
 )
 
 
-def handle(
+async def handle(
     request: ShareGroupDescribeRequest, context: RequestContext, services: Services
 ) -> ShareGroupDescribeResponse:
     return _refused(request, ErrorCode.UNSUPPORTED_VERSION, GroupProtocol.SHARE.value)

@@ -10,7 +10,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
 
-def handle(
+async def handle(
     request: ShareGroupHeartbeatRequest, context: RequestContext, services: Services
 ) -> ShareGroupHeartbeatResponse:
     text = services.unserved_groups.refused(GroupProtocol.SHARE, request.group_id, context)

@@ -15,7 +15,7 @@ from eosin.protocol.schemas.streams_group_describe import (
 )
 
 
-def handle(
+async def handle(
     request: StreamsGroupDescribeRequest, context: RequestContext, services: Services
 ) -> StreamsGroupDescribeResponse:
     return _refused(request, ErrorCode.UNSUPPORTED_VERSION, GroupProtocol.STREAMS.value)

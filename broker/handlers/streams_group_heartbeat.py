@@ -10,7 +10,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 
 
-def handle(
+async def handle(
     request: StreamsGroupHeartbeatRequest, context: RequestContext, services: Services
 ) -> StreamsGroupHeartbeatResponse:
     text = services.unserved_groups.refused(GroupProtocol.STREAMS, request.group_id, context)

@@ -22,7 +22,7 @@ from eosin.protocol.schemas.update_features import (
 _UPGRADE_TYPES: Final = (1, 2, 3)
 
 
-def handle(request: UpdateFeaturesRequest, context: RequestContext, services: Services) -> UpdateFeaturesResponse:
+async def handle(request: UpdateFeaturesRequest, context: RequestContext, services: Services) -> UpdateFeaturesResponse:
     level = services.config.eosin_transaction_version
     for update in request.feature_updates:
         problem = _problem(update, level)

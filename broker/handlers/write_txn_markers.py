@@ -7,7 +7,6 @@ version 2 asks for the strict epoch rule (KIP-1228); a v1 marker counts as versi
 One answer per marker and partition, once all are durable and, for `__consumer_offsets`, the offsets are visible.
 """
 
-from asyncio import Task
 from collections.abc import Mapping
 
 from eosin.broker.api import Api, RequestContext, Services
@@ -23,19 +22,14 @@ from eosin.protocol.schemas.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from eosin.runtime.start_now import start_now
 from eosin.storage.log.log_results import Marker
 
 Answers = Mapping[tuple[int, TopicPartition], ErrorCode]
 
 
-def handle(
+async def handle(
     request: WriteTxnMarkersRequest, context: RequestContext, services: Services
-) -> WriteTxnMarkersResponse | Task[WriteTxnMarkersResponse]:
-    return start_now(_handle(request, services))
-
-
-async def _handle(request: WriteTxnMarkersRequest, services: Services) -> WriteTxnMarkersResponse:
+) -> WriteTxnMarkersResponse:
     write = services.partitions.markers.write_markers
     producers = {marker.producer_id for marker in request.markers}
     if len(producers) == len(request.markers):

@@ -7,10 +7,12 @@ do not wait for records, so batches still share their syncs; and whoever waits f
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from eosin.protocol.keys import ApiKey
+from eosin.runtime.start_now import start_now
 
 _ENDS: Final = frozenset({ApiKey.END_TXN, ApiKey.INIT_PRODUCER_ID})
 """Requests that wait for records too: after them there is no transaction for these to be in."""
@@ -22,7 +24,7 @@ IN_ORDER: Final = _ENDS | {
 }
 """The APIs whose requests may name a transactional id."""
 
-Begin = Callable[[], Awaitable[Any] | None]
+Begin = Callable[[], "asyncio.Future[Any] | None"]
 """Begins a request: None when it is answered now, else what to wait for."""
 
 
@@ -44,24 +46,21 @@ class TransactionOrder:
         self.unanswered: dict[str, dict[asyncio.Future[Any], ApiKey]] = {}
         """For readers: without any there is nothing to wait for."""
 
-    def queued(self, key: ApiKey, request: Any, begin: Begin) -> Awaitable[Any] | None:
-        """Begin a request now, or when those before it have been answered; for `added`."""
+    def queued(self, key: ApiKey, request: Any, begin: Begin) -> "asyncio.Future[Any] | None":
+        """Begin a request now, or when those before it have been answered. What is returned is for `add`."""
         transactional_id = transactional_id_of(key, request) if key in IN_ORDER else None
         unanswered = None if transactional_id is None else self.unanswered.get(transactional_id)
         if unanswered is None:
             return begin()
         earlier = [future for future, other in unanswered.items() if other is not ApiKey.PRODUCE or key in _ENDS]
-        return _later(earlier, begin) if earlier else begin()
+        return start_now(_begin_after(earlier, begin)) if earlier else begin()
 
-    def added(self, key: ApiKey, request: Any, waiting: Awaitable[Any]) -> Awaitable[Any]:
-        """What to wait for, instead of `waiting`, for the answer to a request that has one only later."""
+    def add(self, key: ApiKey, request: Any, waiting: "asyncio.Future[Any]") -> None:
+        """Remember a request that is answered when `waiting` is done."""
         transactional_id = transactional_id_of(key, request) if key in IN_ORDER else None
-        if transactional_id is None:
-            return waiting
-        future = asyncio.ensure_future(waiting)
-        self.unanswered.setdefault(transactional_id, {})[future] = key
-        future.add_done_callback(lambda done: self._answered(transactional_id, done))
-        return future
+        if transactional_id is not None:
+            self.unanswered.setdefault(transactional_id, {})[waiting] = key
+            waiting.add_done_callback(partial(self._answered, transactional_id))
 
     def _answered(self, transactional_id: str, future: "asyncio.Future[Any]") -> None:
         unanswered = self.unanswered[transactional_id]
@@ -70,7 +69,7 @@ class TransactionOrder:
             del self.unanswered[transactional_id]
 
 
-async def _later(earlier: "list[asyncio.Future[Any]]", begin: Begin) -> Any:
+async def _begin_after(earlier: "list[asyncio.Future[Any]]", begin: Begin) -> Any:
     await asyncio.wait(earlier)
     waiting = begin()
     return None if waiting is None else await waiting

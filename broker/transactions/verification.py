@@ -8,15 +8,14 @@ producer's request waits for the coordinator, its later requests wait behind it,
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
 
 from eosin.coordinator.ports import TransactionVerifier
 from eosin.coordinator.transactions.entries import PendingRequest
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.runtime.clock import Clock
-from eosin.runtime.start_now import start_now
 from eosin.storage.log.log_results import AppendResult, Refused, VerificationGuard
 
 if TYPE_CHECKING:
@@ -57,8 +56,6 @@ _MESSAGES: Final[Mapping[ErrorCode, str]] = {
 
 _IMPOSSIBLE: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
 """Answers after which waiting for the previous transaction's marker would not help."""
-
-_T = TypeVar("_T")
 
 
 class TransactionalBatch(Protocol):
@@ -116,8 +113,7 @@ class TransactionVerification:
         self._verifier = verifier
 
     def verify_now(self, request: VerificationRequest) -> bool:
-        """Settle every batch of `request`, if that takes no wait; else the caller goes on, at once, with `queued` and
-        `verify`."""
+        """Settle every batch of `request`, if that takes no wait; else the caller goes on, at once, with `verify`."""
         if request.producer in self._turns:
             return False
         unknown = _begin(request)
@@ -136,31 +132,21 @@ class TransactionVerification:
         _translate(request)
         return True
 
-    def queued(
-        self, producer: ProducerIdAndEpoch, work: Coroutine[Any, Any, "_T | asyncio.Future[_T]"]
-    ) -> "_T | asyncio.Task[_T]":
-        """Run `work` after whatever this producer has waiting already; what comes later runs when `work` has returned.
-        What it returns a future of is waited for outside of the turn. The result itself, when nothing took a wait."""
-        return start_now(self._take_turn(producer, work))
-
-    async def _take_turn(
-        self, producer: ProducerIdAndEpoch, work: Coroutine[Any, Any, "_T | asyncio.Future[_T]"]
-    ) -> _T:
-        before = self._turns.get(producer)
-        turn = self._turns[producer] = asyncio.get_running_loop().create_future()
+    async def verify(self, request: VerificationRequest) -> None:
+        """Settle every batch of `request`, after whatever its producer has waiting already: give it its guard, or its
+        refusal. The caller appends at once, before the producer's next request goes on."""
+        before = self._turns.get(request.producer)
+        turn = self._turns[request.producer] = asyncio.get_running_loop().create_future()
         try:
             if before is not None:
                 await asyncio.wait((before,))
-            result = await work
+            await self._verify(request)
         finally:
-            work.close()  # given up before it began, it would complain that nobody ever ran it
-            turn.set_result(None)
-            if self._turns[producer] is turn:
-                del self._turns[producer]
-        return await result if isinstance(result, asyncio.Future) else result
+            turn.set_result(None)  # its callbacks run in a later turn of the loop
+            if self._turns[request.producer] is turn:
+                del self._turns[request.producer]
 
-    async def verify(self, request: VerificationRequest) -> None:
-        """Settle every batch of `request`: give it its guard, or its refusal."""
+    async def _verify(self, request: VerificationRequest) -> None:
         deadline_ms = self._clock.now_ms() + self._retry_for_ms
         while True:
             asked, request.asked = request.asked, None

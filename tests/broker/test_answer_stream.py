@@ -40,7 +40,7 @@ class Shelf:
         self.begun: list[int] = []
         self.api = Api(key=ApiKey.FETCH, versions=range(4, 19), handle=self.fetch, refuse=lambda *_: FetchResponse())
 
-    def fetch(self, request: FetchRequest, context: RequestContext, services: Services) -> FetchResponse:
+    async def fetch(self, request: FetchRequest, context: RequestContext, services: Services) -> FetchResponse:
         self.begun.append(request.max_wait_ms)
         size = request.max_bytes // self.split
         found = [FileRange(self.disk, self.file, position=at * size, size=size) for at in range(self.split)]
@@ -112,9 +112,9 @@ async def test_what_waits_for_an_earlier_answer_is_counted_too() -> None:
     shelf = Shelf(FakeDisk(), in_memory=True)
     first: list[asyncio.Future[FetchResponse]] = []
 
-    def beat(request: Any, context: RequestContext, services: Services) -> Any:
+    async def beat(request: Any, context: RequestContext, services: Services) -> Any:
         first.append(asyncio.get_running_loop().create_future())
-        return first[-1]
+        return await first[-1]
 
     api = Api(key=ApiKey.HEARTBEAT, versions=range(0, 5), handle=beat, refuse=lambda *_: None)
     for ends_well in (True, False):

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -31,7 +31,7 @@ def beating(handle: Handler) -> Api:
     return Api(key=BEAT, versions=range(0, 5), handle=handle, refuse=refuse)
 
 
-def echo(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
+async def echo(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
     return HeartbeatResponse(throttle_time_ms=request.generation_id)
 
 
@@ -50,13 +50,13 @@ class Gate:
         self.waiting: dict[int, asyncio.Future[HeartbeatResponse]] = {}
         self.begun: list[int] = []
 
-    def __call__(
+    async def __call__(
         self, request: HeartbeatRequest, context: RequestContext, services: Services
-    ) -> Awaitable[HeartbeatResponse]:
+    ) -> HeartbeatResponse:
         self.begun.append(request.generation_id)
-        future = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[HeartbeatResponse] = asyncio.get_running_loop().create_future()
         self.waiting[request.generation_id] = future
-        return future
+        return await future
 
     def open(self, number: int) -> None:
         self.waiting.pop(number).set_result(HeartbeatResponse(throttle_time_ms=number))
@@ -92,18 +92,13 @@ async def test_an_answer_that_is_ready_early_waits_for_those_before_it() -> None
     assert peer.transport.writes == 1
 
 
-async def test_a_request_behind_a_coroutine_does_not_begin_before_it() -> None:
+async def test_a_request_behind_one_that_waits_does_not_begin_before_it() -> None:
     begun: list[int] = []
 
-    async def slowly(number: int) -> HeartbeatResponse:
-        begun.append(number)
-        await asyncio.sleep(0)
-        return HeartbeatResponse(throttle_time_ms=number)
-
-    def handle(request: HeartbeatRequest, context: RequestContext, services: Services) -> Any:
-        if request.generation_id % 2:
-            return slowly(request.generation_id)
+    async def handle(request: HeartbeatRequest, context: RequestContext, services: Services) -> Any:
         begun.append(request.generation_id)
+        if request.generation_id % 2:
+            await asyncio.sleep(0)
         return HeartbeatResponse(throttle_time_ms=request.generation_id)
 
     peer = FakePeer(host_of(beating(handle)))
@@ -140,7 +135,7 @@ async def test_at_the_limit_of_requests_in_flight_nothing_more_is_begun_or_read(
 async def test_a_peer_that_does_not_read_its_answers_is_paused() -> None:
     begun = []
 
-    def verbose(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
+    async def verbose(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
         begun.append(request.generation_id)
         return HeartbeatResponse(throttle_time_ms=request.generation_id)
 
@@ -161,7 +156,7 @@ async def test_a_peer_that_does_not_read_its_answers_is_paused() -> None:
 async def test_answers_of_one_turn_are_bounded_too() -> None:
     begun = []
 
-    def verbose(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
+    async def verbose(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
         begun.append(request.generation_id)
         return HeartbeatResponse()
 
@@ -175,12 +170,12 @@ async def test_one_fetch_of_a_connection_is_answered_before_the_next_is_begun() 
     begun: list[int] = []
     waiting: list[asyncio.Future[FetchResponse]] = []
 
-    def fetch(request: FetchRequest, context: RequestContext, services: Services) -> Any:
+    async def fetch(request: FetchRequest, context: RequestContext, services: Services) -> Any:
         begun.append(request.max_wait_ms)
         if request.max_wait_ms == 0:
             return FetchResponse()
         waiting.append(asyncio.get_running_loop().create_future())
-        return waiting[-1]
+        return await waiting[-1]
 
     gate = Gate()
     api = Api(key=ApiKey.FETCH, versions=range(4, 18), handle=fetch, refuse=lambda *_: FetchResponse())
@@ -198,7 +193,7 @@ async def test_one_fetch_of_a_connection_is_answered_before_the_next_is_begun() 
     await turns()
     assert begun == [0, 1]
     waiting[0].set_result(FetchResponse())
-    await turns()
+    await turns(5)
     assert begun == [0, 1, 0]
     assert gate.begun == [1, 2]
     gate.open(2)
@@ -210,7 +205,7 @@ async def test_one_fetch_of_a_connection_is_answered_before_the_next_is_begun() 
 async def test_one_connection_cannot_starve_another() -> None:
     order: list[str] = []
 
-    def handle(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
+    async def handle(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
         order.append(request.group_id)
         return HeartbeatResponse()
 
@@ -280,13 +275,13 @@ async def test_what_came_before_the_nonsense_is_answered() -> None:
 async def test_a_handler_that_fails_is_logged_and_answered_with_unknown_server_error(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def later() -> HeartbeatResponse:
-        raise OSError("disk")
-
-    def handle(request: HeartbeatRequest, context: RequestContext, services: Services) -> Any:
+    async def handle(request: HeartbeatRequest, context: RequestContext, services: Services) -> Any:
         if request.generation_id == 1:
             raise ZeroDivisionError
-        return later() if request.generation_id == 2 else HeartbeatResponse()
+        if request.generation_id == 2:
+            await asyncio.sleep(0)
+            raise OSError("disk")
+        return HeartbeatResponse()
 
     peer = FakePeer(host_of(beating(handle)))
     peer.send(BEAT, 4, *beats(1, 2, 3))
@@ -296,7 +291,7 @@ async def test_a_handler_that_fails_is_logged_and_answered_with_unknown_server_e
 
 
 async def test_an_answer_that_cannot_be_encoded_is_refused_instead(caplog: pytest.LogCaptureFixture) -> None:
-    def handle(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
+    async def handle(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
         return HeartbeatResponse(throttle_time_ms=2**40)
 
     peer = FakePeer(host_of(beating(handle)))
@@ -316,7 +311,9 @@ async def test_when_not_even_the_refusal_works_the_connection_closes(caplog: pyt
 
 
 async def test_a_request_without_an_answer_gets_none_and_the_next_is_answered() -> None:
-    def handle(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse | None:
+    async def handle(
+        request: HeartbeatRequest, context: RequestContext, services: Services
+    ) -> HeartbeatResponse | None:
         return HeartbeatResponse(throttle_time_ms=2) if request.generation_id == 2 else None
 
     peer = FakePeer(host_of(beating(handle)))
@@ -328,12 +325,9 @@ async def test_a_request_without_an_answer_gets_none_and_the_next_is_answered() 
 
 @pytest.mark.parametrize("awaited", [False, True])
 async def test_a_handler_can_close_the_connection(awaited: bool, caplog: pytest.LogCaptureFixture) -> None:
-    async def later() -> None:
-        raise CloseConnection
-
-    def handle(request: HeartbeatRequest, context: RequestContext, services: Services) -> Any:
+    async def handle(request: HeartbeatRequest, context: RequestContext, services: Services) -> Any:
         if awaited:
-            return later()
+            await asyncio.sleep(0)
         raise CloseConnection
 
     peer = FakePeer(host_of(beating(handle)))
@@ -369,7 +363,7 @@ async def test_an_answer_that_comes_after_the_connection_was_closed_is_dropped()
 async def test_the_context_tells_who_asks_at_which_version_over_which_listener() -> None:
     seen: list[tuple[Any, ...]] = []
 
-    def handle(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
+    async def handle(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
         seen.append((context.api_version, context.client_id, context.client_host, context.listener))
         return HeartbeatResponse()
 
@@ -437,7 +431,8 @@ class Recorder:
 @pytest.mark.parametrize("awaited", [False, True])
 async def test_an_interceptor_sees_every_step(awaited: bool) -> None:
     async def later(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
-        return echo(request, context, services)
+        await asyncio.sleep(0)
+        return await echo(request, context, services)
 
     recorder = Recorder()
     peer = FakePeer(host_of(beating(later if awaited else echo), interceptor=recorder))
@@ -469,11 +464,11 @@ async def test_an_interceptor_can_lose_the_connection_at_any_step(step: str) -> 
 async def test_a_clients_software_is_kept_for_all_its_requests() -> None:
     seen: list[str] = []
 
-    def handle(request: Any, context: RequestContext, services: Services) -> HeartbeatResponse:
+    async def handle(request: Any, context: RequestContext, services: Services) -> HeartbeatResponse:
         seen.append(f"{context.client_software_name} {context.client_software_version}")
         return HeartbeatResponse()
 
-    def learn(request: ApiVersionsRequest, context: RequestContext, services: Services) -> Any:
+    async def learn(request: ApiVersionsRequest, context: RequestContext, services: Services) -> Any:
         context.client_software_name = request.client_software_name
         context.client_software_version = request.client_software_version
         return api_versions.unsupported_version()
@@ -517,7 +512,7 @@ async def test_a_peer_that_is_refused_again_and_again_is_kept_waiting_and_is_one
 async def test_a_peer_that_waits_to_be_closed_is_sent_what_it_was_answered_and_begins_nothing() -> None:
     begun: list[int] = []
 
-    def counted(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
+    async def counted(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
         begun.append(request.generation_id)
         return HeartbeatResponse(throttle_time_ms=request.generation_id)
 
@@ -531,11 +526,14 @@ async def test_a_peer_that_waits_to_be_closed_is_sent_what_it_was_answered_and_b
 
 
 async def test_a_client_that_is_gone_leaves_no_fetch_waiting() -> None:
-    waiting: list[asyncio.Future[FetchResponse]] = []
+    ended: list[type[BaseException]] = []
 
-    def fetch(request: FetchRequest, context: RequestContext, services: Services) -> Any:
-        waiting.append(asyncio.get_running_loop().create_future())
-        return waiting[-1]
+    async def fetch(request: FetchRequest, context: RequestContext, services: Services) -> Any:
+        try:
+            return await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError as error:
+            ended.append(type(error))
+            raise
 
     gate = Gate()
     api = Api(key=ApiKey.FETCH, versions=range(4, 18), handle=fetch, refuse=lambda *_: FetchResponse())
@@ -545,7 +543,7 @@ async def test_a_client_that_is_gone_leaves_no_fetch_waiting() -> None:
     peer.send(ApiKey.FETCH, 4, FetchRequest(max_wait_ms=2**31 - 1))
     peer.transport.lose()
     await turns()
-    assert waiting[0].cancelled()
+    assert ended == [asyncio.CancelledError]
     assert list(host.running.values()) == [BEAT], "what is no mere question goes on"
     gate.open(1)
     await turns()
@@ -553,8 +551,8 @@ async def test_a_client_that_is_gone_leaves_no_fetch_waiting() -> None:
 
 
 async def test_an_idle_connection_holds_no_memory_of_the_socket_nor_does_one_whose_fetch_waits() -> None:
-    def fetch(request: FetchRequest, context: RequestContext, services: Services) -> Any:
-        return asyncio.get_running_loop().create_future()
+    async def fetch(request: FetchRequest, context: RequestContext, services: Services) -> Any:
+        return await asyncio.get_running_loop().create_future()
 
     gate = Gate()
     api = Api(key=ApiKey.FETCH, versions=range(4, 18), handle=fetch, refuse=lambda *_: FetchResponse())

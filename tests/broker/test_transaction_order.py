@@ -1,7 +1,6 @@
 """Which requests of one connection wait for which, when they are about transactions."""
 
 import asyncio
-from collections.abc import Awaitable
 from typing import Any
 
 import msgspec
@@ -42,12 +41,14 @@ class Requests:
         self.begun: list[str] = []
         self._answers: dict[str, asyncio.Future[str]] = {}
 
-    def send(self, name: str, key: ApiKey, transactional_id: str = "tx") -> Awaitable[Any] | None:
+    def send(self, name: str, key: ApiKey, transactional_id: str = "tx") -> "asyncio.Future[Any] | None":
         request = msgspec.structs.replace(REQUESTS[key], **{ID_FIELD.get(key, "transactional_id"): transactional_id})
         waiting = self.order.queued(key, request, lambda: self._begin(name))
-        return None if waiting is None else self.order.added(key, request, waiting)
+        if waiting is not None:
+            self.order.add(key, request, waiting)
+        return waiting
 
-    def _begin(self, name: str) -> Awaitable[Any]:
+    def _begin(self, name: str) -> "asyncio.Future[Any]":
         self.begun.append(name)
         answer = self._answers[name] = asyncio.get_running_loop().create_future()
         return answer
@@ -127,9 +128,10 @@ async def test_requests_without_a_transaction_are_not_in_order() -> None:
     requests = Requests()
     requests.send("end", ApiKey.END_TXN)
     for key, request in ((ApiKey.PRODUCE, ProduceRequest()), (ApiKey.FETCH, FetchRequest())):
-        waiting = asyncio.get_running_loop().create_future()
+        waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         assert requests.order.queued(key, request, lambda waiting=waiting: waiting) is waiting
-        assert requests.order.added(key, request, waiting) is waiting
+        requests.order.add(key, request, waiting)
+    assert list(requests.order.unanswered) == ["tx"]
 
 
 def test_every_such_request_tells_its_transactional_id() -> None:

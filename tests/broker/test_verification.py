@@ -1,7 +1,6 @@
 """Asking the transaction coordinator before the first batch of a transaction: answers, versions, order."""
 
 import asyncio
-from collections.abc import Coroutine
 from typing import Any, cast
 
 import pytest
@@ -11,14 +10,14 @@ from manual_clock import ManualClock
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.transactions.verification import TransactionVerification, VerificationRequest
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.records.header import BatchHeader, read_header
+from eosin.runtime.start_now import start_now
 from eosin.storage.log.log_results import AppendResult, Refused, VerificationGuard
 
 BUSY = Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
 GUARD = VerificationGuard()
-PRODUCER = (7, 3)
 
 HEADER = read_header(
     build_batch(
@@ -90,7 +89,7 @@ async def test_a_coordinator_that_has_been_asked_at_once_is_not_asked_again_whil
     batch = Batch(log := FakeVerifiedLog(GUARD))
     asker, asking = verification(verifier), question(batch, version=12)
     assert not asker.verify_now(asking)
-    waiting = asker.queued(PRODUCER, asker.verify(asking))
+    waiting = start_now(asker.verify(asking))
     assert isinstance(waiting, asyncio.Task)
     verifier.gate.set()
     await waiting
@@ -231,10 +230,10 @@ async def test_a_producers_later_requests_wait_for_its_earlier_one() -> None:
 
     first = question(Batch(FakeVerifiedLog(GUARD)), version=12)
     second = question(Batch(FakeVerifiedLog(None)), version=12)
-    started = asker.queued(PRODUCER, work("first", first))
+    started = start_now(work("first", first))
     assert isinstance(started, asyncio.Task)
     assert not asker.verify_now(second), "the log would take it, but its predecessor is not there yet"
-    behind = asker.queued(PRODUCER, work("second", second))
+    behind = start_now(work("second", second))
     assert isinstance(behind, asyncio.Task)
     await settle()
     assert done == []
@@ -248,20 +247,18 @@ async def test_another_producer_waits_for_nobody() -> None:
     verifier = FakeVerifier(ErrorCode.NONE)
     verifier.gate = asyncio.Event()
     asker = verification(verifier)
-    waiting = asker.queued((8, 0), asker.verify(question(Batch(FakeVerifiedLog(GUARD)), version=12)))
+    elsewhere = question(Batch(FakeVerifiedLog(GUARD)), version=12)
+    elsewhere.producer = ProducerIdAndEpoch(8, 0)
+    waiting = start_now(asker.verify(elsewhere))
     assert isinstance(waiting, asyncio.Task)
     assert asker.verify_now(question(Batch(FakeVerifiedLog(None)), version=12))
     waiting.cancel()
 
 
-async def test_work_that_needs_no_wait_is_done_at_once() -> None:
-    asker = verification(FakeVerifier(ErrorCode.NONE))
-
-    async def work() -> str:
-        await asker.verify(question(Batch(FakeVerifiedLog(GUARD)), version=12))
-        return "done"
-
-    assert asker.queued(PRODUCER, work()) == "done"
+async def test_a_verification_that_needs_no_wait_ends_at_once() -> None:
+    asker, batch = verification(FakeVerifier(ErrorCode.NONE)), Batch(FakeVerifiedLog(GUARD))
+    assert not isinstance(start_now(asker.verify(question(batch, version=12))), asyncio.Task)
+    assert batch.guard is GUARD
 
 
 async def test_a_request_given_up_lets_the_next_one_pass() -> None:
@@ -273,7 +270,7 @@ async def test_a_request_given_up_lets_the_next_one_pass() -> None:
         await asker.verify(question(Batch(FakeVerifiedLog(GUARD)), version=12))
         return "done"
 
-    tasks = [cast("asyncio.Task[str]", asker.queued(PRODUCER, work())) for _ in range(3)]
+    tasks = [cast("asyncio.Task[str]", start_now(work())) for _ in range(3)]
     await settle()
     tasks[1].cancel()
     tasks[0].cancel()
@@ -286,11 +283,7 @@ async def test_b26_requests_of_one_producer_are_judged_each_by_its_own_version()
     asker = verification(verifier)
     old, new = Batch(FakeVerifiedLog(GUARD), 0), Batch(FakeVerifiedLog(GUARD), 1)
     asking_new, asking_old = question(new, version=12), question(old, version=9)
-
-    def both() -> list[Coroutine[Any, Any, None]]:
-        return [asker.verify(asking_new), asker.verify(asking_old)]
-
-    tasks = [asker.queued(PRODUCER, work) for work in both()]
+    tasks = [start_now(asker.verify(asking)) for asking in (asking_new, asking_old)]
     await asyncio.gather(*(task for task in tasks if isinstance(task, asyncio.Task)))
     assert (new.error, old.error) == (ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_TXN_STATE)
     assert [how for how, _ in verifier.asked] == ["add", "verify"]

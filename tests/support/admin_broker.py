@@ -1,6 +1,5 @@
 """A broker without sockets or storage: its cluster, over fake logs, and one request at a time through the codec."""
 
-import inspect
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -61,9 +60,7 @@ class AdminBroker:
         """The answer to `request`, both over the wire at `version` (by default the newest)."""
         at = api.versions[-1] if version is None else version
         received = _request_over_the_wire(api, request, at)
-        response = api.handle(received, _context(at, listener), self.services)
-        if inspect.isawaitable(response):
-            response = await response
+        response = await api.handle(received, _context(at, listener), self.services)
         return _response_over_the_wire(api, response, at)
 
 

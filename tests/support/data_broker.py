@@ -2,7 +2,6 @@
 codec and its handler."""
 
 import asyncio
-import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,6 +31,7 @@ from eosin.protocol.schemas.produce import (
 )
 from eosin.protocol.types import Buffer, Message
 from eosin.runtime.chance import SeededChance
+from eosin.runtime.start_now import start_now
 from eosin.storage.disk.flusher import Durability, Flushable
 from eosin.storage.disk.memory import MemoryDisk
 from eosin.storage.log.file_range import as_range
@@ -174,11 +174,11 @@ class DataBroker:
         return log
 
     def begin(self, api: Api, request: Message, version: int, *, client_id: str = "test") -> Any:
-        """What the handler returns for `request` as it comes over the wire: a response, None, or something to await."""
+        """Begin `request` as it comes over the wire. Returns its response, None, or the task that ends with one."""
         frame = b"".join(encode_request(api.key, version, 1, client_id, request))[4:]
         received = decode_request(api.key, version, frame, decode_request_header(frame).body_offset)
         context = RequestContext(version, client_id, "/127.0.0.1", "PLAINTEXT")
-        return api.handle(received, context, self.services)
+        return start_now(api.handle(received, context, self.services))
 
     async def call(self, api: Api, request: Message, version: int | None = None, *, client_id: str = "test") -> Any:
         """The answer to `request`, both over the wire at `version` (by default the newest)."""
@@ -187,7 +187,7 @@ class DataBroker:
 
     async def answer(self, api: Api, begun: Any, version: int) -> Any:
         """The answer that `begin` has begun, over the wire."""
-        response = await begun if inspect.isawaitable(begun) else begun
+        response = await begun if isinstance(begun, asyncio.Task) else begun
         if response is None:
             return None
         frame = b"".join(map(taken, encode_response(api.key, version, 1, response)))[4:]

@@ -1,6 +1,5 @@
 """The group APIs as a client meets them: every request and response takes the way over the wire, at its version."""
 
-import inspect
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,8 +32,7 @@ class GroupApis(Broker):
             cluster=SimpleNamespace(topics=self.topics, topic_by_id=self._topic_by_id),
             clock=self.clock,
         )
-        answer = api.handle(decoded, context, _as_services(services))
-        return _leave(api, version, await answer if inspect.isawaitable(answer) else answer)
+        return _leave(api, version, await api.handle(decoded, context, _as_services(services)))
 
     def _topic_by_id(self, topic_id: bytes) -> Topic | None:
         return next((each for each in self.topics.values() if each.topic_id == topic_id), None)
