@@ -40,7 +40,9 @@ log = logging.getLogger(__name__)
 _PEER_HAS_CLOSED: Final[int] = getattr(select, "POLLRDHUP", 0)
 """What tells, where the system can, that a client sends no more while there is something unread."""
 
-_FETCH: Final = ApiKey.FETCH.to_bytes(2, "big")
+_API_VERSIONS: Final = ApiKey.API_VERSIONS
+_FETCH: Final = ApiKey.FETCH
+_FETCH_BYTES: Final = ApiKey.FETCH.to_bytes(2, "big")
 
 
 @dataclass(slots=True)
@@ -315,7 +317,7 @@ class Connection(asyncio.BufferedProtocol):
             and not self._write_blocked
             and len(self._exchanges) < host.max_in_flight
             and self._out_bytes <= host.write_buffer_bytes
-            and not (self._fetching and self._frames and self._frames[0][:2] == _FETCH)
+            and not (self._fetching and self._frames and self._frames[0][:2] == _FETCH_BYTES)
         )
 
     def _schedule_begin(self) -> None:
@@ -357,7 +359,7 @@ class Connection(asyncio.BufferedProtocol):
         except CloseConnection:
             self.close()
             return
-        if exchange.api.key is ApiKey.API_VERSIONS:
+        if exchange.api.key is _API_VERSIONS:
             self._keep_software(exchange.context)
         if waiting is None and not self._exchanges:
             self._queue(exchange)
@@ -376,8 +378,11 @@ class Connection(asyncio.BufferedProtocol):
             return None
         if version in api.versions:
             request = decode_request(api.key, version, frame, header.body_offset)
-            return Exchange(api, self._context(api, version, header.client_id), header.correlation_id, request)
-        if api.key is not ApiKey.API_VERSIONS:
+            context = self._contexts.get(api.key << 16 | version)
+            if context is None or context.client_id != header.client_id:
+                context = self._context(api, version, header.client_id)
+            return Exchange(api, context, header.correlation_id, request)
+        if api.key is not _API_VERSIONS:
             self._refuse_peer("a request in a version that is not served", f"{version} of {api.key.name}")
             return None
         exchange = Exchange(api, self._context(api, 0, header.client_id), header.correlation_id, None)
@@ -386,12 +391,9 @@ class Connection(asyncio.BufferedProtocol):
         return None
 
     def _context(self, api: Api, version: int, client_id: str | None) -> RequestContext:
-        kind = api.key << 16 | version
-        context = self._contexts.get(kind)
-        if context is None or context.client_id != client_id:
-            host = "/" + self.peer.rpartition(":")[0]
-            context = RequestContext(version, client_id, host, self.listener, *self.software)
-            self._contexts[kind] = context
+        host = "/" + self.peer.rpartition(":")[0]
+        context = RequestContext(version, client_id, host, self.listener, *self.software)
+        self._contexts[api.key << 16 | version] = context
         return context
 
     def _keep_software(self, context: RequestContext) -> None:
@@ -408,7 +410,7 @@ class Connection(asyncio.BufferedProtocol):
         self._append(exchange)
         self._host.running[future] = exchange.api.key
         future.add_done_callback(partial(self._finished, exchange))
-        if exchange.api.key is ApiKey.FETCH:
+        if exchange.api.key is _FETCH:
             self._waiting_fetch = future
             if self._has_hung_up:
                 future.cancel()
@@ -428,11 +430,11 @@ class Connection(asyncio.BufferedProtocol):
                 self.close()
         exchanges = self._exchanges
         while exchanges and exchanges[0].answer is not None:
-            if exchanges[0].api.key is ApiKey.FETCH:
+            if exchanges[0].api.key is _FETCH:
                 self._fetching = False
                 self._count_waiting(0)
             self._queue(exchanges.pop(0))
-        if self._fetching and exchange.api.key is ApiKey.FETCH:
+        if self._fetching and exchange.api.key is _FETCH:
             self._count_waiting(_memory_of(exchange))
         if self._frames:
             self._schedule_begin()  # which sends the answers as well
@@ -447,7 +449,7 @@ class Connection(asyncio.BufferedProtocol):
     def _append(self, exchange: Exchange) -> None:
         """Keep a place in the order of answers."""
         self._exchanges.append(exchange)
-        if exchange.api.key is ApiKey.FETCH:
+        if exchange.api.key is _FETCH:
             self._fetching = True
             self._count_waiting(_memory_of(exchange))
 
@@ -459,11 +461,11 @@ class Connection(asyncio.BufferedProtocol):
         """The answer is the next in order."""
         buffers = exchange.answer
         assert buffers is not None
-        size = 0
-        for buffer in buffers:
-            size += len(buffer)
-        if len(buffers) > 1:
-            self._streams_next = True
+        if len(buffers) == 1:
+            size = len(buffers[0])
+        else:
+            size = sum(map(len, buffers))
+            self._streams_next = self._streams_next or bool(buffers)
         self._out += buffers
         self._out_bytes += size
         if self._host.interceptor is not None:

@@ -14,7 +14,7 @@ from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.logging_format import fields
 from eosin.protocol.codec import Buffer, encode_response
 from eosin.protocol.errors import ErrorCode
-from eosin.runtime.start_now import start_now
+from eosin.runtime.start_now import go_on
 
 log = logging.getLogger(__name__)
 
@@ -59,12 +59,20 @@ class Exchange:
         """
         try:
             if interceptor is None:
-                response = start_now(self.api.handle(self.request, self.context, services))
+                handling = self.api.handle(self.request, self.context, services)
             else:
-                response = start_now(self._handle_intercepted(services, interceptor))
-            if isinstance(response, Task):
-                return response
-            self._encode(response)
+                handling = self._handle_intercepted(services, interceptor)
+            try:  # as `start_now` does, without the call: every request comes by here
+                waits_for = handling.send(None)
+            except StopIteration as end:
+                response = end.value
+            else:
+                return go_on(handling, waits_for)
+            if response is None:
+                self.answer = []
+            else:
+                context = self.context
+                self.answer = encode_response(self.api.key, context.api_version, self.correlation_id, response)
         except CloseConnection:
             raise
         except Exception:
