@@ -19,7 +19,6 @@ LOOKED_AT = {
     "protocol/schemas/streams_group_describe.py streams_group_describe_response": "a declaration: one field a line",
     "protocol/schemas/streams_group_heartbeat.py streams_group_heartbeat_request": "a declaration: one field a line",
     "storage/manager.py __init__": "it takes the settings, and hands the parts of the storage to each other",
-    "storage/log/record_walk.py _walk": "the hot path of Produce, where a call costs more than the check that it makes",
 }
 """What is longer than the alarm, each with the reason why it may stay."""
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
