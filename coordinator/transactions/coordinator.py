@@ -15,15 +15,23 @@ from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.ports import CoordinatorLogs, MarkerTargets, ProducerIds
 from eosin.coordinator.replay import replay
 from eosin.coordinator.transactions.config import TransactionConfig
+from eosin.coordinator.transactions.deferred_writes import DeferredWrites
 from eosin.coordinator.transactions.effect_runner import EffectRunner
 from eosin.coordinator.transactions.entries import Entry, OwnedPartition, PendingRequest
 from eosin.coordinator.transactions.log.loader import StateReplay
 from eosin.coordinator.transactions.log.records import CorruptTransactionLog
-from eosin.coordinator.transactions.marker_sender import MarkerJob
+from eosin.coordinator.transactions.marker_sender import MarkerJob, MarkerSender
 from eosin.coordinator.transactions.producer_ids import ProducerIdBlocks
 from eosin.coordinator.transactions.rules.decide import unknown, verify
 from eosin.coordinator.transactions.rules.effects import Reply
-from eosin.coordinator.transactions.rules.events import AddPartitions, DeadlinePassed, EndTxn, Event, Loaded
+from eosin.coordinator.transactions.rules.events import (
+    AddPartitions,
+    DeadlinePassed,
+    EndTxn,
+    Event,
+    Loaded,
+    MarkersWritten,
+)
 from eosin.coordinator.transactions.rules.init_producer_id import admit
 from eosin.coordinator.transactions.rules.listing import (
     TransactionDescription,
@@ -68,8 +76,16 @@ class TransactionCoordinator:
         self._clock = clock
         self._config = config
         self._producer_ids = ProducerIdBlocks(producer_ids, clock=clock, chance=chance)
+        self._markers = MarkerSender(markers, self, clock=clock, config=config, chance=chance)
+        self._deferred_writes = DeferredWrites(clock, transaction_version=config.transaction_version)
         self._effect_runner = EffectRunner(
-            self, targets=markers, producer_ids=self._producer_ids, clock=clock, config=config, chance=chance
+            self,
+            markers=self._markers,
+            deferred_writes=self._deferred_writes,
+            producer_ids=self._producer_ids,
+            clock=clock,
+            config=config,
+            chance=chance,
         )
         self._deadlines = Deadlines(
             clock,
@@ -125,10 +141,10 @@ class TransactionCoordinator:
         self._deadlines.stop()
         self._producer_ids.stop()
         self._loading.clear()
-        self._effect_runner.deferred_writes.stop()
+        self._deferred_writes.stop()
         for index in list(self._owned):
             self.resign(index)
-        await self._effect_runner.markers.stop()
+        await self._markers.stop()
         reloads = list(self._reloads)
         for task in reloads:
             task.cancel()
@@ -140,15 +156,15 @@ class TransactionCoordinator:
         partition = self._owned.pop(index, None)
         if partition is None:
             return
-        self._effect_runner.markers.drop(index)
-        self._effect_runner.deferred_writes.drop(partition)
+        self._markers.drop(index)
+        self._deferred_writes.drop(partition)
         for entry in [entry for entry in self._entries.values() if entry.partition is partition]:
             del self._entries[entry.txn.transactional_id]
             if entry.held is not None:
                 entry.held[0].answer(entry.held[1])
-            for ask in (entry.ask, *(entry.waiting or ())):
-                if ask is not None:
-                    ask.answer(Reply(ErrorCode.NOT_COORDINATOR))
+            for request in (entry.request, *(entry.waiting or ())):
+                if request is not None:
+                    request.answer(Reply(ErrorCode.NOT_COORDINATOR))
 
     def partition_for(self, transactional_id: str) -> int:
         """The partition of `__transaction_state` that `transactional_id` belongs to."""
@@ -187,11 +203,11 @@ class TransactionCoordinator:
         """Give a producer its id and epoch (transactions.md 3.1); a new instance has no pair yet, which is -1 and -1.
         `two_phase`: its transactions never time out; `keeps`: one that is open stays so (KIP-939)."""
         pair = ProducerIdAndEpoch(producer_id, producer_epoch)
-        request = admit(self._config, transactional_id, pair, timeout_ms, can_return, two_phase=two_phase, keeps=keeps)
-        if isinstance(request, ErrorCode):
-            return Reply(request)
+        event = admit(self._config, transactional_id, pair, timeout_ms, can_return, two_phase=two_phase, keeps=keeps)
+        if isinstance(event, ErrorCode):
+            return Reply(event)
         if transactional_id is not None:
-            return await self._asked(transactional_id, request)
+            return await self._request(transactional_id, event)
         fresh = self._producer_ids.take()
         return Reply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) if fresh is None else Reply(ErrorCode.NONE, fresh, 0)
 
@@ -200,7 +216,7 @@ class TransactionCoordinator:
     ) -> PendingRequest:
         """Add partitions to the producer's transaction, starting one if none is open; NONE once that is durable
         (transactions.md 4.1)."""
-        return self._asked(transactional_id, AddPartitions(producer_id, producer_epoch, frozenset(partitions)))
+        return self._request(transactional_id, AddPartitions(producer_id, producer_epoch, frozenset(partitions)))
 
     def end(
         self,
@@ -213,7 +229,7 @@ class TransactionCoordinator:
     ) -> PendingRequest:
         """Commit or abort (transactions.md 4.5): NONE once the outcome is durable and, if that takes only a moment, the
         transaction complete. Clients of version 2 are told the pair to go on with."""
-        return self._asked(transactional_id, EndTxn(producer_id, producer_epoch, commit, client_transaction_version))
+        return self._request(transactional_id, EndTxn(producer_id, producer_epoch, commit, client_transaction_version))
 
     def verify(
         self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
@@ -284,25 +300,25 @@ class TransactionCoordinator:
             return ErrorCode.NOT_COORDINATOR
         return ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
-    def _asked(self, transactional_id: str, request: Event) -> PendingRequest:
-        ask = PendingRequest(transactional_id, request)
-        self._route(ask)
-        return ask
+    def _request(self, transactional_id: str, event: Event) -> PendingRequest:
+        request = PendingRequest(transactional_id, event)
+        self._route(request)
+        return request
 
-    def _route(self, ask: PendingRequest) -> None:
-        entry = self._entries.get(ask.transactional_id)
+    def _route(self, request: PendingRequest) -> None:
+        entry = self._entries.get(request.transactional_id)
         if entry is not None:
-            self._effect_runner.run(entry, ask.request, ask)
+            self._effect_runner.run(entry, request.event, request)
             return
-        error = self._absence(ask.transactional_id)
+        error = self._absence(request.transactional_id)
         if error is not ErrorCode.INVALID_PRODUCER_ID_MAPPING:
-            ask.answer(Reply(error))
+            request.answer(Reply(error))
             return
-        answer = unknown(ask.request)
-        if answer is None:
-            self._introduce(ask)
+        reply = unknown(request.event)
+        if reply is None:
+            self._introduce(request)
         else:
-            ask.answer(answer)
+            request.answer(reply)
 
     def _absence(self, transactional_id: str) -> ErrorCode:
         """Why there is no entry; INVALID_PRODUCER_ID_MAPPING when nothing is known of the id."""
@@ -315,12 +331,10 @@ class TransactionCoordinator:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.NOT_COORDINATOR
 
-    def _introduce(self, ask: PendingRequest) -> None:
-        partition = self._owned[self.partition_for(ask.transactional_id)]
-        entry = self._entries[ask.transactional_id] = Entry(Txn(ask.transactional_id), partition)
-        self._effect_runner.run(entry, ask.request, ask)
-        if entry.txn.is_fresh and entry.txn.pending is None:
-            self.forget(entry)  # refused before anything of it was stored
+    def _introduce(self, request: PendingRequest) -> None:
+        partition = self._owned[self.partition_for(request.transactional_id)]
+        entry = self._entries[request.transactional_id] = Entry(Txn(request.transactional_id), partition)
+        self._effect_runner.run(entry, request.event, request)
 
     # What time brings -----------------------------------------------------------------------------------------------
 
@@ -369,13 +383,14 @@ class TransactionCoordinator:
         self.resign(partition.index)
 
     def forget(self, entry: Entry) -> None:
-        """Drop the entry; who waits for it is asked about anew."""
-        self._entries.pop(entry.txn.transactional_id, None)
+        """Drop the entry, and route the requests that wait for it anew."""
+        if self._entries.get(entry.txn.transactional_id) is entry:
+            del self._entries[entry.txn.transactional_id]
         waiting, entry.waiting = entry.waiting, None
-        for ask in waiting or ():
-            ask.waits = False
-            if ask.reply is None:
-                self._route(ask)
+        for request in waiting or ():
+            request.waits = False
+            if request.reply is None:
+                self._route(request)
 
     def opened(self, entry: Entry) -> None:
         """A transaction is open: it has a deadline, unless it takes part in a two-phase commit (KIP-939).
@@ -388,6 +403,14 @@ class TransactionCoordinator:
             entry.began_ms = self._clock.running_ms() - max(0, self._clock.now_ms() - txn.start_ms)
         if not txn.never_times_out:
             self._deadlines.watch(txn.transactional_id, entry.began_ms + txn.timeout_ms)
+
+    # For the marker sender ------------------------------------------------------------------------------------------
+
+    def markers_written(self, job: MarkerJob) -> None:
+        """Every partition has its marker."""
+        entry = self._entries.get(job.transactional_id)
+        if entry is not None:
+            self._effect_runner.run(entry, MarkersWritten(job.marker.producer_id, job.marker.producer_epoch))
 
     def markers_fenced(self, job: MarkerJob) -> bool:
         """A partition knows a newer coordinator epoch than ours (transactions.md 5.3.1). When that is so, the newer one

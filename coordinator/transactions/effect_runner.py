@@ -1,13 +1,14 @@
-"""Carries out the effects of decisions, in order, and brings what they lead to back to `decide`.
+"""`EffectRunner`: carries out the effects of decisions in order, and feeds what they lead to back to `decide`.
 
-Always true: a decision and the begin of its effects have no await in between, so nothing can come between validation
-and `pending`; a new state is adopted when its record is as durable as configured, never before; every request is
-answered once, whoever stops waiting for it.
+Always true: there is no await between a decision and the start of its effects, so nothing comes between validation and
+`pending`; a new state is adopted when its record is as durable as configured, never before; an event that comes up
+while effects are carried out (a record that is durable at once) is decided after the last of them; every request is
+answered once, even if its client has gone.
 
-Where everything is durable at once, a whole commit, with its markers, runs inside the call that asked for it: nothing
-here goes through a timer, a thread or even a turn of the event loop unless there is something to wait for. Only where
-ends are answered without their markers (`end_txn_marker_wait_ms` 0) these are written in the next turn of the loop,
-behind the answer and before anything that is sent after it.
+Where everything is durable at once, a commit runs with its markers inside the call that asked for it: nothing here goes
+through a timer, a thread or even a turn of the event loop unless there is something to wait for. One exception: where
+EndTxn is answered without its markers (`end_txn_marker_wait_ms` 0), they are written in the next turn of the loop,
+after the response and before the next request.
 """
 
 import asyncio
@@ -18,7 +19,6 @@ from typing import Final, Protocol, assert_never
 
 import msgspec
 
-from eosin.coordinator.ports import MarkerTargets
 from eosin.coordinator.transactions.config import TransactionConfig
 from eosin.coordinator.transactions.deferred_writes import DeferredWrites
 from eosin.coordinator.transactions.entries import CONCURRENT, Entry, OwnedPartition, PendingRequest
@@ -44,7 +44,6 @@ from eosin.coordinator.transactions.rules.events import (
     Event,
     Expire,
     InitProducerId,
-    MarkersWritten,
     RetryDue,
 )
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
@@ -62,7 +61,7 @@ _LOST_LOG: Final = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADE
 
 
 class Owner(Protocol):
-    """Who keeps the entries."""
+    """The coordinator, which keeps the entries."""
 
     def entry(self, transactional_id: str) -> Entry | None:
         """The entry of an id that is owned now."""
@@ -74,13 +73,10 @@ class Owner(Protocol):
         """Its log can no longer be written."""
 
     def forget(self, entry: Entry) -> None:
-        """Drop the entry; who waits for it is asked about anew."""
+        """Drop the entry, and route the requests that wait for it anew."""
 
     def opened(self, entry: Entry) -> None:
         """A transaction is open: it has a deadline."""
-
-    def markers_fenced(self, job: MarkerJob) -> bool:
-        """A partition knows a newer coordinator. Whether to go on with the job all the same."""
 
 
 class EffectRunner:
@@ -90,48 +86,51 @@ class EffectRunner:
         self,
         owner: Owner,
         *,
-        targets: MarkerTargets,
+        markers: MarkerSender,
+        deferred_writes: DeferredWrites,
         producer_ids: ProducerIdBlocks,
         clock: Clock,
         config: TransactionConfig,
         chance: Chance,
     ) -> None:
         self._owner = owner
+        self._markers = markers
+        self._deferred_writes = deferred_writes
         self._producer_ids = producer_ids
         self._clock = clock
         self._config = config
         self._chance = chance
-        self.markers = MarkerSender(targets, self, clock=clock, config=config, chance=chance)
-        self.deferred_writes = DeferredWrites(clock, transaction_version=config.transaction_version)
         self._transaction_version = config.transaction_version
         self._holds_answers = config.end_txn_marker_wait_ms > 0
         self._failures: dict[str, int] = {}
         """Ids whose record is being rolled forward, and how often that failed."""
         self._running = False
         self._now_ms = 0
-        """When the present call of `run` began: what follows at once happens at the same moment."""
+        """When `run` began: what follows at once happens at the same moment."""
+        self._events: deque[tuple[Entry, Event, PendingRequest | None]] = deque()
+        """What happened while effects were carried out."""
         self._woken: deque[Entry] = deque()
+        """Entries whose waiting requests can be decided, after all events."""
 
-    def run(self, entry: Entry, event: Event, ask: PendingRequest | None = None) -> None:
-        """Decide, and go on until nothing follows at once; `ask` is who gets the answer.
-
-        It may be called from within itself, through an effect that ended at once. Whom that woke waits for the
-        outermost call, so that a long queue is no deep recursion.
-        """
+    def run(self, entry: Entry, event: Event, request: PendingRequest | None = None) -> None:
+        """Decide, and go on until nothing follows at once; `request` gets the reply. Called from within itself, through
+        an effect that ended at once, it leaves the event to the outermost call."""
+        self._events.append((entry, event, request))
         if self._running:
-            self._decide(entry, event, ask)
             return
         self._running = True
         self._now_ms = self._clock.now_ms()
         try:
-            self._decide(entry, event, ask)
-            while self._woken:
-                self._wake(self._woken.popleft())
+            while self._events or self._woken:
+                if self._events:
+                    self._decide(*self._events.popleft())
+                else:
+                    self._wake(self._woken.popleft())
         finally:
             self._running = False
 
     def expire(self, partition: OwnedPartition, entries: Sequence[Entry]) -> None:
-        """Write the tombstones of whichever of `entries` have expired, in one batch if it is not too large."""
+        """Write the tombstones of those of `entries` that have expired, in one batch if it is not too large."""
         self._now_ms = self._clock.now_ms()
         expired, dead = [], []
         for entry in entries:
@@ -143,29 +142,34 @@ class EffectRunner:
         if expired:
             self._write(partition, expired, dead)
 
-    def _decide(self, entry: Entry, event: Event, ask: PendingRequest | None) -> None:
+    def _decide(self, entry: Entry, event: Event, request: PendingRequest | None) -> None:
         entry.txn, effects = decide(entry.txn, event, self._now_ms)
         for effect in effects:
-            self._carry_out(entry, effect, event, ask)
+            self._carry_out(entry, effect, event, request)
+        if event is _APPENDED:
+            self._appended(entry)
+        elif entry.txn.is_fresh and entry.txn.pending is None:
+            self._owner.forget(entry)  # refused before anything of it was stored
         if (entry.waiting or entry.held) and entry.txn.is_settled:
             self._settled(entry)
 
-    def _carry_out(self, entry: Entry, effect: Effect, event: Event, ask: PendingRequest | None) -> None:
+    def _carry_out(self, entry: Entry, effect: Effect, event: Event, request: PendingRequest | None) -> None:
         match effect:
             case Reply():
-                if ask is not None:
-                    self._reply(entry, effect, ask)
+                if request is not None:
+                    self._reply(entry, effect, request)
             case Persist():
-                entry.ask = ask
+                entry.request = request
                 self._write(entry.partition, (entry,), (effect.txn,))
             case PersistLater():
-                self.deferred_writes.add(entry)
+                self._deferred_writes.add(entry)
             case WriteMarkers():
-                # Whoever ends a transaction and does not wait for its markers has the answer before they are written.
-                is_answered = ask is not None and isinstance(ask.request, EndTxn) and not self._holds_answers
-                self._write_markers(entry.partition, effect.txn, next_turn=is_answered)
+                if request is not None and isinstance(request.event, EndTxn) and not self._holds_answers:
+                    self._clock.call_soon(partial(self._write_markers, entry.partition, effect.txn))
+                else:
+                    self._write_markers(entry.partition, effect.txn)
             case AllocateProducerId():
-                self._decide_with_producer_id(entry, event, ask)
+                self._decide_with_producer_id(entry, event, request)
             case RetryLater():
                 self._retry_later(entry)
             case Forget():
@@ -173,51 +177,53 @@ class EffectRunner:
             case _:
                 assert_never(effect)
 
-    # Answers --------------------------------------------------------------------------------------------------------
+    # Replies --------------------------------------------------------------------------------------------------------
 
-    def _reply(self, entry: Entry, reply: Reply, ask: PendingRequest) -> None:
+    def _reply(self, entry: Entry, reply: Reply, request: PendingRequest) -> None:
         if reply.error is _CONCURRENT:
-            self._let_wait(entry, ask)
+            self._let_wait(entry, request)
         elif reply.after_markers and entry.txn.is_preparing and self._holds_answers:
-            entry.held = (ask, reply)
-            ask.give_up_after(self._clock, self._config.end_txn_marker_wait_ms, reply)
+            entry.held = (request, reply)
+            request.give_up_after(self._clock, self._config.end_txn_marker_wait_ms, reply)
         else:
-            ask.answer(reply)
+            request.answer(reply)
 
-    def _let_wait(self, entry: Entry, ask: PendingRequest) -> None:
-        """A request that would be told to come back waits for what is under way instead, for a while (transactions.md
-        11.11.1)."""
+    def _let_wait(self, entry: Entry, request: PendingRequest) -> None:
+        """Keep a request that would be told to come back until what is under way has ended, for a while
+        (transactions.md 11.11.1)."""
         wait_ms = self._config.concurrent_transactions_wait_ms
-        if not ask.patient or wait_ms <= 0:
-            ask.answer(CONCURRENT)
+        if not request.patient or wait_ms <= 0:
+            request.answer(CONCURRENT)
             return
         if entry.waiting is None:
             entry.waiting = deque()
-        entry.waiting.append(ask)
-        ask.waits = True
-        if ask.timer is None:
-            ask.timer = self._clock.call_later(wait_ms, partial(self._lose_patience, entry, ask))
+        entry.waiting.append(request)
+        request.waits = True
+        if request.timer is None:
+            request.timer = self._clock.call_later(wait_ms, partial(self._lose_patience, entry, request))
 
-    def _lose_patience(self, entry: Entry, ask: PendingRequest) -> None:
-        ask.lose_patience()
-        # All wait equally long, so whoever has lost patience stands in front.
+    def _lose_patience(self, entry: Entry, request: PendingRequest) -> None:
+        request.lose_patience()
+        # All wait equally long, so requests that have lost patience are at the front.
         while entry.waiting and entry.waiting[0].reply is not None:
             entry.waiting.popleft()
 
     def _settled(self, entry: Entry) -> None:
         """Nothing is under way any more."""
         if entry.held is not None:
-            (ask, reply), entry.held = entry.held, None
-            ask.answer(reply)
+            (request, reply), entry.held = entry.held, None
+            request.answer(reply)
         if entry.waiting:
             self._woken.append(entry)
 
     def _wake(self, entry: Entry) -> None:
+        """Decide the first request that waits. If the entry is then settled still, the next one follows."""
         while entry.waiting and entry.txn.is_settled:
-            ask = entry.waiting.popleft()
-            ask.waits = False
-            if ask.reply is None:
-                self._decide(entry, ask.request, ask)
+            request = entry.waiting.popleft()
+            request.waits = False
+            if request.reply is None:
+                self._decide(entry, request.event, request)
+                break
         if not entry.waiting:
             entry.waiting = None
 
@@ -236,7 +242,7 @@ class EffectRunner:
             return
         for entry in entries:
             if entry.has_deferred_write:
-                self.deferred_writes.written(entry)
+                self._deferred_writes.written(entry)
         end_offset = outcome.last_offset + 1
         if partition.log.high_watermark >= end_offset:
             self._written(entries, _APPENDED)
@@ -247,7 +253,7 @@ class EffectRunner:
         self, partition: OwnedPartition, entries: Sequence[Entry], future: "asyncio.Future[ErrorCode]"
     ) -> None:
         if not self._owner.owns(partition):
-            return  # everybody was sent away; the next owner finds the record, or not
+            return  # all requests were answered NOT_COORDINATOR; the next owner finds the record, or not
         error = ErrorCode.NOT_LEADER_OR_FOLLOWER if future.cancelled() else future.result()
         if error in _LOST_LOG:
             self._owner.lost(partition, error)
@@ -256,13 +262,15 @@ class EffectRunner:
 
     def _written(self, entries: Sequence[Entry], event: Appended | AppendFailed) -> None:
         for entry in entries:
-            ask, entry.ask = entry.ask, None
-            self.run(entry, event, ask)
-            if event is _APPENDED:
-                if self._failures:
-                    self._failures.pop(entry.txn.transactional_id, None)
-                if entry.txn.phase is _ONGOING and entry.txn.pending is None:
-                    self._owner.opened(entry)
+            request, entry.request = entry.request, None
+            self.run(entry, event, request)
+
+    def _appended(self, entry: Entry) -> None:
+        """The record in `pending` has become the state."""
+        if self._failures:
+            self._failures.pop(entry.txn.transactional_id, None)
+        if entry.txn.phase is _ONGOING and entry.txn.pending is None:
+            self._owner.opened(entry)
 
     def _retry_later(self, entry: Entry) -> None:
         transactional_id = entry.txn.transactional_id
@@ -279,27 +287,19 @@ class EffectRunner:
         if self._owner.entry(entry.txn.transactional_id) is entry:
             self.run(entry, RetryDue())
 
-    def _decide_with_producer_id(self, entry: Entry, event: Event, ask: PendingRequest | None) -> None:
+    def _decide_with_producer_id(self, entry: Entry, event: Event, request: PendingRequest | None) -> None:
         assert isinstance(event, InitProducerId | EndTxn | DeadlinePassed)
         fresh = self._producer_ids.take()
         if fresh is not None:
-            self._decide(entry, msgspec.structs.replace(event, fresh_producer_id=fresh), ask)
-        elif ask is not None:
-            ask.answer(Reply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            self._decide(entry, msgspec.structs.replace(event, fresh_producer_id=fresh), request)
+        elif request is not None:
+            request.answer(Reply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
 
     # Markers --------------------------------------------------------------------------------------------------------
 
-    def _write_markers(self, partition: OwnedPartition, txn: Txn, *, next_turn: bool) -> None:
+    def _write_markers(self, partition: OwnedPartition, txn: Txn) -> None:
+        if not self._owner.owns(partition):
+            return  # its next owner writes them
         marker = marker_of(txn, coordinator_epoch=partition.epoch)
         job = MarkerJob(txn.transactional_id, marker, sorted(txn.partitions), coordinator_partition=partition.index)
-        self.markers.send(job, next_turn=next_turn)
-
-    def markers_written(self, job: MarkerJob) -> None:
-        """Every partition has its marker."""
-        entry = self._owner.entry(job.transactional_id)
-        if entry is not None:
-            self.run(entry, MarkersWritten(job.marker.producer_id, job.marker.producer_epoch))
-
-    def markers_fenced(self, job: MarkerJob) -> bool:
-        """A partition knows a newer coordinator."""
-        return self._owner.markers_fenced(job)
+        self._markers.send(job)

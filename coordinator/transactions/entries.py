@@ -1,4 +1,4 @@
-"""What the service keeps beside each `Txn`: who asked, who waits, and which log it lives in."""
+"""What the coordinator keeps beside each `Txn`: its requests, answered and waiting, and the log that it lives in."""
 
 from asyncio import Future, get_running_loop
 from collections import deque
@@ -17,27 +17,27 @@ CONCURRENT: Final = Reply(ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
 class PendingRequest:
-    """One request of a client, from when it came until it is answered.
+    """One request of a client, from its arrival to its reply.
 
-    It is answered once; later answers are dropped, so a limit on its waiting need not know what else may still come.
-    Often `reply` is there at once; who finds None there awaits it.
+    The first answer counts and later ones are dropped, so a timer that limits the wait needs to know of nothing else.
+    Often `reply` is set when the coordinator returns; otherwise await the request.
     """
 
-    __slots__ = ("_answered", "patient", "reply", "request", "timer", "transactional_id", "waits")
+    __slots__ = ("_answered", "event", "patient", "reply", "timer", "transactional_id", "waits")
 
-    def __init__(self, transactional_id: str, request: Event) -> None:
+    def __init__(self, transactional_id: str, event: Event) -> None:
         self.transactional_id = transactional_id
-        self.request = request
+        self.event = event
         self.reply: Reply | None = None
         self.waits = False
-        """Whether it stands in a queue, to be decided again."""
+        """Whether it is queued in `Entry.waiting`, to be decided again."""
         self.patient = True
         """Whether it may still wait for a better answer than CONCURRENT_TRANSACTIONS."""
         self.timer: Timer | None = None
         self._answered: Future[None] | None = None
 
     def answer(self, reply: Reply) -> None:
-        """The answer, unless it was given already."""
+        """Set the reply, unless there is one already."""
         if self.reply is not None:
             return
         self.reply = reply
@@ -47,19 +47,19 @@ class PendingRequest:
             self._answered.set_result(None)
 
     def give_up_after(self, clock: Clock, wait_ms: int, reply: Reply) -> None:
-        """Answer `reply` in `wait_ms` if nothing else was answered until then."""
+        """Answer with `reply` in `wait_ms` unless another answer comes first."""
         if self.timer is not None:
             self.timer.cancel()
         self.timer = clock.call_later(wait_ms, partial(self.answer, reply))
 
     def lose_patience(self) -> None:
-        """It has waited long enough; if its record is under way by now, that will answer it."""
+        """End its wait in the queue. If its record is being written by now, the end of that will answer it."""
         self.patient = False
         if self.waits:
             self.answer(CONCURRENT)
 
     def __await__(self) -> Generator[Any, None, Reply]:
-        """Wait for the answer. Who stops waiting undoes nothing."""
+        """Wait for the reply. Cancelling the wait undoes nothing."""
         if self.reply is None:
             self._answered = get_running_loop().create_future()
             yield from self._answered
@@ -82,19 +82,19 @@ class OwnedPartition:
 class Entry:
     """One transactional id in memory."""
 
-    __slots__ = ("ask", "began_ms", "began_start_ms", "has_deferred_write", "held", "partition", "txn", "waiting")
+    __slots__ = ("began_ms", "began_start_ms", "has_deferred_write", "held", "partition", "request", "txn", "waiting")
 
     def __init__(self, txn: Txn, partition: OwnedPartition) -> None:
         self.txn = txn
         self.partition = partition
-        self.ask: PendingRequest | None = None
-        """Whose record is under way."""
+        self.request: PendingRequest | None = None
+        """The request whose record is being written."""
         self.began_ms = 0.0
         """When the transaction that began at `began_start_ms` (wall clock) did so, in `Clock.running_ms`."""
         self.began_start_ms = NO_TIMESTAMP
         self.has_deferred_write = False
         """Whether the log lacks the record of `txn` (`DeferredWrites`)."""
         self.held: tuple[PendingRequest, Reply] | None = None
-        """Who is answered as soon as the markers are written."""
+        """A request that is answered as soon as the markers are written, and its reply."""
         self.waiting: deque[PendingRequest] | None = None
-        """Who waits for what is under way, in the order in which they came."""
+        """Requests that wait for what is under way, in the order in which they came."""

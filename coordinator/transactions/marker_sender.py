@@ -10,7 +10,6 @@ Nothing assumes that a partition is local: each is asked for from whoever leads 
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Final, Protocol
 
 from eosin.coordinator.ports import MarkersForPartitions, MarkerTarget, MarkerTargets
@@ -53,13 +52,13 @@ def marker_of(txn: Txn, *, coordinator_epoch: int) -> Marker:
 
 
 class JobOwner(Protocol):
-    """Who is told about a job."""
+    """What the sender tells its coordinator about a job."""
 
     def markers_written(self, job: "MarkerJob") -> None:
         """Every partition has its marker."""
 
     def markers_fenced(self, job: "MarkerJob") -> bool:
-        """A partition knows a newer coordinator. Whether the job is to go on all the same."""
+        """A partition knows a newer coordinator epoch. Returns whether to go on with the job all the same."""
 
 
 class MarkerJob:
@@ -111,13 +110,10 @@ class MarkerSender:
         self._jobs: dict[MarkerJob, None] = {}
         self._tasks: dict[asyncio.Task[Answers], None] = {}
 
-    def send(self, job: MarkerJob, *, next_turn: bool = False) -> None:
-        """Begin, now or in the next turn of the loop. When nothing has to be waited for, the owner is told at once."""
+    def send(self, job: MarkerJob) -> None:
+        """Begin. When nothing has to be waited for, the owner is told before this returns."""
         self._jobs[job] = None
-        if next_turn:
-            job.retry = self._clock.call_soon(partial(self._attempt, job))
-        else:
-            self._attempt(job)
+        self._attempt(job)
 
     def drop(self, coordinator_partition: int) -> None:
         """Give up the jobs of a coordinator partition that is not ours any more: the next owner repeats them."""
