@@ -7,7 +7,7 @@ recovery had to read again is synced before anybody may rely on it, when durabil
 import logging
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Final
+from typing import Final, NamedTuple
 
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
 from eosin.protocol.records.batch import CorruptRecords
@@ -34,10 +34,11 @@ from eosin.storage.log.segment import (
 )
 from eosin.storage.recovery.completeness import check_beginning, check_end, deleted_end
 from eosin.storage.recovery.producer_replay import rebuild_producers
-from eosin.storage.recovery.segment_scan import recover_segment, set_aside
+from eosin.storage.recovery.segment_scan import Recovered, recover_segment, set_aside
 from eosin.storage.recovery.unfinished_swaps import settle
 
 _LOG: Final = logging.getLogger("eosin.storage")
+_NOT_SCANNED: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,59 +158,100 @@ def _add_segments(log: PartitionLog, bases: list[int], names: frozenset[str], no
         )
 
 
+class _Expected(NamedTuple):
+    """What a start knows of a segment before it reads it."""
+
+    is_active: bool
+    is_indexed: bool
+    """Whether its offset index and its time index are there."""
+    is_saved: bool
+    """Whether a clean stop or the recovery point vouches for all of it."""
+    end: int
+    """The offset at which it has to end; of the active one, the least."""
+    has_later: bool
+    """Whether segments with records follow."""
+    may_end_early: bool
+    """Whether the gap behind it may be the work of Apache Kafka's cleaner."""
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether a look at its end is enough."""
+        return self.is_saved and self.is_indexed and not self.is_active
+
+
+def _expected(log: PartitionLog, order: LoadOrder, names: frozenset[str]) -> list[_Expected]:
+    """One for each segment, in order."""
+    last_with_records = max((index for index, segment in enumerate(log.segments) if segment.size), default=-1)
+    expected = []
+    for index, segment in enumerate(log.segments):
+        is_active = segment is log.segments.active
+        end = max(order.recovery_point, segment.base_offset) if is_active else segment.end_offset
+        name = stem(segment.base_offset)
+        expected.append(
+            _Expected(
+                is_active=is_active,
+                is_indexed={name + INDEX_SUFFIX, name + TIME_INDEX_SUFFIX} <= names,
+                is_saved=order.is_clean or end <= order.recovery_point,
+                end=end,
+                has_later=index < last_with_records,
+                may_end_early=not is_active and end <= order.gaps_below,
+            )
+        )
+    return expected
+
+
 def _verify(log: PartitionLog, order: LoadOrder, names: frozenset[str], now_ms: int) -> int:
     """Check what must be checked; the offset from which on aborted transactions have to be found again. Raises
     CorruptRecords when something is missing that no stop can explain."""
-    recovery_point = order.recovery_point
-    scanned_from = 2**63 - 1
-    for index, segment in enumerate(log.segments):
-        is_active = segment is log.segments.active
-        end = max(recovery_point, segment.base_offset) if is_active else segment.end_offset
-        segment_name = stem(segment.base_offset)
-        if not {segment_name + INDEX_SUFFIX, segment_name + TIME_INDEX_SUFFIX} <= names:
-            start: int | None = segment.base_offset
-        elif order.is_clean:
-            start = None
-        else:
-            start = max(recovery_point, segment.base_offset)
-        is_trusted = order.is_clean or end <= recovery_point
-        if start != segment.base_offset and is_trusted and not is_active:
-            if end > log.log_start_offset:
-                check_end(segment, end, gaps_below=order.gaps_below)
+    scanned_from = _NOT_SCANNED
+    for index, expected in enumerate(_expected(log, order, names)):
+        segment = log.segments[index]
+        if expected.is_trusted:
+            if expected.end > log.log_start_offset:
+                check_end(segment, expected.end, gaps_below=order.gaps_below)
                 segment.release()
             continue
-        may_end_early = not is_active and end <= order.gaps_below
-        later = any(log.segments[following].size for following in range(index + 1, len(log.segments)))
-        recovered = recover_segment(
-            log,
-            segment,
-            start,
-            now_ms,
-            saved_end=end if is_trusted else recovery_point,
-            same_boot=order.same_boot,
-            has_later=later,
-            may_end_early=may_end_early,
-        )
+        recovered = _recover(log, order, segment, expected, now_ms)
         scanned_from = min(scanned_from, recovered.scanned_from)
-        # What a journal holds was promised to be durable, whatever is promised from now on.
-        must_sync = log.context.flusher.defers or order.journal is not None
-        if recovered.scanned_from < segment.end_offset and must_sync:
-            segment.file.sync()
-        is_short = segment.end_offset < end and not may_end_early
-        if is_short and later and order.same_boot:
+        is_short = segment.end_offset < expected.end and not expected.may_end_early
+        if is_short and expected.has_later and order.same_boot:
             raise CorruptRecords(
-                f"{segment.path}{LOG_SUFFIX} ends at offset {segment.end_offset}, but the next segment begins at {end}:"
-                " something between them is missing"
+                f"{segment.path}{LOG_SUFFIX} ends at offset {segment.end_offset}, but the next segment begins at"
+                f" {expected.end}: something between them is missing"
             )
         if recovered.cut_bytes or is_short:
-            scanned_from = min(scanned_from, segment.end_offset)
             for dropped in log.segments.drop_after(index):
                 set_aside(log.context.disk, dropped, now_ms)
-            break
-        if not is_active:
+            return min(scanned_from, segment.end_offset)
+        if not expected.is_active:
             segment.finish()
-            segment.end_offset = end
+            segment.end_offset = expected.end
     return scanned_from
+
+
+def _recover(log: PartitionLog, order: LoadOrder, segment: Segment, expected: _Expected, now_ms: int) -> Recovered:
+    """Scan a segment from where it is not known to be whole, and make durable what was read."""
+    if not expected.is_indexed:
+        start: int | None = segment.base_offset
+    elif order.is_clean:
+        start = None  # from the last index row on
+    else:
+        start = max(order.recovery_point, segment.base_offset)
+    recovered = recover_segment(
+        log,
+        segment,
+        start,
+        now_ms,
+        saved_end=expected.end if expected.is_saved else order.recovery_point,
+        same_boot=order.same_boot,
+        has_later=expected.has_later,
+        may_end_early=expected.may_end_early,
+    )
+    # A journal's records were promised to be durable, whatever this process promises.
+    must_sync = log.context.flusher.defers or order.journal is not None
+    if must_sync and recovered.scanned_from < segment.end_offset:
+        segment.file.sync()
+    return recovered
 
 
 def _take_from_journal(log: PartitionLog, order: LoadOrder, now_ms: int) -> int:

@@ -1,9 +1,8 @@
-"""Is it a torn tail? What may be cut from a log after a stop, and what is damage that nobody may repair in silence.
+"""Torn tails: which bytes at the end of a log a stop explains, and which are damage that nobody may repair in silence.
 
-A process that was killed leaves at most the beginning of one batch behind the last whole one. A machine that stopped
-may also have lost any write that was not synced: the file is too short, or has zeros where data should be, perhaps with
-later batches behind them. Nothing else is explained by a stop; and what was saved is there after any. Always true:
-reading decides, nothing is changed.
+A killed process leaves at most the beginning of one batch behind the last whole one. A stopped machine may also have
+lost any write that was not synced: the file is too short, or has zeros in place of data, perhaps with later batches
+behind them. A stop explains nothing else, and loses nothing that was saved. Always true: this module only reads.
 """
 
 from typing import Final, NamedTuple
@@ -35,28 +34,34 @@ def check_tail(
 ) -> None:
     """Raises CorruptRecords when the bytes from `position` on, where the batch of `next_offset` should be, are no torn
     tail. `saved_end`: everything below was saved. `same_boot`: the machine has not stopped since. `has_later`: the log
-    goes on in further segments."""
+    goes on in further segments.
+
+    | the bytes | killed process | stopped machine |
+    |---|---|---|
+    | begin below `saved_end` | damage | damage |
+    | are the whole batch with a wrong checksum | damage | as below |
+    | have nothing valid behind them | torn | torn |
+    | have records behind them, and the file is too short | damage | torn |
+    | have records behind them, and a sector is zeros | damage | torn |
+    | have records behind them, and no sector is zeros | damage | damage |
+    """
+    no_batch = f"{path} is damaged: no valid batch at byte {position} (offset {next_offset})"
     if next_offset < saved_end:
-        raise CorruptRecords(
-            f"{path} is damaged: no valid batch at byte {position} (offset {next_offset}), though everything below"
-            f" offset {saved_end} was saved"
-        )
-    whole = _whole_batch(file, position, next_offset)
-    if whole is not None and same_boot:
+        raise CorruptRecords(f"{no_batch}, though everything below offset {saved_end} was saved")
+    is_whole = _whole_batch(file, position, next_offset) is not None
+    if is_whole and same_boot:
         raise CorruptRecords(
             f"{path} is damaged: the batch at byte {position} (offset {next_offset}) has a wrong checksum"
         )
     behind = _next_batch(file, position, next_offset)
-    if behind is None and not has_later:
-        return
-    end = file.size if behind is None else behind.position
-    is_short = behind is None and whole is None
-    if not same_boot and (is_short or _has_lost_sector(file, position, end, next_offset)):
-        return  # a write that was never synced is lost, and with it what came later
-    where = "but segments with records follow it"
     if behind is not None:
-        where = f"but there is a whole batch at byte {behind.position} (offset {behind.header.base_offset})"
-    raise CorruptRecords(f"{path} is damaged: no valid batch at byte {position} (offset {next_offset}), {where}")
+        if same_boot or not _has_lost_sector(file, position, behind.position, next_offset):
+            where = f"there is a whole batch at byte {behind.position} (offset {behind.header.base_offset})"
+            raise CorruptRecords(f"{no_batch}, but {where}")
+    elif has_later:
+        is_lost = not is_whole or _has_lost_sector(file, position, file.size, next_offset)
+        if same_boot or not is_lost:
+            raise CorruptRecords(f"{no_batch}, but segments with records follow it")
 
 
 def _whole_batch(file: File, position: int, next_offset: int) -> BatchHeader | None:
