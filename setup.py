@@ -63,6 +63,7 @@ COMPILED: Final = (
     "runtime/running_time.py",
     "storage/log/segment.py",
     "storage/log/segmented_log.py",
+    "storage/log/readable_log.py",
     "storage/checkpoints/checkpoint_state.py",
     "storage/log/segments.py",
     "storage/indexes/sparse.py",

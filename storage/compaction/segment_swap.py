@@ -121,7 +121,7 @@ class Swap:
         """From here on readers find the new segment. Those that are reading an old one keep its descriptor."""
         log, old = self._log, self._old
         log.segments.replace(old, self._new)
-        log.places = {offset: place for offset, place in log.places.items() if place[0] not in old}
+        log.forget_places_in(old)
         for segment in old:
             segment.release()
 

@@ -11,7 +11,7 @@ Always true:
 
 import asyncio
 import heapq
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from eosin.protocol.errors import ErrorCode
@@ -29,7 +29,6 @@ from eosin.protocol.records.plain_batch import plain_batch
 from eosin.storage.disk.interfaces import Buffer, TornWrite
 from eosin.storage.disk.space import Need, is_no_space
 from eosin.storage.indexes.aborted import AbortedRow
-from eosin.storage.log import reader, retention, timestamp_search
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.context import LogContext
 from eosin.storage.log.log_results import (
@@ -37,16 +36,14 @@ from eosin.storage.log.log_results import (
     Appended,
     AppendOrigin,
     AppendResult,
-    Isolation,
     Marker,
-    ReadResult,
     Refused,
     VerificationGuard,
 )
 from eosin.storage.log.producer_refill import refill
+from eosin.storage.log.readable_log import ReadableLog
 from eosin.storage.log.segment import Segment
-from eosin.storage.log.segmented_log import LOG, PASSING_ERRORS, SegmentedLog
-from eosin.storage.log.timestamp_search import FoundOffset
+from eosin.storage.log.segmented_log import LOG, PASSING_ERRORS
 from eosin.storage.producers.snapshot import encode_snapshot
 from eosin.storage.producers.state import EndedTransaction, ProducerState, repeated
 
@@ -89,21 +86,18 @@ class Waiters:
                 waiter.set_result(error)
 
 
+_TO_HIGH_WATERMARK: Final = -1
 _NEEDS: Final = {METADATA_TOPIC: Need.VITAL, TRANSACTION_STATE_TOPIC: Need.UPKEEP}
 """What may be written while the disk is full."""
 
 
-class PartitionLog(SegmentedLog):
+class PartitionLog(ReadableLog):
     """One partition's log. Nothing of it is on disk before its first append."""
 
     __slots__ = (
         "_need",
-        "_unusable",
         "_waiters",
         "failure",
-        "high_watermark",
-        "last_stable_offset",
-        "log_start_offset",
         "on_progress",
         "producer_state",
     )
@@ -127,15 +121,9 @@ class PartitionLog(SegmentedLog):
             topic_id=topic_id,
             config=config,
             leader_epoch=leader_epoch,
-            log_end_offset=log_start_offset,
+            log_start_offset=log_start_offset,
         )
         self._need = _NEEDS.get(topic_partition.topic, Need.RECORDS)
-        self.log_start_offset = log_start_offset
-        """The first offset that may be read."""
-        self.high_watermark = log_start_offset
-        """Everything below is as durable as configured."""
-        self.last_stable_offset = log_start_offset
-        """Everything below belongs to no undecided transaction."""
         self.failure: OSError | None = None
         """Why the log is offline, if it is."""
         self.on_progress: Callable[[PartitionLog], None] | None = None
@@ -143,7 +131,6 @@ class PartitionLog(SegmentedLog):
         may run inside an append, so it must not write to this log."""
         self.producer_state = ProducerState()
         self._waiters: Waiters | None = None
-        self._unusable: Refused | None = None
 
     def __repr__(self) -> str:
         return f"<PartitionLog {self.topic_partition} [{self.log_start_offset}, {self.log_end_offset})>"
@@ -250,7 +237,7 @@ class PartitionLog(SegmentedLog):
         """Complete what a snapshot leaves out of the producers' last batches, while the log still has them; whether it
         left any out."""
         try:
-            return refill(self)
+            return refill(self.producer_state, self.segments)
         except (OSError, CorruptRecords) as error:
             LOG.warning("%s-%d: cannot read back old batches: %s", self.topic, self.partition, error)
             return False
@@ -400,69 +387,6 @@ class PartitionLog(SegmentedLog):
         """Whether it has failed (`Flushable`)."""
         return self.failure is not None
 
-    @property
-    def unusable(self) -> Refused | None:
-        """Why nothing can be written or read any more: offline or deleted."""
-        return self._unusable
-
-    # Reading --------------------------------------------------------------------------------------------------------
-
-    def visible_end(self, isolation: Isolation | None) -> int:
-        """Where a reader's view ends: the last stable offset, the high watermark, or (None) the log end."""
-        if isolation is None:
-            return self.log_end_offset
-        return self.last_stable_offset if isolation is Isolation.READ_COMMITTED else self.high_watermark
-
-    def read(
-        self,
-        offset: int,
-        *,
-        max_bytes: int,
-        isolation: Isolation | None,
-        min_one_batch: bool,
-        memory_bytes: int = reader.ALL_IN_MEMORY,
-    ) -> ReadResult | Awaitable[ReadResult]:
-        """Whole batches from the one containing `offset` on, at most `max_bytes` of one segment, or at least one batch
-        if `min_one_batch`. Something to await only when the bytes are not in the page cache (storage.md 15.1, 15.2).
-        More than `memory_bytes` may come as a `FileRange`."""
-        return reader.read(
-            self,
-            offset,
-            max_bytes=max_bytes,
-            isolation=isolation,
-            min_one_batch=min_one_batch,
-            memory_bytes=memory_bytes,
-        )
-
-    def bytes_available(self, offset: int, *, isolation: Isolation | None, limit: int) -> int:
-        """How many bytes a reader at `offset` could get, counted no further than `limit`."""
-        return reader.bytes_available(self, offset, isolation=isolation, limit=limit)
-
-    def batches(self) -> Iterator[bytes | memoryview]:
-        """Every batch from the log start to the log end. Raises OSError, CorruptRecords."""
-        return reader.batches(self)
-
-    def runs(self, from_offset: int = 0) -> Iterator[memoryview]:
-        """The same, from `from_offset` on if that is behind the log start, in larger pieces, each of which holds whole
-        batches back to back. Raises OSError, CorruptRecords."""
-        return reader.runs(self, from_offset)
-
-    def offset_for_timestamp(self, timestamp: int, *, isolation: Isolation | None) -> FoundOffset | None:
-        """(timestamp, offset, leader epoch) of the first record at or after `timestamp` ms that the reader can see."""
-        return timestamp_search.offset_for_timestamp(self, timestamp, isolation=isolation)
-
-    def offset_of_max_timestamp(self, isolation: Isolation | None) -> FoundOffset | None:
-        """(timestamp, offset, leader epoch) of the first record with the largest timestamp, if that is visible."""
-        return timestamp_search.offset_of_max_timestamp(self, isolation)
-
-    def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
-        """(largest epoch at or below `epoch`, where it ends), else (-1, -1) (storage.md sections 10 and 17)."""
-        return self.epochs.end_offset_for(epoch, self.log_end_offset)
-
-    def epoch_at_start(self) -> int:
-        """The leader epoch of the first record, -1 if unknown."""
-        return self.epochs.epoch_at(self.log_start_offset)
-
     # Producers ------------------------------------------------------------------------------------------------------
 
     def producers(self) -> tuple[ActiveProducer, ...]:
@@ -487,4 +411,28 @@ class PartitionLog(SegmentedLog):
 
     async def delete_records_before(self, offset: int) -> ErrorCode:
         """Move the log start up to `offset` (-1: to the high watermark), as durably as configured (storage.md 13)."""
-        return await retention.delete_records_before(self, offset)
+        if self._unusable is not None:
+            return self._unusable.error
+        if not self.config.is_deleted_by_retention:
+            return ErrorCode.POLICY_VIOLATION
+        target = self.high_watermark if offset == _TO_HIGH_WATERMARK else offset
+        if not 0 <= target <= self.high_watermark:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        if target > self.log_start_offset:
+            self.move_log_start(target)
+        try:
+            # Also when nothing moved: a caller that went away may have left the checkpoint unwritten.
+            await self.context.owner.save_log_starts()
+        except OSError:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NONE
+
+    def move_log_start(self, offset: int) -> None:
+        """Move the log start up to `offset`, which is at most the high watermark."""
+        self.log_start_offset = offset
+        self.epochs.truncate_from_start(offset)
+        before = self.last_stable_offset
+        self.settle_last_stable()
+        self.mark_unsaved()
+        if self.last_stable_offset != before and self.on_progress is not None:
+            self.on_progress(self)

@@ -5,14 +5,13 @@ gap. They are read from the log's end when the first such retry comes, once per 
 """
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from eosin.protocol.records.batch import BatchHeader, next_sequence
 from eosin.storage.log.batch_scan import scan_headers
+from eosin.storage.log.segments import Segments
 from eosin.storage.producers.entry import KEPT_BATCHES, KeptBatch, ProducerEntry
-
-if TYPE_CHECKING:
-    from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.producers.state import ProducerState
 
 REFILL_BYTES: Final = 16 * 1024 * 1024
 """How far back from the log end."""
@@ -47,18 +46,18 @@ class _Run:
         )
 
 
-def refill(log: "PartitionLog") -> bool:
+def refill(producers: ProducerState, segments: Segments) -> bool:
     """Complete the last batches of every producer of which a snapshot may have left some out; whether there were any.
     Raises OSError, CorruptRecords."""
-    runs = {entry.producer_id: _Run(entry) for entry in log.producer_state if entry.needs_refill}
+    runs = {entry.producer_id: _Run(entry) for entry in producers if entry.needs_refill}
     if not runs:
         return False
-    index, remaining = len(log.segments), REFILL_BYTES
+    index, remaining = len(segments), REFILL_BYTES
     while index > 0 and remaining > 0:
         index -= 1
-        remaining -= log.segments[index].size
+        remaining -= segments[index].size
     first = True
-    for segment in list(log.segments)[index:]:
+    for segment in list(segments)[index:]:
         start = segment.offset_index.boundary_before(-remaining) if first and remaining < 0 else 0
         first = False
         for _, header in scan_headers(segment.file.read, start, segment.size):

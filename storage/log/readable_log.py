@@ -1,67 +1,233 @@
-"""Reading a partition log: what a fetch gets, how much there is, the whole log batch by batch (storage.md 15).
+"""`ReadableLog`: what readers see of one partition, and how they read it (storage.md 15 and 18).
 
-Owns nothing but the log's notes of places. Always true: what is read lies below the reader's visible end; the list of
-aborted transactions covers everything that is returned, across segments.
+The middle layer of a log: `SegmentedLog` below it writes, `PartitionLog` above it decides. Always true: log start <=
+last stable offset <= high watermark <= log end; a read returns whole batches below the reader's visible end; the list
+of aborted transactions covers everything that is returned, across segments.
 """
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition, Uuid
 from eosin.protocol.records.batch import CorruptRecords
 from eosin.storage.disk.interfaces import File
 from eosin.storage.indexes.aborted import AbortedRow
 from eosin.storage.log.batch_scan import Read, scan_batches, scan_runs, seek
+from eosin.storage.log.config import LogConfig
+from eosin.storage.log.context import LogContext
 from eosin.storage.log.file_range import FileRange
-from eosin.storage.log.log_results import NO_RECORDS, AbortedTransaction, Isolation, ReadResult
+from eosin.storage.log.log_results import NO_RECORDS, AbortedTransaction, Isolation, ReadResult, Refused
 from eosin.storage.log.segment import Segment
+from eosin.storage.log.segmented_log import LOG, SegmentedLog
 from eosin.storage.log.slice import Slice, SliceRequest, WouldBlock, read_now
+from eosin.storage.log.timestamp_search import FoundOffset, first_at_or_after, first_of_max_timestamp
 
-if TYPE_CHECKING:
-    from eosin.storage.log.partition_log import PartitionLog
-
-_LOG: Final = logging.getLogger("eosin.storage")
 ALL_IN_MEMORY: Final = 2**63 - 1
 _NOTHING_ABORTED: Final[tuple[AbortedTransaction, ...]] = ()
 
 
-def read(
-    log: "PartitionLog",
-    offset: int,
-    *,
-    max_bytes: int,
-    isolation: Isolation | None,
-    min_one_batch: bool,
-    memory_bytes: int,
-) -> ReadResult | Awaitable[ReadResult]:
-    """See `PartitionLog.read`."""
-    if log.unusable is not None:
-        return _error(log.unusable.error)
-    if not log.log_start_offset <= offset <= log.log_end_offset:
-        return _error(ErrorCode.OFFSET_OUT_OF_RANGE)
-    end = log.visible_end(isolation)
-    if offset >= end:
-        if offset == log.log_end_offset and log.segments.active is not None:
-            log.remember_place(offset, log.segments.active, log.segments.active.size)
-        return _nothing(log, isolation)
-    reading = _Reading(
-        log,
-        offset,
-        end,
-        max_bytes=max_bytes,
-        isolation=isolation,
-        min_one_batch=min_one_batch,
-        memory_bytes=memory_bytes,
-    )
-    try:
-        return reading.now()
-    except WouldBlock:
-        return reading.later()
-    except (OSError, CorruptRecords) as error:
-        return reading.failed(error)
+class ReadableLog(SegmentedLog):
+    """Segments as one log that can be read."""
+
+    __slots__ = ("_unusable", "high_watermark", "last_stable_offset", "log_start_offset")
+
+    def __init__(
+        self,
+        context: LogContext,
+        topic_partition: TopicPartition,
+        *,
+        directory: str,
+        topic_id: Uuid,
+        config: LogConfig,
+        leader_epoch: int,
+        log_start_offset: int,
+    ) -> None:
+        super().__init__(
+            context,
+            topic_partition,
+            directory=directory,
+            topic_id=topic_id,
+            config=config,
+            leader_epoch=leader_epoch,
+            log_end_offset=log_start_offset,
+        )
+        self.log_start_offset = log_start_offset
+        """The first offset that may be read."""
+        self.high_watermark = log_start_offset
+        """Everything below is as durable as configured."""
+        self.last_stable_offset = log_start_offset
+        """Everything below belongs to no undecided transaction."""
+        self._unusable: Refused | None = None
+
+    @property
+    def unusable(self) -> Refused | None:
+        """Why nothing can be written or read any more: offline or deleted."""
+        return self._unusable
+
+    def visible_end(self, isolation: Isolation | None) -> int:
+        """Where a reader's view ends: the last stable offset, the high watermark, or (None) the log end."""
+        if isolation is None:
+            return self.log_end_offset
+        return self.last_stable_offset if isolation is Isolation.READ_COMMITTED else self.high_watermark
+
+    # Fetches --------------------------------------------------------------------------------------------------------
+
+    def read(
+        self,
+        offset: int,
+        *,
+        max_bytes: int,
+        isolation: Isolation | None,
+        min_one_batch: bool,
+        memory_bytes: int = ALL_IN_MEMORY,
+    ) -> ReadResult | Awaitable[ReadResult]:
+        """Whole batches from the one containing `offset` on, at most `max_bytes` of one segment, or at least one batch
+        if `min_one_batch`. An awaitable only when the bytes are not in the page cache (storage.md 15.1, 15.2). More
+        than `memory_bytes` may come as a `FileRange`."""
+        if self._unusable is not None:
+            return _error(self._unusable.error)
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            return _error(ErrorCode.OFFSET_OUT_OF_RANGE)
+        end = self.visible_end(isolation)
+        if offset >= end:
+            if offset == self.log_end_offset and self.segments.active is not None:
+                self.remember_place(offset, self.segments.active, self.segments.active.size)
+            return self._no_records(isolation)
+        reading = _Reading(
+            self,
+            offset,
+            end,
+            max_bytes=max_bytes,
+            isolation=isolation,
+            min_one_batch=min_one_batch,
+            memory_bytes=memory_bytes,
+        )
+        try:
+            return reading.now()
+        except WouldBlock:
+            return reading.later()
+        except (OSError, CorruptRecords) as error:
+            return reading.failed(error)
+
+    def _no_records(self, isolation: Isolation | None) -> ReadResult:
+        aborted = _NOTHING_ABORTED if isolation is Isolation.READ_COMMITTED else None
+        return ReadResult(
+            ErrorCode.NONE, NO_RECORDS, self.high_watermark, self.last_stable_offset, self.log_start_offset, aborted
+        )
+
+    def aborted_rows(self, segment: Segment, first: int, end: int) -> list[AbortedRow]:
+        """The aborted transactions that touch [first, end): their markers are in `segment` or after it."""
+        found: list[AbortedRow] = []
+        segments = self.segments
+        for index in range(segments.index_of(segment.base_offset), len(segments)):
+            aborted_index = segments[index].aborted_index
+            if aborted_index is not None and aborted_index.collect(first, end, found):
+                break
+        return found
+
+    def bytes_available(self, offset: int, *, isolation: Isolation | None, limit: int) -> int:
+        """How many bytes a reader at `offset` could get, counted no further than `limit`."""
+        end = self.visible_end(isolation)
+        if self._unusable is not None or not self.log_start_offset <= offset < end:
+            return 0
+        segments = self.segments
+        index = segments.index_of(offset)
+        try:
+            available = -self.place_of(segments[index], offset)
+            while True:
+                segment = segments[index]
+                if end < segment.end_offset:
+                    return min(limit, available + self.place_of(segment, end))
+                available += segment.size
+                index += 1
+                if available >= limit or index == len(segments) or end <= segments[index].base_offset:
+                    return min(limit, available)
+        except (OSError, CorruptRecords) as error:
+            LOG.error("%s: cannot look at offset %d: %s", self.topic_partition, offset, error)
+            return limit  # the read that follows reports the error
+
+    # Places ---------------------------------------------------------------------------------------------------------
+
+    def known_place(self, segment: Segment, offset: int) -> tuple[int, bool]:
+        """(a batch start at or before the batch of `offset`, whether it is that very batch)."""
+        if offset <= segment.base_offset:
+            return 0, True
+        place = self.places.get(offset)
+        if place is not None and place[0] is segment:
+            return place[1], True
+        return segment.offset_index.position_before(offset - segment.base_offset), False
+
+    def place_of(self, segment: Segment, offset: int) -> int:
+        """Where the batch of `offset` starts in `segment`. May wait for the device: readers ask for places near the
+        end. Raises OSError, CorruptRecords."""
+        position, placed = self.known_place(segment, offset)
+        if not placed:
+            position = seek(segment.file.read, position, segment.size, offset)
+            self.remember_place(offset, segment, position)
+        return position
+
+    # The whole log --------------------------------------------------------------------------------------------------
+
+    def batches(self) -> Iterator[bytes | memoryview]:
+        """Every batch from the log start to the log end. Raises OSError, CorruptRecords."""
+        return self._through(self.log_start_offset, _one_by_one)
+
+    def runs(self, from_offset: int = 0) -> Iterator[memoryview]:
+        """The same, from `from_offset` on if that is behind the log start, in larger pieces, each of which holds whole
+        batches back to back. Raises OSError, CorruptRecords."""
+        return self._through(max(from_offset, self.log_start_offset), scan_runs)
+
+    def _through(
+        self, offset: int, scan: Callable[[Read, int, int], Iterator[tuple[memoryview, int]]]
+    ) -> Iterator[memoryview]:
+        """Pieces that `scan` yields, each with the offset after it, from `offset` to the log end."""
+        while offset < self.log_end_offset:
+            segment = self.segments[self.segments.index_of(offset)]
+            start = self.place_of(segment, offset)
+            size, end_offset = segment.size, segment.end_offset
+            file = segment.file
+            file.pin()  # the reader may pause, and the segment be replaced, deleted or written to meanwhile
+            try:
+                for data, next_offset in scan(file.read, start, size):
+                    yield data
+                    offset = next_offset
+            finally:
+                file.unpin()
+            offset = max(offset, end_offset)
+
+    # Timestamps -----------------------------------------------------------------------------------------------------
+
+    def offset_for_timestamp(self, timestamp: int, *, isolation: Isolation | None) -> FoundOffset | None:
+        """The first record at or after `timestamp` ms, if the reader can see it. Raises OSError, CorruptRecords."""
+        for segment in self.segments:
+            if segment.end_offset <= self.log_start_offset or segment.max_timestamp < timestamp:
+                continue
+            found = first_at_or_after(segment, timestamp, self.log_start_offset)
+            if found is not None:
+                return found if found.offset < self.visible_end(isolation) else None
+        return None
+
+    def offset_of_max_timestamp(self, isolation: Isolation | None) -> FoundOffset | None:
+        """The first record with the largest timestamp, if the reader can see it. Raises OSError, CorruptRecords."""
+        best: Segment | None = None
+        for segment in self.segments:
+            if segment.end_offset > self.log_start_offset and segment.max_timestamp >= 0:
+                best = segment if best is None or segment.max_timestamp > best.max_timestamp else best
+        found = None if best is None else first_of_max_timestamp(best, self.log_start_offset)
+        return found if found is not None and found.offset < self.visible_end(isolation) else None
+
+    # Leader epochs --------------------------------------------------------------------------------------------------
+
+    def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
+        """(largest epoch at or below `epoch`, where it ends), else (-1, -1) (storage.md sections 10 and 17)."""
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def epoch_at_start(self) -> int:
+        """The leader epoch of the first record, -1 if unknown."""
+        return self.epochs.epoch_at(self.log_start_offset)
 
 
 class _Reading:
@@ -71,7 +237,7 @@ class _Reading:
 
     def __init__(
         self,
-        log: "PartitionLog",
+        log: "ReadableLog",
         offset: int,
         end: int,
         *,
@@ -111,7 +277,7 @@ class _Reading:
                 file = segment.file
                 file.pin()
                 try:
-                    # Whoever waits may give up; the thread goes on, and the file is its own until it has ended.
+                    # A reader may give up; its thread goes on, and needs the file until it has ended.
                     reading = asyncio.ensure_future(disk.off_loop(self._request(segment).read, file.read))
                     file.pin()
                     reading.add_done_callback(partial(_read_in_thread, file))
@@ -126,7 +292,7 @@ class _Reading:
             return self.failed(error)
 
     def _segment(self) -> Segment:
-        """Where to read next. Looked up anew each time: segments go and are replaced."""
+        """The segment to read next. Looked up each time, since retention and compaction change the list."""
         segments = self._log.segments
         return segments[segments.index_of(self._from)]
 
@@ -134,15 +300,15 @@ class _Reading:
         """The aborted transactions that touch what is read of `segment`, up to `end`."""
         if self._isolation is not Isolation.READ_COMMITTED:
             return []
-        return _aborted(self._log, segment, self._offset, end)
+        return self._log.aborted_rows(segment, self._offset, end)
 
     def _request(self, segment: Segment) -> SliceRequest:
         log, offset = self._log, self._offset
-        position, placed = _known_place(log, segment, offset)
+        position, placed = log.known_place(segment, offset)
         if self._end >= segment.end_offset:
             limit, end_offset = segment.size, segment.end_offset
         else:
-            limit, end_offset = _place(log, segment, self._end), self._end
+            limit, end_offset = log.place_of(segment, self._end), self._end
         target = position + self._max_bytes
         return SliceRequest(
             offset=offset,
@@ -157,134 +323,46 @@ class _Reading:
         )
 
     def _result(self, segment: Segment, file: File, piece: Slice, aborted: list[AbortedRow]) -> ReadResult | None:
-        """The answer; None when the batches that would be here are compacted away and the next segment goes on."""
+        """The result; None when compaction took the batches that would be here, and the next segment goes on."""
         log = self._log
         size, records = piece.size, piece.data
         if size:
             log.remember_place(piece.next_offset, segment, piece.position + size)
         elif piece.position >= segment.size and segment.end_offset < self._end:
             return None
-        told: tuple[AbortedTransaction, ...] | None = None
+        listed: tuple[AbortedTransaction, ...] | None = None
         if self._isolation is Isolation.READ_COMMITTED:
-            told = _told(aborted, piece.next_offset) if size and aborted else _NOTHING_ABORTED
+            listed = _listed(aborted, piece.next_offset) if size and aborted else _NOTHING_ABORTED
         return ReadResult(
             ErrorCode.NONE,
             FileRange(log.context.disk, file, position=piece.position, size=size) if records is None else records,
             log.high_watermark,
             log.last_stable_offset,
             log.log_start_offset,
-            told,
+            listed,
         )
 
     def failed(self, error: Exception) -> ReadResult:
-        """The answer to a read that the disk refused, or that met bytes which are no batch."""
-        _LOG.error("%s: cannot read at offset %d: %s", self._log.topic_partition, self._offset, error)
+        """The result of a read that failed on the disk, or met bytes which are no batch."""
+        LOG.error("%s: cannot read at offset %d: %s", self._log.topic_partition, self._offset, error)
         return _error(ErrorCode.KAFKA_STORAGE_ERROR)
 
 
 def _read_in_thread(file: File, reading: "asyncio.Future[Slice]") -> None:
     file.unpin()
     if not reading.cancelled():
-        reading.exception()  # told by the one who waits, if anybody still does
+        reading.exception()  # reported by the reader, if it still waits
 
 
 def _error(error: ErrorCode) -> ReadResult:
     return ReadResult(error, NO_RECORDS, -1, -1, -1, None)
 
 
-def _nothing(log: "PartitionLog", isolation: Isolation | None) -> ReadResult:
-    aborted = _NOTHING_ABORTED if isolation is Isolation.READ_COMMITTED else None
-    return ReadResult(
-        ErrorCode.NONE, NO_RECORDS, log.high_watermark, log.last_stable_offset, log.log_start_offset, aborted
-    )
-
-
-def _aborted(log: "PartitionLog", segment: Segment, first: int, end: int) -> list[AbortedRow]:
-    """The aborted transactions that touch [first, end): their markers are in `segment` or after it."""
-    found: list[AbortedRow] = []
-    segments = log.segments
-    for index in range(segments.index_of(segment.base_offset), len(segments)):
-        aborted_index = segments[index].aborted_index
-        if aborted_index is not None and aborted_index.collect(first, end, found):
-            break
-    return found
-
-
-def _told(rows: list[AbortedRow], end: int) -> tuple[AbortedTransaction, ...]:
-    """What a reader is told of the transactions that begin below `end`, by first offset."""
+def _listed(rows: list[AbortedRow], end: int) -> tuple[AbortedTransaction, ...]:
+    """The aborted transactions that begin below `end`, by first offset, as a reader gets them."""
     rows.sort(key=lambda row: row.first_offset)
     return tuple(AbortedTransaction(row.producer_id, row.first_offset) for row in rows if row.first_offset < end)
 
 
-def _known_place(log: "PartitionLog", segment: Segment, offset: int) -> tuple[int, bool]:
-    """(a batch start at or before the batch of `offset`, whether it is that very batch)."""
-    if offset <= segment.base_offset:
-        return 0, True
-    place = log.places.get(offset)
-    if place is not None and place[0] is segment:
-        return place[1], True
-    return segment.offset_index.position_before(offset - segment.base_offset), False
-
-
-def _place(log: "PartitionLog", segment: Segment, offset: int) -> int:
-    """Where the batch of `offset` starts in `segment`. May wait for the device: readers ask for places near the end."""
-    position, placed = _known_place(log, segment, offset)
-    if not placed:
-        position = seek(segment.file.read, position, segment.size, offset)
-        log.remember_place(offset, segment, position)
-    return position
-
-
-def bytes_available(log: "PartitionLog", offset: int, *, isolation: Isolation | None, limit: int) -> int:
-    """See `PartitionLog.bytes_available`."""
-    end = log.visible_end(isolation)
-    if log.unusable is not None or not log.log_start_offset <= offset < end:
-        return 0
-    segments = log.segments
-    index = segments.index_of(offset)
-    try:
-        available = -_place(log, segments[index], offset)
-        while True:
-            segment = segments[index]
-            if end < segment.end_offset:
-                return min(limit, available + _place(log, segment, end))
-            available += segment.size
-            index += 1
-            if available >= limit or index == len(segments) or end <= segments[index].base_offset:
-                return min(limit, available)
-    except (OSError, CorruptRecords) as error:
-        _LOG.error("%s: cannot look at offset %d: %s", log.topic_partition, offset, error)
-        return limit  # let the read that follows say what is wrong
-
-
-def batches(log: "PartitionLog") -> Iterator[bytes | memoryview]:
-    """See `PartitionLog.batches`."""
-    return _through(log, log.log_start_offset, _one_by_one)
-
-
 def _one_by_one(read: Read, start: int, end: int) -> Iterator[tuple[memoryview, int]]:
     return ((data, header.next_offset) for _, header, data in scan_batches(read, start, end))
-
-
-def runs(log: "PartitionLog", from_offset: int) -> Iterator[memoryview]:
-    """See `PartitionLog.runs`."""
-    return _through(log, max(from_offset, log.log_start_offset), scan_runs)
-
-
-def _through(
-    log: "PartitionLog", offset: int, scan: Callable[[Read, int, int], Iterator[tuple[memoryview, int]]]
-) -> Iterator[memoryview]:
-    """What `scan` finds in each segment, from `offset` to the log end; it tells the offset after each piece."""
-    while offset < log.log_end_offset:
-        segment = log.segments[log.segments.index_of(offset)]
-        start = _place(log, segment, offset)
-        size, end_offset = segment.size, segment.end_offset
-        file = segment.file
-        file.pin()  # whoever reads may pause, and the segment be replaced, deleted or written to meanwhile
-        try:
-            for data, next_offset in scan(file.read, start, size):
-                yield data
-                offset = next_offset
-        finally:
-            file.unpin()
-        offset = max(offset, end_offset)

@@ -1,4 +1,4 @@
-"""Retention and DeleteRecords: how a log loses its oldest records (storage.md section 13).
+"""Retention: how a log loses its oldest segments (storage.md section 13).
 
 Always true: the log start offset moves first and never back, never beyond the high watermark; whole segments go, oldest
 first; their files are renamed at once and unlinked later, so that running reads finish.
@@ -6,45 +6,13 @@ first; their files are renamed at once and unlinked later, so that running reads
 
 from typing import TYPE_CHECKING, Final
 
-from eosin.protocol.errors import ErrorCode
 from eosin.storage.disk.space import Need
 from eosin.storage.log.segment import DELETED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, Segment, stem
 
 if TYPE_CHECKING:
     from eosin.storage.log.partition_log import PartitionLog
 
-TO_HIGH_WATERMARK: Final = -1
 SNAPSHOT_SUFFIX: Final = ".snapshot"
-
-
-async def delete_records_before(log: "PartitionLog", offset: int) -> ErrorCode:
-    """See `PartitionLog.delete_records_before`."""
-    if log.unusable is not None:
-        return log.unusable.error
-    if not log.config.is_deleted_by_retention:
-        return ErrorCode.POLICY_VIOLATION
-    target = log.high_watermark if offset == TO_HIGH_WATERMARK else offset
-    if not 0 <= target <= log.high_watermark:
-        return ErrorCode.OFFSET_OUT_OF_RANGE
-    if target > log.log_start_offset:
-        move_log_start(log, target)
-    try:
-        # Also when nothing moved: a caller that went away may have left the checkpoint unwritten.
-        await log.context.owner.save_log_starts()
-    except OSError:
-        return ErrorCode.KAFKA_STORAGE_ERROR
-    return ErrorCode.NONE
-
-
-def move_log_start(log: "PartitionLog", offset: int) -> None:
-    """Move the log start up to `offset`, which is at most the high watermark."""
-    log.log_start_offset = offset
-    log.epochs.truncate_from_start(offset)
-    before = log.last_stable_offset
-    log.settle_last_stable()
-    log.mark_unsaved()
-    if log.last_stable_offset != before and log.on_progress is not None:
-        log.on_progress(log)
 
 
 def delete_old_segments(log: "PartitionLog", now_ms: int) -> list[str]:
@@ -65,11 +33,11 @@ def delete_old_segments(log: "PartitionLog", now_ms: int) -> list[str]:
     if not _has_snapshot_from(log, survivor.base_offset):
         return []
     if survivor.base_offset > log.log_start_offset:
-        move_log_start(log, survivor.base_offset)
+        log.move_log_start(survivor.base_offset)
     dropped = log.segments.drop_first(count)
     gone = {segment.base_offset for segment in dropped}
     log.checkpoint_state.drop_snapshots(gone)
-    log.places = {offset: place for offset, place in log.places.items() if place[0].base_offset not in gone}
+    log.forget_places_in(dropped)
     return [path for segment in dropped for path in rename_files(log, segment)]
 
 

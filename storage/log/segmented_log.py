@@ -1,13 +1,13 @@
 """`SegmentedLog`: bytes to segment files, for one partition: directory, roll, leader epochs, what is not synced yet.
 
-The lower half of `PartitionLog`, which decides what may be written. Always true: nothing is on disk before the first
-write; the log end is behind the last batch of the active segment; whatever was written or named since the last flush
-began is in the next one.
+The lowest layer of a log: `ReadableLog` above it reads, `PartitionLog` above that decides what may be written. Always
+true: nothing is on disk before the first write; the log end is behind the last batch of the active segment; the next
+flush covers every write and every new name since the last one began.
 """
 
 import errno
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
@@ -269,6 +269,10 @@ class SegmentedLog:
         places[offset] = (segment, position)
         if len(places) > _KEPT_PLACES:
             del places[next(iter(places))]
+
+    def forget_places_in(self, segments: Collection[Segment]) -> None:
+        """Drop the notes of segments that are gone or replaced."""
+        self.places = {offset: place for offset, place in self.places.items() if place[0] not in segments}
 
     def release_files(self) -> None:
         """Give back descriptors, and memory that can be read again."""

@@ -7,9 +7,9 @@ from unittest.mock import patch
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import BatchHeader
-from eosin.storage.log import reader
 from eosin.storage.log.log_results import Appended, AppendResult, Isolation, Marker, Refused, VerificationGuard
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.log.readable_log import ReadableLog
 from eosin.storage.producers.entry import KeptBatch
 from eosin.storage.producers.state import ProducerState
 
@@ -77,12 +77,12 @@ def last_stable_offset_too_high() -> Iterator[None]:
 @contextmanager
 def aborted_list_incomplete() -> Iterator[None]:
     """One aborted transaction is missing in what readers are told."""
-    aborted = reader._aborted
+    aborted_rows = ReadableLog.aborted_rows
 
-    def careless(*where: Any) -> Any:
-        return aborted(*where)[1:]
+    def careless(self: ReadableLog, *where: Any) -> Any:
+        return aborted_rows(self, *where)[1:]
 
-    with patch.object(reader, "_aborted", careless):
+    with patch.object(ReadableLog, "aborted_rows", careless):
         yield
 
 
