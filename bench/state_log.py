@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from bench.compaction import CONFIG, storage
 from bench.report import Row
 from eosin.coordinator.hashing import partition_for
+from eosin.coordinator.transactions.log.encoder import encode_batch
 from eosin.coordinator.transactions.log.loader import StateReplay
-from eosin.coordinator.transactions.log.records import encode_batch
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.scan import sound_batches

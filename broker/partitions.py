@@ -23,11 +23,8 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition, Uuid
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import TurnQueue
-from eosin.storage.log.log_results import AppendOrigin, AppendResult, Marker
 
 if TYPE_CHECKING:
-    from asyncio import Future
-
     from eosin.broker.config.broker import BrokerConfig
     from eosin.coordinator.groups.coordinator import GroupCoordinator
     from eosin.storage.disk.interfaces import FreeBytes
@@ -207,7 +204,6 @@ class _InternalLogs:
         self._cluster = cluster
         self._topic = topic
         self._planned = planned
-        self._known: dict[int, _CoordinatorLog] = {}
 
     @property
     def partition_count(self) -> int:
@@ -216,45 +212,4 @@ class _InternalLogs:
 
     def log(self, partition: int) -> CoordinatorLog | ErrorCode:
         log = self._partitions.get(TopicPartition(self._topic, partition))
-        if isinstance(log, ErrorCode):
-            return ErrorCode.NOT_COORDINATOR
-        known = self._known.get(partition)
-        if known is None or known.log is not log:
-            known = self._known[partition] = _CoordinatorLog(log)
-        return known
-
-
-class _CoordinatorLog:
-    """A partition log as its coordinator uses it: what it appends is its own, not a client's (storage.md section 4)."""
-
-    __slots__ = ("log",)
-
-    def __init__(self, log: "PartitionLog") -> None:
-        self.log = log
-
-    @property
-    def leader_epoch(self) -> int:
-        return self.log.leader_epoch
-
-    @property
-    def log_end_offset(self) -> int:
-        return self.log.log_end_offset
-
-    @property
-    def high_watermark(self) -> int:
-        return self.log.high_watermark
-
-    def append(self, batch: bytes, *, now_ms: int, awaited: bool = True) -> AppendResult:
-        return self.log.append(batch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR, awaited=awaited)
-
-    def append_records(self, records: bytes, *, count: int, now_ms: int, awaited: bool = True) -> AppendResult:
-        return self.log.append_records(records, count=count, now_ms=now_ms, awaited=awaited)
-
-    def append_marker(self, marker: Marker, *, now_ms: int) -> AppendResult:
-        return self.log.append_marker(marker, now_ms=now_ms)
-
-    def durable(self, end_offset: int) -> "Future[ErrorCode]":
-        return self.log.durable(end_offset)
-
-    def runs(self, from_offset: int = 0) -> "Iterator[memoryview]":
-        return self.log.runs(from_offset)
+        return ErrorCode.NOT_COORDINATOR if isinstance(log, ErrorCode) else log

@@ -12,7 +12,7 @@ import msgspec
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.storage.log.log_results import AppendResult, Marker
+from eosin.storage.log.log_results import AppendOrigin, AppendResult, Marker
 
 if TYPE_CHECKING:
     from eosin.coordinator.transactions.entries import PendingRequest
@@ -33,12 +33,12 @@ class CoordinatorLog(Protocol):
     def high_watermark(self) -> int:
         """Everything below is as durable as configured."""
 
-    def append(self, batch: bytes, *, now_ms: int, awaited: bool = True) -> AppendResult:
-        """Check and write one batch, now, without waiting. Its base offset is assigned by the log. `awaited` is False
-        for a batch that nobody waits for to be durable: it may then take the log's time."""
+    def append(self, batch: bytes, *, now_ms: int, origin: AppendOrigin) -> AppendResult:
+        """Check and write one batch, now, without waiting. Its base offset is assigned by the log."""
 
     def append_records(self, records: bytes, *, count: int, now_ms: int, awaited: bool = True) -> AppendResult:
-        """The same for `count` encoded records of nobody's, which the log makes a batch of."""
+        """The same for `count` encoded records of no producer's, of which the log makes a batch. `awaited` is False
+        when nobody waits for it to be durable: the log may then take its time."""
 
     def append_marker(self, marker: Marker, *, now_ms: int) -> AppendResult:
         """Write a transaction marker, now, without waiting."""

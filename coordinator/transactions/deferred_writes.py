@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from eosin.coordinator.transactions.entries import Entry, OwnedPartition
-from eosin.coordinator.transactions.log.records import encode_records
+from eosin.coordinator.transactions.log.encoder import encode_records
 from eosin.runtime.clock import Clock, Timer
 from eosin.storage.log.log_results import Refused
 

@@ -22,7 +22,7 @@ import msgspec
 from eosin.coordinator.transactions.config import TransactionConfig
 from eosin.coordinator.transactions.deferred_writes import DeferredWrites
 from eosin.coordinator.transactions.entries import CONCURRENT, Entry, OwnedPartition, PendingRequest
-from eosin.coordinator.transactions.log.records import encode_records
+from eosin.coordinator.transactions.log.encoder import encode_records
 from eosin.coordinator.transactions.marker_sender import MarkerJob, MarkerSender, marker_of
 from eosin.coordinator.transactions.producer_ids import ProducerIdBlocks
 from eosin.coordinator.transactions.rules.decide import decide

@@ -266,3 +266,27 @@ def seal(batch: bytearray | memoryview, position: int = 0) -> None:
     with memoryview(batch) as view:  # released at once: a bytearray that is viewed cannot grow
         crc = crc32c.crc32c(view[position + CHECKED_FROM : position + length + SIZE_PREFIX_BYTES])
     _CRC.pack_into(batch, position + CRC_OFFSET, crc)
+
+
+def plain_batch(
+    payload: BytesLike,
+    *,
+    count: int,
+    timestamp: int,
+    base_offset: int = 0,
+    partition_leader_epoch: int = NO_LEADER_EPOCH,
+) -> bytearray:
+    """A batch of no producer's, with `count` uncompressed records that all have the same `timestamp` (ms)."""
+    return assemble(
+        payload,
+        base_offset=base_offset,
+        partition_leader_epoch=partition_leader_epoch,
+        attributes=0,
+        last_offset_delta=count - 1,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=NO_PRODUCER_EPOCH,
+        base_sequence=NO_SEQUENCE,
+        records_count=count,
+    )

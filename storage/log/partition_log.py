@@ -24,8 +24,7 @@ from eosin.protocol.records.batch import (
     read_header,
     stamp,
 )
-from eosin.protocol.records.header import LOG_APPEND_TIME
-from eosin.protocol.records.plain_batch import plain_batch
+from eosin.protocol.records.header import LOG_APPEND_TIME, plain_batch
 from eosin.storage.disk.interfaces import Buffer, TornWrite
 from eosin.storage.disk.space import Need, is_no_space
 from eosin.storage.indexes.aborted import AbortedRow

@@ -10,8 +10,8 @@ from eosin.broker.config.topics import with_overrides
 from eosin.broker.metadata.internal_topics import consumer_offsets_configs
 from eosin.broker.server import Server
 from eosin.coordinator.hashing import partition_for
+from eosin.coordinator.transactions.log.encoder import encode_batch
 from eosin.coordinator.transactions.log.loader import StateReplay
-from eosin.coordinator.transactions.log.records import encode_batch
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition

@@ -17,7 +17,7 @@ from eosin.coordinator.ports import MarkersForPartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.scan import sound_batches
-from eosin.storage.log.log_results import Marker, Refused
+from eosin.storage.log.log_results import AppendOrigin, Marker, Refused
 from eosin.storage.manager import LogManager
 
 ORDERS = TopicPartition("orders", 0)
@@ -226,7 +226,7 @@ async def test_what_a_coordinator_appends_is_not_checked_as_a_clients() -> None:
     # A client would have to be verified, and to go on with sequence 1.
     for _ in range(2):
         records = batch("offset", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
-        assert not isinstance(log.append(records, now_ms=0), Refused)
+        assert not isinstance(log.append(records, now_ms=0, origin=AppendOrigin.COORDINATOR), Refused)
     assert not isinstance(log.append_marker(Marker(7, 0, True, 0), now_ms=0), Refused)
     assert await log.durable(3) is ErrorCode.NONE
     assert [base for run in log.runs() for _, _, base, *_ in sound_batches(run)] == [0, 1, 2]

@@ -4,8 +4,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from eosin.coordinator.transactions.log.encoder import encode_batch
 from eosin.coordinator.transactions.log.loader import StateReplay
-from eosin.coordinator.transactions.log.records import CorruptTransactionLog, encode_batch, replay
+from eosin.coordinator.transactions.log.records import CorruptTransactionLog, replay
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import build_control_batch, retain_records

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eosin.coordinator.transactions.log.records import CorruptTransactionLog, encode_batch, replay
-from eosin.coordinator.transactions.log.value_encoder import encode_txn
+from eosin.coordinator.transactions.log.encoder import encode_batch, encode_txn
+from eosin.coordinator.transactions.log.records import CorruptTransactionLog, replay
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch, build_control_batch, iter_records

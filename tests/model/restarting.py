@@ -2,7 +2,8 @@
 
 from functools import lru_cache
 
-from eosin.coordinator.transactions.log.records import CorruptTransactionLog, encode_batch, replay
+from eosin.coordinator.transactions.log.encoder import encode_batch
+from eosin.coordinator.transactions.log.records import CorruptTransactionLog, replay
 from eosin.coordinator.transactions.rules.events import Loaded
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from model.coordinating import decide_on, judge_record, told

@@ -19,9 +19,9 @@ from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import read_header
-from eosin.protocol.records.plain_batch import plain_batch
+from eosin.protocol.records.header import plain_batch
 from eosin.runtime.chance import SeededChance
-from eosin.storage.log.log_results import Appended, AppendResult, Marker, Refused
+from eosin.storage.log.log_results import Appended, AppendOrigin, AppendResult, Marker, Refused
 
 ORDERS_0 = TopicPartition("orders", 0)
 ORDERS_1 = TopicPartition("orders", 1)
@@ -56,7 +56,7 @@ class StateLog:
         self.stored: list[bytes] = []
         self._waiting: list[tuple[int, asyncio.Future[ErrorCode]]] = []
 
-    def append(self, batch: bytes, *, now_ms: int, awaited: bool = True) -> AppendResult:
+    def append(self, batch: bytes, *, now_ms: int, origin: AppendOrigin = AppendOrigin.COORDINATOR) -> AppendResult:
         if self.refuses_all is not None or self.refusals:
             return Refused(self.refuses_all or self.refusals.pop(0))
         if self.max_message_bytes is not None and len(batch) > self.max_message_bytes:
@@ -75,7 +75,8 @@ class StateLog:
         return Appended(base, self.log_end_offset - 1)
 
     def append_records(self, records: bytes, *, count: int, now_ms: int, awaited: bool = True) -> AppendResult:
-        return self.append(bytes(plain_batch(records, count=count, timestamp=now_ms)), now_ms=now_ms, awaited=awaited)
+        batch = bytes(plain_batch(records, count=count, timestamp=now_ms))
+        return self.append(batch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
 
     def append_marker(self, marker: Marker, *, now_ms: int) -> AppendResult:
         raise NotImplementedError

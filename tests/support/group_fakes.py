@@ -18,7 +18,7 @@ from eosin.coordinator.transactions.rules.events import AddPartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import build_control_batch, read_header, stamp_in_place
-from eosin.storage.log.log_results import Appended, AppendResult, Marker, Refused
+from eosin.storage.log.log_results import Appended, AppendOrigin, AppendResult, Marker, Refused
 
 
 class FakeOffsetsLog:
@@ -37,7 +37,7 @@ class FakeOffsetsLog:
         self._epochs: dict[int, int] = {}
         self._waiting: list[tuple[int, asyncio.Future[ErrorCode]]] = []
 
-    def append(self, batch: bytes, *, now_ms: int, awaited: bool = True) -> AppendResult:
+    def append(self, batch: bytes, *, now_ms: int, origin: AppendOrigin = AppendOrigin.COORDINATOR) -> AppendResult:
         header = read_header(batch)
         if header.producer_epoch < self._epochs.get(header.producer_id, -1):
             return Refused(ErrorCode.INVALID_PRODUCER_EPOCH)

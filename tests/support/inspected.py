@@ -8,7 +8,7 @@ from fake_disk import FakeDisk
 from logs import DATA_DIR, Logs
 
 from eosin.coordinator.hashing import partition_for
-from eosin.coordinator.transactions.log.records import encode_batch
+from eosin.coordinator.transactions.log.encoder import encode_batch
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from eosin.coordinator.ports import CoordinatorLog
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import Clock
-from eosin.storage.log.log_results import AppendResult, Marker, Refused
+from eosin.storage.log.log_results import AppendOrigin, AppendResult, Marker, Refused
 
 NO_OFFSET: Final = -1
 
@@ -45,7 +45,7 @@ class LogWriter:
 
     def write(self, batch: bytes, *, now_ms: int, settled: Settled) -> None:
         """Append a batch."""
-        self._accept(self._log.append(batch, now_ms=now_ms), settled)
+        self._accept(self._log.append(batch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR), settled)
 
     def write_marker(self, marker: Marker, *, now_ms: int, settled: Settled) -> None:
         """Append a transaction marker."""

@@ -8,8 +8,8 @@ believed is still noticed: state, and an epoch that goes back. Always true: the 
 import struct
 from typing import Final
 
+from eosin.coordinator.transactions.log.encoder import START
 from eosin.coordinator.transactions.log.records import CorruptTransactionLog, decoded_txn
-from eosin.coordinator.transactions.log.value_encoder import START
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.records.batch import CorruptRecords
 from eosin.protocol.records.header import CONTROL, read_header

@@ -1,17 +1,15 @@
-"""Records of `__transaction_state` and back (transactions.md 1.4 and 8).
+"""Records of `__transaction_state` read back (transactions.md 1.4 and 8); `encoder` writes them.
 
-Owns the meaning of the bytes, together with `value_encoder`; their layout is declared in
+Owns the meaning of the bytes; their layout is declared in
 `eosin.protocol.schemas.records.transaction_state`. Always true: what is written is read back as the same `Txn` (at
 value version 1; version 0, of transaction version 0, has no room for the last epoch and for the previous and next
 pairs); and what cannot be understood is not half believed: `CorruptTransactionLog` says that the partition must not be
 served.
 """
 
-import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from eosin.coordinator.transactions.log.value_encoder import encode_txn
 from eosin.coordinator.transactions.rules.state import (
     FENCING_EPOCH,
     NO_PARTITIONS,
@@ -21,11 +19,8 @@ from eosin.coordinator.transactions.rules.state import (
 )
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.protocol.records.batch import CorruptRecords, Record, iter_records, read_header, verify_crc
-from eosin.protocol.records.fields import encode_record
 from eosin.protocol.records.internal import decode_key, decode_value
-from eosin.protocol.records.plain_batch import plain_batch
 from eosin.protocol.schemas.records.transaction_state import (
-    KEY,
     KINDS,
     PartitionsSchema,
     TransactionLogValue,
@@ -35,41 +30,8 @@ from eosin.protocol.types import DecodeError
 _STORED_PHASES: Final = {phase.value: phase for phase in TransactionState if phase is not TransactionState.DEAD}
 
 
-_KEY_START: Final = struct.Struct(">hh")
-_KEY_VERSION: Final = KEY.versions[-1]
-
-
 class CorruptTransactionLog(Exception):
     """The log says something that cannot be true, or that cannot be understood."""
-
-
-def encode_records(txns: Sequence[Txn], *, transaction_version: int) -> bytes:
-    """The records of a batch, a tombstone for each `Txn` that is DEAD. `transaction_version` is the server's."""
-    value_version = 1 if transaction_version else 0
-    if len(txns) == 1:
-        return _encoded(txns[0], 0, value_version)
-    return b"".join([_encoded(txn, index, value_version) for index, txn in enumerate(txns)])
-
-
-def _encoded(txn: Txn, index: int, value_version: int) -> bytes:
-    return encode_record(
-        offset_delta=index,
-        timestamp_delta=0,
-        key=_encoded_key(txn.transactional_id),
-        value=None if txn.phase is TransactionState.DEAD else encode_txn(txn, value_version),
-    )
-
-
-def encode_batch(txns: Sequence[Txn], *, now_ms: int, transaction_version: int) -> bytes:
-    """The batch that the log makes of such records, at offset 0."""
-    records = encode_records(txns, transaction_version=transaction_version)
-    return bytes(plain_batch(records, count=len(txns), timestamp=now_ms))
-
-
-def _encoded_key(transactional_id: str) -> bytes:
-    """What the codec of `TransactionLogKey` makes; there are too many ids to keep the keys of all."""
-    name = transactional_id.encode()
-    return _KEY_START.pack(_KEY_VERSION, len(name)) + name
 
 
 def replay(batch: bytes | memoryview, txns: dict[str, Txn]) -> None:

@@ -19,8 +19,7 @@ from eosin.coordinator.transactions.rules.state import (
     TransactionState,
     Txn,
 )
-from eosin.coordinator.transactions.rules.transitions import Decision, move, refuse, refuse_producer, settle
-from eosin.coordinator.transactions.rules.two_phase import raised
+from eosin.coordinator.transactions.rules.transitions import Decision, move, raised, refuse, refuse_producer, settle
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch
 

@@ -16,8 +16,8 @@ from eosin.coordinator.transactions.rules.state import (
     TransactionState,
     Txn,
 )
-from eosin.coordinator.transactions.rules.transitions import Decision, move, refuse
-from eosin.coordinator.transactions.rules.two_phase import keep, raised
+from eosin.coordinator.transactions.rules.transitions import Decision, move, raised, refuse
+from eosin.coordinator.transactions.rules.two_phase import keep
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch
 

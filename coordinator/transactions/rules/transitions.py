@@ -10,6 +10,7 @@ from eosin.coordinator.transactions.rules.state import (
     FENCING_EPOCH,
     LEGAL_PREDECESSORS,
     NO_EPOCH,
+    NO_PRODUCER_ID,
     NO_TIMESTAMP,
     Pending,
     TransactionState,
@@ -54,6 +55,22 @@ def settle(txn: Txn, after: Txn) -> Decision:
     assert txn.pending is None, "two records of one id under way"
     check_transition(txn, after)
     return after, (PersistLater(after),)
+
+
+def raised(txn: Txn, fresh_producer_id: int) -> Txn:
+    """`txn` one epoch further, for its end: its markers then shut out late writes of it, and the client goes on with a
+    pair that no late request can carry. `fresh_producer_id` when the client's epochs are used up."""
+    marked_epoch = min(txn.producer_epoch + 1, FENCING_EPOCH)
+    if not txn.is_kept:
+        return msgspec.structs.replace(txn, producer_epoch=marked_epoch, next_producer_id=fresh_producer_id)
+    client, rotates = txn.client_pair, fresh_producer_id != NO_PRODUCER_ID
+    return msgspec.structs.replace(
+        txn,
+        producer_epoch=marked_epoch,
+        next_producer_id=fresh_producer_id if rotates else client.producer_id,
+        next_epoch=0 if rotates else client.producer_epoch + 1,
+        previous_producer_id=client.producer_id if rotates else txn.previous_producer_id,
+    )
 
 
 def check_transition(before: Txn, after: Txn) -> None:

@@ -12,7 +12,6 @@ import msgspec
 from eosin.coordinator.transactions.rules.effects import AllocateProducerId, Reply
 from eosin.coordinator.transactions.rules.events import InitProducerId
 from eosin.coordinator.transactions.rules.state import (
-    FENCING_EPOCH,
     LAST_CLIENT_EPOCH,
     NO_EPOCH,
     NO_PRODUCER_ID,
@@ -53,19 +52,3 @@ def keep(txn: Txn, request: InitProducerId, given: ProducerIdAndEpoch | None, no
 def closed_to(txn: Txn, pair: tuple[int, int]) -> ErrorCode:
     """What whoever wants to write into a kept transaction is told: its end is all that is left to do."""
     return ErrorCode.INVALID_TXN_STATE if pair == txn.client_pair else ErrorCode.PRODUCER_FENCED
-
-
-def raised(txn: Txn, fresh_producer_id: int) -> Txn:
-    """`txn` one epoch further, for its end: so that its markers shut out whatever of it is late, and so that the client
-    goes on with a pair of which nothing can be late. `fresh_producer_id` when the client's epochs are used up."""
-    marked_epoch = min(txn.producer_epoch + 1, FENCING_EPOCH)
-    if not txn.is_kept:
-        return msgspec.structs.replace(txn, producer_epoch=marked_epoch, next_producer_id=fresh_producer_id)
-    client, rotates = txn.client_pair, fresh_producer_id != NO_PRODUCER_ID
-    return msgspec.structs.replace(
-        txn,
-        producer_epoch=marked_epoch,
-        next_producer_id=fresh_producer_id if rotates else client.producer_id,
-        next_epoch=0 if rotates else client.producer_epoch + 1,
-        previous_producer_id=client.producer_id if rotates else txn.previous_producer_id,
-    )

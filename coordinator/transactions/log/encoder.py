@@ -1,18 +1,21 @@
-"""The value of a `__transaction_state` record, put together from parts of which most are encoded once (docs/adr/0023).
+"""Records of `__transaction_state` as bytes; a value is joined from parts, most of which are cached (docs/adr/0023).
 
-Its layout is declared in `eosin.protocol.schemas.records.transaction_state`, and the parts are cut from what the codec
+The layout is declared in `eosin.protocol.schemas.records.transaction_state`, and the parts are cut from what the codec
 of that declaration makes. Only the numbers that every record has anew are packed here. Always true: the result is what
 the codec would make of the whole.
 """
 
 import struct
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
 from eosin.coordinator.transactions.rules.state import NO_EPOCH, NO_PRODUCER_ID, TransactionState, Txn
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
+from eosin.protocol.records.fields import encode_record
+from eosin.protocol.records.header import plain_batch
 from eosin.protocol.records.internal import encode_value
-from eosin.protocol.schemas.records.transaction_state import PartitionsSchema, TransactionLogValue
+from eosin.protocol.schemas.records.transaction_state import KEY, PartitionsSchema, TransactionLogValue
 
 START: Final = struct.Struct(">hqhib")
 """How a value begins at every version: version, producer id, epoch, timeout, state."""
@@ -20,6 +23,39 @@ _TIMES: Final = struct.Struct(">qq")
 """Behind the partitions: when it was updated, and when the transaction began."""
 _EPOCH: Final = struct.Struct(">h")
 _NO_PAIR: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_EPOCH)
+
+
+_KEY_START: Final = struct.Struct(">hh")
+_KEY_VERSION: Final = KEY.versions[-1]
+
+
+def encode_records(txns: Sequence[Txn], *, transaction_version: int) -> bytes:
+    """The records of a batch, a tombstone for each `Txn` that is DEAD. `transaction_version` is the server's."""
+    value_version = 1 if transaction_version else 0
+    if len(txns) == 1:
+        return _record(txns[0], 0, value_version)
+    return b"".join([_record(txn, index, value_version) for index, txn in enumerate(txns)])
+
+
+def _record(txn: Txn, index: int, value_version: int) -> bytes:
+    return encode_record(
+        offset_delta=index,
+        timestamp_delta=0,
+        key=_encoded_key(txn.transactional_id),
+        value=None if txn.phase is TransactionState.DEAD else encode_txn(txn, value_version),
+    )
+
+
+def encode_batch(txns: Sequence[Txn], *, now_ms: int, transaction_version: int) -> bytes:
+    """The batch that the log makes of such records, at offset 0."""
+    records = encode_records(txns, transaction_version=transaction_version)
+    return bytes(plain_batch(records, count=len(txns), timestamp=now_ms))
+
+
+def _encoded_key(transactional_id: str) -> bytes:
+    """What the codec of `TransactionLogKey` makes; there are too many ids to keep the keys of all."""
+    name = transactional_id.encode()
+    return _KEY_START.pack(_KEY_VERSION, len(name)) + name
 
 
 def encode_txn(txn: Txn, version: int) -> bytes:
@@ -50,7 +86,7 @@ def encode_txn(txn: Txn, version: int) -> bytes:
 @lru_cache(maxsize=256)  # the same for two records of a transaction, and for most transactions of an id
 def _partitions(partitions: frozenset[TopicPartition] | None, version: int) -> bytes:
     """What stands between `START` and `_TIMES`."""
-    encoded = _encoded(version, transaction_partitions=None if partitions is None else _by_topic(partitions))
+    encoded = _value(version, transaction_partitions=None if partitions is None else _by_topic(partitions))
     return encoded[START.size : -_TIMES.size - len(_no_tags(version))]
 
 
@@ -76,7 +112,7 @@ def _tags(
         "cannot_return": not can_return,
         "next_transaction_timeout_ms": next_timeout_ms,
     }
-    encoded = _encoded(
+    encoded = _value(
         version,
         previous_producer_id=previous_producer_id,
         next_producer_id=next_producer_id,
@@ -87,7 +123,7 @@ def _tags(
     )
     tags = encoded[START.size + len(_partitions(None, version)) + _TIMES.size :]
     # Tags stand in the order of their numbers.
-    end = len(tags) - len(_encoded(version, **behind)) + len(_encoded(version))
+    end = len(tags) - len(_value(version, **behind)) + len(_value(version))
     return tags[: end - _EPOCH.size if has_last_epoch else end], tags[end:]
 
 
@@ -95,7 +131,7 @@ def _no_tags(version: int) -> bytes:
     return b"\0" if version else b""
 
 
-def _encoded(version: int, **fields: Any) -> bytes:
+def _value(version: int, **fields: Any) -> bytes:
     return encode_value(TransactionLogValue(**fields), version)
 
 
