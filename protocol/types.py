@@ -14,20 +14,11 @@ from typing import Final
 
 import construct
 
-from eosin.protocol.codegen.nodes import (
-    Array,
-    Blob,
-    Buffer,
-    Construct,
-    DecodeError,
-    EncodeError,
-    Layout,
-    Message,
-    NullableStruct,
-    Records,
-    Tagged,
-    Text,
-)
+from eosin.protocol.codegen.array import Array
+from eosin.protocol.codegen.layout import Layout, NullableStruct
+from eosin.protocol.codegen.nodes import Buffer, Construct, DecodeError, EncodeError, Message, Records
+from eosin.protocol.codegen.tags import Tagged
+from eosin.protocol.codegen.text import Blob, Text
 from eosin.protocol.keys import ApiKey
 
 __all__ = [

@@ -10,20 +10,12 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
-from eosin.protocol.codegen.nodes import (
-    MAX_STRING_BYTES,
-    Array,
-    Blob,
-    Buffer,
-    Construct,
-    EncodeError,
-    Layout,
-    NullableStruct,
-    TaggedField,
-    Text,
-    holds_records,
-)
+from eosin.protocol.codegen.array import Array
+from eosin.protocol.codegen.layout import Layout, NullableStruct
+from eosin.protocol.codegen.nodes import Buffer, Construct, EncodeError, holds_records
 from eosin.protocol.codegen.source import SourceWriter, fixed_format
+from eosin.protocol.codegen.tags import TaggedField
+from eosin.protocol.codegen.text import MAX_STRING_BYTES, Blob, Text
 from eosin.protocol.varints import uvarint
 
 Encoder = Callable[[Any, bytearray], list[Buffer]]

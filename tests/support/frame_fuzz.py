@@ -14,7 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import construct
 
 from eosin.protocol import codec
-from eosin.protocol.codegen.nodes import Array, Blob, Construct, Layout, NullableStruct, Text
+from eosin.protocol.codegen.array import Array
+from eosin.protocol.codegen.layout import Layout, NullableStruct
+from eosin.protocol.codegen.nodes import Construct
+from eosin.protocol.codegen.text import Blob, Text
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.schemas import DECLARED, schema_of

@@ -3,7 +3,10 @@
 import construct
 from hypothesis import strategies as st
 
-from eosin.protocol.codegen.nodes import Array, Blob, Construct, Layout, Message, NullableStruct, Text
+from eosin.protocol.codegen.array import Array
+from eosin.protocol.codegen.layout import Layout, NullableStruct
+from eosin.protocol.codegen.nodes import Construct, Message
+from eosin.protocol.codegen.text import Blob, Text
 
 _RANGES = {
     "b": (-(2**7), 2**7 - 1),

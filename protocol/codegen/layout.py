@@ -1,0 +1,96 @@
+"""`Layout`: the fields of one message struct at one version, in the order of the wire (wire.md section 2)."""
+
+from typing import IO, Any, Final, NamedTuple
+
+import construct
+import msgspec
+
+from eosin.protocol.codegen.nodes import (
+    Adapter,
+    Construct,
+    DecodeError,
+    Measured,
+    Message,
+    Subconstruct,
+    holds_records,
+    minimal_bytes,
+)
+from eosin.protocol.codegen.tags import Tagged, TaggedField, TagSection
+
+
+class Field(NamedTuple):
+    """One named field of a layout."""
+
+    name: str
+    node: Construct
+
+    @classmethod
+    def of(cls, renamed: Construct) -> "Field":
+        """The field behind construct's `"name" / node`."""
+        assert isinstance(renamed, construct.Renamed)
+        assert renamed.name is not None
+        return cls(renamed.name, renamed.subcon)
+
+
+class Layout(Adapter, Measured):
+    """The bytes of one message struct at one version. Fields that the version lacks take their defaults."""
+
+    def __init__(self, struct: type[Message], flexible: bool, fields: tuple[Construct, ...]) -> None:
+        named = [Field.of(field) for field in fields]
+        self.struct: Final = struct
+        self.flexible: Final = flexible
+        self.plain: Final = tuple(field for field in named if not isinstance(field.node, Tagged))
+        self.tagged: Final = tuple(
+            TaggedField(name, node.subcon, node.tag) for name, node in named if isinstance(node, Tagged)
+        )
+        self.defaults: Final = {field.name: field.default for field in msgspec.structs.fields(struct)}
+        self.holds_records = any(holds_records(field.node) for fields in (self.plain, self.tagged) for field in fields)
+        tags = [field.tag for field in self.tagged]
+        assert flexible or not tags, "only flexible versions have tagged fields"
+        assert tags == sorted(set(tags)), "tagged fields are declared in the order of their tags"
+        assert not any(isinstance(field.node, NullableStruct) for field in self.tagged), (
+            "null is said otherwise in a tag"
+        )
+        assert {field.name for field in named} <= self.defaults.keys(), f"{struct.__name__} lacks a declared field"
+        section = ["_tags" / TagSection(self.tagged, self.defaults)] if flexible else []
+        super().__init__(construct.Struct(*(name / node for name, node in self.plain), *section))
+
+    @property
+    def minimal_bytes(self) -> int:
+        """Every plain field, and the number of tagged ones."""
+        return sum(minimal_bytes(field.node) for field in self.plain) + self.flexible
+
+    def _decode(self, obj: Any, context: Any, path: str) -> Message:
+        values = {field.name: obj[field.name] for field in self.plain}
+        return self.struct(**values, **obj.get("_tags", {}))
+
+    def _encode(self, obj: Message, context: Any, path: str) -> dict[str, Any]:
+        values = {field.name: getattr(obj, field.name) for field in self.plain}
+        return {**values, "_tags": {field.name: getattr(obj, field.name) for field in self.tagged}}
+
+
+class NullableStruct(Subconstruct, Measured):
+    """A struct that may be absent: int8 -1, or int8 1 and the struct."""
+
+    def __init__(self, subcon: Construct) -> None:
+        super().__init__(subcon)
+        self.holds_records = holds_records(subcon)
+
+    @property
+    def minimal_bytes(self) -> int:
+        """The marker of an absent struct."""
+        return 1
+
+    def _parse(self, stream: IO[bytes], context: Any, path: str) -> Any:
+        marker = construct.Int8sb._parse(stream, context, path)
+        if marker == -1:
+            return None
+        if marker != 1:
+            raise DecodeError(f"the marker of a nullable struct is {marker} at {path}")
+        return self.subcon._parsereport(stream, context, path)
+
+    def _build(self, obj: Any, stream: IO[bytes], context: Any, path: str) -> Any:
+        construct.Int8sb._build(-1 if obj is None else 1, stream, context, path)
+        if obj is not None:
+            self.subcon._build(obj, stream, context, path)
+        return obj
