@@ -24,13 +24,13 @@ from eosin.client.errors import BrokerError, ClientError
 from eosin.client.producer import Producer
 from eosin.client.transactions import TransactionAdmin
 from eosin.pipeline.cli.arguments import Parser, at_least, fail
-from eosin.pipeline.common.clock import SystemClock
 from eosin.pipeline.common.errors import MissingDependency, require_spark
 from eosin.pipeline.common.partitioning import partition_of
 from eosin.pipeline.job.child import Child, ChildFailed, end_on_sigterm
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord
+from eosin.runtime.clock import SystemClock
 
 EXAMPLES: Final = {"orders": "totals", "wordcount": "counts"}
 """Modules of `eosin.pipeline.examples`, and the function of each that is the pipeline."""
@@ -187,18 +187,18 @@ class Example:
         """Wait for a moment of the next batch, as the transaction coordinator sees it."""
         if moment == _BETWEEN:
             return
-        deadline_ms = self.clock.monotonic_ms() + _MOMENT_MS
+        deadline_ms = self.clock.elapsed_ms() + _MOMENT_MS
         async with Client(self.bootstrap) as client:
             admin = TransactionAdmin(client)
             epoch = (await admin.describe(self.options.example)).producer_epoch
-            while child.is_running and self.clock.monotonic_ms() < deadline_ms:
+            while child.is_running and self.clock.elapsed_ms() < deadline_ms:
                 found = await admin.describe(self.options.example)
                 if found.is_open and moment == _OPEN:
                     return
                 # Every commit is followed by a new epoch (KIP-890); by the next batch's, where brokers are older.
                 if not found.is_open and found.producer_epoch != epoch and moment == _COMMITTED:
                     return
-                await self.clock.sleep_ms(1)
+                await self.clock.sleep(1)
 
     def _batch(self, progress: dict[str, Any]) -> None:
         self.batches.add(progress["batch"])

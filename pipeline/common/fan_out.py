@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, Generic, TypeVar
 
-from eosin.pipeline.common.clock import Clock, SystemClock
 from eosin.pipeline.common.task_timeouts import TaskTimeouts, is_timeout
+from eosin.runtime.clock import Clock, SystemClock
 
 PATIENCE_MS: Final = 1_000
 
@@ -53,7 +53,7 @@ class FanOut(Generic[T]):
             else:
                 raise error
         if not answers:
-            await self._clock.sleep_ms(self._timeouts.idle_backoff_ms())
+            await self._clock.sleep(self._timeouts.idle_backoff_ms())
         return answers
 
     async def _wait(self) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, Generic, TypeVar
 
 from eosin.client.errors import ClientError
-from eosin.pipeline.common.clock import Clock
 from eosin.pipeline.common.errors import MissingTopic
 from eosin.pipeline.common.task_timeouts import LAST_BACKOFF_MS
+from eosin.runtime.clock import Clock
 
 T = TypeVar("T")
 
@@ -28,12 +28,12 @@ class PeriodicLookup(Generic[T]):
         self._look = look
         self._every_ms: Final = every_ms
         self._clock = clock
-        self._next_ms = clock.monotonic_ms() + every_ms
+        self._next_ms = clock.elapsed_ms() + every_ms
         self._looking: asyncio.Task[T] | None = None
 
     def answer(self) -> T | None:
         """Begin to look if it is time; what was found, if a look has ended."""
-        now_ms = self._clock.monotonic_ms()
+        now_ms = self._clock.elapsed_ms()
         if self._looking is None:
             if now_ms >= self._next_ms:
                 self._looking = asyncio.create_task(self._look())

@@ -14,12 +14,12 @@ from eosin.client.client import Client
 from eosin.client.consumer import EARLIEST, LATEST, Consumer, Isolation
 from eosin.client.errors import BrokerError
 from eosin.client.metadata import TopicInfo
-from eosin.pipeline.common.clock import Clock, SystemClock
 from eosin.pipeline.common.errors import BadProgressTopic
 from eosin.pipeline.common.task_timeouts import TASK_TIMEOUT_MS
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord
+from eosin.runtime.clock import Clock, SystemClock
 
 VERSION: Final = 1
 TOPIC_SETTINGS: Final = {
@@ -135,7 +135,7 @@ async def last_record(
     Raises ClientError or TimeoutError.
     """
     clock = clock or SystemClock()
-    deadline_ms = clock.monotonic_ms() + timeout_ms
+    deadline_ms = clock.elapsed_ms() + timeout_ms
     partition = TopicPartition(topic, 0)
     everything = Consumer(client, isolation=Isolation.READ_UNCOMMITTED)
     end = (await everything.list_offset(partition, LATEST)).offset
@@ -147,6 +147,6 @@ async def last_record(
             if each.record.key == name.encode():
                 value = each.record.value
                 found = None if value is None else (value, each.record.timestamp)
-        if clock.monotonic_ms() > deadline_ms:
+        if clock.elapsed_ms() > deadline_ms:
             raise TimeoutError(f"an undecided transaction in topic {topic} hides what comes after it")
     return found

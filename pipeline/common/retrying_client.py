@@ -10,8 +10,8 @@ from typing import TypeVar
 from eosin.client.client import Client
 from eosin.client.connection import REQUEST_TIMEOUT_MS
 from eosin.client.errors import ClientError
-from eosin.pipeline.common.clock import Clock, SystemClock
 from eosin.pipeline.common.task_timeouts import TaskTimeouts, is_timeout
+from eosin.runtime.clock import Clock, SystemClock
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ class RetryingClient(Client):
                         late = True
                         self._late_calls += 1
                     self.timeouts.on_timeout(tasks, error)
-                await self._clock.sleep_ms(self.timeouts.idle_backoff_ms())
+                await self._clock.sleep(self.timeouts.idle_backoff_ms())
         finally:
             if late:
                 self._late_calls -= 1

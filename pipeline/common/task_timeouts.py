@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from eosin.client.errors import ClientError
-from eosin.pipeline.common.clock import Clock, SystemClock
+from eosin.runtime.clock import Clock, SystemClock
 
 TASK_TIMEOUT_MS: Final = 300_000
 """`task.timeout.ms`."""
@@ -69,7 +69,7 @@ class TaskTimeouts:
         Raises `error` itself, with a note, when the time of one of them is up and its final attempt was made.
         """
         concerned = [tasks] if isinstance(tasks, str) else list(tasks)
-        now_ms = self._clock.monotonic_ms()
+        now_ms = self._clock.elapsed_ms()
         expired = [task for task in concerned if self._is_over(task, now_ms)]
         if expired:
             task = expired[0]
@@ -112,14 +112,14 @@ class TaskTimeouts:
         """Whether the attempt that begins now is the last one. Ask as it begins: one that begins after the deadline is
         the final attempt, one that only ended after it is not."""
         deadline = self._deadlines.get(task)
-        if deadline is not None and self._clock.monotonic_ms() > deadline:
+        if deadline is not None and self._clock.elapsed_ms() > deadline:
             self._final.add(task)
         return task in self._final
 
     def remaining_ms(self, task: str) -> int | None:
         """How long the task may go on timing out before its final attempt; None when it has not timed out."""
         deadline = self._deadlines.get(task)
-        return None if deadline is None else max(0, deadline - self._clock.monotonic_ms())
+        return None if deadline is None else max(0, deadline - self._clock.elapsed_ms())
 
     def is_late(self, task: str) -> bool:
         """Whether the task has timed out and not got on since."""

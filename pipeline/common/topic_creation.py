@@ -8,9 +8,9 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 
 from eosin.client.errors import BrokerError, ClientError
-from eosin.pipeline.common.clock import Clock, SystemClock
 from eosin.pipeline.common.task_timeouts import RETRY_BACKOFF_MS, TaskTimeouts, duration, is_timeout
 from eosin.protocol.errors import ErrorCode
+from eosin.runtime.clock import Clock, SystemClock
 
 Create = Callable[[], Awaitable[None]]
 """Creates one topic, once; raises a ClientError."""
@@ -30,7 +30,7 @@ async def create_topics(
     Raises the first error that is no timeout, or the last timeout, with a note that names what is missing.
     """
     clock = clock or SystemClock()
-    deadline_ms = clock.monotonic_ms() + limit_ms
+    deadline_ms = clock.elapsed_ms() + limit_ms
     backoff = TaskTimeouts(retry_backoff_ms=retry_backoff_ms, clock=clock)
     missing = dict(topics)
     while True:
@@ -45,15 +45,15 @@ async def create_topics(
                 if not is_timeout(error):
                     raise
                 last = error
-                left_ms = max(0, deadline_ms - clock.monotonic_ms())
+                left_ms = max(0, deadline_ms - clock.elapsed_ms())
                 log.warning("topic %s could not be created yet (%s left): %s", name, duration(left_ms), error)
             else:
                 del missing[name]
         if last is None:
             return
-        if clock.monotonic_ms() >= deadline_ms:
+        if clock.elapsed_ms() >= deadline_ms:
             last.add_note(
                 f"could not create {', '.join(missing)} in {limit_ms} ms, which is half of max.poll.interval.ms"
             )
             raise last
-        await clock.sleep_ms(backoff.idle_backoff_ms())
+        await clock.sleep(backoff.idle_backoff_ms())

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from eosin.pipeline.common import errors
-from eosin.pipeline.common.clock import Clock, SystemClock
 from eosin.pipeline.common.progress_reports import BatchProgress, BatchReport
 from eosin.pipeline.common.task_timeouts import GAVE_UP
+from eosin.runtime.clock import pause
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -83,14 +83,15 @@ class Supervisor:
         tell: Callable[[BatchProgress], None],
         *,
         max_failures: int = MAX_FAILURES,
-        clock: Clock | None = None,
+        pause: Callable[[float], None] = pause,
     ) -> None:
-        """`start` starts the query anew; `tell` hears of every batch. The sink's `on_batch` must be `self.reported`."""
+        """`start` starts the query anew; `tell` hears of every batch. The sink's `on_batch` must be `self.reported`.
+        `pause` blocks this thread for so many ms."""
         self._start = start
         self._sink = sink
         self._tell = tell
         self._max_failures = max_failures
-        self._clock = clock or SystemClock()
+        self._pause = pause
         self._reports: dict[int, BatchReport] = {}
         self._failures = 0
         self.restarts = 0
@@ -117,7 +118,7 @@ class Supervisor:
                 raise TooManyFailures(f"{self._failures} failures without a batch between them, the last: {said}")
             backoff_ms = min(FIRST_BACKOFF_MS << (self._failures - 1), LAST_BACKOFF_MS)
             log.warning("the query failed and starts again in %d s: %s", backoff_ms // 1000, said)
-            self._clock.wait_ms(backoff_ms)
+            self._pause(backoff_ms)
             self.restarts += 1
 
     def stop(self) -> None:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from eosin.client.client import Client
-from eosin.pipeline.common.clock import Clock
 from eosin.pipeline.common.progress_marker import last_record, progress_topic, unreadable
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord
+from eosin.runtime.clock import Clock
 
 VERSION: Final = 1
 _NO_LETTER_OF_A_TOPIC: Final = re.compile(r"[^a-zA-Z0-9._-]")

@@ -17,7 +17,6 @@ from typing import Any, Final
 from eosin.client.client import Client
 from eosin.client.consumer import EARLIEST, ConsumedRecord, Consumer
 from eosin.client.errors import BrokerError
-from eosin.pipeline.common.clock import Clock
 from eosin.pipeline.common.errors import DataLoss, MissingOffsets
 from eosin.pipeline.common.periodic_lookup import PeriodicLookup
 from eosin.pipeline.common.settings import RESET_EARLIEST
@@ -26,6 +25,7 @@ from eosin.pipeline.runner.group_offsets import CommittedOffset, committed_offse
 from eosin.pipeline.runner.input_marker import InputMarker, ReadTopic
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ZERO_UUID, TopicPartition, uuid_text
+from eosin.runtime.clock import Clock
 
 Answer = tuple[list[ConsumedRecord], int]
 """Records of one partition, and the position behind them."""

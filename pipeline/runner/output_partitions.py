@@ -11,11 +11,11 @@ from typing import Final
 
 from eosin.client.client import Client
 from eosin.client.errors import BrokerError
-from eosin.pipeline.common.clock import Clock
 from eosin.pipeline.common.errors import MissingTopic
 from eosin.pipeline.common.periodic_lookup import PeriodicLookup
 from eosin.pipeline.common.topic_partitions import topic_partitions
 from eosin.protocol.errors import ErrorCode
+from eosin.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,6 @@ from eosin.client.client import Client
 from eosin.client.errors import BrokerError
 from eosin.client.producer import Producer
 from eosin.pipeline.common.abort import OVER, STALE, abort_as_courtesy
-from eosin.pipeline.common.clock import Clock, SystemClock
 from eosin.pipeline.common.errors import PipelineFenced, TransactionTimedOut
 from eosin.pipeline.common.fan_out import PATIENCE_MS, FanOut
 from eosin.pipeline.common.progress_marker import ensure_topic
@@ -42,6 +41,7 @@ from eosin.pipeline.runner.outputs import Made, Output, Transform, transformed
 from eosin.pipeline.sink.row_writer import RowWriter
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
+from eosin.runtime.clock import Clock, SystemClock
 
 _IDLE_MS: Final = 20
 """The first pause when nothing comes. It doubles, up to `commit.interval.ms`: for so long a record waits anyway."""
@@ -166,7 +166,7 @@ class Runner:
 
     def _explained(self, error: BrokerError, producer: Producer) -> Exception:
         """What a broker's error means for the application; the error itself where it has no other meaning."""
-        took_ms = self._clock.monotonic_ms() - self._begun_ms
+        took_ms = self._clock.elapsed_ms() - self._begun_ms
         limit_ms = self.settings.transaction_timeout_ms
         if error.code in OVER and producer.in_transaction and took_ms >= limit_ms:
             return TransactionTimedOut(
@@ -182,7 +182,7 @@ class Runner:
     async def _start(self, parts: _Parts) -> None:
         """Topics, then the id, then the marker and positions, in this order; and a transaction with all of them."""
         parts.writing.tasks = (self._application_id,)
-        self._refresh_due_ms = self._clock.monotonic_ms()
+        self._refresh_due_ms = self._clock.elapsed_ms()
         creating = self._client("admin.retries")
         try:
             await self._create_outputs(creating)
@@ -255,13 +255,13 @@ class Runner:
         await self._work(parts, parts.inputs.moved(answers))
         if parts.inputs.look_for_new():
             self.partitions = parts.inputs.tasks
-            self._refresh_due_ms = self._clock.monotonic_ms()
+            self._refresh_due_ms = self._clock.elapsed_ms()
         if self._is_due():
             await self._commit(parts)
         elif any(records for records, _ in answers.values()):
             self._idle_ms = _IDLE_MS
         else:
-            await self._clock.sleep_ms(self._idle_ms)
+            await self._clock.sleep(self._idle_ms)
             self._idle_ms = self._next_pause_ms(self._idle_ms)
 
     async def _work(self, parts: _Parts, moved: Mapping[TopicPartition, Answer]) -> None:
@@ -283,7 +283,7 @@ class Runner:
     def _begin(self, producer: Producer) -> None:
         if not producer.in_transaction:
             producer.begin()
-            self._begun_ms = self._clock.monotonic_ms()
+            self._begun_ms = self._clock.elapsed_ms()
 
     async def _write(self, client: Client, producer: Producer, made: Made, counts: dict[str, int]) -> None:
         now_ms, batch_bytes = self._clock.now_ms(), self.settings.batch_bytes
@@ -301,7 +301,7 @@ class Runner:
     # --- commits
 
     def _is_due(self) -> bool:
-        now_ms = self._clock.monotonic_ms()
+        now_ms = self._clock.elapsed_ms()
         if self._moved:
             return now_ms - self._begun_ms >= self.settings.commit_interval_ms
         return now_ms >= self._refresh_due_ms
@@ -309,7 +309,7 @@ class Runner:
     async def _commit(self, parts: _Parts) -> None:
         """Commit what has moved, and now and then where all the others are, lest their offsets expire."""
         producer, inputs = parts.producer, parts.inputs
-        everything = self._clock.monotonic_ms() >= self._refresh_due_ms
+        everything = self._clock.elapsed_ms() >= self._refresh_due_ms
         self._begin(producer)
         await self._send_offsets(parts, self._moved)
         if everything and not await self._refresh(parts):
@@ -320,7 +320,7 @@ class Runner:
             self._committing = False
         self._introduced_again = False
         if everything:
-            self._refresh_due_ms = self._clock.monotonic_ms() + self.settings.offsets_refresh_interval_ms
+            self._refresh_due_ms = self._clock.elapsed_ms() + self.settings.offsets_refresh_interval_ms
         if self._moved:
             inputs.committed(self._moved)
             self._tell()
@@ -364,7 +364,7 @@ class Runner:
             commit=self._totals["commits_total"],
             records_in=self._records_in,
             records_out=self._records_out,
-            transaction_ms=self._clock.monotonic_ms() - self._begun_ms,
+            transaction_ms=self._clock.elapsed_ms() - self._begun_ms,
             positions=dict(self._moved),
             skipped=self.timeouts.skipped,
             skips=dict(self.timeouts.skips),
@@ -379,7 +379,7 @@ class Runner:
     def _is_forgotten(self, error: BrokerError, producer: Producer) -> bool:
         """Whether to introduce itself again: the id was forgotten, so that nothing of it is open, and nothing of the
         present transaction can have been committed."""
-        took_ms = self._clock.monotonic_ms() - self._begun_ms
+        took_ms = self._clock.elapsed_ms() - self._begun_ms
         return (
             error.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
             and producer.in_transaction

@@ -16,7 +16,6 @@ from eosin.client.client import Client
 from eosin.client.errors import BrokerError, ClientError
 from eosin.client.producer import TRANSACTION_TIMEOUT_MS, Producer
 from eosin.pipeline.common.abort import OVER, STALE, abort_as_courtesy
-from eosin.pipeline.common.clock import Clock, SystemClock
 from eosin.pipeline.common.errors import (
     BatchGap,
     ForeignMarker,
@@ -30,6 +29,7 @@ from eosin.pipeline.common.errors import (
 from eosin.pipeline.common.progress_marker import ProgressMarker, ensure_topic, progress_topic, read_marker
 from eosin.pipeline.common.task_timeouts import TASK_TIMEOUT_MS
 from eosin.protocol.names import TopicPartition
+from eosin.runtime.clock import Clock, SystemClock
 
 Write = Callable[[Producer], Awaitable[int]]
 """Writes the rows of a batch into the open transaction; answers how many."""
@@ -153,7 +153,7 @@ class BatchTransactions:
     async def begin(self) -> None:
         """Open the transaction of a batch, in an epoch in which nothing was written. Raises PipelineFenced or a
         ClientError."""
-        self._begun_ms = self._clock.monotonic_ms()
+        self._begun_ms = self._clock.elapsed_ms()
         before = self.producer.identity
         # With the present epoch in the request: a driver that slept through its own end is fenced here, and does not
         # fence the one that has come after it. And one whose id was forgotten, since there was nothing to write for
@@ -208,7 +208,7 @@ class BatchTransactions:
         """What a client's error means for the pipeline; the error itself where it has no other meaning."""
         if not isinstance(error, BrokerError):
             return error
-        took_ms = self._clock.monotonic_ms() - self._begun_ms
+        took_ms = self._clock.elapsed_ms() - self._begun_ms
         if error.code in OVER and took_ms >= self._transaction_timeout_ms:
             return TransactionTimedOut(
                 f"the batch of pipeline {self.pipeline!r} took {took_ms} ms, and its transaction was aborted after"

@@ -15,7 +15,6 @@ from typing import Final, Literal, get_args
 from eosin.client.connection import REQUEST_TIMEOUT_MS
 from eosin.client.errors import ClientError
 from eosin.client.producer import TRANSACTION_TIMEOUT_MS
-from eosin.pipeline.common.clock import Clock, SystemClock
 from eosin.pipeline.common.errors import ConflictingSettings, require_spark
 from eosin.pipeline.common.loop_thread import LoopThread
 from eosin.pipeline.common.progress_marker import create_topic
@@ -31,6 +30,7 @@ from eosin.pipeline.sink.driver_route import DRIVER_MAX_ROWS, DriverRoute
 from eosin.pipeline.sink.executors_route import ExecutorsRoute, TaskPlan
 from eosin.pipeline.sink.row_writer import RowWriter
 from eosin.pipeline.sink.rows import check_columns
+from eosin.runtime.clock import Clock, SystemClock
 
 require_spark()
 
@@ -155,7 +155,7 @@ class TxnSink:
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write one micro-batch: `foreachBatch` calls this."""
         with self._one_batch_at_a_time:
-            begun_ms = self._clock.monotonic_ms()
+            begun_ms = self._clock.elapsed_ms()
             try:
                 skipped, rows, transaction_ms = self._write(frame, batch)
             except BaseException as error:
@@ -163,7 +163,7 @@ class TxnSink:
                 self._close_client()
                 raise
             self.failure = None
-            total_ms = self._clock.monotonic_ms() - begun_ms
+            total_ms = self._clock.elapsed_ms() - begun_ms
             retries = self.timeouts.retries(self._task(batch))
             self.last_report = BatchReport(batch, skipped, rows, transaction_ms, total_ms, retries)
         if self._on_batch is not None:
@@ -176,7 +176,7 @@ class TxnSink:
         if transactions.is_committed(batch, hashed):
             assert transactions.marker is not None
             return True, transactions.marker.rows, 0
-        begun_ms = self._clock.monotonic_ms()
+        begun_ms = self._clock.elapsed_ms()
         running.client.tasks = (self._task(batch),)
         self._loop.run(transactions.begin())
         try:
@@ -189,7 +189,7 @@ class TxnSink:
             self._loop.run(transactions.abort())
             raise
         self._loop.run(transactions.commit())
-        return False, rows, self._clock.monotonic_ms() - begun_ms
+        return False, rows, self._clock.elapsed_ms() - begun_ms
 
     def _task(self, batch: int) -> str:
         return f"{self.pipeline} batch {batch}"

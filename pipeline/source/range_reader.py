@@ -12,12 +12,12 @@ from typing import Any
 from eosin.client.client import Client
 from eosin.client.consumer import EARLIEST, ConsumedRecord, Consumer
 from eosin.client.errors import BrokerError, ClientError, RequestTimedOut
-from eosin.pipeline.common.clock import Clock, SystemClock
 from eosin.pipeline.common.errors import DataLoss
 from eosin.pipeline.common.task_timeouts import TaskTimeouts, is_timeout
 from eosin.pipeline.source.options import SourceOptions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ZERO_UUID, TopicPartition, uuid_text
+from eosin.runtime.clock import Clock, SystemClock
 
 _PARTITION_BYTES = 4 * 1024 * 1024
 """What one fetch may bring: some ten thousand small records, which is what one Arrow batch holds."""
@@ -74,7 +74,7 @@ class RangeReader:
     async def _some(self, consumer: Consumer) -> list[ConsumedRecord]:
         """What the next fetches bring, once they have moved the position."""
         task = str(self._partition)
-        waits_since_ms = self._clock.monotonic_ms()
+        waits_since_ms = self._clock.elapsed_ms()
         while True:
             self._timeouts.is_final_attempt(task)
             try:
@@ -86,7 +86,7 @@ class RangeReader:
                 if self._position != before:
                     self._timeouts.on_success(task)
                     return [each for each in found if each.record.offset < self._end]
-                waited_ms = self._clock.monotonic_ms() - waits_since_ms
+                waited_ms = self._clock.elapsed_ms() - waits_since_ms
                 if waited_ms > self._options.request_timeout_ms:
                     raise RequestTimedOut(
                         f"{self._partition} has brought nothing from offset {before} on in {waited_ms} ms, and is to be"
@@ -96,8 +96,8 @@ class RangeReader:
                 if not is_timeout(error):
                     raise
                 self._timeouts.on_timeout(task, error)
-                waits_since_ms = self._clock.monotonic_ms()
-            await self._clock.sleep_ms(self._timeouts.idle_backoff_ms())
+                waits_since_ms = self._clock.elapsed_ms()
+            await self._clock.sleep(self._timeouts.idle_backoff_ms())
 
     async def _poll(self, consumer: Consumer) -> list[ConsumedRecord]:
         try:

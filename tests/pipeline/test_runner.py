@@ -21,13 +21,13 @@ from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.consumer import ConsumedRecord
 from eosin.client.errors import ConnectionFailed, RequestTimedOut
-from eosin.pipeline.common.clock import SystemClock
 from eosin.pipeline.common.errors import ConflictingSettings, MissingTopic, PipelineFenced
 from eosin.pipeline.common.fan_out import FanOut
 from eosin.pipeline.common.partitioning import partition_of
 from eosin.pipeline.common.task_timeouts import TaskTimeouts
 from eosin.pipeline.runner.runner import Output
 from eosin.protocol.keys import ApiKey
+from eosin.runtime.clock import SystemClock
 
 pytestmark = pytest.mark.slow
 
@@ -82,10 +82,11 @@ async def test_a_runner_without_work_asks_less_and_less_often(job: Job) -> None:
         """The system's, which tells how long somebody waited."""
 
         def __init__(self) -> None:
+            super().__init__()
             self.slept: list[float] = []
 
-        async def sleep_ms(self, duration_ms: float) -> None:
-            self.slept.append(duration_ms)
+        async def sleep(self, delay_ms: float) -> None:
+            self.slept.append(delay_ms)
             await asyncio.sleep(0)
 
     runner = job.runner(**{"commit.interval.ms": "100", "request.timeout.ms": "10000"})

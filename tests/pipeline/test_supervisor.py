@@ -16,25 +16,6 @@ pytest.importorskip("pyspark")
 from pyspark.errors import StreamingQueryException
 
 
-class Clock:
-    """Counts what was waited for."""
-
-    def __init__(self) -> None:
-        self.waited: list[float] = []
-
-    def now_ms(self) -> int:
-        return 0
-
-    def monotonic_ms(self) -> int:
-        return 0
-
-    def wait_ms(self, duration_ms: float) -> None:
-        self.waited.append(duration_ms)
-
-    async def sleep_ms(self, duration_ms: float) -> None:
-        raise AssertionError
-
-
 class Progress:
     """One of Spark's."""
 
@@ -53,14 +34,14 @@ class Play:
 
     def __init__(self, *runs: tuple[list[int], str | None, BaseException | None], **options: Any) -> None:
         self.runs = list(runs)
-        self.clock = Clock()
+        self.waited: list[float] = []
         self.sink = Sink()
         self.told: list[int] = []
         self.supervisor = Supervisor(
             self.start,  # type: ignore[arg-type]
             self.sink,  # type: ignore[arg-type]
             lambda progress: self.told.append(progress.batch),
-            clock=self.clock,
+            pause=self.waited.append,
             **options,
         )
         self.recentProgress: list[Progress] = []
@@ -91,7 +72,7 @@ def test_a_query_that_fails_is_started_again_with_growing_pauses_that_a_batch_ma
     )
     play.supervisor.run()
     assert play.told == [0, 1, 2]
-    assert play.clock.waited == [1_000, 2_000, 4_000, 1_000]
+    assert play.waited == [1_000, 2_000, 4_000, 1_000]
     assert play.supervisor.restarts == 4
 
 
@@ -117,7 +98,7 @@ def test_what_a_restart_would_not_mend_ends_it_at_once(failure: Exception) -> No
     play = Play(([], "whatever Spark says", failure))
     with pytest.raises(type(failure), match=str(failure)):
         play.supervisor.run()
-    assert play.clock.waited == []
+    assert play.waited == []
 
 
 @pytest.mark.parametrize(

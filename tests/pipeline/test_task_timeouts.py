@@ -23,15 +23,12 @@ class HandClock:
     def now_ms(self) -> int:
         return self.at_ms
 
-    def monotonic_ms(self) -> int:
+    def elapsed_ms(self) -> int:
         return self.at_ms
 
-    def wait_ms(self, duration_ms: float) -> None:
-        self.slept.append(duration_ms)
-        self.at_ms += int(duration_ms)
-
-    async def sleep_ms(self, duration_ms: float) -> None:
-        self.wait_ms(duration_ms)
+    async def sleep(self, delay_ms: float) -> None:
+        self.slept.append(delay_ms)
+        self.at_ms += int(delay_ms)
 
 
 @pytest.fixture
