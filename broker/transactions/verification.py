@@ -73,16 +73,19 @@ class TransactionalBatch(Protocol):
 class VerificationRequest:
     """What one Produce request asks the coordinator: one producer, all its batches that may start a transaction."""
 
-    __slots__ = ("api_version", "asked", "batches", "producer", "transactional_id")
+    __slots__ = ("adds_partitions", "api_version", "asked", "batches", "producer", "transactional_id", "waits")
 
     def __init__(self, transactional_id: str, batches: Sequence[TransactionalBatch], *, api_version: int) -> None:
         header = batches[0].header
         self.transactional_id = transactional_id
         self.batches = batches
         self.api_version = api_version
+        self.adds_partitions = api_version >= FIRST_ADDING_VERSION
         self.producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
         self.asked: PendingRequest | None = None
-        """What `verify_now` has asked the coordinator, when its answer has to be waited for."""
+        """What the coordinator was asked and has not answered yet."""
+        self.waits = False
+        """Whether the coordinator was asked and the answer, or the time to ask again, is still to come."""
 
 
 def translated(refused: Refused, api_version: int) -> Refused:
@@ -105,8 +108,8 @@ class TransactionVerification:
         self._enabled = config.transaction_partition_verification_enable
         self._retry_for_ms = min(RETRY_MAX_MS, config.request_timeout_ms)
         self._verifier: TransactionVerifier | None = None
-        # The end of the turn of the last request of each producer that has one waiting.
-        self._turns: dict[ProducerIdAndEpoch, asyncio.Future[None]] = {}
+        # Of each producer with waiting requests: done when the last of them is settled.
+        self._queues: dict[ProducerIdAndEpoch, asyncio.Future[None]] = {}
 
     def bind(self, verifier: TransactionVerifier) -> None:
         """Whom to ask from now on."""
@@ -114,56 +117,59 @@ class TransactionVerification:
 
     def verify_now(self, request: VerificationRequest) -> bool:
         """Settle every batch of `request`, if that takes no wait; else the caller goes on, at once, with `verify`."""
-        if request.producer in self._turns:
-            return False
-        unknown = _begin(request)
-        if len(unknown) < len(request.batches):
-            if request.api_version >= FIRST_ADDING_VERSION and _is_busy(request.batches):
-                return False  # a log that still lacks the previous transaction's marker is worth a wait
-            self._recognise(request)
-        if unknown and request.api_version >= FIRST_ADDING_VERSION:
-            asked = self._add(request, unknown)
-            if asked.reply is None or asked.reply.error is ErrorCode.CONCURRENT_TRANSACTIONS:
-                request.asked = asked
-                return False
-            _take_answer(request, asked.reply.error)
-        elif unknown:
-            self._ask(request, unknown)
-        _translate(request)
-        return True
+        return request.producer not in self._queues and self._try(request)
 
     async def verify(self, request: VerificationRequest) -> None:
         """Settle every batch of `request`, after whatever its producer has waiting already: give it its guard, or its
         refusal. The caller appends at once, before the producer's next request goes on."""
-        before = self._turns.get(request.producer)
-        turn = self._turns[request.producer] = asyncio.get_running_loop().create_future()
+        before = self._queues.get(request.producer)
+        settled = self._queues[request.producer] = asyncio.get_running_loop().create_future()
         try:
             if before is not None:
                 await asyncio.wait((before,))
             await self._verify(request)
         finally:
-            turn.set_result(None)  # its callbacks run in a later turn of the loop
-            if self._turns[request.producer] is turn:
-                del self._turns[request.producer]
+            settled.set_result(None)  # its callbacks run in a later turn of the loop
+            if self._queues[request.producer] is settled:
+                del self._queues[request.producer]
 
     async def _verify(self, request: VerificationRequest) -> None:
+        """While the coordinator or a log is busy with the producer's previous transaction, try again, for a while."""
         deadline_ms = self._clock.now_ms() + self._retry_for_ms
-        while True:
-            asked, request.asked = request.asked, None
-            if asked is None:
-                asked = self._begin_asking(request)
-            if asked is not None:
-                _take_answer(request, (await asked).error)
-            again = request.api_version >= FIRST_ADDING_VERSION and _is_busy(request.batches)
-            if not again or self._clock.now_ms() + RETRY_BACKOFF_MS > deadline_ms:
-                break
-            await self._clock.sleep(RETRY_BACKOFF_MS)
+        is_settled = False if request.waits else self._try(request)
+        while not is_settled:
+            if request.asked is not None:
+                await request.asked
+            elif self._clock.now_ms() + RETRY_BACKOFF_MS > deadline_ms:
+                _translate(request)
+                return
+            else:
+                await self._clock.sleep(RETRY_BACKOFF_MS)
+            is_settled = self._try(request)
+
+    def _try(self, request: VerificationRequest) -> bool:
+        """Ask once, or take the answer to the last question. False when the request has to wait: for `request.asked` if
+        that is set, else for a log or a coordinator that is busy."""
+        asked, request.asked = request.asked, None
+        if asked is None:
+            asked = self._begin_asking(request)
+        if asked is not None:
+            if asked.reply is None:
+                request.asked, request.waits = asked, True
+                return False
+            _take_answer(request, asked.reply.error)
+        if request.adds_partitions and _is_busy(request.batches):
+            request.waits = asked is not None
+            return False
         _translate(request)
+        return True
 
     def _begin_asking(self, request: VerificationRequest) -> PendingRequest | None:
+        """Ask the logs, and the coordinator about what these do not know. None unless there is an answer to take."""
         unknown = _begin(request)
-        self._recognise(request)
-        if unknown and request.api_version >= FIRST_ADDING_VERSION:
+        if len(unknown) < len(request.batches):
+            self._recognise(request)
+        if unknown and request.adds_partitions:
             return self._add(request, unknown)
         if unknown:
             self._ask(request, unknown)
@@ -194,7 +200,7 @@ class TransactionVerification:
         """A log cannot tell the next transaction of a producer from an epoch that nobody was ever given: both are newer
         than what is open there. The coordinator can."""
         early = [batch for batch in request.batches if _is_early(batch)]
-        if not early or not (self._enabled or request.api_version >= FIRST_ADDING_VERSION):
+        if not early or not (self._enabled or request.adds_partitions):
             return
         for batch, error in self._verified(request, early):
             if error in _IMPOSSIBLE:
@@ -229,7 +235,7 @@ def _begin(request: VerificationRequest) -> list[TransactionalBatch]:
             producer_epoch=header.producer_epoch,
             base_sequence=header.base_sequence,
             # Who adds its partitions as it goes starts each of them with sequence 0 (KAFKA-18202).
-            from_zero=request.api_version >= FIRST_ADDING_VERSION,
+            from_zero=request.adds_partitions,
         )
         batch.guard = batch.outcome = None
         if isinstance(verdict, Refused):

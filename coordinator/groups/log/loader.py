@@ -64,24 +64,27 @@ class Loader:
                 self._take_marker(run[position : position + size], producer_id)
             return
         batch = run[position : position + size]
-        is_transactional = attributes & TRANSACTIONAL
+        pending = self._pending.setdefault(producer_id, {}) if attributes & TRANSACTIONAL else None
         for record in key_values(batch, read_header(batch)):
             key = record.key or b""
             kind = key[:_VERSION_BYTES]
             if kind in _OFFSET_KEYS:
-                name = key[_VERSION_BYTES:]
-                if not is_transactional:
-                    self._settled[name] = record
-                    if record.value is None:
-                        self._tombstones[name] = record.offset
-                elif record.value is not None:
-                    self._pending.setdefault(producer_id, {})[name] = record
-                else:
-                    self._pending.get(producer_id, {}).pop(name, None)
+                self._take_offset(key[_VERSION_BYTES:], record, pending)
             elif kind == _GROUP_KEY:
                 self._groups[key] = record
             elif read(record) is None:
                 self._unknown[kind] = self._unknown.get(kind, 0) + 1
+
+    def _take_offset(self, name: bytes, record: KeyValue, pending: dict[bytes, KeyValue] | None) -> None:
+        """An offset, or the tombstone of one; `pending` are those of the transaction that it is in."""
+        if pending is None:
+            self._settled[name] = record
+            if record.value is None:
+                self._tombstones[name] = record.offset
+        elif record.value is None:
+            pending.pop(name, None)
+        else:
+            pending[name] = record
 
     def _take_marker(self, batch: memoryview, producer_id: int) -> None:
         control = marker_of(batch, read_header(batch))
@@ -113,17 +116,17 @@ class Loader:
                 self.groups[group.group_id] = group.group
         for record in self._settled.values():
             if record.value is not None:
-                self._offsets.put(*self._told(record))
+                self._offsets.put(*self._decoded_offset(record))
         for producer_id, records in self._pending.items():
             for name, record in records.items():
                 if self._tombstones.get(name, -1) < record.offset:
-                    self._offsets.put_pending(producer_id, *self._told(record))
+                    self._offsets.put_pending(producer_id, *self._decoded_offset(record))
         for group_id in self._offsets.group_ids():
             self.groups.setdefault(group_id, Group(group_id))
         for key_version, count in self._unknown.items():
             _LOG.warning("skipped %d records of an unknown kind (key version %s)", count, key_version.hex())
 
-    def _told(self, record: KeyValue) -> tuple[str, TopicPartition, CommittedOffset]:
+    def _decoded_offset(self, record: KeyValue) -> tuple[str, TopicPartition, CommittedOffset]:
         written = self._decoded.get(record.offset) or _offset(record)
         assert written.value is not None
         return written.group_id, written.partition, written.value

@@ -5,7 +5,7 @@ it is late is refused by the partitions; the client is told the pair to go on wi
 """
 
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -39,28 +39,57 @@ _CONCURRENT: Final = ErrorCode.CONCURRENT_TRANSACTIONS
 _INVALID: Final = ErrorCode.INVALID_TXN_STATE
 _FENCED: Final = ErrorCode.PRODUCER_FENCED
 
-# The table of transactions.md 4.5.1, for clients that know no version 2: state -> (commit, abort).
-BEFORE_VERSION_2: Final[dict[TransactionState, tuple[Outcome | ErrorCode, Outcome | ErrorCode]]] = {
-    TransactionState.ONGOING: (_PREPARE, _PREPARE),
-    TransactionState.PREPARE_COMMIT: (_CONCURRENT, _INVALID),
-    TransactionState.PREPARE_ABORT: (_INVALID, _CONCURRENT),
-    TransactionState.COMPLETE_COMMIT: (_DONE, _INVALID),
-    TransactionState.COMPLETE_ABORT: (_INVALID, _DONE),
-    TransactionState.EMPTY: (_INVALID, _INVALID),
-}
 
-# The table of transactions.md 4.5.2: state -> (abort with the last pair, abort with the current one, commit likewise).
-# A request with the last pair is a retry of one that was carried out. An abort of nothing is decided like any other:
-# with implicit adds a client cannot know whether anything was added. While markers are under way the current pair is
-# one that the client was told ahead of time, so its next request has only come early.
-VERSION_2: Final[dict[TransactionState, tuple[Outcome | ErrorCode, ...]]] = {
-    TransactionState.ONGOING: (_FENCED, _PREPARE, _FENCED, _PREPARE),
-    TransactionState.EMPTY: (_FENCED, _PREPARE, _FENCED, _INVALID),
-    TransactionState.PREPARE_ABORT: (_CONCURRENT, _CONCURRENT, _INVALID, _CONCURRENT),
-    TransactionState.PREPARE_COMMIT: (_INVALID, _CONCURRENT, _CONCURRENT, _CONCURRENT),
-    TransactionState.COMPLETE_ABORT: (_DONE, _PREPARE, _INVALID, _INVALID),
-    TransactionState.COMPLETE_COMMIT: (_INVALID, _PREPARE, _DONE, _INVALID),
+class Outcomes(NamedTuple):
+    """What becomes of an EndTxn, by what it asks for."""
+
+    commit: Outcome | ErrorCode
+    abort: Outcome | ErrorCode
+
+
+class OutcomesByPair(NamedTuple):
+    """What becomes of an EndTxn, by the pair that it shows."""
+
+    current: Outcomes
+    last: Outcomes
+    """The pair before the last bump: the request repeats one that was carried out, and whose response was lost."""
+
+
+BEFORE_VERSION_2: Final = {
+    TransactionState.ONGOING: Outcomes(commit=_PREPARE, abort=_PREPARE),
+    TransactionState.PREPARE_COMMIT: Outcomes(commit=_CONCURRENT, abort=_INVALID),
+    TransactionState.PREPARE_ABORT: Outcomes(commit=_INVALID, abort=_CONCURRENT),
+    TransactionState.COMPLETE_COMMIT: Outcomes(commit=_DONE, abort=_INVALID),
+    TransactionState.COMPLETE_ABORT: Outcomes(commit=_INVALID, abort=_DONE),
+    TransactionState.EMPTY: Outcomes(commit=_INVALID, abort=_INVALID),
 }
+"""The table of transactions.md 4.5.1, for clients that do not know version 2."""
+
+# fmt: off
+VERSION_2: Final = {
+    TransactionState.ONGOING: OutcomesByPair(
+        current=Outcomes(commit=_PREPARE, abort=_PREPARE),
+        last=Outcomes(commit=_FENCED, abort=_FENCED)),
+    TransactionState.EMPTY: OutcomesByPair(
+        current=Outcomes(commit=_INVALID, abort=_PREPARE),
+        last=Outcomes(commit=_FENCED, abort=_FENCED)),
+    TransactionState.PREPARE_ABORT: OutcomesByPair(
+        current=Outcomes(commit=_CONCURRENT, abort=_CONCURRENT),
+        last=Outcomes(commit=_INVALID, abort=_CONCURRENT)),
+    TransactionState.PREPARE_COMMIT: OutcomesByPair(
+        current=Outcomes(commit=_CONCURRENT, abort=_CONCURRENT),
+        last=Outcomes(commit=_CONCURRENT, abort=_INVALID)),
+    TransactionState.COMPLETE_ABORT: OutcomesByPair(
+        current=Outcomes(commit=_INVALID, abort=_PREPARE),
+        last=Outcomes(commit=_INVALID, abort=_DONE)),
+    TransactionState.COMPLETE_COMMIT: OutcomesByPair(
+        current=Outcomes(commit=_INVALID, abort=_PREPARE),
+        last=Outcomes(commit=_DONE, abort=_INVALID)),
+}
+"""The table of transactions.md 4.5.2. An abort of nothing is decided like any other: with implicit adds a client cannot
+know whether anything was added. While markers are being written, the client was told the current pair ahead of time, so
+its next request has only come early."""
+# fmt: on
 
 
 def end(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
@@ -77,7 +106,8 @@ def end(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
         return _stranger(txn, request, _FENCED)
     if txn.pending is not None:
         return refuse(txn, _CONCURRENT)
-    outcome = BEFORE_VERSION_2[txn.phase][0 if request.commit else 1]
+    row = BEFORE_VERSION_2[txn.phase]
+    outcome = row.commit if request.commit else row.abort
     if isinstance(outcome, ErrorCode):
         return refuse_producer(txn, outcome, pair)
     if outcome is _DONE:
@@ -94,7 +124,8 @@ def _repeat_by_older_client(txn: Txn, request: EndTxn) -> Decision:
     cannot do harm with that pair, whose epoch is over, and hears what became of the transaction."""
     if txn.pending is not None:
         return refuse(txn, _CONCURRENT)
-    outcome = VERSION_2[txn.phase][2 * request.commit]
+    row = VERSION_2[txn.phase].last
+    outcome = row.commit if request.commit else row.abort
     return refuse(txn, outcome) if isinstance(outcome, ErrorCode) else (txn, (Reply(ErrorCode.NONE),))
 
 
@@ -109,7 +140,8 @@ def _end_version_2(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
         return _stranger(txn, request, _FENCED if is_known else _error_of_other_id(txn, request))
     if txn.pending is not None:
         return refuse(txn, _CONCURRENT)
-    outcome = VERSION_2[txn.phase][2 * request.commit + current]
+    row = VERSION_2[txn.phase].current if current else VERSION_2[txn.phase].last
+    outcome = row.commit if request.commit else row.abort
     if outcome is _FENCED:
         return _stranger(txn, request, _FENCED)
     if isinstance(outcome, ErrorCode):
