@@ -1,7 +1,7 @@
 """Exactly-once pipelines on Spark: a sink with one transaction per micro-batch, sources, time limits, audit.
 
-It talks to brokers over the protocol only, through `eosin.client`, so it works with Apache Kafka as well. What needs
-Spark is imported when it is first asked for: the protocol of the sink, the time limits and the asyncio runner do not.
+Pipelines reach brokers only over the protocol, through `eosin.client`, so they work with Apache Kafka as well. Modules
+that need Spark are imported on first use. The protocol of the sink, the time limits and the runner do not need it.
 """
 
 import importlib
@@ -25,7 +25,7 @@ _HOMES: Final = {
     "read_stream": "eosin.pipeline.source.streams",
     "session": "eosin.pipeline.spark.session",
 }
-"""Public names, and the modules that they live in."""
+"""Public names, and the module of each."""
 
 __all__ = ["Output", "Pipeline", "Runner", "TaskTimeouts", "TxnSink", "read_stream", "session"]
 

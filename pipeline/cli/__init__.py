@@ -1,6 +1,6 @@
-"""`eosin pipeline ...`: finds the subcommand and runs it.
+"""`eosin pipeline ...` finds the subcommand and runs it.
 
-Each subcommand is a module `eosin.pipeline.cli.<name>` with `main(arguments) -> exit code`, imported when asked for.
+Each subcommand is a module `eosin.pipeline.cli.<name>` with `main(arguments) -> exit code`, imported on use.
 """
 
 import importlib
@@ -12,23 +12,23 @@ from eosin.pipeline.cli.interrupts import INTERRUPTED, raise_on_interrupt
 from eosin.pipeline.common.errors import PipelineError
 
 COMMANDS: Final[dict[str, str]] = {
-    "run": "run a pipeline, and start it again when a batch fails",
-    "progress": "show how far a pipeline has come",
-    "audit": "tell what transactions did, by the segment files of a Kafka log directory",
-    "verify": "compare two topics: what is missing, there twice or from nowhere",
-    "example": "run an example from beginning to end, kill it on the way, and check the result",
+    "run": "run a pipeline, and restart it when a batch fails",
+    "progress": "show the last committed batch of a pipeline",
+    "audit": "report on transactions from the segment files of a Kafka log directory",
+    "verify": "compare two topics: missing, duplicate and unexpected rows",
+    "example": "run an example, kill it on the way, and check the result",
 }
-"""Subcommands, and what each does."""
+"""Subcommands, and the help of each."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one subcommand; returns its exit code. 2 is for what the caller wrote, 1 for what went wrong."""
+    """Run one subcommand; returns its exit code: 2 for wrong arguments, 1 for a failure."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_usage())
         return 0 if arguments else 2
     name = arguments[0]
     if name not in COMMANDS:
-        print(f"eosin pipeline: no command {name!r}; there are {', '.join(COMMANDS)}", file=sys.stderr)
+        print(f"eosin pipeline: no command {name!r}; the commands are {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
     raise_on_interrupt()
     try:
@@ -44,5 +44,5 @@ def main(arguments: Sequence[str]) -> int:
 def _usage() -> str:
     lines = ["usage: eosin pipeline COMMAND [OPTION...]", ""]
     lines += [f"  {name:<10} {what}" for name, what in COMMANDS.items()]
-    lines += ["", "eosin pipeline COMMAND --help tells more."]
+    lines += ["", "eosin pipeline COMMAND --help shows the options."]
     return "\n".join(lines)

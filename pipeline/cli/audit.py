@@ -1,6 +1,6 @@
-"""`eosin pipeline audit PATHS`: what transactions did, by the segment files of a Kafka log directory; no broker needed.
+"""`eosin pipeline audit PATHS` reports on transactions from the segment files of a Kafka log, without a broker.
 
-Exit code 1 when a transaction hangs, a sequence is broken or a log is damaged; 2 for what the caller wrote.
+Exit code 1 if a transaction hangs, a sequence is broken or a log is damaged; 2 for wrong arguments.
 """
 
 import json
@@ -26,21 +26,23 @@ def main(arguments: Sequence[str]) -> int:
     """Run it."""
     parser = Parser(
         prog="eosin pipeline audit",
-        description="Read segment files with Spark, one task each and headers only, and tell what transactions did.",
+        description="Read the batch headers of segment files with Spark, and report on their transactions.",
     )
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="log directory, partition or segment file; a pattern")
-    parser.add_argument("--plots", type=Path, metavar="DIR", help="write plots and report.html there")
-    parser.add_argument("--out", metavar="DIR", help="write every table as parquet there")
+    parser.add_argument(
+        "paths", nargs="+", metavar="PATH", help="log directory, partition or segment file, or a pattern"
+    )
+    parser.add_argument("--plots", type=Path, metavar="DIR", help="folder for plots and report.html")
+    parser.add_argument("--out", metavar="DIR", help="folder for every table as parquet")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
         "--max-transaction-timeout-ms",
         type=at_least(0),
         default=MAX_TRANSACTION_TIMEOUT_MS,
         metavar="MS",
-        help="open for longer is hanging (default %(default)s, the broker's transaction.max.timeout.ms)",
+        help="longest transaction that does not hang (default %(default)s, as transaction.max.timeout.ms)",
     )
     parser.add_argument(
-        "--as-of", metavar="TIME", help="ISO 8601: count ages to this moment, as for a copy that was made then"
+        "--as-of", metavar="TIME", help="ISO 8601: compute ages as of this moment, for example when a copy was made"
     )
     add_spark(parser)
     options = parser.parse_args(arguments)
@@ -127,14 +129,14 @@ def _listed(lines: list[str], count: int) -> list[str]:
 def _hanging(row: "Row") -> str:
     from eosin.pipeline.audit.plots import duration
 
-    who = f"producer {row['producer_id']} epoch {row['producer_epoch']}"
+    producer = f"producer {row['producer_id']} epoch {row['producer_epoch']}"
     coordinator = ""
     if row["coordinator"] == "coordinator_knows":
         coordinator = f", which its coordinator knows as {row['transactional_id']!r} in {row['state']}"
     elif row["coordinator"] == "orphan":
         coordinator = ", which no coordinator knows"
     return (
-        f"  hanging: {row['topic']}-{row['partition']} from offset {row['first_offset']} on, {who},"
+        f"  hanging: {row['topic']}-{row['partition']} from offset {row['first_offset']} on, {producer},"
         f" open for {duration(row['age_ms'])}{coordinator}"
     )
 

@@ -1,8 +1,8 @@
-"""`eosin pipeline example wordcount|orders`: a pipeline from beginning to end, killed on the way, and checked.
+"""`eosin pipeline example wordcount|orders` runs a pipeline, kills it on the way, and checks its output.
 
-Starts a broker unless it is given one, writes the input, runs `eosin pipeline run` in a process of its own and, with
---crash-every N, kills that with all its children after every N batches; at the end `eosin pipeline verify` compares
-output and input, and its word is the last.
+Starts a broker if none is given, writes the input and runs `eosin pipeline run` in its own process. With
+--crash-every N, kills that process and its children after every N batches. At the end `eosin pipeline verify` compares
+output and input, and decides.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from eosin.protocol.records.batch import NewRecord
 from eosin.runtime.clock import SystemClock
 
 EXAMPLES: Final = {"orders": "totals", "wordcount": "counts"}
-"""Modules of `eosin.pipeline.examples`, and the function of each that is the pipeline."""
+"""Modules of `eosin.pipeline.examples`, and the pipeline function of each."""
 PARTITIONS: Final = 3
 _TRANSACTION_RECORDS: Final = 50
 _MAX_CRASHES: Final = 50
@@ -41,7 +41,7 @@ _COMMITTED: Final = "when a batch was committed, and Spark had not noted it"
 _OPEN: Final = "while rows were written"
 _BETWEEN: Final = "between two batches"
 _MOMENTS: Final = (_COMMITTED, _OPEN, _BETWEEN)
-"""Of crashes, in turn."""
+"""The moments of crashes, used in turn."""
 _MOMENT_MS: Final = 60_000
 _SMALL: Final = (
     "spark.sql.shuffle.partitions=2",
@@ -53,7 +53,7 @@ _SMALL: Final = (
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run an example. 0 when each input is reflected exactly once, 1 when not, or when something failed."""
+    """Run an example. Exit code 0 if each input is reflected exactly once, else 1."""
     options = _parser().parse_args(arguments)
     try:
         require_spark()
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 class Example:
-    """One run: input, pipeline, crashes, judgement."""
+    """One run: input, pipeline, crashes, verification."""
 
     def __init__(self, options: Namespace, example: ModuleType, bootstrap: str, folder: Path) -> None:
         self.options = options
@@ -99,9 +99,9 @@ class Example:
         self.replayed = 0
 
     def run(self) -> int:
-        """All of it; the exit code."""
+        """Run the whole example; returns the exit code."""
         written = asyncio.run(self._write_input())
-        self._say(f"{written} records are in topic {self.input}, and {written // 10} more that were aborted")
+        self._say(f"{written} records are in topic {self.input}, and {written // 10} aborted ones")
         while self._run_pipeline():
             self.crashes += 1
         inputs = asyncio.run(self._read(self.input, Isolation.READ_COMMITTED))
@@ -128,7 +128,7 @@ class Example:
         return code or int(not inputs)
 
     def _verify(self, verdict: dict[str, Any]) -> int:
-        """Let `eosin pipeline verify` judge; its exit code."""
+        """Run `eosin pipeline verify`; returns its exit code."""
         command = ["pipeline", "verify", "--input", self.input, "--output", self.output]
         command += ["--by", f"eosin.pipeline.examples.{self.options.example}:reflected"]
         command += ["--bootstrap-server", self.bootstrap]
@@ -154,7 +154,7 @@ class Example:
     # --- the pipeline
 
     def _run_pipeline(self) -> bool:
-        """Run the pipeline until it has read everything, or kill it after some batches: whether it was killed."""
+        """Run the pipeline to the end of its input, or kill it after some batches; returns whether it was killed."""
         name = self.options.example
         command = ["pipeline", "run", f"eosin.pipeline.examples.{name}:{EXAMPLES[name]}", "--json"]
         command += ["--bootstrap-server", self.bootstrap, "--checkpoint", str(self.folder / "checkpoint")]
@@ -184,7 +184,7 @@ class Example:
             child.stop()
 
     async def _wait_for(self, moment: str, child: Child) -> None:
-        """Wait for a moment of the next batch, as the transaction coordinator sees it."""
+        """Wait for a moment of the next batch, by asking the transaction coordinator."""
         if moment == _BETWEEN:
             return
         deadline_ms = self.clock.elapsed_ms() + _MOMENT_MS
@@ -195,7 +195,7 @@ class Example:
                 found = await admin.describe(self.options.example)
                 if found.is_open and moment == _OPEN:
                     return
-                # Every commit is followed by a new epoch (KIP-890); by the next batch's, where brokers are older.
+                # A new epoch follows every commit (KIP-890); on older brokers the next batch brings it.
                 if not found.is_open and found.producer_epoch != epoch and moment == _COMMITTED:
                     return
                 await self.clock.sleep(1)
@@ -210,16 +210,14 @@ class Example:
     # --- input and output
 
     async def _write_input(self) -> int:
-        """Write the records in transactions, every so often one that is aborted."""
+        """Write the records in transactions, before each of them an aborted one."""
         async with Client(self.bootstrap) as client:
             for topic in (self.input, self.output):
                 try:
                     await Admin(client).create_topic(topic, PARTITIONS)
                 except BrokerError as error:
                     if error.code == ErrorCode.TOPIC_ALREADY_EXISTS:
-                        raise ClientError(
-                            f"topic {topic} is there already: the example needs its topics new"
-                        ) from error
+                        raise ClientError(f"topic {topic} exists already: the example needs new topics") from error
                     raise
             producer = Producer(client, f"{self.options.example}-generator")
             await producer.init()
@@ -228,7 +226,7 @@ class Example:
                 some = records[first : first + _TRANSACTION_RECORDS]
                 await self._transaction(producer, some[: len(some) // 10], commit=False)
                 await self._transaction(producer, some, commit=True)
-            await producer.init()  # waits until all markers are written
+            await producer.init()  # this waits until all markers are written
             return len(records)
 
     async def _transaction(self, producer: Producer, records: Sequence[NewRecord], *, commit: bool) -> None:
@@ -248,7 +246,7 @@ class Example:
 
 
 def _address(broker: Child) -> str:
-    """Where a broker that was started listens: `eosin 0.1.0 ready on HOST:PORT in 0.2 s`."""
+    """The address in the first line of a broker: `eosin 0.1.0 ready on HOST:PORT in 0.2 s`."""
     for line in broker.lines():
         words = line.split()
         if "ready" in words:
@@ -262,13 +260,17 @@ def _parser() -> Parser:
     parser.add_argument(
         "--crash-every", type=at_least(1), default=0, metavar="N", help="kill the pipeline after every N batches"
     )
-    parser.add_argument("--records", type=at_least(1), default=600, metavar="N", help="how much input (default: 600)")
+    parser.add_argument("--records", type=at_least(1), default=600, metavar="N", help="records of input (default: 600)")
     parser.add_argument("--max-rows", type=at_least(1), default=70, metavar="N", help="offsets per batch (default: 70)")
-    parser.add_argument("--route", choices=("driver", "executors"), default="driver", help="how rows reach the broker")
-    parser.add_argument("--bootstrap-server", metavar="HOST:PORT[,...]", help="a broker (default: one is started)")
-    parser.add_argument("--folder", metavar="DIR", help="kept afterwards: checkpoint and broker (default: a new one)")
+    parser.add_argument(
+        "--route", choices=("driver", "executors"), default="driver", help="how rows reach the broker (default: driver)"
+    )
+    parser.add_argument("--bootstrap-server", metavar="HOST:PORT[,...]", help="brokers to use (default: start one)")
+    parser.add_argument(
+        "--folder", metavar="DIR", help="folder for checkpoint and broker, kept afterwards (default: a temporary one)"
+    )
     parser.add_argument("--master", default="local[2]", help="Spark's master (default: local[2])")
-    parser.add_argument("--json", action="store_true", help="one JSON object, at the end")
+    parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
     return parser
 
 

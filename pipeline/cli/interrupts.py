@@ -1,6 +1,7 @@
-"""Ctrl-C while a subcommand works: it ends in order, and says nothing.
+"""Ctrl-C during a subcommand: the subcommand ends in order, without a message.
 
-Always true: an interrupt is a KeyboardInterrupt in the main thread, so that what was started is stopped on the way out.
+Always true: an interrupt becomes a KeyboardInterrupt in the main thread, so that child processes are stopped on the way
+out.
 """
 
 import contextlib
@@ -13,30 +14,30 @@ from types import FrameType
 from typing import Any, Final
 
 INTERRUPTED: Final = 130
-"""The exit code, as shells have it."""
+"""The exit code that shells use."""
 _set: Final = signal.signal
 
 
 def raise_on_interrupt() -> None:
-    """From now on, whoever has set another handler before: that of the program knows nothing to stop, and Spark's own
-    asks the JVM something in the middle of another question, which fails."""
+    """Turn interrupts into exceptions from now on, in place of any other handler. The program's own handler would stop
+    nothing, and Spark's calls the JVM in the middle of another call, which fails."""
     _handle(_on_interrupt)
 
 
 @contextlib.contextmanager
 def held_back() -> Iterator[None]:
-    """Around the start of Spark: an interrupt waits for its end, since a JVM that is starting would be left behind, and
-    complain. A second one does not wait."""
+    """Delay an interrupt until Spark has started, since a starting JVM would be left behind with error messages. A
+    second interrupt is not delayed."""
     was_interrupted = False
 
     def wait(number: int, frame: FrameType | None) -> None:
         nonlocal was_interrupted
         was_interrupted = True
-        print("ending as soon as Spark has started; once more ends at once", file=sys.stderr)
+        print("ending as soon as Spark has started; a second Ctrl-C ends at once", file=sys.stderr)
         raise_on_interrupt()
 
     _handle(wait)
-    # Spark's handler comes before its session is ready, and would already ask for more.
+    # Spark sets its handler before its session is ready: that handler would already call the JVM.
     setattr(signal, "signal", _but_for_interrupts)  # noqa: B010
     try:
         yield
@@ -53,10 +54,10 @@ def _handle(handler: Callable[[int, FrameType | None], None]) -> None:
 
 
 def _but_for_interrupts(number: int, handler: Any) -> Any:
-    # Before the JVM is executed, its process is told to ignore them: that must stand.
+    # The process of the JVM ignores interrupts from its beginning; that must not change.
     return signal.getsignal(number) if number == signal.SIGINT and callable(handler) else _set(number, handler)
 
 
 def _on_interrupt(number: int, frame: FrameType | None) -> None:
-    logging.disable()  # py4j tells the root logger of the question under way, with a traceback
+    logging.disable()  # py4j logs the call in progress with a traceback
     raise KeyboardInterrupt

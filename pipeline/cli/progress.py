@@ -1,4 +1,4 @@
-"""`eosin pipeline progress PIPELINE`: how far a pipeline has come, and what its producer is doing."""
+"""`eosin pipeline progress PIPELINE` shows the last committed batch of a pipeline and the state of its producer."""
 
 import asyncio
 import datetime
@@ -18,11 +18,11 @@ _TIMEOUT_MS = 10_000
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the marker and the producer's state. 1 when there is no such pipeline."""
+    """Print the marker and the producer's state. Exit code 1 if there is no such pipeline."""
     parser = Parser(prog="eosin pipeline progress", description=__doc__)
-    parser.add_argument("pipeline", metavar="PIPELINE", help="its name, which is its transactional id")
+    parser.add_argument("pipeline", metavar="PIPELINE", help="name of the pipeline, which is its transactional id")
     parser.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT[,...]", help="brokers of the cluster")
-    parser.add_argument("--topic", metavar="TOPIC", help="of the marker (default: PIPELINE-progress)")
+    parser.add_argument("--topic", metavar="TOPIC", help="topic of the marker (default: PIPELINE-progress)")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     options = parser.parse_args(arguments)
     try:
@@ -83,7 +83,7 @@ def _text(found: dict[str, Any]) -> str:
         ]
     producer = found["producer"]
     if producer is None:
-        lines.append("producer  the coordinator does not know it any more")
+        lines.append("producer  unknown to the coordinator")
     else:
         lines.append(f"producer  {producer['state']}, id {producer['producer_id']}, epoch {producer['producer_epoch']}")
     return "\n".join(lines)

@@ -1,6 +1,6 @@
-"""`eosin pipeline run MODULE:FUNC ...`: runs a pipeline on Spark, and starts it again when a batch fails.
+"""`eosin pipeline run MODULE:FUNC ...` runs a pipeline on Spark, and restarts it when a batch fails.
 
-FUNC takes the input as a streaming frame, with the columns of `txnlog`, and answers the frame to write.
+FUNC takes the input as a streaming frame with the columns of `txnlog`, and returns the frame to write.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from eosin.client.addresses import parse_bootstrap
 from eosin.client.client import Client
 from eosin.client.errors import ClientError
-from eosin.pipeline.cli.arguments import Parser, at_least, fail, trigger
+from eosin.pipeline.cli.arguments import Parser, at_least, fail, pairs, trigger
 from eosin.pipeline.cli.interrupts import held_back
 from eosin.pipeline.common.errors import ConflictingSettings, PipelineError
 from eosin.pipeline.common.settings import PipelineSettings
@@ -31,12 +31,12 @@ MODES: Final = ("append", "update", "complete")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run until the query ends. 0 when it has done all there was, 1 for a failure that a restart would not mend."""
+    """Run until the query ends. Exit code 0 for its regular end, 1 for a failure that a restart cannot mend."""
     options = _parser().parse_args(arguments)
     logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
     try:
         parse_bootstrap(options.bootstrap_server)
-        conf, given = _pairs(options.conf, "--conf"), _pairs(options.set, "--set")
+        conf, given = pairs(options.conf, "--conf"), pairs(options.set, "--set")
         transform = load(options.function)
         settings = PipelineSettings.parse(given)
     except (ConflictingSettings, ValueError) as error:
@@ -96,30 +96,20 @@ def _run(
 
 
 async def _require_topics(bootstrap: str, topics: Sequence[str]) -> None:
-    """Raise MissingTopic before Spark starts and tells of it in its own way. Brokers that do not answer now are left to
-    the pipeline, which has time for them."""
+    """Raise MissingTopic before Spark starts, since Spark reports it in many lines. If brokers do not answer now, the
+    pipeline waits for them later."""
     with contextlib.suppress(ClientError, TimeoutError):
         async with Client(bootstrap, request_timeout_ms=_LOOK_MS, retry_timeout_ms=_LOOK_MS) as client:
             await topic_partitions(client, [each.strip() for each in topics])
 
 
-def _pairs(given: Sequence[str], option: str) -> dict[str, str]:
-    pairs = {}
-    for each in given:
-        name, equals, value = each.partition("=")
-        if not (equals and name):
-            raise ConflictingSettings(f"{option} takes NAME=VALUE, and not {each!r}")
-        pairs[name] = value
-    return pairs
-
-
 def _parser() -> Parser:
     parser = Parser(prog="eosin pipeline run", description=__doc__)
-    parser.add_argument("function", metavar="MODULE:FUNC", help="what makes the output frame of the input frame")
+    parser.add_argument("function", metavar="MODULE:FUNC", help="function from the input frame to the output frame")
     parser.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT[,...]", help="brokers of the cluster")
-    parser.add_argument("--checkpoint", required=True, metavar="DIR", help="the query's own folder, kept between runs")
-    parser.add_argument("--input", required=True, metavar="TOPIC[,TOPIC...]", help="what is read")
-    parser.add_argument("--output", required=True, metavar="TOPIC", help="where rows without a topic column go")
+    parser.add_argument("--checkpoint", required=True, metavar="DIR", help="folder of this query, kept between runs")
+    parser.add_argument("--input", required=True, metavar="TOPIC[,TOPIC...]", help="topics to read")
+    parser.add_argument("--output", required=True, metavar="TOPIC", help="topic for rows without a topic column")
     parser.add_argument("--name", metavar="PIPELINE", help="the transactional id (default: MODULE-FUNC)")
     parser.add_argument(
         "--route", choices=("driver", "executors"), default="driver", help="how rows reach the broker (default: driver)"
@@ -134,13 +124,23 @@ def _parser() -> Parser:
         help="time between batches (default: none), or stop at the end",
     )
     parser.add_argument("--mode", choices=MODES, default="append", help="Spark's output mode (default: append)")
-    parser.add_argument("--max-rows", type=at_least(1), metavar="N", help="offsets per batch (default: all there are)")
+    parser.add_argument("--max-rows", type=at_least(1), metavar="N", help="offsets per batch (default: no limit)")
     parser.add_argument("--master", default="local[2]", help="Spark's master (default: local[2])")
     parser.add_argument("--conf", action="append", default=[], metavar="K=V", help="a setting of Spark")
-    parser.add_argument("--set", action="append", default=[], metavar="K=V", help="task.timeout.ms and others")
     parser.add_argument(
-        "--max-failures", type=at_least(0), default=10, metavar="N", help="in a row, before it gives up (default: 10)"
+        "--set", action="append", default=[], metavar="K=V", help="a setting of the pipeline, such as task.timeout.ms"
     )
-    parser.add_argument("--adopt-checkpoint", action="store_true", help="begin anew with this checkpoint")
+    parser.add_argument(
+        "--max-failures",
+        type=at_least(0),
+        default=10,
+        metavar="N",
+        help="failures in a row before the command ends (default: 10)",
+    )
+    parser.add_argument(
+        "--adopt-checkpoint",
+        action="store_true",
+        help="continue from this checkpoint although the progress marker contradicts it",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object for each batch")
     return parser

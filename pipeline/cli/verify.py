@@ -1,6 +1,6 @@
-"""`eosin pipeline verify`: whether every committed row of the input is in the output exactly once, asked over the wire.
+"""`eosin pipeline verify` checks over the wire that every committed input row is in the output exactly once.
 
-Exit code 1 when rows are missing, there twice or from nowhere; 2 for what the caller wrote.
+Exit code 1 for missing, duplicate or unexpected rows; 2 for wrong arguments.
 """
 
 import json
@@ -23,23 +23,25 @@ def main(arguments: Sequence[str]) -> int:
     """Run it."""
     parser = Parser(
         prog="eosin pipeline verify",
-        description="Compare what is committed in two topics, row by row: missing, duplicate, unexpected.",
+        description="Compare the committed rows of two topics: missing, duplicate, unexpected.",
     )
-    parser.add_argument("--input", required=True, metavar="TOPIC", help="where rows come from; several with commas")
-    parser.add_argument("--output", required=True, metavar="TOPIC", help="where each must be once")
+    parser.add_argument(
+        "--input", required=True, metavar="TOPIC", help="topic of the source rows; several with commas between"
+    )
+    parser.add_argument("--output", required=True, metavar="TOPIC", help="topic in which each row must be exactly once")
     naming = parser.add_mutually_exclusive_group(required=True)
     naming.add_argument(
         "--on",
         metavar="EXPR",
-        help="what names a row: a Spark expression over key, value, topic, partition, offset, timestamp, headers;"
-        " or src, the output's header topic:partition:offset of the input row",
+        help="the name of a row: a Spark expression over key, value, topic, partition, offset, timestamp, headers;"
+        " or src, a header of the output with topic:partition:offset of the input row",
     )
     naming.add_argument(
         "--by",
         metavar="MODULE:FUNC",
-        help="for rows that stand for many: what makes of the frames of both a frame of name, source, target",
+        help="for rows that stand for many: a function from both frames to a frame of name, source, target",
     )
-    parser.add_argument("--on-output", metavar="EXPR", help="the expression for the output, where it is another one")
+    parser.add_argument("--on-output", metavar="EXPR", help="the expression for the output, if it differs")
     parser.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT", help="brokers of the cluster")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_spark(parser)

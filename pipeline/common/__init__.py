@@ -1,1 +1,1 @@
-"""What sinks, sources and runners share: settings, errors, time limits, progress."""
+"""Shared by sinks, sources and runners: settings, errors, time limits, progress."""

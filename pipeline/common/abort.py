@@ -1,4 +1,4 @@
-"""What a pipeline does about a transaction that it cannot finish, whoever runs it: a Spark query or a runner."""
+"""How a Spark query or a runner ends a transaction that it cannot finish, and how it reads the broker's refusals."""
 
 import asyncio
 import contextlib
@@ -9,10 +9,10 @@ from eosin.client.producer import Producer
 from eosin.protocol.errors import ErrorCode
 
 ABORT_TIMEOUT_S: Final = 10.0
-"""An abort is a courtesy to readers, who would wait for the timeout of the transaction: no reason to wait for long."""
+"""An abort saves readers the wait for the transaction's timeout. It is optional, so it may not take long."""
 
 STALE: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
-"""What a producer hears whose epoch is not the present one."""
+"""Refusals of a producer whose epoch is no longer current."""
 
 OVER: Final = STALE | {
     ErrorCode.INVALID_TXN_STATE,
@@ -20,12 +20,12 @@ OVER: Final = STALE | {
     ErrorCode.UNKNOWN_PRODUCER_ID,
     ErrorCode.INVALID_PRODUCER_ID_MAPPING,
 }
-"""What it may hear, too, when the coordinator has aborted its transaction because that was open for too long."""
+"""Refusals that may also mean that the coordinator has aborted the transaction after its timeout."""
 
 
 async def abort_as_courtesy(producer: Producer, *, asked_to_commit: bool) -> None:
-    """End its open transaction, discarding it, unless it may be committed already. Raises nothing that is the broker's:
-    what cannot be aborted now is aborted by the next start, or by the transaction's timeout."""
+    """Abort the open transaction, unless its commit was requested and may have succeeded. Ignores a ClientError and a
+    timeout: the next start, or the transaction's timeout, aborts what this call could not."""
     if asked_to_commit or not producer.in_transaction:
         return
     with contextlib.suppress(ClientError, TimeoutError):

@@ -1,48 +1,48 @@
-"""What can go wrong for a pipeline: one class for each thing that an operator does something else about.
+"""The errors of pipelines: one class for each failure that an operator handles in a way of its own.
 
-Always true: the message is one sentence that says what was found and what to do. What a broker or the network did is a
-`ClientError` of `eosin.client` and is not wrapped.
+Always true: a message is one sentence that says what is wrong and what to do. Errors of brokers and of the network are
+the `ClientError`s of `eosin.client`; they are not wrapped.
 """
 
 
 class PipelineError(Exception):
-    """Something about a pipeline is wrong, and the message says what in one sentence."""
+    """The base class of all errors of pipelines. Its message is one sentence."""
 
 
 class MissingDependency(PipelineError):
-    """Spark, or something that Spark needs, is not installed."""
+    """Spark, or a program or package that Spark needs, is not installed."""
 
 
 class ConflictingSettings(PipelineError):
-    """A setting of Spark that would break exactly-once."""
+    """A setting that is invalid, or a setting of Spark that would break exactly-once."""
 
 
 class BadRows(PipelineError):
-    """Rows that the sink cannot write: a missing column, a wrong type, a partition that is not there."""
+    """Rows that the sink cannot write: a missing column, a wrong type, a partition that does not exist."""
 
 
 class MissingTopic(PipelineError):
-    """A topic that the pipeline writes to or reads from does not exist."""
+    """A topic that the pipeline reads or writes does not exist."""
 
 
 class DataLoss(PipelineError):
-    """Records that a source was to read are gone."""
+    """Records that the pipeline has yet to read were deleted."""
 
 
 class MissingOffsets(PipelineError):
-    """An application has read partitions before, and its group has no offsets for them any more."""
+    """The group has lost its offsets for partitions that the application has read before."""
 
 
 class RowsLost(PipelineError):
-    """Tasks wrote another number of rows than they were given, or ran twice. The batch is not kept."""
+    """Tasks wrote more or fewer rows than they were given, or ran twice. The batch is aborted."""
 
 
 class DriverOutOfReach(PipelineError):
-    """A task that writes could not connect to the driver."""
+    """A task could not connect to the driver."""
 
 
 class BadProgressTopic(PipelineError):
-    """The topic of the progress marker is not what the marker needs, or holds something else."""
+    """The progress topic has settings that would lose the marker, or holds a record that is no marker."""
 
 
 class MarkerMismatch(PipelineError):
@@ -50,15 +50,15 @@ class MarkerMismatch(PipelineError):
 
 
 class ForeignMarker(MarkerMismatch):
-    """The marker is of another query: the checkpoint was deleted or replaced, or two pipelines have one name."""
+    """The marker belongs to another query: the checkpoint was deleted or replaced, or two pipelines share a name."""
 
 
 class MissingMarker(MarkerMismatch):
-    """The checkpoint has batches behind it, but the pipeline has no marker: the progress topic was deleted."""
+    """The checkpoint has finished batches and the pipeline has no marker: the progress topic was deleted."""
 
 
 class BatchGap(MarkerMismatch):
-    """The checkpoint is ahead of the marker: the progress topic lost records, or belongs to another cluster."""
+    """The checkpoint is ahead of the marker: the progress topic lost records, or this is another cluster."""
 
 
 class RolledBackCheckpoint(MarkerMismatch):
@@ -66,31 +66,31 @@ class RolledBackCheckpoint(MarkerMismatch):
 
 
 class RangeMismatch(RolledBackCheckpoint):
-    """The checkpoint has another input range for the batch that the marker names."""
+    """The checkpoint and the marker name the same batch with different input ranges."""
 
 
 class PipelineFenced(PipelineError):
-    """Another driver or runner works for this pipeline. This one must stop: to start it again would stop the other."""
+    """Another driver or runner has taken this pipeline over. This one must stop: a restart would stop the other."""
 
 
 class TransactionTimedOut(PipelineError):
-    """A batch took longer than its transaction may stay open, so that nothing of it was kept."""
+    """A batch took longer than its transaction may stay open. The coordinator has aborted it."""
 
 
 class UnknownOutcome(PipelineError):
-    """A commit was asked for and nobody answered: the next start finds out what became of it."""
+    """A commit got no response. The next start finds out whether it happened."""
 
 
 class BadPaths(PipelineError):
-    """Paths that the audit was given hold no segment files, or the same partition twice."""
+    """The paths for an audit hold no segment files, or one partition twice."""
 
 
 class BadExpression(PipelineError):
-    """An expression that is to name rows means nothing to Spark."""
+    """Spark does not understand the expression that names rows."""
 
 
 def require_spark() -> None:
-    """Raise MissingDependency where PySpark or what it needs is not installed."""
+    """Raise MissingDependency if PySpark, pandas or pyarrow is not installed."""
     try:
         import pandas  # noqa: F401
         import pyarrow  # noqa: F401

@@ -1,8 +1,8 @@
-"""One question to every task, round by round: those that do not answer are left out, and the others go on.
+"""`FanOut` asks every task one question per round; a task that does not answer is left out, and the others go on.
 
-Owns the questions on their way. Always true: a task is asked one thing at a time; a round waits for tasks that were on
-time so far, and for no more than its patience once somebody has answered; an answer that comes later counts in a later
-round; and a question that times out ticks its task's timer, which may end the run.
+Owns the questions in flight. Always true: a task has one question at a time; a round waits up to its patience for the
+tasks that are not late, and beyond it only until the first answer; a later answer counts in a later round; and a
+question that times out starts or checks its task's timer, which may end the run (KIP-572).
 """
 
 import asyncio
@@ -19,7 +19,7 @@ Question = Callable[[], Coroutine[Any, Any, T]]
 
 
 class FanOut(Generic[T]):
-    """Asks the tasks of one run. `close` takes back what is on its way."""
+    """Asks the tasks of one run. `close` cancels the questions in flight."""
 
     def __init__(self, timeouts: TaskTimeouts, *, patience_ms: int = PATIENCE_MS, clock: Clock | None = None) -> None:
         self._timeouts = timeouts
@@ -28,8 +28,8 @@ class FanOut(Generic[T]):
         self._asked: dict[str, asyncio.Task[T]] = {}
 
     async def ask(self, questions: Mapping[str, Question[T]]) -> dict[str, T]:
-        """The answers of this round, by task; none when nobody can answer, after a pause. Raises what a question
-        raises, unless it is a timeout: that is raised after the final attempt."""
+        """The answers of this round, by task. A round without an answer ends with a pause. Raises the error of a
+        question at once, and its timeout only after the final attempt of the task."""
         for task in [each for each in self._asked if each not in questions]:
             self._asked.pop(task).cancel()
         for task, question in questions.items():
@@ -64,7 +64,7 @@ class FanOut(Generic[T]):
             await asyncio.wait(self._asked.values(), return_when=asyncio.FIRST_COMPLETED)
 
     async def close(self) -> None:
-        """Take back the questions that are on their way."""
+        """Cancel the questions in flight."""
         asked = list(self._asked.values())
         self._asked.clear()
         for each in asked:

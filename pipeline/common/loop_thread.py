@@ -1,6 +1,6 @@
-"""An event loop in a thread of its own, for callers that are no coroutines: Spark's callbacks.
+"""An event loop in its own thread, for callers that are not coroutines: Spark's callbacks.
 
-Always true: what was started here ends before `close` returns.
+Always true: the thread has ended when `close` returns.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """Runs coroutines for other threads. Starts with the first one."""
+    """Runs coroutines for other threads. The thread starts with the first coroutine."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -20,7 +20,7 @@ class LoopThread:
         self._thread: threading.Thread | None = None
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run to the end; answers or raises what the coroutine does. Not to be called from the loop itself."""
+        """Run a coroutine to its end; returns or raises what it does. Never call this from the loop itself."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._loop.run_forever, name=self._name, daemon=True)
@@ -33,7 +33,7 @@ class LoopThread:
             raise
 
     def close(self) -> None:
-        """Stop the loop. Harmless when it never started."""
+        """Stop the loop and its thread, if they were started."""
         if self._loop is None or self._thread is None:
             return
         self._loop.call_soon_threadsafe(self._loop.stop)

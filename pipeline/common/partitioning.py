@@ -1,8 +1,8 @@
-"""Which partition a row goes to: by the hash of its key, as Kafka's Java client does it.
+"""The partition of a row: the hash of its key, as Kafka's Java client computes it.
 
-Always true: the answer depends on the row and the number of partitions alone, so a batch that is written again puts the
-same row into the same place. A row without a key goes by the hash of its value, since a client's choice at random
-would not be the same twice.
+Always true: the partition depends only on the row and the number of partitions, so a batch that is written again puts
+each row into the same partition. A row without a key goes by the hash of its value: a random choice, as clients make
+it, would not be repeatable.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _R: Final = 24
 _MASK: Final = 0xFFFFFFFF
 _POSITIVE: Final = 0x7FFFFFFF
 _ONE_BY_ONE: Final = 8
-"""So few are hashed faster without arrays."""
+"""Fewer values than this are hashed faster one by one than as arrays."""
 
 
 def partition_of(key: bytes | None, value: bytes | None, partitions: int) -> int:
@@ -36,8 +36,8 @@ def places_of(
     topic: str,
     partitions: int,
 ) -> list[int]:
-    """The partition of each row: the one it asks for, if any, else the one of its hash. Raises BadRows for a partition
-    that `topic`, which has so many, does not have."""
+    """The partition of each row: the one it asks for, if any, else the one of its hash. `topic` has `partitions`
+    partitions; raises BadRows for a row that asks for any other."""
     if wishes is None:
         return partitions_of(keys, values, partitions)
     hashed: Sequence[int] = partitions_of(keys, values, partitions) if None in wishes else (0,) * len(wishes)
@@ -48,7 +48,7 @@ def places_of(
 
 
 def check_places(lowest: int, highest: int, topic: str, partitions: int) -> None:
-    """Raise BadRows unless a topic of so many partitions has these."""
+    """Raise BadRows unless both numbers are partitions of `topic`, which has `partitions` of them."""
     for each in (lowest, highest):
         if not 0 <= each < partitions:
             raise BadRows(f"a row is for partition {each} of topic {topic}, which has {partitions}")
@@ -70,8 +70,7 @@ def murmur2(data: bytes) -> int:
 
 
 def murmur2_of_each(data: Any, starts: Any, lengths: Any) -> Any:
-    """The same of many values, which lie in one buffer: word by word, all values at once. Takes and answers numpy
-    arrays."""
+    """`murmur2` of many values in one buffer, word by word and all values at once. Takes and returns numpy arrays."""
     import numpy
 
     def mixed(k: Any) -> Any:
@@ -82,7 +81,7 @@ def murmur2_of_each(data: Any, starts: Any, lengths: Any) -> Any:
     # Four bytes from any position, as a word: the buffer seen with a stride of one.
     words = numpy.ndarray((max(0, len(raw) - 3),), "<u4", data, strides=(1,))
     whole = lengths >> 2
-    order = numpy.argsort(-whole, kind="stable")  # those that have another word are in front
+    order = numpy.argsort(-whole, kind="stable")  # values with more words come first
     starts, lengths, whole = starts[order], lengths[order], whole[order]
     h = lengths.astype(numpy.uint32) ^ numpy.uint32(_SEED)
     having = len(h)
@@ -101,7 +100,7 @@ def murmur2_of_each(data: Any, starts: Any, lengths: Any) -> Any:
     h = numpy.where(lengths & 3, (h ^ rest) * numpy.uint32(_M), h)
     h = (h ^ (h >> numpy.uint32(13))) * numpy.uint32(_M)
     h ^= h >> numpy.uint32(15)
-    for index in range(having):  # the few that are longer than all others
+    for index in range(having):  # the few longest values
         h[index] = murmur2(raw[starts[index] : starts[index] + lengths[index]].tobytes())
     found = numpy.empty_like(h)
     found[order] = h

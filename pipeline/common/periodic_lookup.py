@@ -1,7 +1,7 @@
-"""Something that is looked up again now and then, while all else goes on.
+"""Repeats a lookup in the background at an interval.
 
-Owns the look on its way. Always true: there is one at a time; its answer is given once; one that fails is told and
-tried again soon, and costs nothing else.
+Owns the lookup in flight. Always true: one lookup runs at a time; its result is returned once; a lookup that fails is
+logged and repeated soon, and disturbs nothing else.
 """
 
 import asyncio
@@ -20,39 +20,39 @@ log = logging.getLogger(__name__)
 
 
 class PeriodicLookup(Generic[T]):
-    """Looks every `every_ms`, for the first time so long from now. Ask for the `answer` now and then."""
+    """Looks up every `every_ms`, for the first time after that interval. Call `poll` regularly."""
 
-    def __init__(self, what: str, look: Callable[[], Coroutine[Any, Any, T]], *, every_ms: int, clock: Clock) -> None:
-        """`what` begins the sentence that says that a look has failed."""
-        self.what = what
-        self._look = look
+    def __init__(self, what: str, lookup: Callable[[], Coroutine[Any, Any, T]], *, every_ms: int, clock: Clock) -> None:
+        """`what` names the lookup in the log line of a failure."""
+        self._what = what
+        self._lookup = lookup
         self._every_ms: Final = every_ms
         self._clock = clock
         self._next_ms = clock.elapsed_ms() + every_ms
-        self._looking: asyncio.Task[T] | None = None
+        self._running: asyncio.Task[T] | None = None
 
-    def answer(self) -> T | None:
-        """Begin to look if it is time; what was found, if a look has ended."""
+    def poll(self) -> T | None:
+        """Start a lookup if one is due; the result of a lookup that has ended since the last call, if any."""
         now_ms = self._clock.elapsed_ms()
-        if self._looking is None:
+        if self._running is None:
             if now_ms >= self._next_ms:
-                self._looking = asyncio.create_task(self._look())
+                self._running = asyncio.create_task(self._lookup())
             return None
-        if not self._looking.done():
+        if not self._running.done():
             return None
-        looked, self._looking = self._looking, None
-        error = looked.exception()
+        ended, self._running = self._running, None
+        error = ended.exception()
         if isinstance(error, (ClientError, MissingTopic, TimeoutError)):
-            # What is known goes on; whether somebody is late is for the timer of a task to say.
-            log.warning("%s failed: %s", self.what, error)
+            # The last result stays valid; only the timer of a task decides that a task is late.
+            log.warning("%s failed: %s", self._what, error)
             self._next_ms = now_ms + min(self._every_ms, LAST_BACKOFF_MS)
             return None
         self._next_ms = now_ms + self._every_ms
-        return looked.result()
+        return ended.result()
 
     async def close(self) -> None:
-        """Take back the look that is on its way."""
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
-            self._looking = None
+        """Cancel the lookup in flight."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+            self._running = None

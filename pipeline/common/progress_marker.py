@@ -1,8 +1,8 @@
-"""The progress marker: which batch a pipeline has committed last, kept with what the batch wrote.
+"""The progress marker: a record that names the last committed batch of a pipeline.
 
-Owns the marker's bytes and its topic. Always true: a marker is written in the transaction of its batch, so it is there
-exactly when the batch is; it is read after the transactional id was initialised, when no transaction of the pipeline is
-undecided any more; and a reader waits until nothing that was written before is undecided, whoever wrote it.
+Owns the marker's bytes and its topic. Always true: a marker is written in the transaction of its batch, so it exists
+exactly when the batch does; it is read after the transactional id was initialised, when the pipeline has no undecided
+transaction; and a reader waits until every earlier record of the topic is decided, also those of other pipelines.
 """
 
 import json
@@ -24,7 +24,7 @@ from eosin.runtime.clock import Clock, SystemClock
 VERSION: Final = 1
 TOPIC_SETTINGS: Final = {
     "cleanup.policy": "compact",
-    # One record per batch and never more than one that counts: cleaned early, so that a start reads little.
+    # Each batch writes one record and only the last one counts. Early cleaning keeps a start short.
     "min.cleanable.dirty.ratio": "0.1",
     "segment.bytes": "1048576",
 }
@@ -33,25 +33,25 @@ _POLL_MS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class ProgressMarker:
-    """What a pipeline has committed last."""
+    """The last committed batch of a pipeline."""
 
     query: str
-    """The id of the Spark query, which its checkpoint holds."""
+    """The id of the Spark query, from its checkpoint."""
     batch: int
     range: str
-    """A hash of the batch's input range, as the checkpoint has it."""
+    """A hash of the batch's input range in the checkpoint."""
     rows: int
     committed_ms: int = -1
     """The time of the record, ms since 1970; -1 before it was written."""
 
     def record(self, pipeline: str) -> NewRecord:
-        """The record that holds it."""
+        """The record with this marker."""
         fields = {"v": VERSION, "query": self.query, "batch": self.batch, "range": self.range, "rows": self.rows}
         return NewRecord(pipeline.encode(), json.dumps(fields, separators=(",", ":")).encode())
 
     @classmethod
     def parse(cls, value: bytes, *, committed_ms: int = -1) -> Self:
-        """The marker that a record's value is. Raises ValueError with a sentence."""
+        """The marker in the value of a record. Raises ValueError with a sentence."""
         try:
             fields = json.loads(value)
             version = fields["v"]
@@ -65,7 +65,7 @@ class ProgressMarker:
 
 
 def progress_topic(pipeline: str) -> str:
-    """The topic of a pipeline's marker, unless it is given another."""
+    """The default topic for the marker of a pipeline."""
     return f"{pipeline}-progress"
 
 
@@ -84,7 +84,7 @@ async def ensure_topic(client: Client, topic: str) -> None:
             raise
 
     async def look() -> TopicInfo:
-        return (await client.metadata(topic)).topic(topic)  # brokers may hear of a new topic one after the other
+        return (await client.metadata(topic)).topic(topic)  # not all brokers know a new topic at once
 
     found = await client.retry(look)
     if len(found.partitions) != 1:
@@ -117,7 +117,7 @@ async def read_marker(
 
 
 def unreadable(name: str, topic: str, error: ValueError) -> BadProgressTopic:
-    """What to raise for a marker that cannot be read."""
+    """The error for a marker that cannot be parsed."""
     return BadProgressTopic(f"the last record of {name!r} in topic {topic} is unreadable: {error}")
 
 
@@ -131,7 +131,7 @@ async def last_record(
 ) -> tuple[bytes, int] | None:
     """The value and the time of the last committed record whose key is `name`; None if there is none.
 
-    Waits for transactions of others that are undecided in the topic: behind one of them could be the record.
+    Waits for the undecided transactions of others in the topic, since the record could lie behind one of them.
     Raises ClientError or TimeoutError.
     """
     clock = clock or SystemClock()

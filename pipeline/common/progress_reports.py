@@ -14,47 +14,48 @@ from eosin.protocol.names import TopicPartition
 
 SKIPS: Final = "task_skips_total:"
 REMAINING: Final = "task_timeout_remaining_ms:"
-"""Begins the name of an entry among the offsets that a source reports: a skipped partition, and its time left."""
+"""Prefixes of names among the offsets that a source reports to Spark: how often a partition was left out, and the ms
+that a late partition has left."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """What became of one micro-batch."""
+    """The outcome of one micro-batch, from the sink."""
 
     batch: int
     skipped: bool
-    """It was in the output already."""
+    """The batch was in the output already; nothing was written."""
     rows: int
     transaction_ms: int
-    """From the first row written to the commit's answer; 0 for a skipped batch."""
+    """From the first row to the response of the commit; 0 for a skipped batch."""
     total_ms: int
     retries: int = 0
-    """How often a call for writing it timed out and was made again (KIP-572)."""
+    """How often a call for the batch timed out and was repeated (KIP-572)."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """One micro-batch that is committed."""
+    """A committed micro-batch: the sink's report and Spark's progress together."""
 
     batch: int
     rows_in: int | None
-    """None when Spark has not told."""
+    """None if Spark has not reported it."""
     rows_out: int
     txn_ms: int
     batch_ms: int
     lag: int | None
     already_committed: bool
-    """It was in the output before; nothing was written."""
+    """The batch was in the output already; nothing was written."""
     skipped_tasks: Mapping[str, int] = field(default_factory=dict)
-    """Input partitions that were left out because they had timed out, with the ms they had left."""
+    """Input partitions that were left out because they were late, and the ms that each had left."""
     task_skips: Mapping[str, int] = field(default_factory=dict)
-    """How often each input partition was left out since the query started."""
+    """How often each input partition has been left out since the query started."""
     retries: int = 0
-    """How often a call for writing the batch timed out and was made again."""
+    """How often a call for the batch timed out and was repeated."""
 
     @classmethod
     def of(cls, report: BatchReport, progress: Mapping[str, Any] | None) -> Self:
-        """From the sink's report and the JSON of Spark's progress, if that has come."""
+        """From the sink's report and the JSON of Spark's progress, if there is any."""
         sources = [] if progress is None else progress.get("sources", [])
         skipped: dict[str, int] = {}
         skips: dict[str, int] = {}
@@ -101,22 +102,22 @@ class BatchProgress:
         return _json(facts, skipped=self.skipped_tasks, skips=self.task_skips)
 
     def metrics(self) -> dict[str, int]:
-        """The gauges and counters of the input partitions, as Prometheus spells them."""
+        """Gauges and counters of the input partitions, as Prometheus spells them."""
         return metrics(self.skipped_tasks, self.task_skips)
 
 
 @dataclass(frozen=True, slots=True)
 class CommitReport:
-    """What one committed transaction held."""
+    """A committed transaction of the runner."""
 
     commit: int
-    """Its number in this run, from 1."""
+    """The number of the transaction in this run, from 1."""
     records_in: int
     records_out: int
     transaction_ms: int
     positions: Mapping[TopicPartition, int]
     skipped: Mapping[str, int]
-    """Tasks that had timed out, with the ms they had left."""
+    """Late tasks, and the ms that each had left."""
     skips: Mapping[str, int]
     """How often each task has timed out in this run."""
 

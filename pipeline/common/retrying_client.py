@@ -1,7 +1,7 @@
-"""A client whose calls are repeated by KIP-572's rules, in the name of the tasks that wait for them.
+"""A client that repeats its calls by the rules of KIP-572, on behalf of the tasks that wait for them.
 
-Always true: a call that times out starts or checks the timer of every task it is made for, and is made again as it was
-until their time is up and the final attempt was made; when no call is late any more, the timers are cleared.
+Always true: a call that times out starts or checks the timer of every task it is made for; it is repeated unchanged
+until the time of a task is up and the final attempt has failed; when no call is late any more, the timers are cleared.
 """
 
 from collections.abc import Awaitable, Callable, Collection
@@ -23,7 +23,7 @@ class _RetriesUsedUp(Exception):
 
 
 class RetryingClient(Client):
-    """A cluster, asked on behalf of tasks. `tasks` may be changed between calls."""
+    """A client that works on behalf of `tasks`, which may be changed between calls."""
 
     def __init__(
         self,
@@ -35,8 +35,8 @@ class RetryingClient(Client):
         retries: int | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """One attempt of a call, the client's own repetitions included, takes `request_timeout_ms`; `retries` limits
-        those repetitions (`producer.retries`, `admin.retries`)."""
+        """One attempt of a call may take `request_timeout_ms`, including the retries of the plain client; `retries`
+        limits these (`producer.retries`, `admin.retries`)."""
         super().__init__(bootstrap, request_timeout_ms=request_timeout_ms, retry_timeout_ms=request_timeout_ms)
         self.tasks = tasks
         self.timeouts = timeouts
@@ -45,7 +45,7 @@ class RetryingClient(Client):
         self._late_calls = 0
 
     async def retry(self, attempt: Callable[[], Awaitable[T]], *, timeout_ms: int | None = None) -> T:
-        """`attempt` until it succeeds, fails for good, or the time of a task is up. It must be safe to repeat."""
+        """Repeat `attempt` until it succeeds, fails for good, or the time of a task is up. It must be repeatable."""
         late = False
         tasks = list(self.tasks)
         try:

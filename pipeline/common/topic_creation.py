@@ -1,7 +1,7 @@
-"""Creating the topics of a pipeline, side by side and for a limited time (KIP-572, rule 11).
+"""Creates the topics of a pipeline, one after the other and within a time limit (KIP-572, rule 11).
 
-Always true: a topic that cannot be created now does not keep the others from it, and is told of; one that is there
-already is fine; and it ends, with or without success, before a group would take its leader for dead.
+Always true: a topic that cannot be created yet is logged and does not hold up the others; a topic that exists already
+is fine; and the creation ends, successful or not, before a group would take its leader for dead.
 """
 
 import logging
@@ -25,9 +25,10 @@ async def create_topics(
     retry_backoff_ms: int = RETRY_BACKOFF_MS,
     clock: Clock | None = None,
 ) -> None:
-    """Create them all. What times out is tried again, after each of the others had its turn, for `limit_ms` in all.
+    """Create all topics within `limit_ms`. A topic that times out is tried again after the others.
 
-    Raises the first error that is no timeout, or the last timeout, with a note that names what is missing.
+    Raises the first error that is not a timeout; at the limit, the last timeout, with a note that names the missing
+    topics.
     """
     clock = clock or SystemClock()
     deadline_ms = clock.elapsed_ms() + limit_ms

@@ -1,4 +1,4 @@
-"""The partitions of topics that must be there, as brokers tell them now."""
+"""The current partitions of topics that must exist."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,16 +11,16 @@ from eosin.protocol.names import ZERO_UUID, TopicPartition, uuid_text
 
 @dataclass(frozen=True, slots=True)
 class FoundPartitions:
-    """What there is of some topics."""
+    """The partitions and ids of some topics."""
 
     partitions: list[TopicPartition]
     """Topic by topic and in order."""
     topic_ids: dict[str, str]
-    """The id of each topic as text; topics of brokers that give none (before KIP-516) are left out."""
+    """The id of each topic as text. Brokers before KIP-516 have no ids: their topics are left out."""
 
 
 async def find_partitions(client: Client, topics: Sequence[str]) -> FoundPartitions:
-    """Every partition, and the ids of the topics, of one answer. Raises MissingTopic or a ClientError."""
+    """All partitions and the ids of the topics, from one response. Raises MissingTopic or a ClientError."""
     metadata = await client.retry(lambda: client.fetch_metadata(topics))
     found = FoundPartitions([], {})
     for name in topics:
@@ -34,5 +34,5 @@ async def find_partitions(client: Client, topics: Sequence[str]) -> FoundPartiti
 
 
 async def topic_partitions(client: Client, topics: Sequence[str]) -> list[TopicPartition]:
-    """Every partition, topic by topic and in order. Raises MissingTopic or a ClientError."""
+    """All partitions, topic by topic and in order. Raises MissingTopic or a ClientError."""
     return (await find_partitions(client, topics)).partitions

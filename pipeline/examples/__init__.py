@@ -1,4 +1,4 @@
-"""Pipelines to read and to run: `eosin pipeline example wordcount | orders`.
+"""Example pipelines: `eosin pipeline example wordcount | orders`.
 
-Each module holds a pipeline, input for it, and how `eosin pipeline verify --by` compares its output with its input.
+Each module has a pipeline, its input, and a function for `eosin pipeline verify --by` that compares input and output.
 """

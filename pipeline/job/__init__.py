@@ -1,1 +1,1 @@
-"""A whole pipeline: topics in, a function of frames, a topic out; started, supervised and restarted."""
+"""A whole pipeline on Spark: started, supervised and restarted; and the processes of the examples."""

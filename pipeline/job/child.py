@@ -1,6 +1,6 @@
-"""A command of Eosin's in a process of its own, with all the processes that it starts in turn.
+"""Runs an `eosin` command in its own process group.
 
-Always true: what was started is gone when `stop` returns, children included.
+Always true: when `stop` returns, the process and its children have ended.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ _STOP_S: Final = 20
 
 
 def end_on_sigterm() -> None:
-    """Let SIGTERM end this process as an exception does, so that it does not leave its children behind."""
+    """Turn SIGTERM into an exception, so that this process stops its children before it ends."""
 
     def leave(*_: object) -> None:
         raise SystemExit(128 + signal.SIGTERM)
@@ -24,11 +24,11 @@ def end_on_sigterm() -> None:
 
 
 class ChildFailed(Exception):
-    """A process did not do what it was started for; the message says which and how it ended."""
+    """A process failed. The message says which one, and how it ended."""
 
 
 class Child:
-    """`eosin ARGUMENTS...`; what it logs goes where our own log goes, unless it is to be quiet."""
+    """A running `eosin ARGUMENTS...`. Its log goes to our own stderr, unless it is quiet."""
 
     def __init__(self, arguments: Sequence[str], *, quiet: bool = False) -> None:
         command = [sys.executable, "-m", "eosin.broker", *arguments]
@@ -43,7 +43,7 @@ class Child:
         )
 
     def lines(self) -> Iterator[str]:
-        """What it says on stdout, as it comes, until it ends."""
+        """The lines of its stdout as they come, until it ends."""
         assert self._process.stdout is not None
         yield from self._process.stdout
 
@@ -53,18 +53,18 @@ class Child:
         return self._process.poll() is None
 
     def wait(self) -> int:
-        """Its exit code, when it has ended."""
+        """Wait for its end; returns its exit code."""
         return self._process.wait()
 
     def kill(self) -> bool:
-        """End it at once with all that it has started (kill -9); whether it was still running."""
+        """Kill it and its children (kill -9); returns whether it was still running."""
         running = self._process.poll() is None
         self._signal(signal.SIGKILL)
         self._process.wait()
         return running
 
     def stop(self) -> None:
-        """Ask it to end, and make sure. Harmless when it has ended."""
+        """Ask it to end; kill it if it does not. Does nothing if it has ended."""
         if self._process.poll() is None:
             self._signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):

@@ -1,6 +1,6 @@
-"""Functions that a command names as MODULE:FUNC: of the user's own modules, found here and in tasks.
+"""Loads the functions that a command names as MODULE:FUNC, from modules of the user.
 
-Always true: what cannot be found is told in one sentence.
+Always true: a missing module or function is one sentence; tasks in other processes find the same module.
 """
 
 import importlib
@@ -13,15 +13,14 @@ from eosin.pipeline.common.errors import ConflictingSettings
 
 
 def load(name: str) -> Callable[..., Any]:
-    """The function that MODULE:FUNC names; modules are also looked for in the current folder. Raises
-    ConflictingSettings with a sentence."""
+    """The function that MODULE:FUNC names. The module may be in the current folder. Raises ConflictingSettings."""
     module_name, colon, function_name = name.partition(":")
     if not (colon and module_name and function_name):
         raise ConflictingSettings(f"{name!r} names no function: write MODULE:FUNC, for example orders:totals")
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
-    # Tasks run in other processes, and find what they were sent by the same name.
+    # Tasks run in other processes, which import the module by the same name.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
     try:
         module = importlib.import_module(module_name)

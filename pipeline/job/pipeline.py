@@ -1,6 +1,6 @@
-"""`Pipeline`: topics in, a function of Spark frames, a topic out; exactly once, supervised.
+"""`Pipeline` reads topics, applies a function of Spark frames and writes a topic: exactly once, supervised.
 
-Always true: it is what `eosin pipeline run` runs, with the same defaults.
+Always true: `eosin pipeline run` runs this class with the same defaults.
 """
 
 from collections.abc import Callable
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 Transform = Callable[["DataFrame"], "DataFrame"]
-"""From the input, with the columns of `txnlog`, to the rows to be written."""
+"""From the input, with the columns of `txnlog`, to the rows to write."""
 DEFAULTS: Final = PipelineSettings()
 
 
 class Pipeline:
-    """One pipeline. `run` works until its query ends, and starts it again when a batch fails."""
+    """One pipeline. `run` works until its query ends, and restarts the query after a failed batch."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Pipeline:
         adopt_checkpoint: bool = False,
         max_failures: int = MAX_FAILURES,
     ) -> None:
-        """`name` is the transactional id, `topics` the input (commas between), the rest as for `TxnSink.start`."""
+        """`name` is the transactional id, `topics` the input with commas between, the rest as in `TxnSink.start`."""
         self.name: Final = name
         self._transform = transform
         self._bootstrap = bootstrap
@@ -64,9 +64,9 @@ class Pipeline:
         self._writing: TxnSink | None = None
 
     def run(self, spark: "SparkSession", tell: Callable[[BatchProgress], None] = lambda progress: None) -> None:
-        """Run in a session of `eosin.pipeline.session` until the query ends; `tell` hears of every batch.
+        """Run in a session of `eosin.pipeline.session` until the query ends; `tell` is called for every batch.
 
-        Raises a PipelineError for what a restart would not mend.
+        Raises a PipelineError if a restart cannot help.
         """
 
         def told(progress: BatchProgress) -> None:
@@ -82,8 +82,8 @@ class Pipeline:
             sink.close()
 
     def metrics(self) -> dict[str, int]:
-        """The gauges and counters of its tasks (KIP-572), as Prometheus spells them: of input partitions as of the
-        last batch, of the batch that is being written as of now."""
+        """Gauges and counters of the tasks (KIP-572), as Prometheus spells them: of the input partitions as of the last
+        batch, and of the batch that is being written as of now."""
         return (self._last.metrics() if self._last else {}) | (
             self._writing.timeouts.metrics() if self._writing else {}
         )

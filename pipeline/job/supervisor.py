@@ -1,8 +1,8 @@
-"""Keeps a query running: starts it again when a batch fails, and knows when that would be wrong or useless.
+"""`Supervisor` keeps a query running: it restarts the query after a failed batch, unless a restart cannot help.
 
-Always true: a query is started again from its checkpoint and its marker alone, as after a crash; and not at all when
-another driver has taken over, when records are gone, when checkpoint and marker do not belong together, when settings
-or topics are wrong, or when the time of a task that timed out is up.
+Always true: a restart uses only the checkpoint and the marker, as after a crash. There is no restart if another driver
+has taken over, if records are lost, if checkpoint and marker contradict each other, if settings or topics are wrong, or
+if a task has used up its time (KIP-572).
 """
 
 import json
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FIRST_BACKOFF_MS: Final = 1_000
 LAST_BACKOFF_MS: Final = 60_000
 MAX_FAILURES: Final = 10
-"""Failures in a row, with no batch between them."""
+"""The most failures in a row, without a batch between them."""
 _LOOK_S: Final = 0.2
 
 _HOPELESS: Final = (
@@ -43,15 +43,15 @@ log = logging.getLogger(__name__)
 
 
 class TaskTimeoutExceeded(errors.PipelineError):
-    """A task timed out for longer than it may (KIP-572), and its final attempt did, too."""
+    """A task has used up `task.timeout.ms`, and its final attempt timed out as well (KIP-572)."""
 
 
 class TooManyFailures(errors.PipelineError):
-    """A query failed again and again without a batch in between."""
+    """A query failed too often without a batch in between."""
 
 
 def cause_of(text: str, failure: BaseException | None = None) -> BaseException | None:
-    """Why a query failed, from Spark's text and the sink's own error; None for a cause that is not ours."""
+    """The cause of a failed query, from Spark's text and the sink's error; None if the cause is not ours."""
     notes = "\n".join(getattr(failure, "__notes__", ()))
     cause = failure.__cause__ if failure is not None else None
     notes += "\n".join(getattr(cause, "__notes__", ()))
@@ -62,14 +62,14 @@ def cause_of(text: str, failure: BaseException | None = None) -> BaseException |
             return TaskTimeoutExceeded(f"{line}: {failure}" if failure is not None else line)
     if isinstance(failure, errors.PipelineError):
         return failure
-    # What a task raises while the sink computes its rows comes to the sink as an error of Spark's.
+    # An error of a task, while the sink computes its rows, reaches the sink inside an error of Spark.
     named = _OURS.search(f"{text}\n{by_spark}")
     kind = getattr(errors, named[1], None) if named else None
     return kind(named[2]) if named and isinstance(kind, type) else failure
 
 
 def is_hopeless(cause: BaseException | None) -> bool:
-    """Whether to start again would be wrong or useless."""
+    """Whether a restart would be wrong or useless."""
     return isinstance(cause, (*_HOPELESS, TaskTimeoutExceeded))
 
 
@@ -85,8 +85,8 @@ class Supervisor:
         max_failures: int = MAX_FAILURES,
         pause: Callable[[float], None] = pause,
     ) -> None:
-        """`start` starts the query anew; `tell` hears of every batch. The sink's `on_batch` must be `self.reported`.
-        `pause` blocks this thread for so many ms."""
+        """`start` starts the query; `tell` is called for every batch. The sink's `on_batch` must be `self.reported`.
+        `pause` blocks the calling thread for a number of ms."""
         self._start = start
         self._sink = sink
         self._tell = tell
@@ -98,12 +98,12 @@ class Supervisor:
         self.query: StreamingQuery | None = None
 
     def reported(self, report: BatchReport) -> None:
-        """The sink has committed a batch, or found it committed."""
+        """Take the sink's report of a batch that is committed now, or was before."""
         self._reports[report.batch] = report
         self._failures = 0
 
     def run(self) -> None:
-        """Until the query ends by itself. Raises the PipelineError, or what else it was, that ends it for good."""
+        """Run until the query ends by itself. Raises the PipelineError, or any other error, that ends it for good."""
         while True:
             error = self._run_once()
             if error is None:
@@ -117,7 +117,7 @@ class Supervisor:
             if self._failures > self._max_failures:
                 raise TooManyFailures(f"{self._failures} failures without a batch between them, the last: {said}")
             backoff_ms = min(FIRST_BACKOFF_MS << (self._failures - 1), LAST_BACKOFF_MS)
-            log.warning("the query failed and starts again in %d s: %s", backoff_ms // 1000, said)
+            log.warning("the query failed and restarts in %d s: %s", backoff_ms // 1000, said)
             self._pause(backoff_ms)
             self.restarts += 1
 
@@ -127,11 +127,11 @@ class Supervisor:
             self.query.stop()
 
     def _run_once(self) -> str | None:
-        """Run the query to its end; what Spark says of its failure, None without one."""
+        """Run the query to its end; returns Spark's text about its failure, or None."""
         from pyspark.errors import StreamingQueryException
 
         self._reports.clear()
-        self._sink.failure = None  # of an earlier run
+        self._sink.failure = None  # the failure of an earlier run
         query = self.query = self._start()
         try:
             while not query.awaitTermination(_LOOK_S):  # type: ignore[arg-type]  # fractions are taken, too
@@ -155,4 +155,4 @@ class Supervisor:
 
 
 def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "without a word")
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no message")

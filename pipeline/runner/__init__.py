@@ -1,1 +1,1 @@
-"""Consume, transform, produce in one process, without Spark."""
+"""The runner: consume, transform and produce in one process, without Spark."""

@@ -1,7 +1,7 @@
-"""The positions that a group has committed, as far as they are decided.
+"""The committed offsets of a group.
 
-Always true: an offset in a transaction that is not ended yet is waited for, never passed over, since a runner that
-began at the older one would do the same work twice.
+Always true: an offset in an open transaction is waited for, never passed over: a runner that began at the older offset
+would do the same work twice.
 """
 
 from collections.abc import Sequence
@@ -26,17 +26,17 @@ _BY_TOPIC_NAME = 9
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """Where a group goes on in one partition."""
+    """The next offset of a group in one partition."""
 
     offset: int
     metadata: str
-    """What was kept with it; empty when nothing was."""
+    """The text that was committed with the offset, or an empty one."""
 
 
 async def committed_offsets(
     client: Client, group: str, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, CommittedOffset]:
-    """Where the group goes on in each partition; a partition that it has never committed is left out."""
+    """The committed offset of each partition; partitions without one are left out. Raises a ClientError."""
     by_topic: dict[str, list[int]] = {}
     for topic, index in partitions:
         by_topic.setdefault(topic, []).append(index)
@@ -62,7 +62,7 @@ async def committed_offsets(
         )
         check(answer.error_code, doing)
         found: dict[TopicPartition, CommittedOffset] = {}
-        for group_answer in answer.groups:  # from version 8 on; before, it is the answer itself
+        for group_answer in answer.groups:  # from version 8 on; older responses are about one group
             check(group_answer.error_code, doing)
             for named in group_answer.topics:
                 found |= _known(named.name, named.partitions, doing)

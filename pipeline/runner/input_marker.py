@@ -1,8 +1,8 @@
-"""The marker of a runner: which partitions its application has read before, and which run of it was the last.
+"""The marker of a runner: the partitions that its application has read before, and the last run that wrote it.
 
-Group offsets expire, this record does not: it lies in the compacted topic `<application>-progress`. Always true: it is
-written in the transaction that commits the offsets of what it names; every run writes one of its own before it does
-anything else; and a topic that was read once stays in it.
+Group offsets expire; this record in the compacted topic `<application>-progress` does not. Always true: the marker is
+written in the transaction that commits the offsets of the partitions it names; every run writes its own marker before
+anything else; and a topic that was read once stays in the marker.
 """
 
 import json
@@ -18,23 +18,23 @@ from eosin.protocol.records.batch import NewRecord
 from eosin.runtime.clock import Clock
 
 VERSION: Final = 1
-_NO_LETTER_OF_A_TOPIC: Final = re.compile(r"[^a-zA-Z0-9._-]")
+_NOT_ALLOWED_IN_TOPICS: Final = re.compile(r"[^a-zA-Z0-9._-]")
 _LONGEST_NAME: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class ReadTopic:
-    """A topic that was read, and how much of it."""
+    """A topic that was read, and how many of its partitions."""
 
     topic_id: str
-    """Empty when brokers gave none."""
+    """Empty if brokers give no ids (before KIP-516)."""
     partitions: int
-    """Those from 0 on, below this, have had an offset of the group."""
+    """Every partition below this number has had an offset of the group."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputMarker:
-    """What an application has read before."""
+    """The topics that an application has read before."""
 
     run: str
     """The run that wrote it."""
@@ -48,14 +48,14 @@ class InputMarker:
         return not topic_id or not read.topic_id or topic_id == read.topic_id
 
     def record(self, application: str) -> NewRecord:
-        """The record that holds it."""
+        """The record with this marker."""
         topics = {name: {"id": each.topic_id, "partitions": each.partitions} for name, each in self.topics.items()}
         fields = {"v": VERSION, "run": self.run, "read": topics}
         return NewRecord(application.encode(), json.dumps(fields, separators=(",", ":")).encode())
 
     @classmethod
     def parse(cls, value: bytes) -> Self:
-        """The marker that a record's value is. Raises ValueError with a sentence."""
+        """The marker in the value of a record. Raises ValueError with a sentence."""
         try:
             fields = json.loads(value)
             if fields["v"] != VERSION:
@@ -69,8 +69,8 @@ class InputMarker:
 
 
 def marker_topic(application: str) -> str:
-    """The topic of the marker. Two applications may share one: the key of the record is the whole name."""
-    return progress_topic(_NO_LETTER_OF_A_TOPIC.sub("_", application)[:_LONGEST_NAME])
+    """The topic of the marker. Applications may share a topic: the key of the record is the whole application id."""
+    return progress_topic(_NOT_ALLOWED_IN_TOPICS.sub("_", application)[:_LONGEST_NAME])
 
 
 async def read_input_marker(client: Client, application: str, *, timeout_ms: int, clock: Clock) -> InputMarker | None:

@@ -1,10 +1,9 @@
-"""The input of a runner: which partitions there are, and how far each was read.
+"""The input of a runner: its partitions, and the position in each.
 
-Owns one consumer for each partition. Always true: a partition begins where the group has committed it, or at its
+Owns one consumer for each partition. Always true: a partition begins at the group's committed offset, or at its
 earliest record if the application has never read it; partitions that are added to a topic are found within
-`metadata.max.age.ms`, without a pause for the others; what is known once is kept, whatever a later look says; and a
-topic that was deleted and created anew is not taken for the one that was read: the topic's id is kept with each offset
-and compared.
+`metadata.max.age.ms`, without a pause for the others; a partition that was found once stays; and a topic that was
+deleted and created again is not taken for the old one: its id is kept with each offset and compared.
 """
 
 import functools
@@ -28,27 +27,27 @@ from eosin.protocol.names import ZERO_UUID, TopicPartition, uuid_text
 from eosin.runtime.clock import Clock
 
 Answer = tuple[list[ConsumedRecord], int]
-"""Records of one partition, and the position behind them."""
+"""Records of one partition, and the position after them."""
 
 _TOPIC_ID: Final = "topic-id="
-"""Begins what is kept with an offset."""
+"""The start of the metadata that is committed with an offset."""
 
 _NAMED_AT_MOST: Final = 20
-"""Partitions in a sentence."""
+"""The most partitions that one sentence names."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """New partitions, and the topics that they are of."""
+    """New partitions, and the ids of their topics."""
 
     starts: dict[TopicPartition, int]
     topic_ids: dict[str, str]
 
 
 class InputPartitions:
-    """The partitions of some topics, read for one group. Call `start` first, and `look_for_new` now and then."""
+    """The partitions of some topics, read for one group. Call `start` first, and `look_for_new` regularly."""
 
     def __init__(
         self,
@@ -60,20 +59,20 @@ class InputPartitions:
         clock: Clock,
         offset_reset: str = RESET_EARLIEST,
     ) -> None:
-        """`reading` must give up after one request's time: what is repeated is the round. `offset_reset` says what
-        becomes of partitions that were read before and have no offset any more (`auto.offset.reset`)."""
+        """`reading` must give up after one request timeout, since the whole round is repeated. `offset_reset` says
+        where to begin in partitions that were read before and have lost their offset (`auto.offset.reset`)."""
         self._reading = reading
         self._group = group
         self._topics = tuple(topics)
         self._consumers: dict[str, tuple[TopicPartition, Consumer]] = {}
         self._positions: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
-        """Where each partition was when its offset was committed last, or where it began."""
+        """The last committed offset of each partition, or the offset at which it began."""
         self._topic_ids: dict[str, str] = {}
         self._marker: InputMarker | None = None
         self._offset_reset = offset_reset
         what = f"looking for new partitions of {', '.join(self._topics)}"
-        self._looks = PeriodicLookup(what, lambda: self._look(reading), every_ms=max_age_ms, clock=clock)
+        self._lookup = PeriodicLookup(what, lambda: self._find_new(reading), every_ms=max_age_ms, clock=clock)
 
     @property
     def tasks(self) -> list[str]:
@@ -82,46 +81,46 @@ class InputPartitions:
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
-        """How far each partition was read."""
+        """The next offset to read of each partition."""
         return self._positions
 
     @property
     def offset_metadata(self) -> dict[str, str]:
-        """What is to be kept with the offsets of each topic, for `start` to compare."""
+        """The metadata to commit with the offsets of each topic; `start` compares it."""
         return {name: f"{_TOPIC_ID}{topic_id}" for name, topic_id in self._topic_ids.items() if topic_id}
 
     async def start(self, client: Client, marker: InputMarker | None = None) -> None:
-        """Look up what there is, by a client that may take its time; `marker` is what the application has read before.
+        """Find the partitions by a client that may retry for long; `marker` says what the application has read before.
         Raises MissingTopic, MissingOffsets or a ClientError."""
         self._marker = marker
-        self._add(await self._look(client))
+        self._add(await self._find_new(client))
 
     def read_topics(self, without: Collection[TopicPartition]) -> dict[str, ReadTopic]:
-        """The topics whose partitions all have an offset, if all but those in `without` have."""
+        """The topics whose partitions all have a committed offset; partitions in `without` have none."""
         counts = Counter(each.topic for each in self._positions)
         for each in without:
             counts.pop(each.topic, None)
         return {name: ReadTopic(self._topic_ids.get(name, ""), count) for name, count in counts.items()}
 
     def committed(self, positions: Mapping[TopicPartition, int]) -> None:
-        """These positions have been committed."""
+        """Note that these positions were committed."""
         self._committed |= positions
 
     def rewind(self) -> None:
-        """Go back to what was committed last: the rest is to be read again. No question may be on its way."""
+        """Go back to the last committed offsets: the rest is read again. No question may be in flight."""
         self._positions |= self._committed
         for partition, consumer in self._consumers.values():
             consumer.assign({partition: self._positions[partition]})
 
     def questions(self) -> dict[str, Callable[[], Coroutine[Any, Any, Answer]]]:
-        """What to ask each partition in a round."""
+        """The fetch of each partition for a round, by task."""
         return {
             task: functools.partial(self._fetch, partition, consumer)
             for task, (partition, consumer) in self._consumers.items()
         }
 
     def moved(self, answers: Mapping[str, Answer]) -> dict[TopicPartition, Answer]:
-        """The answers of those that have got on, with or without records. It is where they are from now on."""
+        """The answers that move a position, with or without records. The new positions count from now on."""
         found = {}
         for task, (records, position) in answers.items():
             partition = self._consumers[task][0]
@@ -131,8 +130,8 @@ class InputPartitions:
         return found
 
     def look_for_new(self) -> bool:
-        """Begin to look for partitions if it is time, or take in what was found; True when there is something new."""
-        new = self._looks.answer()
+        """Add new partitions, and look for them again when it is time. True if any were added."""
+        new = self._lookup.poll()
         if new is None or not new.starts:
             return False
         log.info("new partitions: %s", _named(list(new.starts)))
@@ -140,11 +139,11 @@ class InputPartitions:
         return True
 
     async def close(self) -> None:
-        """Take back the look that is on its way."""
-        await self._looks.close()
+        """Cancel the lookup in flight."""
+        await self._lookup.close()
 
-    async def _look(self, client: Client) -> _Found:
-        """The partitions that are not known yet, and where they begin."""
+    async def _find_new(self, client: Client) -> _Found:
+        """The partitions that are not known yet, and the offset at which each begins."""
         found = await find_partitions(client, self._topics)
         new = [each for each in found.partitions if each not in self._positions]
         if not new:
@@ -158,7 +157,7 @@ class InputPartitions:
         earliest = Consumer(client)
         if stale := [each for each in unread if each in kept]:
             log.warning(
-                "the offset of %s is of a topic that was deleted: the one that was created anew is read from its"
+                "the committed offset of %s belongs to a deleted topic: the new topic of that name is read from its"
                 " beginning",
                 _named(stale),
             )
@@ -173,9 +172,9 @@ class InputPartitions:
         lost = [each for each in partitions if self._marker.has_read(each, topic_ids.get(each.topic, ""))]
         if lost:
             raise MissingOffsets(
-                f"{self._group!r} has read {_named(lost)} before, and its group has no offset there any"
-                " more (offsets.retention.minutes, or somebody has deleted it): set the offsets of the group, or start"
-                f" with auto.offset.reset={RESET_EARLIEST} to read again what is there"
+                f"{self._group!r} has read {_named(lost)} before, and its group has lost the offset there"
+                " (offsets.retention.minutes, or somebody has deleted it): set the offsets of the group, or start with"
+                f" auto.offset.reset={RESET_EARLIEST} to read the whole partition again"
             )
 
     def _add(self, found: _Found) -> None:
@@ -190,7 +189,7 @@ class InputPartitions:
 
     async def _fetch(self, partition: TopicPartition, consumer: Consumer) -> Answer:
         position = consumer.position(partition)
-        # The broker is not to wait for records: its answers are in order, so other partitions would wait as well.
+        # The broker must not wait for records: it answers in order, so the other partitions would wait as well.
         try:
             records = await consumer.poll(0)
         except BrokerError as error:
@@ -198,17 +197,17 @@ class InputPartitions:
                 raise
             await self._check_topic(partition, position)
             raise DataLoss(
-                f"{partition} has no offset {position} any more: to go on without what is gone, set the offsets of"
+                f"{partition} has no offset {position} any more: to go on without the lost records, set the offsets of"
                 f" group {self._group!r}"
             ) from error
         await self._check_topic(partition, position)
         return records, consumer.position(partition)
 
     async def _check_topic(self, partition: TopicPartition, position: int) -> None:
-        """Raise DataLoss if what was read, by what the client knew then, is another topic than at first."""
+        """Raise DataLoss if the topic, as the client knew it for this fetch, is not the one that was read so far."""
         raw = (await self._reading.metadata(partition.topic)).topic_id(partition.topic)
         if raw == ZERO_UUID:
-            return  # brokers before KIP-516 have none, and neither has a topic that was just deleted
+            return  # brokers before KIP-516 have no ids, and a topic that was just deleted has none either
         topic_id = uuid_text(raw)
         if self._topic_ids.setdefault(partition.topic, topic_id) != topic_id:
             raise DataLoss(
@@ -224,7 +223,7 @@ def _named(partitions: Sequence[TopicPartition]) -> str:
 
 
 def _is_of(kept: CommittedOffset, topic_ids: Mapping[str, str], topic: str) -> bool:
-    """Whether an offset is of the topic that has this name now, as far as it says of which it is: those that tools or
-    older releases have set do not."""
+    """Whether an offset belongs to the present topic of this name. Offsets that tools or older releases have committed
+    name no topic id, and are taken to belong to it."""
     now, then = topic_ids.get(topic), kept.metadata.removeprefix(_TOPIC_ID)
     return now is None or then in ("", kept.metadata, now)

@@ -1,7 +1,7 @@
-"""The output of a runner: how many partitions each topic has, which says where a key goes.
+"""The output of a runner: the number of partitions of each topic, which decides where a key goes.
 
-Always true: a topic has one number of partitions for as long as a transaction is open; partitions that are added are
-used within `metadata.max.age.ms` and the transaction that is open then, without a pause.
+Always true: the number does not change while a transaction is open; added partitions are found within
+`metadata.max.age.ms` and used from the next transaction on, without a pause.
 """
 
 import logging
@@ -21,23 +21,23 @@ log = logging.getLogger(__name__)
 
 
 class OutputPartitions:
-    """Counts the partitions of topics as they are written to. Call `refresh` between transactions."""
+    """The partition counts of the topics that are written to. Call `refresh` between transactions."""
 
     def __init__(
         self, writing: Client, reading: Client, created: Collection[str], *, max_age_ms: int, clock: Clock
     ) -> None:
-        """`reading` must give up after one request's time. The topics in `created` are known to exist."""
+        """`reading` must give up after one request timeout. The topics in `created` are known to exist."""
         self.counts: Final[dict[str, int]] = {}
-        """The topics that were written to, and how many partitions each has."""
+        """The number of partitions of each topic that was written to."""
         self._writing = writing
         self._reading = reading
         self._created = created
-        self._looks = PeriodicLookup(
-            "looking for new partitions of output topics", self._look, every_ms=max_age_ms, clock=clock
+        self._lookup = PeriodicLookup(
+            "looking for new partitions of output topics", self._count_all, every_ms=max_age_ms, clock=clock
         )
 
-    async def know(self, topics: Collection[str]) -> None:
-        """Have the number of each topic in `counts`. Raises MissingTopic or a ClientError."""
+    async def ensure_counted(self, topics: Collection[str]) -> None:
+        """Add the number of each topic to `counts`. Raises MissingTopic or a ClientError."""
         for topic in topics:
             if topic not in self.counts:
                 self.counts[topic] = await self._count(topic)
@@ -47,7 +47,7 @@ class OutputPartitions:
             try:
                 return len((await self._writing.metadata(topic)).topic(topic).partitions)
             except BrokerError as error:
-                # A topic that was created may take a moment to be known to all brokers.
+                # Not all brokers know a new topic at once.
                 if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and topic not in self._created:
                     raise MissingTopic(
                         f"output topic {topic} does not exist: create it, or name it in outputs"
@@ -57,21 +57,21 @@ class OutputPartitions:
         return await self._writing.retry(attempt)
 
     def refresh(self) -> None:
-        """Begin to look if it is time, or take in what was found. For when no transaction is open."""
-        found = self._looks.answer()
+        """Take over new counts, and look for them again when it is time. Only while no transaction is open."""
+        found = self._lookup.poll()
         changed = {topic: count for topic, count in (found or {}).items() if count != self.counts[topic]}
         for topic, count in changed.items():
-            log.info("topic %s has %s partitions now, and had %s", topic, count, self.counts[topic])
+            log.info("topic %s has %s partitions now, it had %s", topic, count, self.counts[topic])
         if changed:
             self.counts.update(changed)
-            self._writing.forget()  # it knows no leaders of the new ones
+            self._writing.forget()  # its metadata has no leaders of the new partitions
 
-    async def _look(self) -> Counter[str]:
+    async def _count_all(self) -> Counter[str]:
         topics = list(self.counts)
         if not topics:
             return Counter()
         return Counter(each.topic for each in await topic_partitions(self._reading, topics))
 
     async def close(self) -> None:
-        """Take back the look that is on its way."""
-        await self._looks.close()
+        """Cancel the lookup in flight."""
+        await self._lookup.close()

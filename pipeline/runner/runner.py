@@ -2,15 +2,15 @@
 
 Owns the positions of its input partitions and one transactional id. Always true:
 
-- each input partition is a task. One that times out is left out while the others go on (KIP-572);
-- what all tasks have written since the last commit, and how far they have read, is one transaction, in which an output
-  topic has one number of partitions;
-- the id is initialised before positions are read, so nothing of an earlier instance is undecided by then;
-- the first transaction commits where every partition begins, and a marker with it that says what has been read before
-  (`input_marker.py`); offsets of partitions that do not move are committed again before any retention is over;
-- once a commit was asked for, the same request is repeated until there is an answer: never an abort.
+- each input partition is a task. A task that times out is left out while the others go on (KIP-572);
+- the outputs of all tasks since the last commit and the positions of their inputs are one transaction, in which an
+  output topic has one number of partitions;
+- the id is initialised before positions are read, so no transaction of an earlier instance is undecided by then;
+- the first transaction commits the beginning of every partition, with a marker of the partitions that have been read
+  (`input_marker.py`); offsets of quiet partitions are committed again before any retention is over;
+- once a commit was requested, only that request is repeated until there is a response: never an abort.
 
-The application id is the transactional id and the group whose offsets are committed; there is no membership, and a
+The application id is the transactional id and also the group whose offsets are committed. The group has no members; a
 second instance fences the first.
 """
 
@@ -44,11 +44,11 @@ from eosin.protocol.names import TopicPartition
 from eosin.runtime.clock import Clock, SystemClock
 
 _IDLE_MS: Final = 20
-"""The first pause when nothing comes. It doubles, up to `commit.interval.ms`: for so long a record waits anyway."""
+"""The first pause when no record comes. It doubles up to `commit.interval.ms`, which a record waits anyway."""
 
 OFFSETS_AT_ONCE: Final = 1_000
-"""A coordinator writes the offsets of one request as one batch, which must fit `max.message.bytes` of its topic: a
-thousand are some 150 kB, and an input may have a hundred times as many partitions."""
+"""Offsets in one request. A coordinator writes them as one batch, which must fit `max.message.bytes` of its topic: a
+thousand offsets are some 150 kB, and an input may have a hundred thousand partitions."""
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ __all__ = ["CommitReport", "Output", "Runner", "Transform"]
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What one run works with."""
+    """The clients and partitions of one run."""
 
     writing: RetryingClient
     producer: Producer
@@ -67,7 +67,7 @@ class _Parts:
 
 
 class Runner:
-    """One application. `run` works until `stop`, or until something fails; a new one goes on where it was."""
+    """One application. `run` works until `stop` or a failure; the next runner goes on where this one committed."""
 
     def __init__(
         self,
@@ -82,8 +82,8 @@ class Runner:
         patience_ms: int = PATIENCE_MS,
         clock: Clock | None = None,
     ) -> None:
-        """`inputs` are topics, or one; `outputs` are topics to create if they are missing, with their number of
-        partitions; `settings` have the names of `PipelineSettings`. Raises ConflictingSettings."""
+        """`inputs` is a topic or several; `outputs` names topics to create if they are missing, with their number of
+        partitions; `settings` are those of `PipelineSettings`. Raises ConflictingSettings."""
         self.settings: Final = PipelineSettings.parse(settings or {})
         self._clock = clock or SystemClock()
         self.timeouts: Final = TaskTimeouts(
@@ -97,13 +97,13 @@ class Runner:
         self._on_commit = on_commit
         self._patience_ms = patience_ms
         self.partitions: list[str] = []
-        """The input partitions that are read, by name: those that were added to a topic while it runs, too."""
+        """The names of the input partitions, including those that were added during the run."""
         self._run_id = uuid.uuid4().hex
         self._marker: InputMarker | None = None
-        """The marker that this run has committed last."""
+        """The last marker that this run has committed."""
         self._refresh_due_ms = 0
-        self._introduced_again = False
-        """Whether nothing was committed since."""
+        self._reinitialized = False
+        """Whether the producer id was initialised again since the last commit."""
         self._moved: dict[TopicPartition, int] = {}
         self._records_in = self._records_out = 0
         self._totals = {"records_in_total": 0, "records_out_total": 0, "commits_total": 0}
@@ -113,18 +113,18 @@ class Runner:
         self._stopping = False
 
     def stop(self) -> None:
-        """Let `run` commit what is done, and return."""
+        """Let `run` commit the finished work and return."""
         self._stopping = True
 
     def metrics(self) -> dict[str, int]:
-        """The gauges and counters of this run by name and label, as Prometheus spells them."""
+        """Gauges and counters of this run by name and label, as Prometheus spells them."""
         counted = {**self._totals, "input_partitions": len(self.partitions)}
         return counted | self.timeouts.metrics()
 
     async def run(self) -> None:
-        """Work. Raises PipelineFenced when another instance took over, TransactionTimedOut, MissingTopic, DataLoss,
-        MissingOffsets, BadRows, what `transform` raises, or the error of a task whose time was up. Then, and when it is
-        cancelled, what was not committed yet is aborted."""
+        """Read, transform and write until `stop`. Raises PipelineFenced if another instance took over,
+        TransactionTimedOut, MissingTopic, DataLoss, MissingOffsets, BadRows, what `transform` raises, or the error of a
+        task whose time is up. After an error and after a cancellation, uncommitted work is aborted."""
         writing = self._client("producer.retries")
         limit_ms, max_age_ms, clock = self.settings.request_timeout_ms, self.settings.metadata_max_age_ms, self._clock
         reading = Client(self._bootstrap, request_timeout_ms=limit_ms, retry_timeout_ms=limit_ms)
@@ -160,12 +160,12 @@ class Runner:
             await writing.close()
 
     def _next_pause_ms(self, pause_ms: int) -> int:
-        if self._moved:  # somebody waits for the commit
+        if self._moved:  # records wait for the commit
             return _IDLE_MS
         return min(2 * pause_ms, max(_IDLE_MS, self.settings.commit_interval_ms))
 
     def _explained(self, error: BrokerError, producer: Producer) -> Exception:
-        """What a broker's error means for the application; the error itself where it has no other meaning."""
+        """The meaning of a broker's error for the application, or the error itself."""
         took_ms = self._clock.elapsed_ms() - self._begun_ms
         limit_ms = self.settings.transaction_timeout_ms
         if error.code in OVER and producer.in_transaction and took_ms >= limit_ms:
@@ -180,7 +180,7 @@ class Runner:
     # --- the start
 
     async def _start(self, parts: _Parts) -> None:
-        """Topics, then the id, then the marker and positions, in this order; and a transaction with all of them."""
+        """Create topics, initialise the id, read marker and positions, in this order; then commit all positions."""
         parts.writing.tasks = (self._application_id,)
         self._refresh_due_ms = self._clock.elapsed_ms()
         creating = self._client("admin.retries")
@@ -240,12 +240,12 @@ class Runner:
             if not self._is_forgotten(error, parts.producer):
                 raise
             log.warning(
-                "%s was forgotten by its coordinator after a long silence (transactional.id.expiration.ms), and"
-                " introduces itself again: %s",
+                "the coordinator has forgotten the idle %s (transactional.id.expiration.ms), which initialises its"
+                " producer id again: %s",
                 self._application_id,
                 error,
             )
-            await self._introduce_again(parts)
+            await self._initialize_again(parts)
         return True
 
     async def _round(self, parts: _Parts) -> None:
@@ -276,7 +276,7 @@ class Runner:
         self._begin(parts.producer)
         parts.writing.tasks = tuple(str(partition) for partition in self._moved)
         if made.outputs:
-            await parts.outputs.know(made.topics())
+            await parts.outputs.ensure_counted(made.topics())
             made.check_partitions(parts.outputs.counts)
             await self._write(parts.writing, parts.producer, made, parts.outputs.counts)
 
@@ -307,27 +307,27 @@ class Runner:
         return now_ms >= self._refresh_due_ms
 
     async def _commit(self, parts: _Parts) -> None:
-        """Commit what has moved, and now and then where all the others are, lest their offsets expire."""
+        """Commit the positions that moved, and at intervals all others as well, so that their offsets do not expire."""
         producer, inputs = parts.producer, parts.inputs
         everything = self._clock.elapsed_ms() >= self._refresh_due_ms
         self._begin(producer)
         await self._send_offsets(parts, self._moved)
         if everything and not await self._refresh(parts):
-            await producer.abort()  # of nothing: all input topics were deleted
+            await producer.abort()  # the transaction is empty: all input topics were deleted
         else:
             self._committing = True
             await producer.commit()
             self._committing = False
-        self._introduced_again = False
+        self._reinitialized = False
         if everything:
             self._refresh_due_ms = self._clock.elapsed_ms() + self.settings.offsets_refresh_interval_ms
         if self._moved:
             inputs.committed(self._moved)
-            self._tell()
+            self._report()
 
     async def _refresh(self, parts: _Parts) -> bool:
-        """Put the offsets of partitions that have not moved into the transaction, and the marker if it says more than
-        before. False if there is nothing to commit."""
+        """Add the offsets of quiet partitions to the transaction, and the marker if it has changed. False if there is
+        nothing to commit."""
         producer, inputs = parts.producer, parts.inputs
         quiet = {each: at for each, at in inputs.positions.items() if each not in self._moved}
         if not self._moved:
@@ -346,7 +346,7 @@ class Runner:
     async def _send_offsets(
         self, parts: _Parts, positions: Mapping[TopicPartition, int], *, may_be_gone: bool = False
     ) -> set[TopicPartition]:
-        """Put positions into the transaction; answers the partitions that are gone, if they may be."""
+        """Add positions to the transaction; returns the partitions that no longer exist, if `may_be_gone` allows it."""
         metadata, left, gone = parts.inputs.offset_metadata, list(positions.items()), set[TopicPartition]()
         for first in range(0, len(left), OFFSETS_AT_ONCE):
             some = dict(left[first : first + OFFSETS_AT_ONCE])
@@ -355,8 +355,8 @@ class Runner:
             )
         return gone
 
-    def _tell(self) -> None:
-        """Count a commit, and report it."""
+    def _report(self) -> None:
+        """Count the commit, and report it to `on_commit`."""
         self._totals["commits_total"] += 1
         self._totals["records_in_total"] += self._records_in
         self._totals["records_out_total"] += self._records_out
@@ -369,39 +369,43 @@ class Runner:
             skipped=self.timeouts.skipped,
             skips=dict(self.timeouts.skips),
         )
-        self._moved.clear()
-        self._records_in = self._records_out = 0
+        self._forget_work()
         if self._on_commit is not None:
             self._on_commit(report)
+
+    def _forget_work(self) -> None:
+        """Begin the next transaction with nothing: the last one was committed, or is to be done again."""
+        self._moved.clear()
+        self._records_in = self._records_out = 0
 
     # --- a coordinator that has forgotten the id
 
     def _is_forgotten(self, error: BrokerError, producer: Producer) -> bool:
-        """Whether to introduce itself again: the id was forgotten, so that nothing of it is open, and nothing of the
-        present transaction can have been committed."""
+        """Whether to initialise the id again: the coordinator has forgotten it, so no transaction of it is open, and
+        the present one was not committed."""
         took_ms = self._clock.elapsed_ms() - self._begun_ms
         return (
             error.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
             and producer.in_transaction
             and not self._committing
-            and not self._introduced_again
+            and not self._reinitialized
             and took_ms < self.settings.transaction_timeout_ms
         )
 
-    async def _introduce_again(self, parts: _Parts) -> None:
-        """Get a new producer id, see that nobody has worked in between, and go back to what was committed last.
+    async def _initialize_again(self, parts: _Parts) -> None:
+        """Get a new producer id, check that no other instance has worked, and go back to the last committed offsets.
 
-        The present pair is in the request, so that an instance that has come since is not fenced (KIP-360). One that
-        came and was forgotten in its turn is known by its marker. Raises PipelineFenced or a ClientError.
+        The request carries the present producer id and epoch, so an instance that has started since is not fenced
+        (KIP-360). The marker shows an instance that started and was forgotten as well. Raises PipelineFenced or a
+        ClientError.
         """
         await parts.rounds.close()
         parts.writing.tasks = (self._application_id,)
         await parts.producer.init(keep=True)
         found = await self._read_marker(parts.writing)
         if found is None or found.run != self._run_id:
-            raise PipelineFenced(f"{self._application_id!r} was taken over by another instance while it was silent")
-        self._introduced_again = True
+            raise PipelineFenced(f"{self._application_id!r} was taken over by another instance while it was idle")
+        self._reinitialized = True
         self._marker = found
-        self._moved.clear()
-        self._records_in = self._records_out = 0
+        self._forget_work()
         parts.inputs.rewind()

@@ -1,1 +1,1 @@
-"""From a micro-batch to one transaction: routes, leases of partitions, rows and their encoding."""
+"""Writes a micro-batch in one transaction: routes, leases of partitions, rows and their encoding."""

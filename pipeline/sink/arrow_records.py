@@ -1,7 +1,7 @@
-"""Columns of Arrow into records as they stand in a batch, without a Python object for any row.
+"""Encodes Arrow columns as the records of a batch, without a Python object for each row.
 
-Always true: what comes out is, byte for byte, what `encode_record` makes of each row, with a timestamp delta of 0. All
-columns are `large_binary` arrays here, so that positions in them are 64 bits wide.
+Always true: the output is byte for byte that of `encode_record` for each row, with a timestamp delta of 0. All columns
+here are `large_binary` arrays, whose positions have 64 bits.
 """
 
 from typing import Any, Final
@@ -21,7 +21,7 @@ _ATTRIBUTES_AND_TIMESTAMP: Final = 2
 
 
 def column_of(table: Any, name: str) -> Any:
-    """The bytes of a binary or string column of a pyarrow.Table; nulls alone where there is none of that name."""
+    """The bytes of a binary or string column of a pyarrow.Table; only nulls if the table has no such column."""
     if name not in table.schema.names:
         return pyarrow.nulls(table.num_rows, _BINARY)
     array = one_array(table.column(name))
@@ -36,7 +36,7 @@ def one_array(column: Any) -> Any:
 
 
 def encoded_headers(column: Any) -> Any:
-    """For each row the bytes that end its record, from a column of lists of (key, value)."""
+    """The encoded headers of each row, from a column of lists of (key, value)."""
     rows = column.to_pylist()
     return pyarrow.array(
         [encode_headers([(each["key"], each["value"]) for each in row or ()]) for row in rows], _BINARY
@@ -44,7 +44,7 @@ def encoded_headers(column: Any) -> Any:
 
 
 def spans(array: Any) -> tuple[Any, Any]:
-    """Where the bytes of each entry begin, with the end of the last one, and the buffer that they are in."""
+    """The position at which each entry begins, plus the end of the last one; and the buffer with the bytes."""
     _, offsets, data = array.buffers()
     borders = numpy.frombuffer(offsets, numpy.int64)[array.offset : array.offset + len(array) + 1]
     return borders, data if data is not None else pyarrow.py_buffer(b"")
@@ -59,7 +59,7 @@ def lengths_of(array: Any) -> Any:
 
 
 def encode_records(key: Any, value: Any, headers: Any, deltas: Any) -> Any:
-    """A record for each row. `headers` is what `encoded_headers` answers, or None when no row has any; `deltas` are
+    """A record for each row. `headers` comes from `encoded_headers`, or is None if no row has headers; `deltas` are
     offset deltas."""
     delta = _varints(deltas)
     key_length, value_length = _length_varints(key), _length_varints(value)
@@ -87,7 +87,7 @@ def encode_records(key: Any, value: Any, headers: Any, deltas: Any) -> Any:
 
 
 _Columns = tuple[Any, Any]
-"""Bytes, a row for each row and a column for each byte, and which of them count."""
+"""A matrix of bytes with a line for each row, and a mask of the bytes that count."""
 
 
 def _length_varints(array: Any) -> _Columns:
@@ -116,7 +116,7 @@ def _widths(columns: _Columns) -> Any:
 
 
 def _joined(*columns: _Columns) -> Any:
-    """An entry for each row: the bytes of all these columns that count."""
+    """An entry for each row: its counted bytes of all these columns, one after the other."""
     content, counts = (numpy.concatenate(each, axis=1) for each in zip(*columns, strict=True))
     borders = numpy.zeros(len(content) + 1, numpy.int64)
     numpy.cumsum(counts.sum(axis=1), out=borders[1:])

@@ -1,7 +1,7 @@
-"""Which query a micro-batch belongs to, and which input: what Spark knows and its callback is not told.
+"""The query and the input range of a micro-batch, which Spark does not pass to `foreachBatch`.
 
-Always true: the hash is that of the checkpoint's own entry for the batch, which Spark writes before any row of it is
-processed and does not write again when the batch is replayed.
+Always true: the range hash covers the checkpoint's own entry for the batch. Spark writes that entry before it processes
+any row of the batch, and does not write it again when it replays the batch.
 """
 
 import hashlib
@@ -22,19 +22,19 @@ class BatchQuery:
     """A streaming query as the sink sees it."""
 
     id: str
-    """The same for every run from one checkpoint."""
+    """The same in every run from one checkpoint."""
     run_id: str
-    """Of this run alone."""
+    """New in every run."""
     checkpoint: str
     """The folder, as a Hadoop path."""
 
 
 def present_query(spark: "SparkSession") -> BatchQuery:
-    """The query whose `foreachBatch` function this thread is in. Raises PipelineError anywhere else."""
+    """The query that runs `foreachBatch` in this thread. Raises PipelineError in any other thread."""
     query_id = spark.sparkContext.getLocalProperty(QUERY_ID)
     if query_id is None:
         raise PipelineError("the sink writes streams: attach it with start, or with writeStream.foreachBatch")
-    # The frame's session is a copy that does not know its own query; what all copies share does.
+    # The session of the frame is a copy that does not know its query. The state that all copies share does.
     jvm: Any = spark._jvm
     running: Any = spark._jsparkSession.sharedState().activeStreamingQueries()
     execution = running.get(jvm.java.util.UUID.fromString(query_id))
@@ -44,7 +44,7 @@ def present_query(spark: "SparkSession") -> BatchQuery:
 
 
 def range_hash(spark: "SparkSession", checkpoint: str, batch: int) -> str:
-    """A hash of the input range of a batch: of its entry in the offset log, in whatever file system that lies."""
+    """A hash of a batch's entry in the offset log, on any file system. Raises ConflictingSettings if it has none."""
     jvm: Any = spark._jvm
     path = jvm.org.apache.hadoop.fs.Path(f"{checkpoint}/offsets/{batch}")
     files = path.getFileSystem(spark._jsc.hadoopConfiguration())

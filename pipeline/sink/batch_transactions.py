@@ -1,12 +1,12 @@
-"""One batch, one transaction: the sink's protocol, without Spark.
+"""The sink's protocol: one transaction for each batch. Nothing here knows Spark.
 
-Owns the pipeline's transactional id for as long as nobody else takes it. Always true:
+Owns the pipeline's transactional id until another driver takes it over. Always true:
 
-- the id is initialised first and the progress marker read after that. The other way round, a commit that was decided
-  and not yet carried out would look as if it had not happened, and its batch would be written twice;
-- every batch has an epoch of its own, so that nothing late of one batch can reach into the next;
-- the marker is in the transaction of its batch, the range hash in the marker;
-- once a commit was asked for, the same request is all that is ever sent until there is an answer: never an abort.
+- the id is initialised before the progress marker is read. The other way round, a commit that is decided and not yet
+  carried out would be invisible, and its batch would be written twice;
+- every batch has its own epoch, so late requests of one batch cannot reach the next;
+- the marker is part of the transaction of its batch, and the range hash is part of the marker;
+- once a commit was requested, only that request is repeated until there is a response: never an abort.
 """
 
 from collections.abc import Awaitable, Callable
@@ -32,7 +32,7 @@ from eosin.protocol.names import TopicPartition
 from eosin.runtime.clock import Clock, SystemClock
 
 Write = Callable[[Producer], Awaitable[int]]
-"""Writes the rows of a batch into the open transaction; answers how many."""
+"""Writes the rows of a batch into the open transaction; returns their number."""
 
 
 class BatchTransactions:
@@ -50,15 +50,15 @@ class BatchTransactions:
         adopt: bool = False,
         clock: Clock | None = None,
     ) -> None:
-        """`pipeline` is the transactional id. `topic` is the marker's, `<pipeline>-progress` unless given.
+        """`pipeline` is the transactional id. `topic` is the topic of the marker, by default `<pipeline>-progress`.
 
-        How long `client` repeats a request bounds how long a commit without an answer is repeated: give it a
-        `retry_timeout_ms` of `task.timeout.ms`. With `adopt`, a checkpoint that contradicts the marker replaces it.
+        `client` repeats a commit without a response as long as any request: give it a `retry_timeout_ms` of
+        `task.timeout.ms`. With `adopt`, a checkpoint that contradicts the marker replaces it.
         """
         self.pipeline: Final = pipeline
         self.topic: Final = topic or progress_topic(pipeline)
         self.marker: ProgressMarker | None = None
-        """What is known to be committed."""
+        """The last batch that is known to be committed."""
         self.producer: Final = Producer(
             client,
             pipeline,
@@ -76,8 +76,8 @@ class BatchTransactions:
         self._asked_to_commit = False
 
     async def start(self, query: str) -> ProgressMarker | None:
-        """Take the pipeline over: fence whoever had it, let its last transaction come to its end, and read how far it
-        came. Raises a ClientError, ForeignMarker, BadProgressTopic or TimeoutError."""
+        """Take the pipeline over: fence any earlier driver, let its last transaction end, and read the marker. Raises a
+        ClientError, ForeignMarker, BadProgressTopic or TimeoutError."""
         await ensure_topic(self._client, self.topic)
         await self.producer.init()
         self._asked_to_commit = False
@@ -92,9 +92,9 @@ class BatchTransactions:
         return self.marker
 
     def is_committed(self, batch: int, range_hash: str) -> bool:
-        """Whether a batch is in the output already and must be skipped; False if it is the next one to be written.
+        """True if the batch is in the output already and must be skipped; False if it is the next one to write.
 
-        Raises a MarkerMismatch for any other: the checkpoint was rolled back, or records of the marker were lost.
+        Raises a MarkerMismatch for any other batch: the checkpoint was rolled back, or markers were lost.
         """
         marker = self.marker
         if marker is not None and marker.query == self._query:
@@ -131,9 +131,10 @@ class BatchTransactions:
         )
 
     async def run(self, batch: int, range_hash: str, write: Write) -> bool:
-        """Write one batch exactly once, all of it or nothing. False if it was there already, and `write` not called.
+        """Write one batch exactly once, all of it or nothing. False if it was committed before; `write` is not called
+        then.
 
-        After an error the pipeline must be started again, whatever the error was.
+        After any error the pipeline must be started again.
         """
         if self.is_committed(batch, range_hash):
             return False
@@ -151,23 +152,21 @@ class BatchTransactions:
         return True
 
     async def begin(self) -> None:
-        """Open the transaction of a batch, in an epoch in which nothing was written. Raises PipelineFenced or a
-        ClientError."""
+        """Open the transaction of a batch in a fresh epoch. Raises PipelineFenced or a ClientError."""
         self._begun_ms = self._clock.elapsed_ms()
         before = self.producer.identity
-        # With the present epoch in the request: a driver that slept through its own end is fenced here, and does not
-        # fence the one that has come after it. And one whose id was forgotten, since there was nothing to write for
-        # transactional.id.expiration.ms, gets another producer id.
+        # The request carries the present epoch: a driver that slept while a successor started is fenced here, and does
+        # not fence the successor. A driver that was idle for transactional.id.expiration.ms gets a new producer id.
         try:
             await self.producer.init(keep=True)
         except ClientError as error:
             raise self.explained(error) from error
         if self.producer.identity.producer_id != before.producer_id:
-            await self._check_that_nobody_came()
+            await self._require_same_marker()
         self.producer.begin()
 
-    async def _check_that_nobody_came(self) -> None:
-        """Raise PipelineFenced if somebody has committed since: a driver that came and was forgotten in its turn."""
+    async def _require_same_marker(self) -> None:
+        """Raise PipelineFenced if another driver has committed since, although its id is forgotten as well."""
         found = await self._read_marker()
         if _place(found) != _place(self.marker):
             raise PipelineFenced(f"pipeline {self.pipeline!r} was taken over by another driver while it had no batch")
@@ -178,13 +177,13 @@ class BatchTransactions:
         )
 
     async def prepare(self, batch: int, range_hash: str, rows: int) -> None:
-        """Write the marker of the batch into its transaction: the last thing before `commit`."""
+        """Write the marker of the batch into its transaction, as the last step before `commit`."""
         self._next = ProgressMarker(self._query, batch, range_hash, rows)
         now_ms = self._clock.now_ms()
         await self.producer.send(TopicPartition(self.topic, 0), [self._next.record(self.pipeline)], timestamp=now_ms)
 
     async def commit(self) -> None:
-        """End the transaction, keeping it. Repeated until there is an answer; without one, UnknownOutcome."""
+        """Commit the transaction; repeat the request until there is a response. Raises UnknownOutcome without one."""
         assert self._next is not None, "prepare comes first"
         self._asked_to_commit = True
         try:
@@ -201,11 +200,11 @@ class BatchTransactions:
         self._asked_to_commit = False
 
     async def abort(self) -> None:
-        """End the transaction, discarding it, unless it may be committed already."""
+        """Abort the transaction, unless it may be committed already."""
         await abort_as_courtesy(self.producer, asked_to_commit=self._asked_to_commit)
 
     def explained(self, error: ClientError) -> Exception:
-        """What a client's error means for the pipeline; the error itself where it has no other meaning."""
+        """The meaning of a client's error for the pipeline, or the error itself."""
         if not isinstance(error, BrokerError):
             return error
         took_ms = self._clock.elapsed_ms() - self._begun_ms

@@ -1,6 +1,6 @@
-"""Route `driver`: the rows of a micro-batch come to the driver, and one producer writes them.
+"""Route `driver`: the driver collects the rows of a micro-batch, and one producer writes them.
 
-Always true: Spark may try a task again as often as it likes, since nothing is written before a task's rows are here.
+Always true: Spark may retry a task as often as it likes, since its rows are written only after they have arrived here.
 """
 
 import logging
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 DRIVER_MAX_ROWS: Final = 1_000_000
-"""`driver.max.rows`: larger batches are read piece by piece, and executors would be the better route."""
+"""`driver.max.rows`: larger batches are collected piece by piece; the route `executors` suits them better."""
 _PIECE: Final = 10_000
 
 log = logging.getLogger(__name__)
 
 
 class DriverRoute:
-    """Brings rows to a writer in the driver."""
+    """Collects rows for a writer in the driver."""
 
     def __init__(self, loop: LoopThread, *, max_rows: int = DRIVER_MAX_ROWS) -> None:
         self._loop = loop
@@ -30,7 +30,7 @@ class DriverRoute:
         self._too_many = False
 
     def write(self, frame: "DataFrame", writer: RowWriter) -> int:
-        """Write every row of a frame, which is computed once; answers how many."""
+        """Write every row of a frame, which is computed once; returns their number."""
         rows = self._write_pieces(frame, writer) if self._too_many else self._write_at_once(frame, writer)
         written = self._loop.run(writer.finish())
         assert sum(each.rows for each in written.values()) == rows
@@ -42,7 +42,7 @@ class DriverRoute:
         return rows
 
     def _write_at_once(self, frame: "DataFrame", writer: RowWriter) -> int:
-        """One job for all partitions, and the quickest for what fits."""
+        """Collect all partitions in one job: the fastest way for a batch that fits into memory."""
         table = frame.toArrow()
         for batch in table.to_batches():
             self._loop.run(writer.write_arrow(batch))

@@ -1,11 +1,11 @@
-"""Route `executors`: tasks write side by side, with the identity of the driver's producer, into its transaction.
+"""Route `executors`: tasks write in parallel into the driver's transaction, as the driver's producer.
 
-Each task encodes and sends its own rows. Sequences are counted per partition, so a task has a lease of a partition,
-from the driver, for each batch that it sends there.
+Each task encodes and sends its own rows. Sequence numbers count per partition, so for each batch that a task sends it
+holds a lease of the partition from the driver.
 
-Always true: a partition of the topic has one writer at a time; and no task writes twice in a transaction, since the
-broker would take the batches of the second run for repetitions, although their rows may be others. Where Spark would
-run one twice, the batch fails instead.
+Always true: a partition of the topic has one writer at a time; and no task writes twice in a transaction: the broker
+would take the batches of the second attempt for retries and drop them, although they may hold other rows. If Spark
+would run a task twice, the micro-batch fails instead.
 """
 
 import gc
@@ -43,11 +43,11 @@ _modules_seen = 0
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """All that a task is told of its transaction. It travels to other machines."""
+    """Everything that a task needs to know about its transaction. It is sent to other machines."""
 
     bootstrap: str
     name: str
-    """Of the task in the sense of KIP-572: the batch."""
+    """The task in the sense of KIP-572: the micro-batch."""
     transactional_id: str
     identity: ProducerIdAndEpoch
     transaction_version: int
@@ -61,24 +61,24 @@ class TaskPlan:
 
 @dataclass(frozen=True, slots=True)
 class WrittenByTasks:
-    """What came of it."""
+    """The outcome of all tasks of a micro-batch."""
 
     rows: int
     retries: int
-    """How often calls of tasks timed out and were made again (KIP-572)."""
+    """How often calls of the tasks timed out and were repeated (KIP-572)."""
 
 
 class ExecutorsRoute:
-    """Lets the tasks of Spark write."""
+    """Writes a frame with the tasks of Spark."""
 
     def __init__(self, loop: LoopThread, *, lease_port: int = 0) -> None:
-        """`loop` answers the tasks while they write, at `lease_port` of `spark.driver.host`; 0 is any free port."""
+        """`loop` serves leases to the tasks, at `lease_port` of `spark.driver.host`; 0 is any free port."""
         self._loop = loop
         self._lease_port = lease_port
 
     def write(self, frame: "DataFrame", plan: TaskPlan) -> WrittenByTasks:
-        """Write every row of a frame, which is computed once. Raises RowsLost, a BrokerError that a task was told, or
-        what Spark raises."""
+        """Write every row of a frame, which is computed once. Raises RowsLost, BadRows for a frame with a topic column,
+        the BrokerError of a task, or what Spark raises."""
         from pyspark.errors import PySparkException
 
         if "topic" in frame.columns:
@@ -98,12 +98,12 @@ class ExecutorsRoute:
             self._loop.run(leases.close())
         rows = {row["task"]: int(row["rows"]) for row in written}
         if rows != leases.book.rows:
-            raise RowsLost(f"tasks wrote {leases.book.rows} rows, and Spark knows of {rows}: the batch is not kept")
+            raise RowsLost(f"tasks wrote {leases.book.rows} rows, and Spark reports {rows}: the batch is aborted")
         return WrittenByTasks(sum(rows.values()), leases.book.retries)
 
 
 def _hosts(context: "SparkContext") -> tuple[str, str]:
-    """The driver as executors know it, and what it listens at: what Spark itself uses for both."""
+    """The host at which executors reach the driver, and the address to listen at: those that Spark itself uses."""
     if _ONE_MACHINE.fullmatch(context.master or ""):
         return _LOOPBACK, _LOOPBACK
     settings = context.getConf()
@@ -113,7 +113,7 @@ def _hosts(context: "SparkContext") -> tuple[str, str]:
 
 @cache
 def _columns(described: str) -> "StructType":
-    """What Java would otherwise parse anew for every batch."""
+    """A parsed schema. Without the cache, Java would parse it for every batch."""
     from pyspark.sql.types import StructType
 
     found = StructType.fromDDL(described)
@@ -148,8 +148,8 @@ class _Task:
         exempt_modules_from_collection()
 
     def _write(self, loop: LoopThread, task: int, batches: Iterator[Any]) -> int:
-        """Rows are computed in this thread, as for any task, and however long that takes: meanwhile the loop hears that
-        batches have arrived, and gives back their partitions, for which other tasks may wait."""
+        """This thread computes the rows, which may take long. Meanwhile the loop receives acknowledgements and gives
+        partitions back, since other tasks may wait for them."""
         writing = TaskWriter(self._plan, Leases(self._leases, task))
         loop.run(writing.start())
         try:
@@ -196,10 +196,10 @@ class TaskWriter:
         await self._writer.write_arrow(rows)
 
     async def finish(self, given: int) -> None:
-        """Return when all of the rows that were given are acknowledged, and the driver knows. Raises RowsLost."""
+        """Wait until all `given` rows are acknowledged, and tell the driver. Raises RowsLost."""
         rows = sum(each.rows for each in (await self._writer.finish()).values())
         if rows != given:
-            raise RowsLost(f"a task wrote {rows} rows of {given}: the batch is not kept")
+            raise RowsLost(f"a task wrote {rows} rows of {given}: the batch is aborted")
         await self._leases.done(rows, self._timeouts.retries(self._plan.name))
 
     async def close(self, error: BaseException | None) -> None:

@@ -1,9 +1,9 @@
-"""Which task of a batch may write to which partition, and from which sequence on.
+"""`LeaseBook` decides which task of a batch may write to which partition, and from which sequence number on.
 
-Owns, while one batch is written, the next sequence of every partition, who writes there, and which tasks have begun.
-Always true: a partition has one writer at a time, who begins where the acknowledged batches of the last one end; a task
-that has begun is not begun a second time; and once one that had begun has failed or vanished, nobody is given anything
-more. Decides only: nothing here waits or sends.
+Owns, while a batch is written, the next sequence number and the writer of every partition, and the tasks that have
+begun. Always true: a partition has one writer at a time, which continues after the acknowledged batches of the last
+writer; a task cannot begin twice; and after a task that had begun has failed or vanished, no task gets a lease any
+more. It only decides: nothing here waits or sends.
 """
 
 from collections import deque
@@ -15,27 +15,27 @@ from eosin.client.errors import BrokerError
 from eosin.protocol.errors import ErrorCode
 
 Grant = Callable[[int], None]
-"""Tells a task that a partition is its own, and the sequence of its next batch."""
+"""Gives a partition to a task, with the sequence number of its next batch."""
 
 
 class Refused(Exception):
-    """A task may not write, and the message says why in one sentence."""
+    """A task may not write. The message is one sentence with the reason."""
 
 
 class GivenUp(Refused):
-    """Nobody may write any more, since a task has failed."""
+    """No task may write any more, since one has failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why the first task failed that did."""
+    """The failure of the first task that failed."""
 
     reason: str
     code: ErrorCode | None = None
-    """What the broker has answered, if that was it."""
+    """The error code of the broker, if the broker refused."""
 
     def broker_error(self, doing: str) -> BrokerError | None:
-        """The broker's refusal, as if it had been told to the driver; None if it was something else."""
+        """The broker's refusal as an error for the driver; None if the task failed for another reason."""
         return None if self.code is None else BrokerError(self.code, doing, self.reason)
 
 
@@ -45,17 +45,17 @@ class LeaseBook:
     def __init__(self) -> None:
         self.failure: Failure | None = None
         self.rows: Final[dict[int, int]] = {}
-        """The rows of each task that has said that all of its batches are acknowledged."""
+        """The number of rows of each task whose batches are all acknowledged."""
         self.retries = 0
-        """How often calls of those tasks timed out and were made again."""
+        """How often calls of these tasks timed out and were repeated."""
         self._begun: set[int] = set()
         self._holders: dict[int, int] = {}
         self._waiting: dict[int, deque[tuple[int, Grant]]] = {}
         self._sequences: dict[int, int] = {}
 
     def begin(self, task: int) -> None:
-        """A task is about to write for the first time. Raises Refused if it was begun before: what it has written then
-        the broker would take for repetitions."""
+        """A task is about to write for the first time. Raises Refused if it has begun before: the broker would take its
+        new batches for retries of the old ones."""
         self.check()
         if task in self._begun:
             raise Refused(
@@ -64,7 +64,7 @@ class LeaseBook:
         self._begun.add(task)
 
     def take(self, task: int, partition: int, grant: Grant) -> None:
-        """A task asks for a partition. `grant` is called when it is free: now, or by who frees it. Raises Refused."""
+        """Ask for a partition. `grant` is called at once, or when its holder frees it. Raises Refused."""
         self.check()
         if partition in self._holders:
             self._waiting.setdefault(partition, deque()).append((task, grant))
@@ -72,7 +72,7 @@ class LeaseBook:
             self._give(partition, task, grant)
 
     def free(self, task: int, partition: int, sequence: int) -> None:
-        """A task's batches are acknowledged; `sequence` is the next one of the partition. Raises Refused."""
+        """Give a partition back; `sequence` follows the acknowledged batches. Raises Refused."""
         self.check()
         if self._holders.pop(partition, None) != task:
             raise Refused(f"task {task} gives back partition {partition}, which was not its own")
@@ -85,18 +85,18 @@ class LeaseBook:
         grant(self._sequences.get(partition, 0))
 
     def done(self, task: int, rows: int, retries: int) -> None:
-        """Everything that a task had is acknowledged: so many rows. Raises Refused."""
+        """A task has written `rows` rows, and all of them are acknowledged. Raises Refused."""
         self.check()
         self.rows[task] = rows
         self.retries += retries
 
     def fail(self, task: int, reason: str, code: ErrorCode | None = None) -> None:
-        """A task has failed, and says why. The first one counts: the others fail for its sake."""
+        """Note the failure of a task. Only the first one counts: it makes the others fail."""
         if self.failure is None:
             self.failure = Failure(f"task {task} failed: {reason}", code)
 
     def gone(self, task: int) -> None:
-        """Nothing more is heard of a task. Harmless when it was done."""
+        """A task has disconnected: a failure, unless the task was done."""
         if task not in self.rows:
             self.fail(task, "its connection to the driver was lost while it wrote")
 

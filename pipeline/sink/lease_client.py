@@ -1,7 +1,7 @@
-"""A task's side of leases: asks the driver for partitions while it writes to them.
+"""The task's side of leases: it asks the driver for a partition before it writes there.
 
-Always true: a task begins when it has something to send, and only once; while it holds a partition nobody else writes
-there; and whatever ends it before `done`, the driver hears of it.
+Always true: a task begins when it has something to send, and only once; while it holds a partition no other task writes
+there; and the driver learns of every task that ends before `done`.
 """
 
 import asyncio
@@ -21,15 +21,15 @@ CONNECT_TIMEOUT_S = 30.0
 
 
 class BatchGivenUp(Exception):
-    """Another task has failed, and the message names its error. None of `errors`, whose names tell a cause."""
+    """Another task has failed; the message names its error. Not part of `errors`, whose class names tell a cause."""
 
 
 @dataclass(slots=True)
 class Lease:
-    """A partition that is the task's own for now."""
+    """A partition that the task holds."""
 
     sequence: int
-    """Of its next batch. What it is at the end is where the next holder begins."""
+    """The sequence number of the next batch; at the end of the lease, where the next holder begins."""
 
 
 class Leases:
@@ -62,8 +62,8 @@ class Leases:
         await asyncio.gather(self._listening, self._writer.wait_closed(), return_exceptions=True)
 
     async def begin(self) -> None:
-        """Say that this task is about to write, once: `held` does it, since a task that has written nothing may still
-        be tried again. Raises DriverOutOfReach, BatchGivenUp, or RowsLost for a task that has begun before."""
+        """Tell the driver, once, that this task is about to write. `held` calls it; until then Spark may retry the
+        task. Raises DriverOutOfReach, BatchGivenUp, or RowsLost for a task that has begun before."""
         async with self._beginning:
             if self._writer is not None:
                 return
@@ -81,8 +81,8 @@ class Leases:
 
     @contextlib.asynccontextmanager
     async def held(self, partition: int) -> AsyncIterator[Lease]:
-        """While this partition is the task's own. Those who ask for it come in the order in which they ask. It is given
-        back only if nothing is raised: what became of the sequence is not known otherwise."""
+        """Hold a partition, after earlier requests of this task for it. An error inside keeps the partition: the next
+        sequence number is unknown then."""
         async with self._turns.setdefault(partition, asyncio.Lock()):
             await self.begin()
             taken = await self._ask({"take": partition}, "taken", partition)
@@ -91,7 +91,7 @@ class Leases:
             self._tell({"free": partition, "sequence": lease.sequence})
 
     async def done(self, rows: int, retries: int) -> None:
-        """All of the task's rows are acknowledged. Raises when the driver does not take that any more."""
+        """Tell the driver that all rows are acknowledged. Raises BatchGivenUp or RowsLost if it is too late."""
         await self._ask({"done": rows, "retries": retries}, "done", rows)
 
     async def _ask(self, question: dict[str, Any], answer: str, about: int) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class Leases:
                 expected.set_exception(self._refusal)
 
     async def _hear(self, reader: asyncio.StreamReader) -> Exception:
-        """Hand on answers, until there is a reason why there will be none."""
+        """Pass answers on until there will be no more; returns the reason."""
         try:
             while line := await reader.readline():
                 said = json.loads(line)

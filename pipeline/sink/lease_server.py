@@ -1,9 +1,9 @@
 """The driver's side of leases: a socket at which the tasks of one batch ask for partitions.
 
-Owns the connections of the tasks. Always true: what a connection asks is answered in the order of the `LeaseBook`; one
-that does not know the batch's secret is closed; and when the batch is given up every task is told why.
+Owns the connections of the tasks. Always true: the `LeaseBook` decides all answers and their order; a connection
+without the batch's secret is closed; and when the batch is given up, every task is told the reason.
 
-A line of JSON each. From a task: `{"secret": s, "begin": task}`, `{"take": partition}`, `{"free": partition,
+Each message is a line of JSON. From a task: `{"secret": s, "begin": task}`, `{"take": partition}`, `{"free": partition,
 "sequence": next}`, `{"done": rows, "retries": n}`, `{"failed": why, "code": error code or null}`. From the driver:
 `{"begun": task}`, `{"taken": partition, "sequence": next}`, `{"done": rows}`, `{"refused": why}`, `{"given_up": why}`.
 """
@@ -20,11 +20,11 @@ from eosin.pipeline.common.errors import ConflictingSettings
 from eosin.pipeline.sink.lease_book import GivenUp, LeaseBook, Refused
 
 LONGEST_REASON: Final = 4_000
-"""Characters of a reason that are told: JSON makes up to 12 bytes of each, and a line may have 64 KiB."""
+"""Characters of a reason in a message: JSON writes up to 12 bytes for each, and a line may have 64 KiB."""
 
 
 def shortened(reason: str) -> str:
-    """`reason`, without its middle if it is longer than a line may hold: the end of a long error says most."""
+    """`reason`, without its middle if it is too long for a line: the end of a long error is worth most."""
     if len(reason) <= LONGEST_REASON:
         return reason
     half = LONGEST_REASON // 2 - 4
@@ -33,7 +33,7 @@ def shortened(reason: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LeaseAddress:
-    """Where tasks ask, and what lets them."""
+    """Where tasks ask for leases, and the secret that admits them."""
 
     host: str
     port: int
@@ -50,8 +50,7 @@ class LeaseServer:
         self._tasks: dict[asyncio.StreamWriter, int] = {}
 
     async def start(self, host: str, bind: str, port: int = 0) -> LeaseAddress:
-        """Listen at `bind`, which tasks reach as `host`, on any free port if it is 0. Raises
-        ConflictingSettings."""
+        """Listen at `bind`, which tasks reach as `host`; port 0 is any free port. Raises ConflictingSettings."""
         try:
             self._server = await asyncio.start_server(self._serve, bind, port)
         except (OSError, OverflowError) as error:
@@ -62,7 +61,7 @@ class LeaseServer:
         return LeaseAddress(host, self._server.sockets[0].getsockname()[1], self._secret)
 
     async def close(self) -> None:
-        """Close every connection: who has not ended by now is no part of the batch."""
+        """Close every connection. A task that is still running is not part of the batch."""
         if self._server is not None:
             self._server.close()
             for writer in list(self._tasks):
@@ -78,7 +77,7 @@ class LeaseServer:
         except Refused as refused:
             self._tell(writer, {"refused": str(refused)})
         except (ConnectionError, ValueError, KeyError, TypeError):
-            pass  # lost, or none of ours
+            pass  # the connection was lost, or its peer is not a task
         finally:
             self._leave(writer)
             writer.close()

@@ -1,8 +1,8 @@
-"""Rows of Arrow batches, sorted into partitions and encoded: all that a record batch needs but its header.
+"""Sorts rows of Arrow batches into partitions and encodes them: everything of a record batch but its header.
 
-Owns the rows of one topic that were taken and are in no batch yet. Always true: the rows of a partition keep their
-order, memory is bounded, and no batch is larger than `BATCH_BYTES` unless a single record is. Nothing here knows of
-producers and sequences, so rows can be encoded by whoever has them.
+Owns the rows of one topic that are not in a batch yet. Always true: the rows of a partition keep their order, memory is
+bounded, and no batch is larger than `BATCH_BYTES` unless a single record is. Nothing here knows producers or sequence
+numbers, so rows can be encoded anywhere.
 """
 
 from collections.abc import Iterator
@@ -16,11 +16,11 @@ from eosin.pipeline.common.partitioning import check_places, murmur2_of_each, pa
 from eosin.pipeline.sink.arrow_records import column_of, encode_records, encoded_headers, lengths_of, one_array, spans
 
 BATCH_BYTES: Final = 768 * 1024
-"""What one batch may hold. Brokers take 1 MiB by default."""
+"""The most bytes in one batch. Brokers accept 1 MiB by default."""
 GATHERED_BYTES: Final = 512 * 1024
-"""Rows are gathered until there is so much for every partition ..."""
+"""Rows are gathered until there are this many bytes for each partition ..."""
 MAX_GATHERED_BYTES: Final = 16 * 1024 * 1024
-"""... but no more than this."""
+"""... but never more bytes than this in all."""
 _RECORD_OVERHEAD: Final = 32
 _NOTHING: Final = pyarrow.scalar(b"", pyarrow.large_binary())
 
@@ -35,7 +35,7 @@ class EncodedBatch(NamedTuple):
 
 
 class RowEncoder:
-    """Encodes the rows for one topic, which has so many partitions."""
+    """Encodes the rows for one topic with a fixed number of partitions."""
 
     def __init__(self, topic: str, partitions: int) -> None:
         self._topic = topic
@@ -45,13 +45,13 @@ class RowEncoder:
         self._size = 0
 
     def take(self, rows: Any) -> list[EncodedBatch]:
-        """Take the rows of a pyarrow.RecordBatch; when enough are here, all of them in batches. Raises BadRows."""
+        """Take the rows of a pyarrow.RecordBatch; returns batches once enough rows are gathered. Raises BadRows."""
         self._gathered.append(rows)
         self._size += rows.nbytes
         return self.finish() if self._size >= self._limit else []
 
     def finish(self) -> list[EncodedBatch]:
-        """Batches of the rows that are left. Raises BadRows."""
+        """Batches of the remaining rows. Raises BadRows."""
         gathered, self._gathered, self._size = self._gathered, [], 0
         if not any(each.num_rows for each in gathered):
             return []
@@ -82,7 +82,7 @@ class RowEncoder:
 
 
 def _batches(key: Any, value: Any, headers: Any, per_partition: Any) -> Iterator[EncodedBatch]:
-    """Batches of rows that are sorted by partition, of which each has so many."""
+    """Batches of rows that are sorted by partition; `per_partition` has the number of rows of each."""
     sizes = lengths_of(key) + lengths_of(value) + _RECORD_OVERHEAD
     if headers is not None:
         sizes += lengths_of(headers)
@@ -103,7 +103,7 @@ def _batches(key: Any, value: Any, headers: Any, per_partition: Any) -> Iterator
 
 
 def _cut(sizes: Any) -> list[int]:
-    """How many of these records, one after the other, each batch takes: few batches of about the same size."""
+    """The number of records in each batch, in order: few batches of about the same size."""
     ends = numpy.cumsum(sizes)
     total = int(ends[-1])
     at_least = -(-total // BATCH_BYTES)

@@ -1,8 +1,8 @@
-"""Rows into an open transaction: sorted into partitions, gathered into batches, several on their way at once.
+"""Writes rows into an open transaction: sorted into partitions, gathered into batches, several batches in flight.
 
-Owns what was taken and is not acknowledged yet. Always true: the rows of a partition keep their order, as long as they
-come in one of the three ways; memory is bounded, because taking more waits; and after `finish` every row that was taken
-has been acknowledged.
+Owns the rows that are not acknowledged yet. Always true: the rows of a partition keep their order if all of them come
+by `write`, or all by `write_arrow`; memory is bounded, because `write` waits; and after `finish` every row has been
+acknowledged.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from eosin.client.client import Client
 from eosin.client.producer import Producer
 from eosin.pipeline.common.errors import BadRows
 from eosin.pipeline.common.partitioning import places_of
+from eosin.pipeline.common.settings import BATCH_BYTES
 from eosin.pipeline.sink.rows import NO_TOPIC, Rows, size_of, split_by_topic
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch_of_encoded
@@ -23,15 +24,13 @@ from eosin.protocol.records.compression import BytesLike
 if TYPE_CHECKING:
     from eosin.pipeline.sink.row_encoder import RowEncoder
 
-BATCH_BYTES: Final = 256 * 1024
-"""Keys, values and headers in one batch of rows that come as lists, unless a single record is larger."""
 MAX_ON_THEIR_WAY: Final = 8
-"""Batches that are sent and not acknowledged."""
+"""The most batches that are sent and not acknowledged."""
 
 
 @dataclass(slots=True)
 class Written:
-    """What was written to one partition."""
+    """The rows that were written to one partition."""
 
     first_offset: int
     last_offset: int
@@ -59,8 +58,8 @@ class RowWriter:
         counts: dict[str, int] | None = None,
         batch_bytes: int = BATCH_BYTES,
     ) -> None:
-        """`topic` is for rows without one, `timestamp` (ms) for records without one; `counts` are the partitions that
-        topics are taken to have, as far as they are known. `batch_bytes` are for rows that come as lists."""
+        """`topic` is for rows without one, `timestamp` (ms) for records without one; `counts` holds the number of
+        partitions of topics where it is known. `batch_bytes` limits batches of rows that come as lists."""
         self.written: dict[TopicPartition, Written] = {}
         self._client = client
         self._producer = producer
@@ -73,14 +72,14 @@ class RowWriter:
         self._sending: set[asyncio.Task[None]] = set()
 
     async def write_arrow(self, rows: Any) -> None:
-        """Take the rows of a pyarrow.RecordBatch; some may be sent at once. Raises BadRows or a ClientError, possibly
-        of earlier rows."""
+        """Take the rows of a pyarrow.RecordBatch; some may be sent at once. Raises BadRows or a ClientError, which may
+        concern earlier rows."""
         for topic, part in split_by_topic(rows, self._topic):
             for partition, count, payload in (await self._encoder(topic)).take(part):
                 await self._append(TopicPartition(topic, partition), payload, count)
 
     async def write(self, rows: Rows) -> None:
-        """Take rows that are lists; else like `write_arrow`."""
+        """Take rows that are lists; otherwise like `write_arrow`."""
         targets = await self._targets(rows)
         headers = rows.headers or ((),) * len(rows)
         timestamps = rows.timestamps or (None,) * len(rows)
@@ -97,7 +96,7 @@ class RowWriter:
             buffer.size += size
 
     async def finish(self) -> dict[TopicPartition, Written]:
-        """Send what is left and wait for everything. Raises BadRows or a ClientError."""
+        """Send the remaining rows and wait for all acknowledgements. Raises BadRows or a ClientError."""
         for topic, encoder in self._encoders.items():
             for partition, count, payload in encoder.finish():
                 await self._append(TopicPartition(topic, partition), payload, count)
@@ -108,7 +107,7 @@ class RowWriter:
         return self.written
 
     async def discard(self) -> None:
-        """Stop sending. What was sent stays where it is until the transaction is aborted."""
+        """Stop sending. Rows that were sent stay in the log until the transaction is aborted."""
         for task in self._sending:
             task.cancel()
         await asyncio.gather(*self._sending, return_exceptions=True)
@@ -117,24 +116,23 @@ class RowWriter:
         self._encoders.clear()
 
     async def partition_count(self, topic: str) -> int:
-        """How many partitions a topic has; the answer of the first time."""
+        """The number of partitions of a topic, looked up once."""
         if topic not in self._counts:
 
-            async def look() -> int:
+            async def attempt() -> int:
                 return len((await self._client.metadata(topic)).topic(topic).partitions)
 
-            self._counts[topic] = await self._client.retry(look)
+            self._counts[topic] = await self._client.retry(attempt)
         return self._counts[topic]
 
     async def _append(self, target: TopicPartition, payload: BytesLike, count: int) -> None:
-        """Send so many records, encoded and back to back, as one batch. Raises a ClientError, possibly of earlier
-        ones."""
+        """Send `count` encoded records as one batch. Raises a ClientError, which may concern earlier batches."""
         build = partial(build_batch_of_encoded, payload, count=count, timestamp=self._timestamp)
         await self._start(target, count, lambda: self._producer.send_built(target, build, count))
 
     async def _encoder(self, topic: str) -> "RowEncoder":
         if topic not in self._encoders:
-            from eosin.pipeline.sink.row_encoder import RowEncoder  # needs Arrow, which rows as lists do without
+            from eosin.pipeline.sink.row_encoder import RowEncoder  # it needs Arrow, which lists do not need
 
             self._encoders[topic] = RowEncoder(topic, await self.partition_count(topic))
         return self._encoders[topic]
@@ -175,7 +173,7 @@ class RowWriter:
         while len(self._sending) >= MAX_ON_THEIR_WAY:
             await self._one_done()
         self._sending.add(asyncio.create_task(self._acknowledged(target, count, send)))
-        await asyncio.sleep(0)  # so that it leaves now, and in this order
+        await asyncio.sleep(0)  # so that the batches leave at once and in this order
 
     async def _acknowledged(self, target: TopicPartition, count: int, send: Callable[[], Awaitable[int]]) -> None:
         first = await send()

@@ -1,6 +1,6 @@
-"""Rows on their way to a topic: the columns that the sink takes, as lists and in Arrow batches.
+"""Rows for a topic: the columns that the sink accepts, as lists and in Arrow batches.
 
-Always true of lists: keys and values are bytes, text is UTF-8, and there is one entry in every list for each row.
+Always true of lists: keys and values are bytes, text is UTF-8, and every list has one entry for each row.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,17 +18,17 @@ COLUMNS: Final = {
     "partition": ("int",),
     "headers": ("array<struct<key:string,value:binary>>",),
 }
-"""Columns that the sink takes, and the Spark types that each may have. Only `value` must be there."""
+"""The columns that the sink accepts, and the Spark types of each. Only `value` is required."""
 
 _RECORD_OVERHEAD: Final = 32
 _HEADER_OVERHEAD: Final = 8
 
-NO_TOPIC: Final = "a row has no topic, and the sink was given none"
+NO_TOPIC: Final = "a row has no topic, and the sink has no default topic"
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Some rows, column by column. A column that is not there is None."""
+    """Some rows, column by column. A missing column is None."""
 
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
@@ -59,20 +59,20 @@ class Rows:
 
 
 def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
-    """About how many bytes a record takes, and rather more than it does."""
+    """The approximate size of a record in bytes, rounded up."""
     size = len(key or b"") + len(value or b"") + _RECORD_OVERHEAD
     for name, content in headers:
-        size += 3 * len(name) + len(content or b"") + _HEADER_OVERHEAD  # as many bytes as letters, or more
+        size += 3 * len(name) + len(content or b"") + _HEADER_OVERHEAD  # most characters have one byte, some up to four
     return size
 
 
 def check_columns(types: Iterable[tuple[str, str]], *, default_topic: str | None) -> None:
-    """Raise BadRows unless these columns, names with Spark's short type names, can be written."""
+    """Raise BadRows unless the sink can write these columns, which are pairs of name and short Spark type."""
     found = dict(types)
     if "value" not in found:
         raise BadRows(f"the sink needs a column value, and the frame has {', '.join(found) or 'no columns'}")
     if default_topic is None and "topic" not in found:
-        raise BadRows("the sink was given no topic, and the frame has no column topic")
+        raise BadRows("the sink has no default topic, and the frame has no column topic")
     for name, kind in found.items():
         allowed = COLUMNS.get(name)
         if allowed is None:
@@ -82,7 +82,7 @@ def check_columns(types: Iterable[tuple[str, str]], *, default_topic: str | None
 
 
 def split_by_topic(rows: Any, default: str | None) -> Iterator[tuple[str, Any]]:
-    """The rows of a pyarrow.RecordBatch, topic by topic. Raises BadRows for one that has none."""
+    """The rows of a pyarrow.RecordBatch, topic by topic. Raises BadRows for a row without a topic."""
     if "topic" not in rows.schema.names:
         if default is None:
             raise BadRows(NO_TOPIC)

@@ -1,1 +1,1 @@
-"""From topics to rows: ranges of offsets, and the readers of them."""
+"""Reads topics as rows of Spark: plans ranges of offsets, and reads them."""

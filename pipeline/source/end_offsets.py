@@ -1,7 +1,7 @@
-"""Where the partitions of a source end, asked anew for every micro-batch, and around those that do not answer.
+"""The end offsets of a source's partitions, looked up for every micro-batch.
 
-Always true: a partition that has not answered is left out of the batch, not waited for; its timer says how long that
-may go on (KIP-572); and the end that it told last is kept, so that its lag stays to be seen.
+Always true: a partition that does not answer in time is left out of the batch; its timer limits how long that may go on
+(KIP-572); and its last known end is kept, so that its lag stays visible.
 """
 
 import functools
@@ -15,19 +15,19 @@ from eosin.protocol.names import TopicPartition
 
 
 class EndOffsets:
-    """The ends of one source."""
+    """The end offsets of one source."""
 
     def __init__(
         self, client: Client, isolation: Isolation, timeouts: TaskTimeouts, *, patience_ms: int = PATIENCE_MS
     ) -> None:
-        """`client` must give up after one request's time: what is repeated here is the round."""
+        """`client` must give up after one request timeout, since the whole round is repeated here."""
         self.known: dict[TopicPartition, int] = {}
-        """What each partition said last."""
+        """The last known end of each partition."""
         self._consumer = Consumer(client, isolation=isolation)
         self._rounds: FanOut[int] = FanOut(timeouts, patience_ms=patience_ms)
 
     async def ask(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The ends of those that have answered in time. Raises the timeout of one whose time is up."""
+        """The ends of the partitions that answer in time. Raises the timeout of a partition whose time is up."""
         by_task = {str(each): each for each in partitions}
         questions = {task: functools.partial(self._end, each) for task, each in by_task.items()}
         answers = {by_task[task]: end for task, end in (await self._rounds.ask(questions)).items()}
@@ -38,5 +38,5 @@ class EndOffsets:
         return (await self._consumer.list_offset(partition, LATEST)).offset
 
     async def close(self) -> None:
-        """Take back the questions that are on their way."""
+        """Cancel the questions in flight."""
         await self._rounds.close()

@@ -1,7 +1,7 @@
-"""Where the partitions of topics begin and end, and how far one micro-batch may go.
+"""The first and last offsets of partitions, and how far one micro-batch may go.
 
-Owns the questions that a source asks before it reads. Always true: an end is the last stable offset for read_committed,
-so everything below it is decided; and a plan goes only forward.
+Owns the lookups that a source makes before it reads. Always true: for read_committed an end is the last stable offset,
+so every record below it is decided; and a plan never goes backwards.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from eosin.protocol.names import TopicPartition
 
 
 class LogOffsets:
-    """The offsets of the topics that a source subscribes to, as brokers tell them."""
+    """The present offsets of the topics that a source subscribes to."""
 
     def __init__(self, client: Client, options: SourceOptions) -> None:
         self._client = client
@@ -23,15 +23,15 @@ class LogOffsets:
         self._consumer = Consumer(client, isolation=options.isolation)
 
     async def partitions(self) -> FoundPartitions:
-        """Every partition there is now, and the ids of the topics. Raises MissingTopic."""
+        """All present partitions, and the ids of the topics. Raises MissingTopic."""
         return await find_partitions(self._client, self._options.topics)
 
     async def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where each partition begins."""
+        """The first offset of each partition."""
         return await self._list(partitions, EARLIEST)
 
     async def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where each partition ends for this reader: its last stable offset, or its high watermark."""
+        """The end of each partition for this reader: its last stable offset, or its high watermark."""
         return await self._list(partitions, LATEST)
 
     async def _list(self, partitions: Iterable[TopicPartition], what: int) -> dict[TopicPartition, int]:
@@ -43,15 +43,16 @@ class LogOffsets:
 def limited(
     start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], max_rows: int | None
 ) -> dict[TopicPartition, int]:
-    """How far each partition may go from `start` when all together take at most `max_rows` offsets: to each its share
-    by what it has waiting, so that none starves. Both have the same partitions. Never before `start`."""
+    """The end of the next batch in each partition, if all together take at most `max_rows` offsets. Each partition gets
+    a share in proportion to its lag, so that none starves. Both mappings have the same partitions; no end is before
+    `start`."""
     waiting = {partition: max(0, latest[partition] - offset) for partition, offset in start.items()}
     total = sum(waiting.values())
     if max_rows is None or total <= max_rows:
         return {partition: offset + waiting[partition] for partition, offset in start.items()}
     shares = {partition: max_rows * lag // total for partition, lag in waiting.items()}
     left = max_rows - sum(shares.values())
-    # What rounding has left goes to those who lost most by it.
+    # The offsets that rounding left over go to the partitions that lost most by it.
     for partition in sorted(waiting, key=lambda each: (-(max_rows * waiting[each] % total), each)):
         if not left:
             break

@@ -1,6 +1,6 @@
-"""What a `txnlog` source is told: the options of the reader, checked.
+"""The options of a `txnlog` source.
 
-Always true: an option that is not known, or means nothing, is refused with a sentence before anything is read.
+Always true: an unknown option, or an invalid value, is refused with a sentence before anything is read.
 """
 
 import json
@@ -39,15 +39,15 @@ _KNOWN: Final = {
 
 Offsets = Mapping[TopicPartition, int]
 CheckpointJson = dict[str, int | str]
-"""A position as Spark keeps it."""
+"""A position in the form that Spark keeps in checkpoints."""
 _ID: Final = ":id"
-"""Ends the name of a topic's id among offsets; partitions are numbers."""
+"""The suffix of a topic name whose value is the topic's id; after other names stands a partition number."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """The options of one reader. It travels to other machines."""
+    """The options of one reader. They are sent to other machines."""
 
     bootstrap: str
     topics: tuple[str, ...]
@@ -55,7 +55,7 @@ class SourceOptions:
     starting: str | Offsets = EARLIEST
     ending: str | Offsets = LATEST
     max_rows_per_trigger: int | None = None
-    """Offsets, so that markers and aborted records count too."""
+    """Counted in offsets, so markers and aborted records count as well."""
     fail_on_data_loss: bool = True
     task_timeout_ms: int = TASK_TIMEOUT_MS
     retry_backoff_ms: int = RETRY_BACKOFF_MS
@@ -63,7 +63,7 @@ class SourceOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
-        """From what was given to `option`, whatever the case of the names. Raises ConflictingSettings."""
+        """From the options of a Spark reader, whose names may have any case. Raises ConflictingSettings."""
         given = {name.lower(): value for name, value in options.items()}
         for name in given:
             if name not in _KNOWN and name != "path":
@@ -94,8 +94,8 @@ class SourceOptions:
 
 
 def to_json(offsets: Offsets, topic_ids: Mapping[str, str] | None = None) -> CheckpointJson:
-    """Offsets as a checkpoint keeps them: `{"topic:partition": next offset}`, and `"topic:id"` for those topics of them
-    whose id is known."""
+    """Offsets in the form of a checkpoint: `{"topic:partition": next offset}`, and `"topic:id"` for each topic whose id
+    is known."""
     found: CheckpointJson = {f"{each.topic}:{each.partition}": offset for each, offset in sorted(offsets.items())}
     for topic in sorted({each.topic for each in offsets} & (topic_ids or {}).keys()):
         found[f"{topic}{_ID}"] = (topic_ids or {})[topic]
@@ -103,7 +103,7 @@ def to_json(offsets: Offsets, topic_ids: Mapping[str, str] | None = None) -> Che
 
 
 def from_json(offsets: Mapping[str, int | str]) -> dict[TopicPartition, int]:
-    """The offsets that `to_json` has written. Raises ValueError with a sentence."""
+    """The offsets in a checkpoint of `to_json`. Raises ValueError with a sentence."""
     found = {}
     for name, offset in offsets.items():
         topic, colon, partition = name.rpartition(":")
@@ -116,13 +116,13 @@ def from_json(offsets: Mapping[str, int | str]) -> dict[TopicPartition, int]:
 
 
 def topic_ids_of(offsets: Mapping[str, int | str]) -> dict[str, str]:
-    """The ids of topics that `to_json` has written; none in checkpoints of releases before there were any."""
+    """The topic ids in a checkpoint of `to_json`. Checkpoints of older releases have none."""
     ids = {name: value for name, value in offsets.items() if isinstance(value, str)}
     return {name.removesuffix(_ID): value for name, value in ids.items() if name.endswith(_ID)}
 
 
-def made_anew(then: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
-    """The topics that are known at both times, and have another id now: offsets of the old one mean nothing there."""
+def recreated_topics(then: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
+    """The topics with another id now: they were deleted and created again, and offsets of the old topic are invalid."""
     return {topic for topic, topic_id in then.items() if now.get(topic, topic_id) != topic_id}
 
 

@@ -1,8 +1,8 @@
-"""Reads a range of one partition: what a task of a source does.
+"""`RangeReader` reads a range of one partition: the work of one task of a source.
 
-Always true: it ends when its position has reached the end of the range, even if there was nothing to return on the way:
-a range of markers and aborted records alone is an ordinary one; no record outside of the range is returned; and what
-times out is asked again until the time of the partition is up, since a range that is planned cannot be left out.
+Always true: the reader ends when its position has reached the end of the range, even if the range holds only markers
+and aborted records; it returns no record outside of the range; and it repeats a fetch that times out until the time of
+the partition is up, since a planned range cannot be left out.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from eosin.protocol.names import ZERO_UUID, TopicPartition, uuid_text
 from eosin.runtime.clock import Clock, SystemClock
 
 _PARTITION_BYTES = 4 * 1024 * 1024
-"""What one fetch may bring: some ten thousand small records, which is what one Arrow batch holds."""
+"""The most bytes of one fetch: some ten thousand small records, as many as one Arrow batch holds."""
 
 
 class RangeReader:
@@ -37,8 +37,8 @@ class RangeReader:
         task_timeout_ms: int | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`topic_id` is the topic that the range was planned for, None if that is not known; `task_timeout_ms` is what
-        the partition may go on timing out; None is what the options say."""
+        """`topic_id` is the topic of the plan, None if it is not known; `task_timeout_ms` limits how long the partition
+        may keep timing out, None takes it from the options."""
         self._options = options
         self._partition = partition
         self._position = start
@@ -52,7 +52,7 @@ class RangeReader:
         )
 
     def __iter__(self) -> Iterator[list[ConsumedRecord]]:
-        """Records in offset order, some at a time. Raises DataLoss or a ClientError."""
+        """Records in offset order, in lists. Raises DataLoss or a ClientError."""
         if self._position >= self._end:
             return
         with asyncio.Runner() as runner:
@@ -72,15 +72,15 @@ class RangeReader:
                 runner.run(client.close())
 
     async def _some(self, consumer: Consumer) -> list[ConsumedRecord]:
-        """What the next fetches bring, once they have moved the position."""
+        """The records of the next fetch that moves the position."""
         task = str(self._partition)
         waits_since_ms = self._clock.elapsed_ms()
         while True:
             self._timeouts.is_final_attempt(task)
             try:
                 found = await self._poll(consumer)
-                if await self._is_made_anew():
-                    self._position = self._end  # nothing of what was planned is left
+                if await self._is_recreated():
+                    self._position = self._end  # no record of the plan is left
                     return []
                 before, self._position = self._position, consumer.position(self._partition)
                 if self._position != before:
@@ -89,8 +89,8 @@ class RangeReader:
                 waited_ms = self._clock.elapsed_ms() - waits_since_ms
                 if waited_ms > self._options.request_timeout_ms:
                     raise RequestTimedOut(
-                        f"{self._partition} has brought nothing from offset {before} on in {waited_ms} ms, and is to be"
-                        f" read to {self._end}"
+                        f"{self._partition} has returned nothing from offset {before} on for {waited_ms} ms, and must"
+                        f" be read to {self._end}"
                     )
             except (ClientError, TimeoutError) as error:
                 if not is_timeout(error):
@@ -105,12 +105,12 @@ class RangeReader:
         except BrokerError as error:
             if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
-            await self._skip_what_is_gone(consumer, error)
+            await self._skip_lost_records(consumer, error)
             return []
 
-    async def _is_made_anew(self) -> bool:
-        """Whether what was read, by what the client knew then, is another topic than was planned. Raises DataLoss if
-        that is not accepted."""
+    async def _is_recreated(self) -> bool:
+        """Whether the topic, as the client knew it for this fetch, is not the topic of the plan. Raises DataLoss with
+        failOnDataLoss=true."""
         topic = self._partition.topic
         now = (await self._client.metadata(topic)).topic_id(topic)
         if self._topic_id is None or now == ZERO_UUID or uuid_text(now) == self._topic_id:
@@ -122,8 +122,8 @@ class RangeReader:
             )
         return True
 
-    async def _skip_what_is_gone(self, consumer: Consumer, error: BrokerError) -> None:
-        if await self._is_made_anew():
+    async def _skip_lost_records(self, consumer: Consumer, error: BrokerError) -> None:
+        if await self._is_recreated():
             return
         earliest = (await consumer.list_offset(self._partition, EARLIEST)).offset
         if self._options.fail_on_data_loss or earliest <= self._position:

@@ -1,11 +1,11 @@
-"""A topic as a stream, from either source, with the same columns: `python` is `txnlog`, `jvm` Spark's own Kafka source.
+"""Reads topics as a stream from one of two sources: `python` is `txnlog`, `jvm` is Spark's own Kafka source.
 
-Always true: both read what is committed and no more, unless told otherwise, so a pipeline may change from one to the
-other; their checkpoints differ, so not with the same checkpoint.
+Always true: both have the same columns and read only committed records by default, so a pipeline may change its source.
+Their checkpoints differ, so the change needs a new checkpoint.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from eosin.pipeline.common.errors import ConflictingSettings, MissingDependency
 from eosin.pipeline.source.txnlog import NAME
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Source = Literal["python", "jvm"]
-SOURCES: Final = ("python", "jvm")
+SOURCES: Final[tuple[str, ...]] = get_args(Source)
 COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 _CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 _JVM_CLASS: Final = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
@@ -26,7 +26,7 @@ _JVM_NAMES: Final[Mapping[str, str]] = {
 
 
 def jvm_packages(spark_version: str) -> dict[str, str]:
-    """The setting with which a session fetches Spark's own Kafka source, which PySpark leaves out. It must be set
+    """The setting that makes a session fetch Spark's own Kafka source, which is not part of PySpark. It must be set
     before the session starts: `session(name, conf=jvm_packages(pyspark.__version__))`."""
     return {"spark.jars.packages": f"{_CONNECTOR}:{spark_version}"}
 
@@ -41,9 +41,10 @@ def read_stream(
     max_rows_per_trigger: int | None = None,
     options: Mapping[str, str] | None = None,
 ) -> "DataFrame":
-    """Topics, names with commas between, as a stream from their earliest records on.
+    """Topics (names with commas between) as a stream from their earliest records on.
 
-    `options` are those of `txnlog`, or for `jvm` of Spark's source. Raises MissingDependency where `jvm` is not there.
+    `options` are those of `txnlog`, or of Spark's source for `jvm`. Raises ConflictingSettings for an unknown source,
+    and MissingDependency if the session lacks the `jvm` source.
     """
     if source not in SOURCES:
         raise ConflictingSettings(f"there is no source {source!r}: there are {' and '.join(SOURCES)}")
@@ -67,6 +68,6 @@ def _require_connector(spark: "SparkSession") -> None:
         loader.loadClass(_JVM_CLASS)
     except Py4JJavaError as error:
         raise MissingDependency(
-            "this session has no Kafka source of Spark's: use source python, or start the session with"
+            "this session lacks Spark's Kafka source: use source python, or start the session with"
             f" spark.jars.packages={_CONNECTOR}:{spark.version}"
         ) from error

@@ -1,10 +1,10 @@
-"""`txnlog`: topics as a source of Spark, streaming and batch, without a jar.
+"""`txnlog`: a Spark source for topics, streaming and batch, without a jar.
 
     spark.readStream.format("txnlog").option("bootstrap.servers", ...).option("subscribe", "orders").load()
 
-Always true: one Spark partition reads one topic partition; a stream's position is in its checkpoint alone, with the ids
-of its topics, so that offsets of a topic that was deleted are not taken for offsets of one that was created anew; and
-readers travel to tasks without their connections.
+Always true: one Spark partition reads one topic partition; the checkpoint alone holds the position of a stream, with
+the ids of its topics, so that offsets of a deleted topic are not taken for offsets of a new topic of that name; and
+readers are sent to tasks without their connections.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ from eosin.pipeline.source.options import (
     Offsets,
     SourceOptions,
     from_json,
-    made_anew,
+    recreated_topics,
     to_json,
     topic_ids_of,
 )
@@ -52,11 +52,11 @@ SCHEMA: Final = (
 
 
 class TxnLog(DataSource):
-    """The source, as Spark registers it."""
+    """The data source to register with Spark."""
 
     @classmethod
     def name(cls) -> str:
-        """What `format` takes."""
+        """The name for `format`."""
         return NAME
 
     def schema(self) -> str:
@@ -73,29 +73,29 @@ class TxnLog(DataSource):
 
 
 class LogRange(InputPartition):
-    """What one task reads."""
+    """The range that one task reads."""
 
     def __init__(
         self, partition: TopicPartition, start: int, end: int, task_timeout_ms: int, topic_id: str | None = None
     ) -> None:
         self.partition = partition
         self.topic_id = topic_id
-        """Of the topic that the range was planned for; None if that is not known."""
+        """The id of the topic at planning; None if it is not known."""
         self.start = start
         self.end = end
         self.task_timeout_ms = task_timeout_ms
-        """How long it may go on timing out before its final attempt."""
+        """How long the partition may keep timing out before its final attempt."""
 
 
 class Position(NamedTuple):
-    """Where a reader is, and in which topics."""
+    """The next offset of each partition, and the ids of the topics."""
 
     offsets: dict[TopicPartition, int]
     topic_ids: dict[str, str]
 
     @classmethod
     def of(cls, json: CheckpointJson) -> Self:
-        """The position that a checkpoint keeps."""
+        """The position in a checkpoint."""
         return cls(from_json(json), topic_ids_of(json))
 
     def json(self) -> CheckpointJson:
@@ -104,7 +104,7 @@ class Position(NamedTuple):
 
 
 class _Planning:
-    """What only the planning process has: connections, and the timers of the partitions (KIP-572)."""
+    """The connections, and the timers of the partitions (KIP-572), which only the planning process has."""
 
     def __init__(self, source: SourceOptions) -> None:
         self.loop = LoopThread(NAME)
@@ -127,7 +127,7 @@ class _Planning:
 
 
 class _Reading:
-    """What both readers share: a connection for planning, in the planning process, and the reading in tasks."""
+    """The common part of both readers: planning, in the planning process, and reading, in tasks."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self.source = options
@@ -139,13 +139,13 @@ class _Reading:
 
     @property
     def planning(self) -> "_Planning":
-        """The connections for planning, made when they are first needed."""
+        """The connections for planning, opened on first use."""
         if self._planning is None:
             self._planning = _Planning(self.source)
         return self._planning
 
     def ask(self, question: str, *arguments: Any) -> Any:
-        """What a method of LogOffsets answers."""
+        """The result of a method of `LogOffsets`."""
         planning = self.planning
         return planning.loop.run(getattr(planning.offsets, question)(*arguments))
 
@@ -156,7 +156,7 @@ class _Reading:
         self._planning = None
 
     def offsets(self, wanted: str | Offsets) -> Position:
-        """Offsets that are named or given; partitions that are not given begin at their earliest record."""
+        """The earliest, latest or given offsets. Partitions that are not given begin at their earliest record."""
         there = self.ask("partitions")
         if wanted == LATEST:
             return Position(dict(self.ask("latest", there.partitions)), there.topic_ids)
@@ -166,9 +166,8 @@ class _Reading:
         return Position(found, there.topic_ids)
 
     def ranges(self, start: Offsets, end: Offsets, topic_ids: Mapping[str, str]) -> list[LogRange]:
-        """What there is to read between two positions, a range for each partition that has something; the ids are those
-        of the topics at the end. Whether it is still there shows when it is read: a batch that the sink skips may be
-        gone."""
+        """A range for each partition with offsets between two positions. `topic_ids` are the ids at the end. Lost
+        records are noticed only when a range is read, since the sink may skip a batch whose records are gone."""
         begins = {each: start[each] for each, stop in end.items() if each in start and start[each] <= stop}
         others = [each for each in end if each not in begins]  # new, or deleted and created again
         if others:
@@ -205,13 +204,13 @@ class _Reading:
 
 
 class TxnLogReader(DataSourceReader):
-    """A topic as it is now, once."""
+    """Reads topics once, as they are now."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._reading = _Reading(options, schema)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One for each topic partition that holds something."""
+        """A range for each topic partition with offsets to read."""
         reading = self._reading
         try:
             end = reading.offsets(reading.source.ending)
@@ -227,80 +226,79 @@ class TxnLogReader(DataSourceReader):
 
 
 class TxnLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Topics as they grow."""
+    """Reads topics as they grow."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._reading = _Reading(options, schema)
         self._initial: CheckpointJson | None = None
-        self._latest: dict[TopicPartition, int] = {}
         self._target: Position | None = None
-        """Where an `availableNow` query is to stop."""
+        """The position at which an `availableNow` query stops."""
 
     def initialOffset(self) -> CheckpointJson:
-        """Where a query without a checkpoint begins; the same however often it is asked for."""
+        """The beginning of a query without a checkpoint: the same position at every call."""
         if self._initial is None:
             self._initial = self._reading.offsets(self._reading.source.starting).json()
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """`maxRowsPerTrigger`, which counts offsets."""
+        """The limit by `maxRowsPerTrigger`, which counts offsets."""
         rows = self._reading.source.max_rows_per_trigger
         return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Stop at what is there now."""
+        """Stop at the present ends of the topics."""
         self._target = self._reading.offsets(LATEST)
 
     def latestOffset(self, start: CheckpointJson, limit: ReadLimit) -> CheckpointJson:
-        """How far the next micro-batch goes. Raises DataLoss for a partition that ends before its position, and for a
-        topic that is another one than the position is in."""
+        """The end of the next micro-batch. Raises DataLoss for a partition that ends before its position, and for a
+        topic that was deleted and created again."""
         known = Position.of(start)
         if self._target is not None:
-            topic_ids, position = self._target.topic_ids, self._without_made_anew(known, self._target.topic_ids)
+            topic_ids, position = self._target.topic_ids, self._in_same_topics(known, self._target.topic_ids)
             ends = self._target.offsets
         else:
             there: FoundPartitions = self._reading.ask("partitions")
-            topic_ids, position = there.topic_ids, self._without_made_anew(known, there.topic_ids)
+            topic_ids, position = there.topic_ids, self._in_same_topics(known, there.topic_ids)
             ends = self._ends(position, there.partitions)
         begins = self._begins(position, ends)
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         stops = limited(begins, {each: ends.get(each, offset) for each, offset in begins.items()}, rows)
         return to_json(stops, {**known.topic_ids, **topic_ids})
 
-    def _without_made_anew(self, known: Position, topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
-        """The position in topics that are the same as then: the partitions of others are new. Raises DataLoss if that
-        is not accepted."""
-        anew = made_anew(known.topic_ids, topic_ids)
-        if anew and self._reading.source.fail_on_data_loss:
+    def _in_same_topics(self, known: Position, topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
+        """The offsets in topics that still have their id: partitions of all others are new. Raises DataLoss for a topic
+        with another id, with failOnDataLoss=true."""
+        recreated = recreated_topics(known.topic_ids, topic_ids)
+        if recreated and self._reading.source.fail_on_data_loss:
             raise DataLoss(
-                f"topic {', '.join(sorted(anew))} was deleted and created anew: the checkpoint's offsets are of the old"
-                " one, of which what was not read is lost; to read the new one from its beginning, start with"
+                f"topic {', '.join(sorted(recreated))} was deleted and created anew: the checkpoint's offsets belong to"
+                " the old topic, whose unread records are lost; to read the new one from its beginning, start with"
                 " failOnDataLoss=false (failOnDataLoss=true)"
             )
-        return {each: offset for each, offset in known.offsets.items() if each.topic not in anew}
+        return {each: offset for each, offset in known.offsets.items() if each.topic not in recreated}
 
     def _ends(self, position: Offsets, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where each partition ends. One whose leader does not answer in time ends where it is: it is left out."""
+        """The end of each partition. If its leader does not answer in time, that is its position: it is left out."""
         planning = self._reading.planning
         answered = planning.loop.run(planning.ends.ask(partitions))
-        self._latest = planning.ends.known
         return {
             each: answered.get(each, position.get(each, 0)) for each in partitions if each in {**position, **answered}
         }
 
     def reportLatestOffset(self) -> CheckpointJson | None:
-        """Where the topics end, for the progress of the query, and the partitions that are left out: the time that each
-        has left, and how often each was left out."""
-        reported = to_json(self._latest if self._target is None else self._target.offsets)
-        timeouts = self._reading.planning.timeouts
+        """The ends of the topics, for the query's progress; and for each partition that was left out the time that it
+        has left, and how often it was left out."""
+        planning = self._reading.planning
+        reported = to_json(planning.ends.known if self._target is None else self._target.offsets)
+        timeouts = planning.timeouts
         reported |= {f"{REMAINING}{task}": left for task, left in timeouts.skipped.items()}
         return (reported | {f"{SKIPS}{task}": skips for task, skips in sorted(timeouts.skips.items())}) or None
 
     def partitions(self, start: CheckpointJson, end: CheckpointJson) -> Sequence[InputPartition]:
-        """One for each topic partition that moves."""
+        """A range for each topic partition that moves."""
         begin, stop = Position.of(start), Position.of(end)
-        anew = made_anew(begin.topic_ids, stop.topic_ids)
-        position = {each: offset for each, offset in begin.offsets.items() if each.topic not in anew}
+        recreated = recreated_topics(begin.topic_ids, stop.topic_ids)
+        position = {each: offset for each, offset in begin.offsets.items() if each.topic not in recreated}
         return self._reading.ranges(position, stop.offsets, stop.topic_ids)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -308,7 +306,7 @@ class TxnLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._reading.batches(partition)
 
     def commit(self, end: CheckpointJson) -> None:
-        """Nothing: the checkpoint holds the position."""
+        """Do nothing: the checkpoint holds the position."""
 
     def stop(self) -> None:
         """Close the connection for planning."""

@@ -1,1 +1,1 @@
-"""Sessions of Spark that keep what pipelines rely on."""
+"""Sessions of Spark with the settings that pipelines need."""

@@ -1,4 +1,4 @@
-"""Spark Connect: a session that is a client of Spark, without a driver of its own."""
+"""Recognises sessions of Spark Connect, which are clients of Spark without a driver of their own."""
 
 from typing import TYPE_CHECKING
 
@@ -7,12 +7,12 @@ if TYPE_CHECKING:
 
 
 def is_connect(spark: "SparkSession") -> bool:
-    """Whether a session is Spark Connect's. Asked by name: its module needs packages that few have installed."""
+    """Whether this is a session of Spark Connect. Compares names: importing its module needs optional packages."""
     return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
 def parallelism(spark: "SparkSession") -> int:
-    """How many tasks are worth having at once: Spark's default, or what a client can see of it."""
+    """The number of tasks to run at once: Spark's default, or a setting that clients of Spark Connect can see."""
     if is_connect(spark):
         return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     return spark.sparkContext.defaultParallelism

@@ -1,6 +1,6 @@
-"""A Spark session that keeps what the sink relies on, and the check that a session does.
+"""Starts Spark sessions with the settings that the sink needs, and checks those of existing sessions.
 
-Always true: settings are refused with a sentence, never changed behind the caller's back.
+Always true: a wrong setting is refused with a sentence, never changed silently.
 """
 
 import os
@@ -22,20 +22,20 @@ from eosin.pipeline.spark.connect import is_connect  # noqa: E402
 
 _STATE_CHECK: Final = "spark.sql.streaming.stateStore.commitValidation.enabled"
 REQUIRED: Final[Mapping[str, str]] = {
-    # A second attempt of a task or stage would write with sequence numbers that are used already: the broker would
-    # drop rows as duplicates although they may be others.
+    # A second attempt of a task or stage would reuse sequence numbers: the broker would drop its rows as duplicates,
+    # although they may be different rows.
     "spark.speculation": "false",
     "spark.stage.maxConsecutiveAttempts": "1",
-    # A batch that is in the output already is skipped. Its state is in the checkpoint, since tasks write it before the
-    # transaction ends; but Spark (seen in 4.3) would fail the batch, each time, because no task wrote it anew.
+    # The sink skips a batch that is in the output already. Its state is in the checkpoint, since tasks write it before
+    # the transaction ends; but Spark (seen in 4.3) would fail the batch every time, because no task wrote it again.
     _STATE_CHECK: "false",
 }
-"""Settings that the sink needs. A task may be tried again by Spark: its second attempt ends the batch."""
+"""Settings that the sink needs. Spark may still retry a task; the second attempt fails the batch."""
 
 _WHY: Final[Mapping[str, str]] = {
     "spark.speculation": "copies of a task would write into the same transaction",
-    "spark.stage.maxConsecutiveAttempts": "a stage that is tried again would write into the same transaction",
-    _STATE_CHECK: "a batch that is skipped would fail for state that it has stored before",
+    "spark.stage.maxConsecutiveAttempts": "a retried stage would write into the same transaction",
+    _STATE_CHECK: "a skipped batch would fail because of state that it has stored before",
 }
 _DEFAULTS: Final[Mapping[str, str]] = {
     "spark.speculation": "false",
@@ -46,10 +46,10 @@ _WORKER_PYTHON: Final = "PYSPARK_PYTHON"
 
 
 def session(name: str, master: str = "local[2]", conf: Mapping[str, str] | None = None) -> SparkSession:
-    """The Spark session for a pipeline, the running one if there is one, with the sources of this package.
+    """The running Spark session, or a new one, with the sources of this package registered.
 
     Workers use this interpreter unless PYSPARK_PYTHON names another. Raises ConflictingSettings for a setting in
-    `conf`, or of the running session, that would break exactly-once, and MissingDependency where there is no Java.
+    `conf`, or of the running session, that would break exactly-once, and MissingDependency if there is no Java.
     """
     wanted = dict(conf or {})
     for key, value in REQUIRED.items():
@@ -75,18 +75,18 @@ def session(name: str, master: str = "local[2]", conf: Mapping[str, str] | None 
 
 
 def check_session(spark: SparkSession) -> None:
-    """Raise ConflictingSettings unless a session, made by whomever, keeps what the sink relies on."""
+    """Raise ConflictingSettings unless a session, wherever it comes from, has the settings that the sink needs."""
     if is_connect(spark):
         raise ConflictingSettings(
-            "this session is Spark Connect's, and the sink needs a classic one: a server would run it in a process of"
-            " its own, without the context that says which batch, checkpoint and stage attempts it is about"
+            "this is a session of Spark Connect, and the sink needs a classic one: a server would run the sink in its"
+            " own process, which does not know the batch, the checkpoint and the attempts of stages"
         )
     context = spark.sparkContext
     settings = context.getConf()
     for key, value in REQUIRED.items():
         found: str | None = settings.get(key, _DEFAULTS[key])
         if key == _STATE_CHECK:
-            found = spark.conf.get(key, found)  # may be changed while a session runs
+            found = spark.conf.get(key, found)  # this one may change while a session runs
         if found != value:
             raise _conflict(key, str(found))
     if _WORKER_PYTHON not in os.environ:
@@ -97,7 +97,7 @@ def check_session(spark: SparkSession) -> None:
 
 
 def require_java() -> None:
-    """Raise MissingDependency where Spark would find no Java."""
+    """Raise MissingDependency if Spark would not find Java."""
     home = os.environ.get("JAVA_HOME")
     if home and not (Path(home) / "bin" / "java").exists():
         raise MissingDependency(f"JAVA_HOME is {home}, and there is no bin/java in it: Spark needs Java 17 or 21")

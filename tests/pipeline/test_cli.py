@@ -22,7 +22,7 @@ def test_the_command_is_listed_and_tells_its_own_commands(capsys: pytest.Capture
 
 def test_an_unknown_command_is_refused_in_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pipeline", "fly"]) == 2
-    assert capsys.readouterr().err.startswith("eosin pipeline: no command 'fly'; there are ")
+    assert capsys.readouterr().err.startswith("eosin pipeline: no command 'fly'; the commands are ")
 
 
 def test_nothing_of_the_pipeline_is_imported_before_it_is_asked_for() -> None:

@@ -73,7 +73,7 @@ def test_an_interrupt_waits_until_spark_has_started_and_says_so(capsys: pytest.C
     with pytest.raises(KeyboardInterrupt):
         start(started, interrupts=1)
     assert started
-    assert capsys.readouterr().err == "ending as soon as Spark has started; once more ends at once\n"
+    assert capsys.readouterr().err == "ending as soon as Spark has started; a second Ctrl-C ends at once\n"
 
 
 def test_an_interrupt_waits_also_when_spark_has_set_its_handler_but_not_started() -> None:

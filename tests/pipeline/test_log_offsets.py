@@ -11,7 +11,7 @@ from topic_load import TopicLoad
 from eosin.client.consumer import Isolation
 from eosin.pipeline.common.errors import ConflictingSettings, DataLoss
 from eosin.pipeline.source.log_offsets import limited
-from eosin.pipeline.source.options import SourceOptions, from_json, made_anew, to_json, topic_ids_of
+from eosin.pipeline.source.options import SourceOptions, from_json, recreated_topics, to_json, topic_ids_of
 from eosin.pipeline.source.range_reader import RangeReader
 from eosin.protocol.names import TopicPartition
 
@@ -54,8 +54,8 @@ def test_offsets_survive_their_way_through_a_checkpoint() -> None:
 
 
 def test_a_topic_is_made_anew_when_both_ids_are_known_and_differ() -> None:
-    assert made_anew({"t": "1", "u": "1", "gone": "1"}, {"t": "2", "u": "1", "new": "1"}) == {"t"}
-    assert not made_anew({}, {"t": "2"})
+    assert recreated_topics({"t": "1", "u": "1", "gone": "1"}, {"t": "2", "u": "1", "new": "1"}) == {"t"}
+    assert not recreated_topics({}, {"t": "2"})
 
 
 @pytest.mark.parametrize(

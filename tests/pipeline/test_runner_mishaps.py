@@ -131,16 +131,14 @@ async def test_what_a_transform_raises_names_the_record_and_commits_nothing(job:
 
     with pytest.raises(ZeroDivisionError, match="no such letter") as raised:
         await job.runner(broken, **{"commit.interval.ms": "60000"}).run()
-    assert raised.value.__notes__ == [
-        f"while transforming {job.input}-1 at offset 1; nothing of its transaction is kept"
-    ]
+    assert raised.value.__notes__ == [f"while transforming {job.input}-1 at offset 1; its whole transaction is aborted"]
     await goes_on(job, 2)
 
 
 ANSWERS = {
-    "nothing": (lambda: None, "the transform answered NoneType, and must answer a list of outputs"),
-    "one output": (lambda: Output("out", b""), "the transform answered Output, and must answer a list of outputs"),
-    "text": (lambda: ["a"], "the transform answered with str among its outputs"),
+    "nothing": (lambda: None, "the transform returned NoneType, and must return a list of outputs"),
+    "one output": (lambda: Output("out", b""), "the transform returned Output, and must return a list of outputs"),
+    "text": (lambda: ["a"], "the transform returned str among its outputs"),
     "a value that is text": (
         lambda: [Output("out", "a")],  # type: ignore[arg-type]
         "the value of an output for topic out is str, and must be bytes or None",
@@ -170,7 +168,7 @@ async def test_an_output_for_a_partition_that_is_not_there_names_its_record(job:
 
     with pytest.raises(BadRows, match=f"partition 2 of topic {job.output}, which has 2") as raised:
         await job.runner(wild).run()
-    assert raised.value.__notes__ == [f"it came of {job.input}-0 at offset 1"]
+    assert raised.value.__notes__ == [f"its input record is {job.input}-0 at offset 1"]
     await goes_on(job, 2)
 
 
@@ -285,7 +283,7 @@ async def test_a_record_that_is_too_large_names_the_record_that_it_came_of(job: 
     with pytest.raises(BrokerError, match="MESSAGE_TOO_LARGE") as raised:
         await job.runner(grows).run()
     (note,) = raised.value.__notes__
-    assert f"has about 2000032 bytes, is for topic {job.output} and came of {job.input}-0 at offset 1" in note
+    assert f"has about 2000032 bytes, goes to topic {job.output} and comes from {job.input}-0 at offset 1" in note
     await goes_on(job, 3)
 
 

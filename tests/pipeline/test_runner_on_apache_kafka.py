@@ -109,7 +109,7 @@ async def test_a_runner_whose_id_was_forgotten_introduces_itself_again_and_goes_
     runner.stop()
     await running
     assert await job.written() == ["A", "B", "C", "D"]
-    assert "introduces itself again" in caplog.text
+    assert "initialises its producer id again" in caplog.text
 
 
 async def is_forgotten(job: Job) -> bool:

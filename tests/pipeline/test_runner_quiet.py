@@ -149,7 +149,7 @@ async def test_offsets_that_have_expired_while_nobody_worked_end_the_next_start_
     await job.run_until(job.runner(), lambda: job.records_in() == 2)
     clock.ahead_ms += 2 * MINUTE_MS
     await comes_to_be(job, {})
-    told = f"'app-{job.name}' has read {job.input}-0, {job.input}-1, {job.input}-2 before, and its group has no offset"
+    told = f"'app-{job.name}' has read {job.input}-0, {job.input}-1, {job.input}-2 before, and its group has lost the offset"
     for _ in range(2):
         with pytest.raises(MissingOffsets, match=told):
             await job.runner().run()
@@ -238,7 +238,7 @@ async def test_an_offset_of_a_topic_that_was_deleted_is_not_taken_for_one_of_the
     await leave(3, {job.input: "topic-id=AAAAAAAAAAAAAAAAAAAAAQ"})
     await job.run_until(job.runner(), lambda: job.records_in() == 7)
     assert await job.written() == ["A", "B", "C", "D", "E", "F", "G"]
-    assert f"the offset of {at} is of a topic that was deleted" in caplog.text
+    assert f"the committed offset of {at} belongs to a deleted topic" in caplog.text
     # What a tool has set says nothing of a topic, and is taken as it is.
     await leave(2, {})
     await job.run_until(job.runner(), lambda: job.records_in() == 9)
@@ -321,7 +321,7 @@ async def test_a_runner_whose_id_was_forgotten_introduces_itself_again_and_goes_
     runner.stop()
     await running
     assert await job.written() == ["A", "B", "C2", "C4", "D2", "D4"]
-    told = [each for each in caplog.messages if "introduces itself again" in each]
+    told = [each for each in caplog.messages if "initialises its producer id again" in each]
     assert len(told) == 2
     assert "transactional.id.expiration.ms" in told[0]
 
@@ -385,7 +385,7 @@ async def test_a_runner_that_slept_through_the_whole_life_of_another_does_not_do
     await running
     await is_forgotten(kept, clock)
     awake.set()
-    with pytest.raises(PipelineFenced, match="was taken over by another instance while it was silent"):
+    with pytest.raises(PipelineFenced, match="was taken over by another instance while it was idle"):
         async with asyncio.timeout(20):
             await sleeping
     assert kept.records_in() == 2

@@ -58,7 +58,7 @@ def test_a_session_of_spark_connect_is_refused_in_a_sentence() -> None:
     from eosin.pipeline.spark.session import check_session
 
     remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
-    with pytest.raises(ConflictingSettings, match="this session is Spark Connect's, and the sink needs a classic one"):
+    with pytest.raises(ConflictingSettings, match="is a session of Spark Connect, and the sink needs a classic one"):
         check_session(remote)
 
 

@@ -206,7 +206,7 @@ def test_retries_is_ignored_with_one_warning_and_those_of_clients_are_handed_on(
     found = PipelineSettings.parse({"retries": "7", "producer.retries": "3", "admin.retries": "0"})
     assert found.client_retries == {"producer.retries": 3, "admin.retries": 0}
     assert found.task_timeout_ms == 300_000
-    assert caplog.messages == ["retries is ignored: task.timeout.ms says how long a task is tried again (KIP-572)"]
+    assert caplog.messages == ["retries is ignored: task.timeout.ms limits how long a task is retried (KIP-572)"]
 
 
 @pytest.mark.parametrize(
