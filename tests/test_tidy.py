@@ -192,6 +192,14 @@ def _text_of(module: str) -> str:
     return (ROOT / (module.removeprefix("eosin.").replace(".", "/") + ".py")).read_text()
 
 
+def test_the_map_of_test_support_has_a_line_for_every_module() -> None:
+    support = ROOT / "tests" / "support"
+    lines = re.findall(r"^\| `([\w/.]+)` \|(.+)\|(.+)\|$", (support / "README.md").read_text(), re.MULTILINE)
+    modules = {path.relative_to(support).as_posix() for path in support.rglob("*.py") if path.name != "__init__.py"}
+    assert sorted(name for name, _, _ in lines) == sorted(modules | {"java/"})
+    assert all(purpose.strip() and users.strip() for _, purpose, users in lines)
+
+
 def test_no_property_is_broken_by_a_slow_machine() -> None:
     assert hypothesis.settings().deadline is None
 
