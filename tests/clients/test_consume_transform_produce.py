@@ -6,7 +6,7 @@ from scenario import Scenario
 
 
 @older_too
-def test_every_third_transaction_aborted_and_still_each_input_once(scenario: Scenario) -> None:
+def test_each_input_is_copied_once_although_every_third_transaction_aborts(scenario: Scenario) -> None:
     source, target, group = scenario.topic(), scenario.topic(), scenario.name("group")
     feed = scenario.transactional()
     feed.begin()

@@ -33,7 +33,7 @@ def test_copiers_move_each_record_exactly_once_over_a_clean_restart(restartable:
 
 
 @pytest.mark.timeout(280)
-def test_java_copiers_move_each_record_exactly_once_over_a_clean_restart_and_a_kill(restartable: Restartable) -> None:
+def test_java_copiers_move_each_record_exactly_once_over_a_restart_and_a_kill(restartable: Restartable) -> None:
     with skipped_without():
         for client in (java.CLIENT, java.CLIENT_3):
             client.start()

@@ -32,7 +32,7 @@ def refusing(request: pytest.FixtureRequest) -> Iterator[tuple[str, RefusingBrok
 
 
 @pytest.mark.parametrize(("request_", "error"), TABLE)
-def test_franz_go_does_what_the_page_says(
+def test_franz_go_reacts_to_refusals_as_the_page_says(
     refusing: tuple[str, RefusingBroker, Scenario], request_: str, error: str
 ) -> None:
     protocol, broker, scenario = refusing

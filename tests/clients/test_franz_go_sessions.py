@@ -48,7 +48,7 @@ def fed(scenario: Scenario, records: int, partitions: int = 1) -> str:
     return topic
 
 
-def test_every_third_transaction_aborted_and_still_each_input_once(scenario: Scenario) -> None:
+def test_each_input_is_copied_once_although_every_third_transaction_aborts(scenario: Scenario) -> None:
     source, target, group = fed(scenario, 60), scenario.topic(), scenario.name("group")
     copier = session(scenario, source, group)
     attempts = done = 0
@@ -83,7 +83,7 @@ def copied_by(copier: franz_go.Session, target: str) -> int:
     return copied if copier.end(commit=True) else 0
 
 
-def test_a_member_that_joins_makes_the_other_abort_and_each_input_is_still_written_once(scenario: Scenario) -> None:
+def test_a_joining_member_makes_the_other_abort_and_each_input_is_written_once(scenario: Scenario) -> None:
     source, target, group = fed(scenario, 40, partitions=4), scenario.topic(4), scenario.name("group")
     first = session(scenario, source, group)
     assert copy(first, target, 10, timeout_s=10) == 10
@@ -130,7 +130,7 @@ def test_two_sessions_write_each_input_once_over_a_restart_of_the_broker(
     assert sorted(int(each.value or b"") for each in read) == list(range(80))
 
 
-def test_a_session_that_was_replaced_adds_no_offsets(scenario: Scenario) -> None:
+def test_a_fenced_franz_go_session_cannot_add_offsets(scenario: Scenario) -> None:
     source, target, group = fed(scenario, 1), scenario.topic(), scenario.name("group")
     transactional_id = scenario.name("tx")
     zombie = session(scenario, source, group, transactional_id)

@@ -43,7 +43,7 @@ def harness() -> Iterator[Harness]:
     made.close()
 
 
-def test_an_answer_finds_the_call_that_waits_for_it_in_whatever_order_they_come(harness: Harness) -> None:
+def test_a_harness_may_answer_calls_in_any_order(harness: Harness) -> None:
     found: list[object] = []
     blocked = threading.Thread(target=lambda: found.append(harness.call("producer.held", "p1")))
     blocked.start()
@@ -65,7 +65,7 @@ def test_an_answer_finds_the_call_that_waits_for_it_in_whatever_order_they_come(
         ("UNKNOWN_PRODUCER_ID", "abortable", "other"),
     ],
 )
-def test_an_error_is_told_by_what_the_application_has_to_do(
+def test_an_error_of_a_harness_says_what_the_application_must_do(
     harness: Harness, name: str, kind: str, expected: str
 ) -> None:
     error = {"kind": kind, "name": name, "code": 1, "message": "why"}
@@ -76,14 +76,14 @@ def test_an_error_is_told_by_what_the_application_has_to_do(
     assert (refused.value.error.kind, refused.value.error.name) == (kind, name)
 
 
-def test_a_call_that_the_library_does_not_have_is_not_implemented(harness: Harness) -> None:
+def test_a_call_that_the_library_lacks_raises_not_implemented(harness: Harness) -> None:
     error = {"kind": "refused", "name": "UNSUPPORTED_CALL", "code": None, "message": "no such call"}
     with pytest.raises(NotImplementedError, match="no such call"):
         harness.call("admin.delete_group", "a1", {"error": error})
 
 
 @pytest.mark.parametrize(("op", "told"), [("die", "out of luck"), ("babble", "not an answer: hello")])
-def test_a_harness_that_ends_fails_every_call_with_what_it_said_last(harness: Harness, op: str, told: str) -> None:
+def test_a_dead_harness_fails_every_call_with_its_last_output(harness: Harness, op: str, told: str) -> None:
     failed: list[BaseException] = []
 
     def held() -> None:

@@ -25,7 +25,7 @@ def test_librdkafka_describes_a_classic_group(bootstrap: str) -> None:
 
 
 @pytest.mark.skipif(kafka.__version__ < "3", reason="this kafka-python does not know Apache Kafka 4.3")
-def test_kafka_python_takes_the_broker_for_the_release_whose_apis_it_serves(bootstrap: str) -> None:
+def test_kafka_python_infers_the_release_from_the_served_apis(bootstrap: str) -> None:
     consumer = kafka.KafkaConsumer(bootstrap_servers=bootstrap)
     assert consumer.config["api_version"] >= (4, 3)
     consumer.close()

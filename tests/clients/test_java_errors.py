@@ -54,14 +54,14 @@ def refusing(request: pytest.FixtureRequest) -> Iterator[tuple[Release, Refusing
 
 
 @pytest.mark.parametrize(("request_", "error"), TABLE)
-def test_each_release_does_what_the_page_says(
+def test_each_java_release_reacts_to_refusals_as_the_page_says(
     refusing: tuple[Release, RefusingBroker, Scenario], request_: str, error: str
 ) -> None:
     release, broker, scenario = refusing
     assert reaction(broker, scenario, request_, error) == TABLE[request_, error][RELEASES.index(release)]
 
 
-def test_the_page_has_these_releases() -> None:
+def test_the_page_names_the_tested_java_releases() -> None:
     assert f"| what is refused | {' | '.join(release.heading for release in RELEASES)} |" in page("java")
     assert {request for request, _ in TABLE} == REQUESTS.keys()
     assert {word for does in TABLE.values() for word in does} == {AGAIN, ABORT, FINISHED, NOT_SENT}

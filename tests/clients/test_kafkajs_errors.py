@@ -24,7 +24,9 @@ def refusing() -> Iterator[tuple[RefusingBroker, Scenario]]:
 
 
 @pytest.mark.parametrize(("request_", "error"), TABLE)
-def test_kafkajs_does_what_the_page_says(refusing: tuple[RefusingBroker, Scenario], request_: str, error: str) -> None:
+def test_kafkajs_reacts_to_refusals_as_the_page_says(
+    refusing: tuple[RefusingBroker, Scenario], request_: str, error: str
+) -> None:
     broker, scenario = refusing
     assert (reaction(broker, scenario, request_, error),) == TABLE[request_, error]
 

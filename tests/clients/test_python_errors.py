@@ -24,7 +24,7 @@ def refusing(request: pytest.FixtureRequest) -> Iterator[tuple[Client, RefusingB
 
 
 @pytest.mark.parametrize(("request_", "error"), TABLE)
-def test_each_client_does_what_the_page_says(
+def test_each_python_client_reacts_to_refusals_as_the_page_says(
     refusing: tuple[Client, RefusingBroker, Scenario], request_: str, error: str
 ) -> None:
     client, broker, scenario = refusing

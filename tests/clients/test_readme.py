@@ -39,7 +39,7 @@ def test_each_example_of_the_readme_writes_and_reads_a_transaction(data_dir: Pat
     assert _run(examples[index], data_dir) == "b'one book'\n"
 
 
-def test_no_example_of_the_readme_waits_for_a_reader_that_the_one_before_left_behind(data_dir: Path) -> None:
+def test_examples_of_the_readme_leave_no_group_member_behind(data_dir: Path) -> None:
     with BrokerProcess(data_dir) as broker:
         assert [_run_at(each, broker) for each in _examples("README.md")] == ["b'one book'\n"] * 3
 

@@ -20,7 +20,7 @@ def test_topics_records_offsets_and_open_transactions_survive(restartable: Resta
     survives(restartable, client)
 
 
-def test_they_survive_with_fsync_as_well(data_dir: Path) -> None:
+def test_topics_records_offsets_and_open_transactions_survive_with_fsync(data_dir: Path) -> None:
     with restartable_broker(data_dir, durability="fsync") as broker:
         survives(broker, confluent.CLIENT)
 
@@ -54,7 +54,7 @@ def survives(broker: Restartable, client: Client) -> None:
     scenario.close()
 
 
-def test_nothing_is_kept_in_memory_durability(data_dir: Path) -> None:
+def test_memory_durability_keeps_nothing_over_a_restart(data_dir: Path) -> None:
     with BrokerProcess(data_dir, durability="memory") as broker:
         scenario = Scenario(confluent.CLIENT, broker.address)
         topic = scenario.topic()

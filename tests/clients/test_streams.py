@@ -15,7 +15,7 @@ RECORDS = [b"%d" % number for number in range(40)]
 
 
 @pytest.mark.parametrize("release", [streams.NEWEST, streams.NEWEST_3])
-def test_an_application_whose_transactions_time_out_goes_on_and_copies_each_record_once(
+def test_a_streams_application_survives_timed_out_transactions_and_copies_each_record_once(
     bootstrap: str, release: str
 ) -> None:
     scenario = Scenario(confluent.CLIENT, bootstrap)

@@ -63,7 +63,7 @@ def of_aiokafka(address: tuple[str, Callable[[], None]]) -> Iterator[dict[str, L
 
 @better_than_kafka("Apache Kafka fences a producer whose transaction timed out, as if it had been replaced")
 @pytest.mark.parametrize("act", ACTS)
-def test_librdkafka_recovers(of_librdkafka: dict[str, Late], act: str) -> None:
+def test_librdkafka_recovers_from_a_timed_out_transaction(of_librdkafka: dict[str, Late], act: str) -> None:
     late = of_librdkafka[act]
     if act == "abort":
         late.abort()
@@ -96,7 +96,9 @@ def test_kafka_python_recovers_from_a_late_record(of_kafka_python: dict[str, Lat
 
 
 @pytest.mark.parametrize("act", ["produce elsewhere", "send offsets", "commit"])
-def test_kafka_python_is_told_to_be_rebuilt(of_kafka_python: dict[str, Late], act: str) -> None:
+def test_kafka_python_is_fenced_after_a_timeout_and_goes_on_when_rebuilt(
+    of_kafka_python: dict[str, Late], act: str
+) -> None:
     late = of_kafka_python[act]
     with pytest.raises(ClientRefused) as refused:
         ACTS[act](late)
@@ -105,7 +107,7 @@ def test_kafka_python_is_told_to_be_rebuilt(of_kafka_python: dict[str, Late], ac
 
 
 @pytest.mark.parametrize("act", ["produce", "produce elsewhere", "send offsets", "commit"])
-def test_aiokafka_is_told_to_be_rebuilt(of_aiokafka: dict[str, Late], act: str) -> None:
+def test_aiokafka_is_fenced_after_a_timeout_and_goes_on_when_rebuilt(of_aiokafka: dict[str, Late], act: str) -> None:
     late = of_aiokafka[act]
     with pytest.raises(ClientRefused) as refused:
         ACTS[act](late)
@@ -124,17 +126,19 @@ def an_abort_succeeds_and_the_next_transaction_tells(late: Late) -> None:
 
 
 @better_than_kafka("Apache Kafka fences a producer whose transaction timed out, so that not even its abort succeeds")
-def test_kafka_python_may_abort_and_is_told_to_be_rebuilt_after_that(of_kafka_python: dict[str, Late]) -> None:
+def test_kafka_python_may_abort_after_a_timeout_and_is_fenced_at_the_next_transaction(
+    of_kafka_python: dict[str, Late],
+) -> None:
     an_abort_succeeds_and_the_next_transaction_tells(of_kafka_python["abort"])
 
 
 @better_than_kafka("Apache Kafka fences a producer whose transaction timed out, so that not even its abort succeeds")
-def test_aiokafka_may_abort_and_is_told_to_be_rebuilt_after_that(of_aiokafka: dict[str, Late]) -> None:
+def test_aiokafka_may_abort_after_a_timeout_and_is_fenced_at_the_next_transaction(of_aiokafka: dict[str, Late]) -> None:
     an_abort_succeeds_and_the_next_transaction_tells(of_aiokafka["abort"])
 
 
 @pytest.mark.parametrize("client", OTHERS, ids=lambda client: client.name, indirect=True)
-def test_with_a_second_instance_meanwhile_every_client_is_fenced_for_good(client: Client, bootstrap: str) -> None:
+def test_a_second_instance_fences_every_timed_out_client_for_good(client: Client, bootstrap: str) -> None:
     scenario, late = prepared(client, bootstrap)
     wait_out(late.values())
     for act, each in late.items():

@@ -116,7 +116,7 @@ LOST: Final = {(FIRST, "abort"): 1}
 
 @better_than_kafka("Apache Kafka fences a producer whose transaction timed out, as if it had been replaced")
 @pytest.mark.parametrize("act", ITS_ACTS)
-def test_franz_go_recovers(unreplaced: Situation, act: str) -> None:
+def test_franz_go_recovers_from_a_timed_out_transaction(unreplaced: Situation, act: str) -> None:
     late = unreplaced.late[act]
     if act == "abort":
         late.abort()
@@ -130,7 +130,7 @@ def test_franz_go_recovers(unreplaced: Situation, act: str) -> None:
 
 
 @better_than_kafka("Apache Kafka fences a producer whose transaction timed out, as if it had been replaced")
-def test_a_session_of_franz_go_reads_again_and_commits_that(unreplaced: Situation) -> None:
+def test_a_timed_out_franz_go_session_reads_its_records_again_and_commits_them(unreplaced: Situation) -> None:
     late = unreplaced.session
     assert not ended(late.session)
     # If its group lost it over the restart, this was a plain abort; and it may rebalance once more.
@@ -139,7 +139,7 @@ def test_a_session_of_franz_go_reads_again_and_commits_that(unreplaced: Situatio
 
 
 @pytest.mark.parametrize("act", ITS_ACTS)
-def test_with_a_second_instance_meanwhile_franz_go_is_fenced_for_good(replaced: Situation, act: str) -> None:
+def test_a_second_instance_fences_a_timed_out_franz_go_producer_for_good(replaced: Situation, act: str) -> None:
     late, successor = replaced.late[act], replaced.successors[act]
     told = [refusal(lambda: ACTS[act](late))]
     for _ in range(2):
@@ -150,7 +150,7 @@ def test_with_a_second_instance_meanwhile_franz_go_is_fenced_for_good(replaced: 
     assert late.committed() == [b"next"]
 
 
-def test_with_a_second_instance_meanwhile_a_session_of_franz_go_is_fenced_for_good(replaced: Situation) -> None:
+def test_a_second_instance_fences_a_timed_out_franz_go_session_for_good(replaced: Situation) -> None:
     late = replaced.session
     successor = late.another()
     successor.begin()

@@ -151,7 +151,7 @@ def replaced(brokers: Brokers) -> Iterator[Situation]:
 @better_than_kafka("Apache Kafka fences a producer whose transaction timed out, as if it had been replaced")
 @pytest.mark.parametrize("act", ACTS)
 @pytest.mark.parametrize("release", parameters(HELPED))
-def test_java_recovers(unreplaced: Situation, release: Release, act: str) -> None:
+def test_java_recovers_from_a_timed_out_transaction(unreplaced: Situation, release: Release, act: str) -> None:
     late = unreplaced.late[release, act]
     if act == "abort":
         late.abort()
@@ -167,14 +167,14 @@ def test_java_recovers(unreplaced: Situation, release: Release, act: str) -> Non
 
 
 @pytest.mark.parametrize("act", [act for act in ACTS if act != "abort"])
-def test_java_below_2_5_is_told_to_be_rebuilt(unreplaced: Situation, act: str) -> None:
+def test_java_below_2_5_is_fenced_after_a_timeout_and_goes_on_when_rebuilt(unreplaced: Situation, act: str) -> None:
     late = unreplaced.late[NOT_HELPED, act]
     assert refusal(lambda: ACTS[act](late)) == "fenced"
     late.is_rebuilt()
 
 
 @better_than_kafka("Apache Kafka fences a producer whose transaction timed out, so that not even its abort succeeds")
-def test_java_below_2_5_may_abort_and_is_told_to_be_rebuilt_after_that(unreplaced: Situation) -> None:
+def test_java_below_2_5_may_abort_after_a_timeout_and_is_fenced_at_the_next_transaction(unreplaced: Situation) -> None:
     late = unreplaced.late[NOT_HELPED, "abort"]
     late.abort()
     assert refusal(late.another_transaction) == "fenced"
@@ -183,7 +183,7 @@ def test_java_below_2_5_may_abort_and_is_told_to_be_rebuilt_after_that(unreplace
 
 @pytest.mark.parametrize("act", ACTS)
 @pytest.mark.parametrize("release", parameters(RELEASES))
-def test_with_a_second_instance_meanwhile_java_is_fenced_for_good(
+def test_a_second_instance_fences_a_timed_out_java_producer_for_good(
     replaced: Situation, release: Release, act: str
 ) -> None:
     late = replaced.late[release, act]

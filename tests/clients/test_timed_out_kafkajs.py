@@ -35,7 +35,7 @@ def refused_as(call: Callable[[], object]) -> ClientRefused:
 
 
 @pytest.mark.parametrize("act", ["produce", "produce elsewhere", "send offsets", "commit"])
-def test_kafkajs_is_told_to_be_rebuilt(late: dict[str, Late], act: str) -> None:
+def test_kafkajs_is_fenced_after_a_timeout_and_goes_on_when_rebuilt(late: dict[str, Late], act: str) -> None:
     each = late[act]
     told = refused_as(lambda: ACTS[act](each))
     assert told.kind == "fenced"
@@ -44,7 +44,7 @@ def test_kafkajs_is_told_to_be_rebuilt(late: dict[str, Late], act: str) -> None:
 
 
 @better_than_kafka("Apache Kafka fences a producer whose transaction timed out, so that not even its abort succeeds")
-def test_kafkajs_may_abort_and_is_told_to_be_rebuilt_after_that(late: dict[str, Late]) -> None:
+def test_kafkajs_may_abort_after_a_timeout_and_is_fenced_at_the_next_transaction(late: dict[str, Late]) -> None:
     each = late["abort"]
     each.abort()
     each.producer.begin()
@@ -53,7 +53,7 @@ def test_kafkajs_may_abort_and_is_told_to_be_rebuilt_after_that(late: dict[str, 
     each.is_rebuilt()
 
 
-def test_after_a_failed_commit_kafkajs_cannot_even_begin(late: dict[str, Late]) -> None:
+def test_kafkajs_cannot_begin_a_transaction_after_a_failed_commit(late: dict[str, Late]) -> None:
     """Which is its own doing, whatever it heard: it stays in the state of committing for good."""
     each = late["commit"]
     refused_as(each.producer.commit)

@@ -205,7 +205,7 @@ def test_an_idempotent_producer_writes_each_record_once_in_order(scenario: Scena
         assert numbers == list(range(partition, 2000, 2))
 
 
-def test_many_small_transactions_back_to_back(scenario: Scenario) -> None:
+def test_many_small_transactions_follow_each_other_without_errors(scenario: Scenario) -> None:
     topic = scenario.topic()
     producer = scenario.transactional()
     for number in range(200):

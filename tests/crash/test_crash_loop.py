@@ -7,7 +7,7 @@ from crash_loop import State
 from crash_series import Figures
 
 
-def test_a_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+def test_a_crash_loop_continues_where_it_was_stopped(tmp_path: Path) -> None:
     path = tmp_path / "results" / "crash.json"
     first = State(path, seed=7)
     first.done(Figures(rounds=10, kills=12, ready_ms=[500, 400]))
@@ -17,7 +17,7 @@ def test_a_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     assert again.figures == Figures(rounds=20, kills=23, ready_ms=[500, 400, 900])
 
 
-def test_figures_of_two_seeds_are_not_mixed(tmp_path: Path) -> None:
+def test_a_crash_loop_does_not_mix_the_figures_of_two_seeds(tmp_path: Path) -> None:
     State(tmp_path / "crash.json", seed=7).done(Figures(rounds=10))
     with pytest.raises(ValueError, match="seed 7"):
         State(tmp_path / "crash.json", seed=8)

@@ -182,7 +182,7 @@ async def test_a_broker_stops_and_starts_on_a_full_disk(larger_disk: Path, kille
     assert len(process.log.splitlines()) < 40, process.log
 
 
-def test_a_start_that_finds_no_room_at_all_says_what_to_remove(disk: Path) -> None:
+def test_a_start_on_a_completely_full_disk_says_to_remove_other_files(disk: Path) -> None:
     fill(disk / "ballast")
     process = BrokerProcess(disk, settings=SETTINGS)
     with pytest.raises(AssertionError, match=r"no space left on its file system.*remove what else is on it"):

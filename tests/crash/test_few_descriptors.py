@@ -113,7 +113,7 @@ async def _read(address: str, wanted: set[bytes]) -> list[bytes]:
     ("limit", "durability", "loop", "clients"),
     [(64, "fsync", "uvloop", 60), (120, "os", "asyncio", 120), (256, "fsync", "asyncio", 250)],
 )
-def test_with_few_descriptors_nothing_goes_offline_and_what_was_committed_is_there(
+def test_with_few_descriptors_no_partition_goes_offline_and_no_committed_record_is_lost(
     tmp_path: Path, limit: int, durability: str, loop: str, clients: int
 ) -> None:
     settings = SETTINGS | {"eosin.event.loop": loop}
@@ -143,7 +143,7 @@ def test_with_few_descriptors_nothing_goes_offline_and_what_was_committed_is_the
 
 
 @pytest.mark.slow
-def test_a_limit_that_is_too_low_is_one_sentence(tmp_path: Path) -> None:
+def test_a_descriptor_limit_that_is_too_low_ends_the_start_with_one_sentence(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "eosin.broker", "serve", "--data-dir", str(tmp_path / "data")]
     limited = ["sh", "-c", 'ulimit -n 63 && exec "$@"', "sh", *command]
     refused = subprocess.run(limited, capture_output=True, text=True, check=False, timeout=20)

@@ -129,7 +129,7 @@ def partitions_of(directory: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in directory.glob("*/*")}
 
 
-async def test_without_its_journal_a_start_is_refused_and_with_it_everything_is_there(
+async def test_a_start_without_its_journal_is_refused_and_one_with_it_has_every_record(
     killed: tuple[BrokerProcess, Work], tmp_path: Path
 ) -> None:
     process, work = killed
@@ -153,7 +153,7 @@ async def test_without_its_journal_a_start_is_refused_and_with_it_everything_is_
     await has_everything(process, work)
 
 
-async def test_who_gives_the_journal_up_as_the_sentence_says_loses_nothing_if_only_the_process_was_killed(
+async def test_after_a_kill_removing_the_journal_as_told_loses_nothing(
     killed: tuple[BrokerProcess, Work],
 ) -> None:
     process, work = killed
@@ -192,7 +192,7 @@ def never_synced(directory: Path) -> dict[Path, int]:
 
 
 @pytest.mark.parametrize("left", ["nothing", "zeros", "half a batch"])
-async def test_after_a_power_loss_the_journal_restores_what_was_never_synced(
+async def test_after_a_power_loss_the_journal_restores_records_that_were_never_synced(
     killed: tuple[BrokerProcess, Work], left: str
 ) -> None:
     process, work = killed

@@ -16,7 +16,7 @@ ROUNDS = 5
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("durability", ["fsync", "os"])
-async def test_clients_of_a_broker_that_is_killed_get_everything_exactly_once(tmp_path: Path, durability: str) -> None:
+async def test_clients_of_a_killed_broker_get_every_record_exactly_once(tmp_path: Path, durability: str) -> None:
     seed = int(os.environ.get("EOSIN_CRASH_SEED") or random.randrange(1 << 30))
     print(f"EOSIN_CRASH_SEED={seed}; what is left is in {tmp_path}")
     figures = await CrashSeries(tmp_path, seed=seed, rounds=ROUNDS, durability=durability, records=200).run()

@@ -82,7 +82,7 @@ async def has(process: BrokerProcess, counts: dict[TopicPartition, int]) -> None
 
 
 @pytest.mark.parametrize("durability", ["os", "fsync"])
-async def test_where_no_file_can_be_made_what_is_acknowledged_is_kept_and_the_broker_says_what_is_wrong(
+async def test_on_a_read_only_disk_acknowledged_records_are_kept_and_the_broker_names_the_cause(
     place: Mount, durability: str
 ) -> None:
     process = broker_on(place, durability).start()
@@ -114,7 +114,7 @@ async def test_where_no_file_can_be_made_what_is_acknowledged_is_kept_and_the_br
     await has(process, {plain: count + 1, rolling: taken})
 
 
-async def test_a_file_system_that_fails_takes_logs_offline_and_costs_nothing_that_was_synced(
+async def test_a_failing_file_system_takes_logs_offline_and_loses_no_synced_record(
     place: Mount, tmp_path: Path
 ) -> None:
     image = tmp_path / "image"

@@ -108,7 +108,7 @@ async def test_the_leader_epoch_grows_with_every_start(life: Life) -> None:
     assert epochs == sorted(set(epochs))
 
 
-async def test_transactions_that_were_decided_are_finished_as_they_were_decided(tmp_path: Path) -> None:
+async def test_a_restart_finishes_every_decided_transaction_with_its_outcome(tmp_path: Path) -> None:
     directory = tmp_path / "filled"
     filled_directory(directory, transactions=300, ids=30, partitions=2, record_bytes=20, undecided=12, aborting=6)
     with BrokerProcess(directory) as process:

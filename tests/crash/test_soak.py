@@ -11,7 +11,7 @@ from soak import soak
 @pytest.mark.slow
 @pytest.mark.full
 @pytest.mark.timeout(400)
-async def test_a_broker_that_is_worked_hard_loses_nothing_and_grows_no_larger(tmp_path: Path) -> None:
+async def test_a_broker_under_load_for_long_loses_nothing_and_does_not_grow(tmp_path: Path) -> None:
     seed = int(os.environ.get("EOSIN_SOAK_SEED") or random.randrange(1 << 30))
     print(f"EOSIN_SOAK_SEED={seed}; what is left is in {tmp_path}")
     figures = await soak(tmp_path, seed=seed, cycles=2, durability="fsync")

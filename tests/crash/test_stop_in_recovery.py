@@ -91,7 +91,7 @@ def started_at_last(process: BrokerProcess) -> BrokerProcess:
     raise AssertionError("it never got the directory")
 
 
-async def test_a_stop_in_recovery_lets_the_directory_go_last_and_the_next_process_has_everything_once(
+async def test_a_stop_in_recovery_releases_the_directory_last_and_the_next_process_has_every_record_once(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     directory = tmp_path / "data"

@@ -137,7 +137,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
         yield Shop(tmp_path / "shop", broker)
 
 
-def test_the_example_runs_as_it_stands_and_prints_the_same_list_twice(shop: Shop) -> None:
+def test_the_documented_example_runs_and_prints_the_same_orders_twice(shop: Shop) -> None:
     for books in (["book 1"], ["book 1", "book 2"]):
         done = shop.run(steps=False)
         assert done.returncode == 0, done.stderr
@@ -147,7 +147,7 @@ def test_the_example_runs_as_it_stands_and_prints_the_same_list_twice(shop: Shop
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("with_broker", [False, True], ids=["the producer", "the producer and the broker"])
-def test_whichever_step_it_dies_at_both_sides_end_up_with_the_same_orders(shop: Shop, with_broker: bool) -> None:
+def test_after_a_crash_at_any_step_database_and_topic_have_the_same_orders(shop: Shop, with_broker: bool) -> None:
     done = shop.run()
     assert done.returncode == 0, done.stderr
     steps = [line for line in done.stdout.splitlines() if line[0].isdigit()]
@@ -173,7 +173,7 @@ def test_whichever_step_it_dies_at_both_sides_end_up_with_the_same_orders(shop: 
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_a_recovery_may_die_as_well(shop: Shop) -> None:
+def test_a_crash_during_recovery_is_recovered_from(shop: Shop) -> None:
     done = shop.run()
     steps = [line for line in done.stdout.splitlines() if line[0].isdigit()]
     decided = next(

@@ -106,7 +106,7 @@ def test_every_transaction_is_counted_with_its_outcome(spark: "SparkSession", fi
     assert summary["markers_without_data"] == 0
 
 
-def test_what_was_left_open_hangs_and_the_coordinator_is_asked(spark: "SparkSession", findings: Findings) -> None:
+def test_two_transactions_hang_and_the_coordinator_knows_one_of_them(spark: "SparkSession", findings: Findings) -> None:
     assert findings.summary["hanging"] == 2
     rows = {row["topic"]: row for row in findings.hanging}
     stuck, ghost = rows["orders"], rows["ghost"]
@@ -135,14 +135,16 @@ def test_transactions_have_all_their_partitions(spark: "SparkSession", report: A
     assert all(row["begin_time"] <= row["end_time"] for row in rows)
 
 
-def test_what_is_open_still_holds_the_last_stable_offset(spark: "SparkSession", report: AuditReport) -> None:
+def test_an_open_transaction_still_holds_the_last_stable_offset(spark: "SparkSession", report: AuditReport) -> None:
     held = {row["topic"]: row for row in report.lso_blocked.where("until_time IS NULL").collect()}
     assert (held["orders"]["partition"], held["orders"]["held_offset"]) == (2, 0)
     assert (held["ghost"]["until_offset"], held["ghost"]["offsets"]) == (5, 5)
     assert held["orders"]["duration_ms"] >= 3_600_000
 
 
-def test_the_series_of_the_plots_add_up(spark: "SparkSession", report: AuditReport, findings: Findings) -> None:
+def test_the_series_of_the_plots_add_up_to_the_totals(
+    spark: "SparkSession", report: AuditReport, findings: Findings
+) -> None:
     series = series_of(report, findings.summary)
     assert {name: sum(counts) for name, counts in series.outcomes.items()} == {
         "committed": COMMITTED,
@@ -212,7 +214,7 @@ async def copy(bootstrap: str) -> None:
         await producer.abort()
 
 
-def test_a_missing_a_duplicate_and_an_unexpected_row_are_told_apart(
+def test_verify_distinguishes_missing_duplicate_and_unexpected_rows(
     spark: "SparkSession", broker: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asyncio.run(copy(broker.address))

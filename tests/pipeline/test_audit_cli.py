@@ -55,7 +55,7 @@ def test_the_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         ),
     ],
 )
-def test_what_the_caller_wrote_wrong_is_one_sentence(
+def test_a_wrong_argument_is_refused_in_one_sentence(
     arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     try:
@@ -65,19 +65,19 @@ def test_what_the_caller_wrote_wrong_is_one_sentence(
     assert (code, capsys.readouterr().err) == (2, sentence)
 
 
-def test_a_folder_without_a_log_is_said_to_be_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_a_log_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pipeline", "audit", str(tmp_path)]) == 2
     assert capsys.readouterr().err.startswith(f"eosin pipeline audit: {tmp_path} holds no segment files: ")
 
 
-def test_a_place_for_plots_that_is_a_file_is_refused(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_as_the_folder_for_plots_is_refused(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     taken = log.parent / "taken"
     taken.write_text("")
     assert main(["pipeline", "audit", str(log), "--plots", str(taken)]) == 2
     assert capsys.readouterr().err == f"eosin pipeline audit: --plots {taken}: File exists\n"
 
 
-def test_a_machine_without_java_is_told_so(
+def test_a_missing_java_is_reported(
     log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from pyspark.sql import SparkSession
@@ -90,7 +90,7 @@ def test_a_machine_without_java_is_told_so(
 
 
 @pytest.mark.parametrize("module", ["pyspark", "matplotlib"])
-def test_a_missing_extra_is_one_sentence(module: str, log: Path) -> None:
+def test_a_missing_package_is_reported_in_one_sentence(module: str, log: Path) -> None:
     code = (
         f"import sys; sys.modules[{module!r}] = None\n"
         "from eosin.broker.__main__ import main\n"

@@ -97,7 +97,7 @@ def test_every_damage_is_reported_and_nothing_else(log: DrawnLog) -> None:
 
 @DRAWN
 @given(logs())
-def test_what_held_the_last_stable_offset_is_what_a_walk_through_the_log_sees(log: DrawnLog) -> None:
+def test_blocks_of_the_last_stable_offset_agree_with_a_walk_through_the_log(log: DrawnLog) -> None:
     merged_log = merged(facts_of(log))
     runs = [row for row in rows_of(merged_log.runs) if row["batches"]]
     end = max(each.scan.next_offset for each in facts_of(log))
@@ -118,7 +118,7 @@ def test_what_held_the_last_stable_offset_is_what_a_walk_through_the_log_sees(lo
 
 @DRAWN
 @given(logs(), st.data())
-def test_pieces_fold_alike_wherever_the_log_is_cut(log: DrawnLog, data: st.DataObject) -> None:
+def test_pieces_fold_to_the_same_runs_wherever_the_log_is_cut(log: DrawnLog, data: st.DataObject) -> None:
     whole = b"".join(bytes(batch) for _, batch in batches_of(log))
     scanned = [columns for columns, _, _ in SegmentScan(reader(whole), len(whole), base_offset=0, is_last=False)]
     batches = of_batches(concatenate(scanned), 0)
@@ -165,7 +165,7 @@ def faults_of(log: DrawnLog) -> list[tuple[int, str]]:
     return [(row["offset"], NAMES[row["what"]]) for row in rows]
 
 
-def test_a_gap_is_no_fault_where_damage_has_taken_what_was_between() -> None:
+def test_a_gap_is_no_fault_where_damage_has_destroyed_the_batches_between() -> None:
     bad = bytearray(numbered(1, 1))
     bad[-1] ^= 1
     whole = numbered(0, 0) + bad + numbered(2, 2)
@@ -173,7 +173,7 @@ def test_a_gap_is_no_fault_where_damage_has_taken_what_was_between() -> None:
     assert faults_of(DrawnLog({0: numbered(0, 0) + numbered(1, 2)}, set())) == [(1, "gap")]
 
 
-def test_a_gap_at_a_border_counts_whatever_the_holes_before_and_after_it() -> None:
+def test_a_gap_at_a_segment_border_counts_despite_holes_elsewhere() -> None:
     holes = a_batch(0) + a_batch(5)
     log = {0: holes + numbered(6, 0), 7: numbered(7, 3) + a_batch(20)}
     assert faults_of(DrawnLog(log, set())) == [(7, "gap")]
@@ -189,13 +189,13 @@ def test_a_control_batch_that_is_not_a_marker_is_passed_over() -> None:
     assert length(facts.pieces) == 0
 
 
-def test_an_old_message_format_is_said_to_be_one() -> None:
+def test_an_old_message_format_is_reported() -> None:
     data = bytearray(a_batch())
     data[16] = 1
     facts = SegmentFacts.of(reader(bytes(data)), len(data), base_offset=0, is_last=False)
     assert "magic 1" in facts.problems[0].detail
 
 
-def test_an_empty_segment_says_nothing() -> None:
+def test_an_empty_segment_yields_no_facts() -> None:
     facts = SegmentFacts.of(reader(b""), 0, base_offset=5, is_last=True)
     assert (length(facts.pieces), facts.problems, facts.scan.next_offset) == (0, [], 5)

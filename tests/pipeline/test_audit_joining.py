@@ -30,25 +30,25 @@ def test_partitions_of_one_transaction_are_one_row() -> None:
     assert (found["duration_ms"], found["coordinator_epoch"], found["outcome"]) == (12, 3, "committed")
 
 
-def test_transactions_of_one_epoch_are_told_apart_by_time() -> None:
+def test_transactions_of_one_epoch_are_separated_by_time() -> None:
     runs = [run(1, 30, 40), run(0, 10, 20), run(0, 31, 41), run(2, 50, 60)]
     assert partitions_of(runs) == [("committed", [0]), ("committed", [0, 1]), ("committed", [2])]
 
 
-def test_a_partition_is_in_a_transaction_once_however_fast_they_follow_each_other() -> None:
+def test_a_transaction_has_each_partition_once_even_if_the_next_follows_at_once() -> None:
     assert partitions_of([run(0, 10, 10), run(0, 10, 10, first_offset=6, marker_offset=11)]) == [("committed", [0])] * 2
 
 
-def test_transactions_of_one_ms_are_told_apart_by_their_epochs_and_outcomes() -> None:
+def test_transactions_of_one_ms_are_separated_by_epoch_and_outcome() -> None:
     runs = [run(0, 10, 10), run(1, 10, 10, last_epoch=1, marker_epoch=1), run(2, 10, 10, marker=0)]
     assert sorted(partitions_of(runs)) == [("aborted", [2]), ("committed", [0]), ("committed", [1])]
 
 
-def test_a_clock_of_the_producer_that_is_ahead_splits_nothing() -> None:
+def test_a_producer_clock_that_is_ahead_splits_no_transaction() -> None:
     assert partitions_of([run(0, 5000, 20), run(1, 5001, 22)]) == [("committed", [0, 1])]
 
 
-def test_what_is_open_has_no_end() -> None:
+def test_an_open_transaction_has_no_end() -> None:
     (ended, left_open) = join([run(0, 10, 20), run(0, 30, first_offset=6), run(1, 31, first_offset=6)])
     assert ended["outcome"] == "committed"
     assert (left_open["outcome"], left_open["end_ms"], left_open["duration_ms"]) == ("open", None, None)

@@ -38,13 +38,13 @@ def findings(**summary: Any) -> Findings:
 
 
 @pytest.mark.parametrize("series", [SOME, NOTHING], ids=["some", "nothing"])
-def test_every_plot_is_a_picture(series: Series) -> None:
+def test_every_plot_is_a_png(series: Series) -> None:
     plots = render(series)
     assert list(plots) == list(PLOTS)
     assert all(image.startswith(b"\x89PNG") and len(image) > 5000 for image in plots.values())
 
 
-def test_every_plot_says_what_it_shows_or_that_there_is_nothing() -> None:
+def test_every_plot_has_a_title_and_a_sentence_if_it_is_empty() -> None:
     from matplotlib.figure import Figure
 
     for draw in PLOTS.values():
@@ -58,14 +58,14 @@ def test_every_plot_says_what_it_shows_or_that_there_is_nothing() -> None:
         assert sentence.endswith(".")
 
 
-def test_the_page_needs_nothing_else() -> None:
+def test_the_html_report_loads_nothing() -> None:
     html = page(findings(), render(SOME), paths=["/logs"], as_of_ms=0)
     HTMLParser().feed(html)
     assert html.count('src="data:image/png;base64,') == len(PLOTS)
     assert not re.search(r"(src|href)=\"(?!data:)|url\(|@import|<script", html)
 
 
-def test_what_comes_from_a_log_is_escaped() -> None:
+def test_names_from_a_log_are_escaped_in_the_html_report() -> None:
     row = {"topic": "<b>", "partition": 0, "begin_time": datetime(2026, 1, 2, tzinfo=UTC), "age_ms": 90_000}
     html = page(findings(hanging=1)._replace(hanging=[row]), {}, paths=["<i>"], as_of_ms=0)
     assert "<b>&lt;" not in html
@@ -74,7 +74,7 @@ def test_what_comes_from_a_log_is_escaped() -> None:
     assert "<td>2026-01-02 00:00:00</td><td>1.5 min</td>" in html
 
 
-def test_a_column_that_nobody_has_filled_is_left_out() -> None:
+def test_an_empty_column_is_left_out_of_the_html_report() -> None:
     rows = [
         {"topic": "t", "transactional_id": None, "state": None},
         {"topic": "u", "transactional_id": None, "state": 1},
@@ -83,7 +83,7 @@ def test_a_column_that_nobody_has_filled_is_left_out() -> None:
     assert "<th>topic</th><th>state</th></tr>" in html
 
 
-def test_the_longest_transaction_is_named_and_times_are_counted_as_people_count_them() -> None:
+def test_the_plot_of_durations_names_the_longest_and_has_round_ticks() -> None:
     from matplotlib.figure import Figure
 
     axes = Figure().add_subplot()
@@ -92,7 +92,7 @@ def test_the_longest_transaction_is_named_and_times_are_counted_as_people_count_
     assert [each.get_text() for each in axes.get_xticklabels()] == ["10 ms", "100 ms", "1 s", "10 s", "1 min", "10 min"]
 
 
-def test_long_names_keep_their_ends_in_the_legend() -> None:
+def test_long_partition_names_keep_their_ends_in_the_legend() -> None:
     from matplotlib.figure import Figure
 
     figure = Figure()
@@ -110,7 +110,7 @@ def test_the_verdict_counts_what_needs_attention() -> None:
     assert not findings(sequence_faults=1).is_clean
 
 
-def test_the_lines_for_a_person_tell_what_hangs_and_what_is_broken() -> None:
+def test_the_text_report_names_hanging_transactions_and_sequence_faults() -> None:
     hanging = {
         "topic": "t", "partition": 0, "first_offset": 7, "producer_id": 5, "producer_epoch": 1, "age_ms": 3_600_000,
         "coordinator": "orphan",

@@ -55,7 +55,7 @@ async def requests_of_a_run(job: Job, faults: Faults) -> int:
 
 
 @pytest.mark.parametrize("lost", ["request", "answer"])
-async def test_whatever_request_or_answer_is_lost_each_batch_is_there_once(
+async def test_each_batch_is_written_once_whichever_request_or_response_is_lost(
     broker: Server, faults: Faults, version: int, lost: str
 ) -> None:
     total = await requests_of_a_run(Job(broker.addresses[0], version), faults)
@@ -69,7 +69,7 @@ async def test_whatever_request_or_answer_is_lost_each_batch_is_there_once(
 
 
 @pytest.mark.parametrize("handled", [False, True], ids=["not handled", "handled"])
-async def test_at_whatever_request_the_driver_dies_each_batch_is_there_once(
+async def test_each_batch_is_written_once_at_whichever_request_the_driver_dies(
     broker: Server, faults: Faults, version: int, handled: bool
 ) -> None:
     total = await requests_of_a_run(Job(broker.addresses[0], version), faults)
@@ -105,7 +105,7 @@ async def test_a_driver_that_dies_before_spark_has_noted_the_commit_skips_the_ba
     assert job.attempts == 2
 
 
-async def test_an_empty_batch_leaves_a_marker_too(broker: Server, version: int) -> None:
+async def test_an_empty_batch_writes_a_marker(broker: Server, version: int) -> None:
     job = await Job(broker.addresses[0], version).create()
 
     async def nothing(_: Producer) -> int:
@@ -121,7 +121,7 @@ async def test_an_empty_batch_leaves_a_marker_too(broker: Server, version: int) 
     assert (found.batch, found.rows, found.range, found.query) == (1, 2, "range-1", "q")
 
 
-async def test_rows_that_cannot_be_written_leave_nothing(broker: Server, version: int) -> None:
+async def test_a_batch_with_invalid_rows_is_aborted(broker: Server, version: int) -> None:
     job = await Job(broker.addresses[0], version).create()
 
     async def half(producer: Producer) -> int:
@@ -142,9 +142,7 @@ async def test_rows_that_cannot_be_written_leave_nothing(broker: Server, version
 # A3: the order of a start ---------------------------------------------------------------------------------------------
 
 
-async def test_a_commit_that_is_decided_and_not_carried_out_is_waited_for_and_skipped(
-    broker: Server, version: int
-) -> None:
+async def test_a_successor_waits_for_a_decided_commit_and_skips_its_batch(broker: Server, version: int) -> None:
     job = await Job(broker.addresses[0], version).create()
     markers = broker.services.partitions.markers
     released = asyncio.Event()
@@ -219,7 +217,7 @@ async def test_a_successor_fences_a_zombie_in_the_middle_of_its_batch(broker: Se
 
 
 @pytest.mark.parametrize("lost", ["request", "answer"])
-async def test_a_commit_without_an_answer_is_repeated_as_it_was(
+async def test_a_commit_without_a_response_is_repeated_unchanged(
     broker: Server, faults: Faults, version: int, lost: str
 ) -> None:
     job = await Job(broker.addresses[0], version).create()
@@ -242,7 +240,7 @@ async def test_a_commit_without_an_answer_is_repeated_as_it_was(
 
 
 @pytest.mark.parametrize("lost", ["request", "answer"])
-async def test_a_commit_that_is_never_answered_is_never_aborted_and_the_next_start_finds_out(
+async def test_an_unanswered_commit_is_never_aborted_and_the_next_start_learns_its_outcome(
     broker: Server, faults: Faults, version: int, lost: str
 ) -> None:
     job = await Job(broker.addresses[0], version).create()
@@ -324,7 +322,7 @@ async def test_a_checkpoint_whose_pipeline_has_no_marker_is_refused(broker: Serv
         assert not transactions.is_committed(0, "range-0")
 
 
-async def test_a_batch_that_takes_longer_than_its_transaction_may_is_told_so(broker: Server, version: int) -> None:
+async def test_a_batch_that_outlives_its_transaction_raises_transaction_timed_out(broker: Server, version: int) -> None:
     job = await Job(broker.addresses[0], version).create()
 
     async def slow(producer: Producer) -> int:
@@ -378,7 +376,7 @@ async def test_a_marker_behind_an_open_transaction_of_another_pipeline_is_waited
 
 
 @pytest.mark.parametrize("value", [b"", b"[]", b"{}", b'{"v":2}', b'{"v":1,"query":"q"}', b"\xff"])
-def test_what_is_no_marker_is_said_to_be_none(value: bytes) -> None:
+def test_a_record_that_is_no_marker_is_refused(value: bytes) -> None:
     with pytest.raises(ValueError, match=r"^it (is no progress marker|has version 2)"):
         ProgressMarker.parse(value)
 
@@ -409,7 +407,7 @@ async def is_forgotten(job: Job, clock: AheadClock) -> None:
         await until(is_not_listed)
 
 
-async def test_a_driver_that_had_no_batch_for_so_long_that_its_id_was_forgotten_goes_on(
+async def test_a_driver_goes_on_after_the_coordinator_has_forgotten_its_idle_id(
     forgetful: tuple[str, AheadClock], version: int
 ) -> None:
     job = await Job(forgetful[0], version).create()
@@ -423,7 +421,7 @@ async def test_a_driver_that_had_no_batch_for_so_long_that_its_id_was_forgotten_
     assert job.attempts == 3
 
 
-async def test_a_driver_that_was_forgotten_does_not_write_again_what_another_has_written_meanwhile(
+async def test_a_forgotten_driver_does_not_repeat_the_batches_of_its_successor(
     forgetful: tuple[str, AheadClock], version: int
 ) -> None:
     job = await Job(forgetful[0], version).create()

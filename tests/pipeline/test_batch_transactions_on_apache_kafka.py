@@ -51,7 +51,7 @@ class Losses:
 @pytest.mark.parametrize("dies", [False, True], ids=["goes on", "dies"])
 @pytest.mark.parametrize("answer", [False, True], ids=["request", "answer"])
 @pytest.mark.parametrize("version", [TV1, TV2], ids=["TV1", "TV2"])
-async def test_whatever_is_lost_each_batch_is_there_once(
+async def test_each_batch_is_written_once_on_apache_kafka_whatever_is_lost(
     bootstrap: str, version: int, answer: bool, dies: bool
 ) -> None:
     for number in count():

@@ -15,7 +15,7 @@ from eosin.pipeline.cli.arguments import trigger
 from eosin.pipeline.sink.batch_transactions import BatchTransactions
 
 
-def test_the_command_is_listed_and_tells_its_own_commands(capsys: pytest.CaptureFixture[str]) -> None:
+def test_eosin_pipeline_help_shows_its_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pipeline", "--help"]) == 0
     assert "usage: eosin pipeline COMMAND" in capsys.readouterr().out
 
@@ -25,7 +25,7 @@ def test_an_unknown_command_is_refused_in_one_sentence(capsys: pytest.CaptureFix
     assert capsys.readouterr().err.startswith("eosin pipeline: no command 'fly'; the commands are ")
 
 
-def test_nothing_of_the_pipeline_is_imported_before_it_is_asked_for() -> None:
+def test_a_broker_does_not_import_the_pipeline() -> None:
     code = (
         "import sys, eosin.broker.__main__ as m; m.main(['--help']);"
         "sys.exit(any(name.startswith(('eosin.pipeline', 'pyspark')) for name in sys.modules))"
@@ -33,7 +33,7 @@ def test_nothing_of_the_pipeline_is_imported_before_it_is_asked_for() -> None:
     assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL).returncode == 0
 
 
-def test_a_missing_extra_is_one_clear_sentence() -> None:
+def test_a_missing_package_is_reported_in_one_sentence() -> None:
     code = (
         "import sys; sys.modules['pyspark'] = None\n"
         "from eosin.pipeline.common.errors import MissingDependency\n"
@@ -43,7 +43,7 @@ def test_a_missing_extra_is_one_clear_sentence() -> None:
     assert said == "pyspark is missing: install Eosin with its Spark extra, pip install 'eosin[spark]'\n"
 
 
-def test_public_names_are_what_they_say_in_whatever_order_they_are_imported() -> None:
+def test_public_names_resolve_in_any_order_of_imports() -> None:
     pytest.importorskip("pyspark")
     code = "from eosin.pipeline import TxnSink, session; assert callable(session); assert callable(TxnSink)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
@@ -83,7 +83,7 @@ RUN = ["pipeline", "run", "--bootstrap-server", "127.0.0.1:1", "--checkpoint", "
         (["pipeline", "progress", "p", "--bootstrap-server", "x:y"], "'x:y' is not an address"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_in_one_sentence(
+def test_an_invalid_option_is_refused_in_one_sentence(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     try:
@@ -98,11 +98,13 @@ def test_what_cannot_be_meant_is_refused_in_one_sentence(
 
 
 @pytest.mark.parametrize("when", ["available-now", "2s", "500ms", "2 seconds", "1 minute 30 seconds", "1m"])
-def test_whatever_spark_understands_is_a_trigger(when: str) -> None:
+def test_the_trigger_option_accepts_the_times_of_spark(when: str) -> None:
     assert trigger(when) == when
 
 
-def test_without_java_the_commands_say_so(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_report_a_missing_java(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("pyspark")
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -120,7 +122,7 @@ def test_a_topic_that_does_not_exist_is_one_sentence(tmp_path: Path, capfd: pyte
 
 
 @pytest.mark.slow
-def test_progress_tells_the_marker_and_the_producer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_shows_the_marker_and_the_producer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     async def one_batch(bootstrap: str) -> None:
         async with Client(bootstrap) as client:
             transactions = BatchTransactions(client, "totals")

@@ -50,7 +50,7 @@ def commits(key: ApiKey, request: Any) -> bool:
     return key is ApiKey.END_TXN and request.committed and request.transactional_id == pipeline_driver.PIPELINE
 
 
-def test_executors_that_are_lost_after_their_tasks_have_ended_cost_a_batch_at_most_and_no_row(
+def test_executors_lost_after_their_tasks_cost_at_most_a_batch_and_no_row(
     java: None, copier: Copier, cluster: SparkCluster
 ) -> None:
     copier.killer.executors = cluster.executors

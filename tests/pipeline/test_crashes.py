@@ -51,7 +51,7 @@ def first_batch_after(copier: Copier, route: str, *options: str) -> tuple[int, d
     return code, batches[0]
 
 
-def test_a_commit_whose_answer_or_note_is_lost_with_the_driver_is_not_written_again(copier: Copier) -> None:
+def test_a_committed_batch_is_not_written_again_when_the_driver_dies_before_noting_it(copier: Copier) -> None:
     crash_at(copier, "driver", ANSWER_LOST)
     # Row 5: the restart skips what was committed, goes on, and dies between its own commit and Spark's note of it.
     code, batches = copier.run("driver", "--die-after-batch")
@@ -66,7 +66,7 @@ def test_a_commit_whose_answer_or_note_is_lost_with_the_driver_is_not_written_ag
 
 @pytest.mark.spark_full
 @pytest.mark.parametrize("route", ["driver", "executors"])
-def test_whatever_the_driver_was_doing_when_it_was_killed_each_row_is_there_once(copier: Copier, route: str) -> None:
+def test_each_row_is_written_once_at_whichever_moment_the_driver_is_killed(copier: Copier, route: str) -> None:
     committed = False
     for step in (BEFORE_INIT, WHILE_WRITING, BEFORE_COMMIT, ANSWER_LOST):
         before = copier.copied()
@@ -83,7 +83,7 @@ def test_whatever_the_driver_was_doing_when_it_was_killed_each_row_is_there_once
 
 @pytest.mark.spark_full
 @pytest.mark.parametrize("route", ["driver", "executors"])
-def test_a_task_that_fails_midway_costs_a_batch_at_most_and_no_row(copier: Copier, route: str) -> None:
+def test_a_task_that_fails_midway_costs_at_most_a_batch_and_no_row(copier: Copier, route: str) -> None:
     poison = f"--poison=017@{copier.folder / 'poisoned'}"
     code, _ = copier.run(route, "--master", "local[2,3]", "--rows", "200", poison)
     # As long as a task has sent nothing, Spark may try it again.
@@ -115,7 +115,7 @@ def test_tasks_that_are_fenced_end_the_pipeline_as_a_fenced_driver_does(copier: 
 
 
 @pytest.mark.spark_full
-def test_an_executor_that_is_lost_while_its_task_writes_costs_a_batch_at_most_and_no_row(copier: Copier) -> None:
+def test_an_executor_lost_while_its_task_writes_costs_at_most_a_batch_and_no_row(copier: Copier) -> None:
     options = ("--master", "local-cluster[2,1,700]", "--rows", "200")
     copier.killer.executor_only, copier.killer.after = True, writes
     code, said = copier.run("executors", *options)

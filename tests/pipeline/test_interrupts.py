@@ -33,7 +33,7 @@ def start(started: list[bool], *, interrupts: int) -> None:
         started.append(True)
 
 
-def test_an_interrupted_command_has_stopped_what_it_began_and_ends_with_130(
+def test_an_interrupted_command_stops_its_children_and_exits_with_130(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stopped = []
@@ -52,14 +52,14 @@ def test_an_interrupted_command_has_stopped_what_it_began_and_ends_with_130(
     assert capsys.readouterr() == ("", "")
 
 
-def test_whatever_handler_spark_has_set_an_interrupt_is_an_exception() -> None:
+def test_an_interrupt_is_an_exception_despite_the_handler_of_spark() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     raise_on_interrupt()
     with pytest.raises(KeyboardInterrupt):
         interrupt()
 
 
-def test_what_libraries_log_of_an_interrupt_is_not_shown(caplog: pytest.LogCaptureFixture) -> None:
+def test_log_lines_of_libraries_about_an_interrupt_are_hidden(caplog: pytest.LogCaptureFixture) -> None:
     raise_on_interrupt()
     try:
         interrupt()

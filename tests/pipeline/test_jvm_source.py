@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @pytest.mark.spark
 @pytest.mark.spark_full
 @pytest.mark.timeout(600)
-def test_the_jvm_source_brings_the_same_rows_under_the_same_offsets(copier: Copier) -> None:
+def test_the_jvm_source_reads_the_same_rows_with_the_same_offsets(copier: Copier) -> None:
     with skipped_without():
         jars = maven.jars("spark-kafka")
     code, _ = copier.run("driver", "--source", "jvm", "--jars", ",".join(str(jar) for jar in jars.glob("*.jar")))
@@ -27,7 +27,7 @@ def test_the_jvm_source_brings_the_same_rows_under_the_same_offsets(copier: Copi
     assert by_jvm == copier.expected_sources()
 
 
-def test_a_session_without_the_jars_is_told_what_is_missing(spark: "SparkSession") -> None:
+def test_a_session_without_the_kafka_jars_names_the_missing_package(spark: "SparkSession") -> None:
     from eosin.pipeline.source.streams import read_stream
 
     with pytest.raises(MissingDependency, match=r"spark\.jars\.packages=org\.apache\.spark:spark-sql-kafka"):

@@ -28,7 +28,7 @@ class TestBook:
     def take(self, task: int, partition: int) -> None:
         self.book.take(task, partition, lambda sequence: self.granted.append((task, partition, sequence)))
 
-    def test_a_partition_has_one_writer_at_a_time_and_who_asks_first_comes_first(self) -> None:
+    def test_a_partition_has_one_writer_at_a_time_in_the_order_of_their_requests(self) -> None:
         for task in (0, 1, 2):
             self.take(task, 7)
         assert self.granted == [(0, 7, 0)]
@@ -42,7 +42,7 @@ class TestBook:
         self.take(1, 8)
         assert self.granted == [(0, 7, 0), (1, 8, 0)]
 
-    def test_the_next_holder_begins_where_the_last_one_ended_however_much_later_it_comes(self) -> None:
+    def test_the_next_holder_begins_where_the_last_one_ended(self) -> None:
         self.take(0, 7)
         self.book.free(0, 7, 10)
         self.take(0, 7)
@@ -60,7 +60,7 @@ class TestBook:
         with pytest.raises(Refused, match="task 1 gives back partition 7, which was not its own"):
             self.book.free(1, 7, 10)
 
-    def test_nobody_is_given_anything_when_a_task_has_failed(self) -> None:
+    def test_no_task_gets_a_lease_after_one_has_failed(self) -> None:
         self.take(0, 7)
         self.take(1, 7)
         self.book.fail(2, "no more space", ErrorCode.KAFKA_STORAGE_ERROR)
@@ -79,7 +79,7 @@ class TestBook:
         assert told is not None
         assert told.code is ErrorCode.KAFKA_STORAGE_ERROR
 
-    def test_a_task_may_go_when_it_is_done_and_not_before(self) -> None:
+    def test_a_task_may_disconnect_only_when_it_is_done(self) -> None:
         self.book.done(0, 5, 2)
         self.book.gone(0)
         self.book.check()
@@ -114,7 +114,7 @@ async def take_again_and_again(leases: Leases) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_tasks_count_on_from_each_other(server: LeaseServer, address: LeaseAddress) -> None:
+async def test_sequence_numbers_continue_from_task_to_task(server: LeaseServer, address: LeaseAddress) -> None:
     sequences: list[int] = []
 
     async def write(task: int) -> None:
@@ -157,7 +157,7 @@ async def test_a_second_attempt_of_a_task_is_refused(address: LeaseAddress) -> N
         await begin(address, 4)
 
 
-async def test_the_error_of_a_task_is_told_to_those_that_wait_and_to_the_driver(
+async def test_the_error_of_a_task_reaches_waiting_tasks_and_the_driver(
     server: LeaseServer, address: LeaseAddress
 ) -> None:
     async def wait(leases: Leases) -> None:
@@ -207,7 +207,7 @@ async def test_a_task_that_vanishes_ends_the_batch(server: LeaseServer, address:
     "said",
     [b'{"secret": "guessed", "begin": 1}\n', b'{"begin": 1}\n', b"GET / HTTP/1.1\r\n", b"[]\n", b"\xff\n", b"\n"],
 )
-async def test_who_does_not_know_the_secret_is_closed_and_changes_nothing(
+async def test_a_connection_without_the_secret_is_closed_and_changes_nothing(
     server: LeaseServer, address: LeaseAddress, said: bytes
 ) -> None:
     reader, writer = await asyncio.open_connection(address.host, address.port)
@@ -231,7 +231,7 @@ async def test_a_task_that_fails_before_it_has_anything_to_send_may_be_tried_aga
     assert server.book.failure is None
 
 
-async def test_a_driver_out_of_reach_is_told_with_what_to_do(server: LeaseServer, address: LeaseAddress) -> None:
+async def test_an_unreachable_driver_is_reported_with_a_remedy(server: LeaseServer, address: LeaseAddress) -> None:
     await server.close()
     with pytest.raises(
         DriverOutOfReach, match=r"task 3 cannot reach the driver at 127\.0\.0\.1:.* set spark\.driver\.host"
@@ -240,7 +240,7 @@ async def test_a_driver_out_of_reach_is_told_with_what_to_do(server: LeaseServer
 
 
 @pytest.mark.parametrize("port", ["taken", 70_000])
-async def test_a_port_that_cannot_be_had_is_told_with_what_to_do(address: LeaseAddress, port: int | str) -> None:
+async def test_an_unavailable_lease_port_is_reported_with_a_remedy(address: LeaseAddress, port: int | str) -> None:
     wanted = address.port if isinstance(port, str) else port
     with pytest.raises(
         ConflictingSettings, match=rf"cannot listen for its tasks at 127\.0\.0\.1:{wanted} .* lease\.port"
@@ -248,9 +248,7 @@ async def test_a_port_that_cannot_be_had_is_told_with_what_to_do(address: LeaseA
         await LeaseServer().start(LOOPBACK, LOOPBACK, wanted)
 
 
-async def test_a_batch_that_has_ended_gives_nothing_to_who_comes_late(
-    server: LeaseServer, address: LeaseAddress
-) -> None:
+async def test_a_late_task_gets_no_lease_of_an_ended_batch(server: LeaseServer, address: LeaseAddress) -> None:
     async with Leases(address, 3) as late:
         await late.begin()
         await server.close()
@@ -260,7 +258,7 @@ async def test_a_batch_that_has_ended_gives_nothing_to_who_comes_late(
 
 
 @pytest.mark.parametrize("letter", ["x", "\N{SNOWMAN}", "\N{PILE OF POO}"])
-async def test_a_long_reason_reaches_every_task_though_a_line_has_its_limit(
+async def test_a_long_reason_is_shortened_and_reaches_every_task(
     server: LeaseServer, address: LeaseAddress, letter: str
 ) -> None:
     """The reasons of tasks are errors of brokers and of user code, of any length."""
@@ -277,7 +275,7 @@ async def test_a_long_reason_reaches_every_task_though_a_line_has_its_limit(
 
 
 @pytest.mark.parametrize("said", [b"x" * 70_000, b"{}\n", b"[]\n", b"nonsense\n", b'{"taken": 7, "sequence": 0}\n'])
-async def test_a_task_does_not_wait_for_ever_for_a_driver_that_it_does_not_understand(said: bytes) -> None:
+async def test_a_task_gives_up_on_a_driver_whose_messages_are_invalid(said: bytes) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readline()
         writer.write(said)

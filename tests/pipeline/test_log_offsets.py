@@ -22,13 +22,13 @@ def test_without_a_limit_everything_is_taken() -> None:
     assert limited({A: 5, B: 0}, {A: 9, B: 3}, None) == {A: 9, B: 3}
 
 
-def test_a_limit_is_shared_by_what_waits_and_used_up() -> None:
+def test_a_limit_is_shared_in_proportion_to_the_lags_and_used_up() -> None:
     assert limited({A: 0, B: 0}, {A: 90, B: 10}, 10) == {A: 9, B: 1}
     assert limited({A: 0, B: 0, C: 7}, {A: 1, B: 1000, C: 7}, 1) == {A: 0, B: 1, C: 7}
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 7, 50])
-def test_with_any_limit_all_is_read_in_the_end_and_never_more_than_it_at_once(rows: int) -> None:
+def test_any_limit_reads_everything_in_the_end_and_is_never_exceeded(rows: int) -> None:
     position, latest = {A: 0, B: 3, C: 0}, {A: 40, B: 4, C: 7}
     rounds = 0
     while position != latest:
@@ -43,7 +43,7 @@ def test_a_partition_that_has_shrunk_is_never_planned_backwards() -> None:
     assert limited({A: 9, B: 0}, {A: 4, B: 2}, 1) == {A: 9, B: 1}
 
 
-def test_offsets_survive_their_way_through_a_checkpoint() -> None:
+def test_offsets_survive_a_checkpoint() -> None:
     offsets = {TopicPartition("with:colon", 2): 7, TopicPartition("id", 0): 1, A: 0}
     assert from_json(to_json(offsets)) == offsets
     ids = {"with:colon": "AAAAAAAAAAAAAAAAAAAAAQ", "id": "1234567890123456789012", "elsewhere": "AA"}
@@ -53,7 +53,7 @@ def test_offsets_survive_their_way_through_a_checkpoint() -> None:
     assert topic_ids_of(kept) == {name: ids[name] for name in ("with:colon", "id")}
 
 
-def test_a_topic_is_made_anew_when_both_ids_are_known_and_differ() -> None:
+def test_a_topic_counts_as_recreated_when_both_ids_are_known_and_differ() -> None:
     assert recreated_topics({"t": "1", "u": "1", "gone": "1"}, {"t": "2", "u": "1", "new": "1"}) == {"t"}
     assert not recreated_topics({}, {"t": "2"})
 
@@ -71,7 +71,7 @@ def test_a_topic_is_made_anew_when_both_ids_are_known_and_differ() -> None:
         ({"assign": "t"}, "has no option 'assign'"),
     ],
 )
-def test_an_option_that_means_nothing_is_refused_in_one_sentence(options: dict[str, str], said: str) -> None:
+def test_an_invalid_source_option_is_refused_in_one_sentence(options: dict[str, str], said: str) -> None:
     given = (
         {"bootstrap.servers": "localhost", "subscribe": "t", **options}
         if len(options) and "subscribe" not in options
@@ -121,7 +121,7 @@ def test_a_range_without_committed_records_ends(load: TopicLoad, start: int, end
 
 
 @pytest.mark.slow
-def test_a_range_whose_beginning_is_gone_is_data_loss_unless_that_is_accepted(load: TopicLoad) -> None:
+def test_a_range_whose_beginning_was_deleted_is_data_loss_unless_that_is_accepted(load: TopicLoad) -> None:
     load.create("short")
     load.transaction("short", [(0, value) for value in "abcd"])
     load.delete_records("short", 2)
@@ -138,7 +138,7 @@ def test_a_range_whose_beginning_is_gone_is_data_loss_unless_that_is_accepted(lo
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [0, 1, 9])
-def test_a_range_of_a_topic_that_was_made_anew_is_data_loss_unless_that_is_accepted(load: TopicLoad, rows: int) -> None:
+def test_a_range_of_a_recreated_topic_is_data_loss_unless_that_is_accepted(load: TopicLoad, rows: int) -> None:
     name = f"anew-{rows}"
     load.create(name)
     load.transaction(name, [(0, value) for value in "abcd"])

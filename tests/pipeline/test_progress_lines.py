@@ -56,17 +56,17 @@ FOUND: dict[str, Any] = {
         json.dumps(FOUND),
     ],
 )
-def test_the_page_shows_what_is_told(told: str) -> None:
+def test_the_documentation_shows_the_real_progress_lines(told: str) -> None:
     assert " ".join(told.split()) in " ".join(PAGES.split())
 
 
-def test_a_batch_tells_how_often_its_writing_was_tried_again_and_that_it_was_there_already() -> None:
+def test_a_batch_line_counts_retries_and_marks_a_batch_that_was_committed_before() -> None:
     again = BatchProgress(1, None, 2, 3, 4, None, already_committed=True, retries=5)
     assert again.line() == "batch 1 rows-in - rows-out 2 txn 3ms batch 4ms lag - retries 5 (committed before)"
     assert json.loads(again.json())["retries"] == 5
     assert again.metrics() == {}
 
 
-def test_the_names_of_late_partitions_travel_among_the_offsets_of_a_source_as_the_page_says() -> None:
+def test_the_documentation_names_the_offsets_entries_of_late_partitions() -> None:
     for begins in (REMAINING, SKIPS):
         assert f"`{begins}<partition>`" in PAGES

@@ -99,7 +99,7 @@ def test_rows_are_kept_until_there_is_enough_for_a_batch() -> None:
     assert encoder.finish() == []
 
 
-def test_a_partition_that_the_topic_does_not_have_is_said() -> None:
+def test_a_row_for_a_missing_partition_is_refused() -> None:
     for wish in (-1, PARTITIONS):
         with pytest.raises(BadRows, match=f"a row is for partition {wish} of topic topic, which has {PARTITIONS}"):
             encoded(batch({"value": [b"x"] * 30, "partition": [0] * 29 + [wish]}))

@@ -55,7 +55,7 @@ async def test_each_record_is_transformed_once_and_a_new_runner_goes_on(job: Job
     assert {partition.partition for report in job.reports for partition in report.positions} == {0, 1, 2}
 
 
-async def test_what_several_tasks_write_in_an_interval_is_one_transaction(job: Job) -> None:
+async def test_records_of_several_partitions_in_one_interval_are_one_transaction(job: Job) -> None:
     await job.feed(*"abcdef")
     await job.run_until(job.runner(**{"commit.interval.ms": "200"}), lambda: True)
     assert [report.records_in for report in job.reports] == [6]
@@ -77,7 +77,7 @@ async def test_a_failing_transform_leaves_nothing_behind_and_the_next_run_does_i
     assert await job.written() == ["A", "B", "C"]
 
 
-async def test_a_runner_without_work_asks_less_and_less_often(job: Job) -> None:
+async def test_an_idle_runner_polls_less_and_less_often(job: Job) -> None:
     class Listening(SystemClock):
         """The system's, which tells how long somebody waited."""
 
@@ -119,7 +119,7 @@ async def test_a_second_instance_fences_the_first(job: Job) -> None:
     assert await job.written() == ["A", "B"]
 
 
-async def test_an_input_that_does_not_exist_and_a_setting_without_meaning_are_told_in_a_sentence(job: Job) -> None:
+async def test_a_missing_input_and_an_unknown_setting_are_refused_in_one_sentence(job: Job) -> None:
     job.input = "nowhere"
     with pytest.raises(MissingTopic, match="topic nowhere does not exist"):
         await job.runner().run()
@@ -209,7 +209,7 @@ async def test_an_output_topic_has_one_number_of_partitions_for_a_whole_transact
     assert {each.partition.partition for each in written} == {0, 1}
 
 
-async def test_a_look_for_new_partitions_that_fails_is_told_and_costs_nothing_else(
+async def test_a_failed_lookup_of_new_partitions_is_logged_and_disturbs_nothing_else(
     job: Job, caplog: pytest.LogCaptureFixture
 ) -> None:
     runner = job.runner(**{"metadata.max.age.ms": "50"})
@@ -232,7 +232,7 @@ async def test_a_look_for_new_partitions_that_fails_is_told_and_costs_nothing_el
     await running
 
 
-async def test_a_transaction_is_told_in_a_line_and_as_json_and_counted_in_the_metrics(job: Job) -> None:
+async def test_a_transaction_is_reported_as_a_line_as_json_and_in_the_metrics(job: Job) -> None:
     await job.feed("a", "b", "c", "d")
     runner = job.runner(**{"commit.interval.ms": "200"})
     await job.run_until(runner, lambda: True)
@@ -373,7 +373,7 @@ def test_a_runner_that_is_killed_at_each_step_has_doubled_each_number_once(tmp_p
 # Rounds -------------------------------------------------------------------------------------------------------------
 
 
-async def test_an_answer_that_comes_too_late_for_a_round_counts_in_the_next() -> None:
+async def test_an_answer_that_misses_its_round_counts_in_the_next() -> None:
     rounds: FanOut[str] = FanOut(TaskTimeouts(), patience_ms=10)
     answered = asyncio.Event()
 

@@ -108,7 +108,7 @@ async def test_an_input_that_was_deleted_and_created_anew_is_not_taken_for_the_o
     assert await job.written() == ["A", "B", "C", "D", "E"]
 
 
-async def test_records_that_are_gone_are_told_with_the_group_whose_offsets_to_set(job: Job) -> None:
+async def test_lost_records_are_reported_with_the_group_whose_offsets_to_set(job: Job) -> None:
     await job.feed("a", "b", partition=0)
     await job.run_until(job.runner(), lambda: job.records_in() == 2)
     await job.feed("c", "d", partition=0)
@@ -121,7 +121,7 @@ async def test_records_that_are_gone_are_told_with_the_group_whose_offsets_to_se
 # Transforms -----------------------------------------------------------------------------------------------------------
 
 
-async def test_what_a_transform_raises_names_the_record_and_commits_nothing(job: Job) -> None:
+async def test_an_error_of_a_transform_names_the_record_and_commits_nothing(job: Job) -> None:
     await job.feed("a", "b", partition=1)
 
     def broken(consumed: ConsumedRecord) -> Iterable[Output]:
@@ -151,7 +151,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
-async def test_a_transform_that_answers_no_outputs_is_told_what_it_must(job: Job, answer: str) -> None:
+async def test_a_transform_that_does_not_return_outputs_is_refused(job: Job, answer: str) -> None:
     made, told = ANSWERS[answer]
     await job.feed("a", partition=2)
     with pytest.raises(BadRows, match=told) as raised:
@@ -160,7 +160,7 @@ async def test_a_transform_that_answers_no_outputs_is_told_what_it_must(job: Job
     await goes_on(job, 1)
 
 
-async def test_an_output_for_a_partition_that_is_not_there_names_its_record(job: Job) -> None:
+async def test_an_output_for_a_missing_partition_names_its_input_record(job: Job) -> None:
     await job.feed("a", "b", partition=0)
 
     def wild(consumed: ConsumedRecord) -> Iterable[Output]:
@@ -172,7 +172,7 @@ async def test_an_output_for_a_partition_that_is_not_there_names_its_record(job:
     await goes_on(job, 2)
 
 
-async def test_a_transform_may_wait(job: Job) -> None:
+async def test_a_transform_may_be_a_coroutine_or_an_async_generator(job: Job) -> None:
     async def waits(consumed: ConsumedRecord) -> Sequence[Output]:
         await asyncio.sleep(0)
         return list(job.upper(consumed))
@@ -188,7 +188,7 @@ async def test_a_transform_may_wait(job: Job) -> None:
     assert await job.written() == ["A", "B"]
 
 
-async def test_a_transform_that_outlives_the_transaction_is_told_so_and_its_work_is_done_again(job: Job) -> None:
+async def test_a_transform_that_outlives_the_transaction_is_reported_and_its_work_is_repeated(job: Job) -> None:
     async def slow(consumed: ConsumedRecord) -> Sequence[Output]:
         if consumed.record.value == b"slow":
             await comes_true(lambda: job.is_in("CompleteAbort"))
@@ -241,7 +241,7 @@ async def test_a_run_goes_on_when_its_broker_is_stopped_or_killed_and_started_ag
 # Records --------------------------------------------------------------------------------------------------------------
 
 
-async def test_more_outputs_than_a_batch_holds_are_all_there_and_in_order(job: Job) -> None:
+async def test_outputs_that_exceed_a_batch_are_all_written_in_order(job: Job) -> None:
     def many(_: ConsumedRecord) -> Iterable[Output]:
         return (Output(job.output, f"{number:0500}".encode(), key=b"k") for number in range(3000))
 
@@ -274,7 +274,7 @@ async def test_a_topic_of_small_batches_is_written_to_with_a_smaller_batch_size(
     assert len(await job.outputs()) == 100
 
 
-async def test_a_record_that_is_too_large_names_the_record_that_it_came_of(job: Job) -> None:
+async def test_an_output_that_is_too_large_names_its_input_record(job: Job) -> None:
     await job.feed("a", "b", "c", partition=0)
 
     def grows(consumed: ConsumedRecord) -> Iterable[Output]:

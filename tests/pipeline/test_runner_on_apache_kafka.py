@@ -76,7 +76,7 @@ async def test_an_input_that_was_deleted_and_created_anew_is_not_taken_for_the_o
     assert await job.written() == ["A", "B", "C", "D", "E"]
 
 
-async def test_a_missing_output_and_a_transaction_that_took_too_long_are_told_so(job: Job) -> None:
+async def test_a_missing_output_and_a_transaction_that_took_too_long_are_reported(job: Job) -> None:
     await job.feed("a")
     with pytest.raises(MissingTopic, match="output topic nowhere does not exist"):
         await job.runner(lambda _: [Output("nowhere", b"")]).run()
@@ -97,7 +97,7 @@ async def test_a_missing_output_and_a_transaction_that_took_too_long_are_told_so
     assert await job.written() == ["A", "SLOW"]
 
 
-async def test_a_runner_whose_id_was_forgotten_introduces_itself_again_and_goes_on(
+async def test_a_runner_whose_id_was_forgotten_initialises_it_again_and_goes_on(
     job: Job, caplog: pytest.LogCaptureFixture
 ) -> None:
     await job.feed("a", "b")

@@ -101,7 +101,7 @@ async def test_a_start_commits_where_every_partition_begins(job: Job) -> None:
     await running
 
 
-async def test_what_is_quiet_for_longer_than_offsets_are_kept_is_not_transformed_again(
+async def test_a_partition_that_is_quiet_for_longer_than_offset_retention_is_not_transformed_again(
     job: Job, clock: AheadClock
 ) -> None:
     await job.feed("a", "b", "c", "d", partition=0)
@@ -142,14 +142,14 @@ async def test_an_input_of_more_partitions_than_a_batch_of_offsets_holds_is_comm
         await job.runner().run()
 
 
-async def test_offsets_that_have_expired_while_nobody_worked_end_the_next_start_with_a_sentence(
+async def test_offsets_that_expired_between_two_runs_end_the_next_start_with_a_sentence(
     job: Job, clock: AheadClock
 ) -> None:
     await job.feed("a", "b")
     await job.run_until(job.runner(), lambda: job.records_in() == 2)
     clock.ahead_ms += 2 * MINUTE_MS
     await comes_to_be(job, {})
-    told = f"'app-{job.name}' has read {job.input}-0, {job.input}-1, {job.input}-2 before, and its group has lost the offset"
+    told = f"{job.input}-0, {job.input}-1, {job.input}-2 before, and its group has lost the offset there"
     for _ in range(2):
         with pytest.raises(MissingOffsets, match=told):
             await job.runner().run()
@@ -207,7 +207,7 @@ async def delete_offset(client: Client, group: str, partition: TopicPartition) -
     assert answer.error_code == 0
 
 
-async def test_an_input_that_was_made_anew_while_nobody_worked_is_read_from_its_beginning(job: Job) -> None:
+async def test_an_input_that_was_recreated_between_two_runs_is_read_from_its_beginning(job: Job) -> None:
     await job.feed("a", "b", "c", partition=0)
     await job.run_until(job.runner(), lambda: job.records_in() == 3)
     await job.create_input_anew()
@@ -260,7 +260,7 @@ async def test_inputs_that_are_all_deleted_while_they_are_quiet_cost_no_other_er
 # The marker -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_marker_survives_its_way_through_a_record() -> None:
+def test_a_marker_survives_encoding_as_a_record() -> None:
     marker = InputMarker("run", {"t": ReadTopic("AAAAAAAAAAAAAAAAAAAAAQ", 3), "old": ReadTopic("", 1)})
     record = marker.record("app")
     assert record.key == b"app"
@@ -286,7 +286,7 @@ def test_any_application_id_has_a_topic_for_its_marker() -> None:
     assert len(marker_topic("x" * 1000)) < 249
 
 
-async def test_an_application_whose_name_is_a_pipelines_is_told_so(job: Job) -> None:
+async def test_an_application_with_the_name_of_a_pipeline_is_refused(job: Job) -> None:
     async with Client(job.address) as client:
         transactions = BatchTransactions(client, f"app-{job.name}")
         await transactions.start("query")
@@ -307,7 +307,7 @@ def test_a_reset_that_does_not_exist_is_refused_in_a_sentence() -> None:
 # The id ---------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_runner_whose_id_was_forgotten_introduces_itself_again_and_goes_on(
+async def test_a_runner_whose_id_was_forgotten_initialises_it_again_and_goes_on(
     job: Job, clock: AheadClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     await job.feed("a", "b")
@@ -337,7 +337,7 @@ async def test_a_runner_whose_id_was_forgotten_in_silence_refreshes_its_offsets(
     await running
 
 
-async def test_a_runner_that_was_forgotten_does_not_fence_who_has_come_since(kept: Job, clock: AheadClock) -> None:
+async def test_a_forgotten_runner_does_not_fence_its_successor(kept: Job, clock: AheadClock) -> None:
     await kept.feed("a")
     first, second = kept.runner(), kept.runner()
     sleeping = asyncio.create_task(first.run())
@@ -357,7 +357,7 @@ async def test_a_runner_that_was_forgotten_does_not_fence_who_has_come_since(kep
     assert await kept.written() == ["A", "B", "C"]
 
 
-async def test_a_runner_that_slept_through_the_whole_life_of_another_does_not_do_its_work_again(
+async def test_a_runner_that_slept_through_the_whole_run_of_another_does_not_repeat_its_work(
     kept: Job, clock: AheadClock
 ) -> None:
     taken: list[bytes | None] = []

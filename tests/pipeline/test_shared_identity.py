@@ -114,7 +114,7 @@ async def test_tasks_on_disjoint_partitions_commit_as_one(party: Party) -> None:
     assert await party.visible() == [(0, b"a"), (0, b"b"), (0, b"d"), (1, b"c"), (2, b"marker")]
 
 
-async def test_tasks_that_take_turns_at_a_partition_count_on_from_each_other(party: Party) -> None:
+async def test_tasks_that_alternate_in_a_partition_continue_its_sequence_numbers(party: Party) -> None:
     driver = await party.driver()
     server = LeaseServer()
     address = await server.start("127.0.0.1", "127.0.0.1")
@@ -148,7 +148,7 @@ async def test_an_abort_by_the_driver_discards_what_tasks_wrote(party: Party) ->
     assert await party.visible() == []
 
 
-async def test_an_abort_by_a_driver_that_wrote_nothing_discards_and_fences_its_tasks(party: Party) -> None:
+async def test_an_abort_by_a_driver_without_rows_discards_the_rows_of_its_tasks_and_fences_them(party: Party) -> None:
     driver = await party.driver()
     task = await party.task(driver)
     await party.send(task, 0, b"a")

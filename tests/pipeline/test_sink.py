@@ -107,7 +107,7 @@ def once(*rows: str) -> Counter[tuple[bytes | None, bytes | None]]:
     return Counter((key, value) for key, value in pairs)
 
 
-def test_every_row_is_there_once_and_only_new_batches_are_written(pipeline: Pipeline, route: str) -> None:
+def test_every_row_is_written_once_and_only_new_batches_are_written(pipeline: Pipeline, route: str) -> None:
     pipeline.input.add("a 1", "b 2", "c 3", "d 4")
     pipeline.input.add("a 5")
     assert pipeline.run(route=route) == [(0, False, 4), (1, False, 1)]
@@ -117,7 +117,7 @@ def test_every_row_is_there_once_and_only_new_batches_are_written(pipeline: Pipe
     assert pipeline.visible() == once("a 1", "b 2", "c 3", "d 4", "a 5", "b 6")
 
 
-def test_a_batch_that_spark_has_not_noted_is_skipped(pipeline: Pipeline, route: str) -> None:
+def test_a_committed_batch_that_spark_has_not_noted_is_skipped(pipeline: Pipeline, route: str) -> None:
     pipeline.input.add("a 1", "b 2")
     pipeline.run(route=route)
     pipeline.forget_commit(0)
@@ -126,7 +126,7 @@ def test_a_batch_that_spark_has_not_noted_is_skipped(pipeline: Pipeline, route: 
     assert pipeline.visible() == once("a 1", "b 2", "c 3")
 
 
-def test_a_batch_whose_rows_cannot_be_computed_leaves_nothing(pipeline: Pipeline, route: str) -> None:
+def test_a_batch_whose_rows_cannot_be_computed_is_aborted(pipeline: Pipeline, route: str) -> None:
     from pyspark.sql import functions as f
 
     pipeline.input.add("a 1", "b 2")
@@ -202,7 +202,7 @@ def test_a_frame_that_cannot_be_written_is_refused_before_anything_runs(
         pipeline.run(pipeline.input.frame().selectExpr(*columns))
 
 
-def test_a_topic_that_does_not_exist_is_said_to_be_missing(pipeline: Pipeline) -> None:
+def test_a_missing_topic_is_reported(pipeline: Pipeline) -> None:
     pipeline.input.add("a 1")
     with pytest.raises(errors.MissingTopic, match="topic nowhere does not exist"):
         pipeline.run(topic="nowhere")

@@ -25,7 +25,7 @@ def test_a_frame_is_counted(spark: "SparkSession") -> None:
 @pytest.mark.parametrize(
     ("setting", "value"), [("spark.speculation", "true"), ("spark.stage.maxConsecutiveAttempts", "4")]
 )
-def test_a_setting_that_would_run_a_task_twice_is_refused(setting: str, value: str) -> None:
+def test_a_spark_setting_that_would_run_a_task_twice_is_refused(setting: str, value: str) -> None:
     from eosin.pipeline.spark.session import session
 
     with pytest.raises(ConflictingSettings, match=f"{setting} is {value} and must be"):
@@ -42,7 +42,7 @@ def test_a_session_whose_workers_have_no_chosen_interpreter_is_refused(
         check_session(spark)
 
 
-def test_a_session_of_somebody_else_without_the_settings_is_refused(spark: "SparkSession") -> None:
+def test_a_foreign_session_without_the_required_settings_is_refused(spark: "SparkSession") -> None:
     from eosin.pipeline.spark.session import check_session
 
     settings = spark.sparkContext._conf
@@ -62,7 +62,7 @@ def test_a_session_of_spark_connect_is_refused_in_a_sentence() -> None:
         check_session(remote)
 
 
-def test_a_machine_without_java_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     from eosin.pipeline.spark.session import require_java
 
     monkeypatch.setenv("PATH", "/nowhere")

@@ -114,7 +114,7 @@ def test_a_leader_that_stays_away_fails_planning_with_its_own_timeout(
     assert raised.value.__notes__[0].startswith(f"task {STALLED} gave up after task.timeout.ms=400")
 
 
-def test_a_range_that_is_planned_is_waited_for_and_not_left_out(brokers: TwoBrokers) -> None:
+def test_a_planned_range_is_waited_for(brokers: TwoBrokers) -> None:
     from eosin.pipeline.source.options import SourceOptions
     from eosin.pipeline.source.range_reader import RangeReader
 
@@ -141,7 +141,7 @@ def test_a_range_that_is_planned_is_waited_for_and_not_left_out(brokers: TwoBrok
 # Writing
 
 
-async def test_a_batch_whose_output_is_stalled_waits_as_one_task_and_is_then_there_once(
+async def test_a_batch_with_a_stalled_output_waits_as_one_task_and_is_written_once(
     brokers: TwoBrokers, caplog: pytest.LogCaptureFixture
 ) -> None:
     timeouts = TaskTimeouts(60_000)
@@ -168,7 +168,7 @@ async def test_a_batch_whose_output_is_stalled_waits_as_one_task_and_is_then_the
         assert values == [b"a", b"b", b"c", b"new", b"new", b"new"]
 
 
-async def test_a_batch_whose_output_stays_stalled_fails_with_the_timeout_itself_and_leaves_nothing(
+async def test_a_batch_whose_output_stays_stalled_fails_with_its_timeout_and_is_aborted(
     brokers: TwoBrokers,
 ) -> None:
     timeouts = TaskTimeouts(500)
@@ -193,7 +193,7 @@ async def test_a_batch_whose_output_stays_stalled_fails_with_the_timeout_itself_
     assert values == [b"a", b"b", b"c"]
 
 
-async def test_the_retries_of_a_client_are_passed_on_to_it(brokers: TwoBrokers) -> None:
+async def test_client_retries_limit_the_attempts_of_that_client(brokers: TwoBrokers) -> None:
     async def calls(retries: int | None) -> int:
         attempts = 0
 

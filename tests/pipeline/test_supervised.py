@@ -86,14 +86,14 @@ def supervised(spark: "SparkSession", bootstrap: str, tmp_path: Path, caplog: An
     assert not [said for said in caplog.messages if "starts again" in said]
 
 
-def test_a_checkpoint_that_was_deleted_ends_it_at_once(supervised: Supervised) -> None:
+def test_a_deleted_checkpoint_ends_the_pipeline_at_once(supervised: Supervised) -> None:
     shutil.rmtree(supervised.checkpoint)
     with pytest.raises(errors.ForeignMarker, match="was deleted or replaced"):
         supervised.run()
     assert supervised.written() == [b"a", b"b"]
 
 
-def test_records_that_are_gone_end_it_at_once(supervised: Supervised) -> None:
+def test_lost_records_end_the_pipeline_at_once(supervised: Supervised) -> None:
     supervised.feed("c", "d")
     supervised.load.delete_records(supervised.input, 4)
     with pytest.raises(errors.DataLoss, match="were deleted before they were read"):
@@ -101,7 +101,7 @@ def test_records_that_are_gone_end_it_at_once(supervised: Supervised) -> None:
     assert supervised.written() == [b"a", b"b"]
 
 
-def test_another_driver_ends_it_at_once(supervised: Supervised) -> None:
+def test_another_driver_ends_the_pipeline_at_once(supervised: Supervised) -> None:
     ended: list[BaseException | None] = []
 
     def run() -> None:

@@ -76,7 +76,7 @@ def test_a_query_that_fails_is_started_again_with_growing_pauses_that_a_batch_ma
     assert play.supervisor.restarts == 4
 
 
-def test_it_gives_up_after_too_many_failures_in_a_row() -> None:
+def test_the_supervisor_gives_up_after_too_many_failures_in_a_row() -> None:
     play = Play(*[([], "\n  lost a worker\n at x", None)] * 4, max_failures=3)
     with pytest.raises(TooManyFailures, match="4 failures without a batch between them, the last: lost a worker"):
         play.supervisor.run()
@@ -94,7 +94,7 @@ def test_it_gives_up_after_too_many_failures_in_a_row() -> None:
     ],
     ids=lambda failure: type(failure).__name__,
 )
-def test_what_a_restart_would_not_mend_ends_it_at_once(failure: Exception) -> None:
+def test_a_failure_that_a_restart_cannot_mend_ends_the_query_at_once(failure: Exception) -> None:
     play = Play(([], "whatever Spark says", failure))
     with pytest.raises(type(failure), match=str(failure)):
         play.supervisor.run()
@@ -112,13 +112,13 @@ def test_what_a_restart_would_not_mend_ends_it_at_once(failure: Exception) -> No
     ],
     ids=str,
 )
-def test_what_a_restart_may_mend_does_not_end_it(failure: Exception | None) -> None:
+def test_a_failure_that_a_restart_may_mend_restarts_the_query(failure: Exception | None) -> None:
     play = Play(([], "whatever Spark says", failure), ([], None, None))
     play.supervisor.run()
     assert play.supervisor.restarts == 1
 
 
-def test_why_an_earlier_run_failed_is_not_taken_for_why_this_one_did() -> None:
+def test_the_failure_of_an_earlier_run_is_not_taken_for_that_of_this_run() -> None:
     gone = "eosin.pipeline.common.errors.DataLoss: orders-1: records from offset 3 on are gone"
     play = Play(([], "whatever Spark says", errors.RowsLost("ran twice")), ([], gone, None))
     with pytest.raises(errors.DataLoss, match="records from offset 3 on are gone"):
@@ -126,7 +126,7 @@ def test_why_an_earlier_run_failed_is_not_taken_for_why_this_one_did() -> None:
     assert play.supervisor.restarts == 1
 
 
-def test_a_failure_of_the_source_is_known_by_the_text_alone() -> None:
+def test_a_failure_of_the_source_is_recognised_by_its_text() -> None:
     text = "Traceback...\neosin.pipeline.common.errors.DataLoss: orders-1: records from offset 3 on are gone\n  at Foo"
     cause = cause_of(text)
     assert isinstance(cause, errors.DataLoss)
@@ -134,7 +134,7 @@ def test_a_failure_of_the_source_is_known_by_the_text_alone() -> None:
     assert cause_of("java.lang.OutOfMemoryError") is None
 
 
-def test_a_failure_of_the_source_is_known_when_it_comes_by_way_of_the_sink() -> None:
+def test_a_failure_of_the_source_is_recognised_inside_an_error_of_the_sink() -> None:
     by_spark = RuntimeError(
         "An exception was thrown...\n  eosin.pipeline.common.errors.DataLoss: orders-1: gone\n  at Foo"
     )
@@ -145,7 +145,7 @@ def test_a_failure_of_the_source_is_known_when_it_comes_by_way_of_the_sink() -> 
     assert cause_of("[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred", lost) is lost
 
 
-def test_a_task_whose_time_is_up_ends_it_whoever_noticed() -> None:
+def test_a_task_whose_time_is_up_ends_the_query_wherever_it_is_noticed() -> None:
     note = "task orders-2 gave up after task.timeout.ms=400, 612 ms after its first timeout"
     by_source = cause_of(f"PythonException: ...\neosin.client.errors.RequestTimedOut: no answer\n{note}\n at x")
     late = RequestTimedOut("no answer")
@@ -167,7 +167,7 @@ def progress(told: Callable[[BatchProgress], str] = BatchProgress.line, **source
     return told(BatchProgress.of(report, spark))
 
 
-def test_a_batch_is_told_in_one_line() -> None:
+def test_a_batch_is_reported_in_one_line() -> None:
     line = progress(
         numInputRows=8000,
         endOffset={"orders:0": 100, "orders:3": 5},
@@ -176,7 +176,7 @@ def test_a_batch_is_told_in_one_line() -> None:
     assert line == ("batch 42 rows-in 8000 rows-out 812 txn 143ms batch 410ms lag 1200 skipped [orders-3 (4m10s left)]")
 
 
-def test_a_batch_is_told_as_json() -> None:
+def test_a_batch_is_reported_as_json() -> None:
     latest = {"task_timeout_remaining_ms:t-0": 5, "task_skips_total:t-0": 2, "task_skips_total:t-1": 7}
     told = json.loads(progress(BatchProgress.json, latestOffset=latest))
     assert told["skipped_tasks"] == {"t-0": 5}
@@ -185,7 +185,7 @@ def test_a_batch_is_told_as_json() -> None:
     assert (told["batch"], told["rows_in"], told["rows_out"], told["lag"]) == (42, 7, 812, None)
 
 
-def test_what_timed_out_is_told_as_metrics_and_retries_of_the_writing_in_the_line() -> None:
+def test_late_partitions_are_reported_in_the_metrics_and_retries_in_the_line() -> None:
     latest = {"task_timeout_remaining_ms:t-0": 5, "task_skips_total:t-0": 2, "t:0": 9}
     spark = json.loads(Progress(42, latestOffset=latest).json)
     told = BatchProgress.of(BatchReport(42, False, 812, 143, 400, retries=3), spark)
@@ -202,6 +202,6 @@ def test_the_offsets_of_sparks_own_source_are_understood() -> None:
     assert " lag 5" in line
 
 
-def test_a_batch_that_was_there_already_is_told_so() -> None:
+def test_a_batch_that_was_committed_before_is_reported_as_such() -> None:
     line = BatchProgress.of(BatchReport(3, True, 5, 0, 2), None).line()
     assert line == "batch 3 rows-in - rows-out 5 txn 0ms batch 2ms lag - (committed before)"

@@ -61,7 +61,7 @@ def late() -> RequestTimedOut:
     ],
     ids=str,
 )
-def test_only_a_timeout_counts(error: Exception, expected: bool) -> None:
+def test_only_a_timeout_counts_as_a_timeout_of_a_task(error: Exception, expected: bool) -> None:
     assert is_timeout(error) is expected
 
 
@@ -123,7 +123,7 @@ def test_a_final_attempt_that_succeeds_gives_the_task_all_of_its_time_again(
     assert not timeouts.is_final_attempt("t-0")
 
 
-def test_what_is_raised_is_the_very_error_with_a_note(timeouts: TaskTimeouts, clock: HandClock) -> None:
+def test_the_final_timeout_is_raised_unchanged_with_a_note(timeouts: TaskTimeouts, clock: HandClock) -> None:
     timeouts.on_timeout("t-0", late())
     clock.at_ms += 1_500
     assert timeouts.is_final_attempt("t-0")
@@ -135,7 +135,7 @@ def test_what_is_raised_is_the_very_error_with_a_note(timeouts: TaskTimeouts, cl
     assert original.__notes__ == ["task t-0 gave up after task.timeout.ms=1000, 1500 ms after its first timeout"]
 
 
-def test_with_zero_the_first_timeout_is_raised_at_once(clock: HandClock) -> None:
+def test_a_task_timeout_of_zero_raises_the_first_timeout_at_once(clock: HandClock) -> None:
     original = late()
     with pytest.raises(RequestTimedOut) as raised:
         TaskTimeouts(0, clock=clock).on_timeout("t-0", original)
@@ -173,7 +173,7 @@ def test_a_skip_is_one_warning_that_names_task_call_and_time(
     ]
 
 
-def test_skips_are_counted_and_what_is_left_is_a_gauge(timeouts: TaskTimeouts, clock: HandClock) -> None:
+def test_skips_are_counters_and_remaining_times_are_gauges(timeouts: TaskTimeouts, clock: HandClock) -> None:
     timeouts.on_timeout("t-0", late())
     timeouts.on_timeout(["t-0", "t-1"], late())
     timeouts.on_success("t-0")
@@ -186,21 +186,21 @@ def test_skips_are_counted_and_what_is_left_is_a_gauge(timeouts: TaskTimeouts, c
     }
 
 
-def test_waiting_doubles_while_nothing_can_run_and_begins_anew_after_a_success(timeouts: TaskTimeouts) -> None:
+def test_the_pause_doubles_while_no_task_can_run_and_is_reset_by_a_success(timeouts: TaskTimeouts) -> None:
     assert [timeouts.idle_backoff_ms() for _ in range(9)] == [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]
     timeouts.on_success("t-0")
     assert timeouts.idle_backoff_ms() == 100
 
 
 @pytest.mark.parametrize(("ms", "text"), [(0, "0ms"), (999, "999ms"), (12_345, "12s"), (250_000, "4m10s")])
-def test_times_are_told_as_people_read_them(ms: int, text: str) -> None:
+def test_durations_are_written_for_people(ms: int, text: str) -> None:
     assert duration(ms) == text
 
 
 # Settings
 
 
-def test_retries_is_ignored_with_one_warning_and_those_of_clients_are_handed_on(
+def test_the_setting_retries_is_ignored_with_one_warning_and_client_retries_are_kept(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     found = PipelineSettings.parse({"retries": "7", "producer.retries": "3", "admin.retries": "0"})
@@ -217,7 +217,7 @@ def test_retries_is_ignored_with_one_warning_and_those_of_clients_are_handed_on(
         ("task.timeout", "1", "a pipeline has no setting 'task.timeout'"),
     ],
 )
-def test_a_setting_that_means_nothing_is_refused(name: str, value: str, said: str) -> None:
+def test_an_invalid_setting_is_refused(name: str, value: str, said: str) -> None:
     with pytest.raises(ConflictingSettings, match=said):
         PipelineSettings.parse({name: value})
 
@@ -247,7 +247,7 @@ class Creations:
         return {name: creating(name) for name in self.succeeds_at}
 
 
-async def test_topics_are_created_side_by_side_and_each_delay_is_told(
+async def test_a_topic_that_is_delayed_is_logged_and_does_not_hold_up_the_others(
     clock: HandClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     creations = Creations(clock, 10, slow=3, other=1, third=2)
@@ -273,7 +273,7 @@ async def test_creating_topics_ends_at_half_of_the_poll_interval(clock: HandCloc
     assert creations.attempts.count("other") == 1
 
 
-async def test_a_topic_that_is_there_is_fine_and_a_refused_one_is_not_tried_again(clock: HandClock) -> None:
+async def test_an_existing_topic_is_fine_and_a_refused_one_is_not_retried(clock: HandClock) -> None:
     async def there() -> None:
         raise BrokerError(ErrorCode.TOPIC_ALREADY_EXISTS, "creating there")
 

@@ -92,7 +92,7 @@ def test_a_batch_read_has_the_rows_of_sparks_own_source(spark: "SparkSession", l
     assert [(each["key"], bytes(each["value"])) for each in row["headers"]] == [("src", b"c")]
 
 
-def test_a_batch_read_may_see_what_is_not_committed(spark: "SparkSession", load: TopicLoad, topic: str) -> None:
+def test_a_batch_read_can_include_uncommitted_records(spark: "SparkSession", load: TopicLoad, topic: str) -> None:
     options = {"bootstrap.servers": load.bootstrap, "subscribe": topic, "isolation.level": "read_uncommitted"}
     assert spark.read.format("txnlog").options(**options).load().count() == 8
 
@@ -108,9 +108,7 @@ def test_a_batch_read_takes_the_offsets_that_it_is_given(spark: "SparkSession", 
     assert sorted(bytes(row["value"]) for row in rows) == [b"c", b"d"]
 
 
-def test_a_stream_brings_each_committed_row_once_and_goes_on_where_it_was(
-    stream: Stream, load: TopicLoad, topic: str
-) -> None:
+def test_a_stream_reads_each_committed_row_once_over_a_restart(stream: Stream, load: TopicLoad, topic: str) -> None:
     assert stream.run() == [["a", "b", "c", "d", "e"]]
     load.transaction(topic, [(1, "f")])
     # Partition 0 is held back by the open transaction, partition 1 is not.
@@ -121,7 +119,7 @@ def test_a_stream_brings_each_committed_row_once_and_goes_on_where_it_was(
     assert stream.run() == []
 
 
-def test_a_limit_holds_for_each_batch_and_nothing_is_left_out(stream: Stream) -> None:
+def test_a_row_limit_holds_for_each_batch_and_leaves_no_row_out(stream: Stream) -> None:
     batches = stream.run(maxRowsPerTrigger="3")
     assert sorted(value for batch in batches for value in batch) == ["a", "b", "c", "d", "e"]
     assert len(batches) > 2
@@ -154,7 +152,7 @@ def test_rows_that_were_deleted_before_they_were_read_fail_the_query(
     assert stream.run(failOnDataLoss="false") == [["h"]]
 
 
-def test_rows_that_nobody_reads_may_be_gone(stream: Stream, load: TopicLoad, topic: str) -> None:
+def test_a_batch_that_is_skipped_may_have_lost_its_rows(stream: Stream, load: TopicLoad, topic: str) -> None:
     # A batch that the sink has committed and Spark has not noted: it is planned again, and skipped.
     stream.run()
     stream.forget_commit(0)
@@ -192,7 +190,7 @@ def test_a_topic_that_was_created_again_and_filled_beyond_the_checkpoint_is_not_
     assert stream.run() == [["more"]]
 
 
-def test_a_checkpoint_without_ids_of_topics_is_taken_as_it_is(stream: Stream, load: TopicLoad, topic: str) -> None:
+def test_a_checkpoint_without_topic_ids_is_accepted(stream: Stream, load: TopicLoad, topic: str) -> None:
     stream.run()
     stream.forget_topic_ids()
     load.transaction(topic, [(1, "f")])
@@ -203,7 +201,7 @@ def test_a_checkpoint_without_ids_of_topics_is_taken_as_it_is(stream: Stream, lo
         stream.run()
 
 
-def test_a_topic_that_does_not_exist_is_said_to_be_missing(spark: "SparkSession", load: TopicLoad) -> None:
+def test_a_missing_topic_is_reported(spark: "SparkSession", load: TopicLoad) -> None:
     options: dict[str, Any] = {"bootstrap.servers": load.bootstrap, "subscribe": "nowhere"}
     with pytest.raises(Exception, match="topic nowhere does not exist"):
         spark.read.format("txnlog").options(**options).load().count()

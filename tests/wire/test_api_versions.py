@@ -21,7 +21,7 @@ async def ranges(wire: Wire) -> dict[int, tuple[int, int]]:
 
 
 @pytest.mark.parametrize("version", range(5))
-async def test_every_version_tells_the_same_apis(wire: Wire, version: int) -> None:
+async def test_every_version_lists_the_same_apis(wire: Wire, version: int) -> None:
     answer: ApiVersionsResponse = await wire.ask(CLIENT, version)
     assert answer.error_code == ErrorCode.NONE
     assert {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys} == await ranges(wire)
@@ -68,13 +68,13 @@ async def test_features_are_unknown_to_old_versions(wire: Wire) -> None:
     assert answer.finalized_features == ()
 
 
-async def test_what_the_second_transaction_protocol_needs_is_served(wire: Wire) -> None:
+async def test_the_apis_of_the_second_transaction_protocol_are_served(wire: Wire) -> None:
     served = await ranges(wire)
     for key, needed in ((ApiKey.PRODUCE, 12), (ApiKey.END_TXN, 5), (ApiKey.TXN_OFFSET_COMMIT, 5)):
         assert served[key][1] >= needed
 
 
-async def test_what_librdkafka_before_2_11_looks_for_is_served(wire: Wire) -> None:
+async def test_the_api_versions_that_librdkafka_before_2_11_requires_are_served(wire: Wire) -> None:
     served = await ranges(wire)
     wanted = [(ApiKey.PRODUCE, 3), (ApiKey.FETCH, 4), (ApiKey.PRODUCE, 7), (ApiKey.FETCH, 10), (ApiKey.LIST_OFFSETS, 1)]
     wanted += [(ApiKey.FIND_COORDINATOR, 0), (ApiKey.INIT_PRODUCER_ID, 0), (ApiKey.JOIN_GROUP, 0)]

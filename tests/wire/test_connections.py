@@ -104,7 +104,7 @@ async def test_a_frame_may_come_in_any_pieces(wire: Wire) -> None:
     await writer.wait_closed()
 
 
-async def test_a_client_that_leaves_does_not_undo_its_request(wire: Wire, other: Wire) -> None:
+async def test_a_client_that_disconnects_does_not_undo_its_request(wire: Wire, other: Wire) -> None:
     partition = await wire.partition()
     gone = other.send(other.produce_request(partition, build_batch(records(1), timestamp=now_ms())), 11)
     await asyncio.sleep(0.05)
@@ -113,7 +113,7 @@ async def test_a_client_that_leaves_does_not_undo_its_request(wire: Wire, other:
     assert await wire.end_offset(partition) == 1
 
 
-async def test_a_client_need_not_tell_its_name(connect: Connect) -> None:
+async def test_a_client_id_may_be_missing(connect: Connect) -> None:
     for client_id in (None, ""):
         wire = await connect(client_id=client_id)
         partition = await wire.partition()

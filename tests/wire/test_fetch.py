@@ -46,7 +46,7 @@ async def test_the_batch_that_holds_the_offset_comes_whole(wire: Wire, partition
     assert data_offsets((await wire.fetch(partition, 7)).records) == [5]
 
 
-async def test_nothing_at_the_end_is_no_error(wire: Wire, partition: TopicPartition) -> None:
+async def test_a_fetch_at_the_end_of_the_log_is_empty(wire: Wire, partition: TopicPartition) -> None:
     await wire.append(partition, 2)
     found = await wire.fetch(partition, 2)
     assert (found.error_code, found.high_watermark) == (NONE, 2)
@@ -74,20 +74,20 @@ async def test_a_client_that_poses_as_a_replica_reads_nothing(
     assert (found.high_watermark, len(found.records or b"")) == (-1, 0)
 
 
-async def test_an_unknown_topic_or_partition_is_told(wire: Wire, partition: TopicPartition) -> None:
+async def test_an_unknown_topic_or_partition_is_an_error(wire: Wire, partition: TopicPartition) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert (await wire.fetch(TopicPartition(unique("no"), 0))).error_code == unknown
     assert (await wire.fetch(partition._replace(partition=3))).error_code == unknown
     assert (await wire.fetch(partition._replace(partition=3), version=13)).error_code == unknown
 
 
-async def test_an_unknown_topic_id_is_told(wire: Wire) -> None:
+async def test_an_unknown_topic_id_is_an_error(wire: Wire) -> None:
     topic = FetchTopic(topic_id=b"\7" * 16, partitions=(FetchPartition(partition_max_bytes=1000),))
     answer = await wire.ask(FetchRequest(topics=(topic,)), 13)
     assert only(answer).error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-async def test_a_batch_larger_than_every_limit_comes_all_the_same(wire: Wire, partition: TopicPartition) -> None:
+async def test_a_batch_larger_than_every_limit_is_returned(wire: Wire, partition: TopicPartition) -> None:
     await wire.append(partition, size=10_000)
     await wire.append(partition, size=10_000)
     for limits in ({"max_bytes": 1}, {"partition_max_bytes": 1}, {"max_bytes": 0}):
@@ -95,7 +95,7 @@ async def test_a_batch_larger_than_every_limit_comes_all_the_same(wire: Wire, pa
         assert data_offsets(found.records) == [0]
 
 
-async def test_limits_hold_after_the_first_batch(wire: Wire, partition: TopicPartition) -> None:
+async def test_byte_limits_hold_after_the_first_batch(wire: Wire, partition: TopicPartition) -> None:
     for _ in range(5):
         await wire.append(partition, size=1000)
     one = headers((await wire.fetch(partition)).records)[0].size
@@ -148,7 +148,7 @@ async def test_an_error_in_one_partition_ends_the_wait(wire: Wire, partition: To
 
 
 @better_than_kafka("the client can act at once instead of when the wait for the others is over")
-async def test_a_partition_that_is_not_there_ends_the_wait(wire: Wire, partition: TopicPartition) -> None:
+async def test_an_unknown_partition_ends_the_wait(wire: Wire, partition: TopicPartition) -> None:
     gone = TopicPartition(unique("no-such-topic"), 0)
     async with asyncio.timeout(2):
         answer = await wire.ask(wire.fetch_request({partition: 0, gone: 0}, wait_ms=20_000), 12)
@@ -189,7 +189,7 @@ async def test_bytes_beyond_the_stable_offset_do_not_count_for_a_committed_reade
     await producer.abort()
 
 
-async def test_compressed_batches_come_as_they_were_sent(wire: Wire, partition: TopicPartition) -> None:
+async def test_compressed_batches_are_returned_unchanged(wire: Wire, partition: TopicPartition) -> None:
     batches = [build_batch(records(50), timestamp=now_ms(), compression=codec) for codec in Compression]
     for batch in batches:
         assert (await wire.produce(partition, batch)).error_code == NONE
@@ -214,7 +214,7 @@ async def test_no_part_of_a_batch_is_sent(wire: Wire, partition: TopicPartition)
     assert len(found.records or b"") == headers(found.records)[0].size
 
 
-async def test_the_id_of_a_topic_that_was_made_again_is_unknown(wire: Wire, partition: TopicPartition) -> None:
+async def test_the_old_id_of_a_recreated_topic_is_unknown(wire: Wire, partition: TopicPartition) -> None:
     old = wire.topic_id(partition.topic)
     await wire.delete_topic(partition.topic)
     await wire.create_topic(partition.topic)

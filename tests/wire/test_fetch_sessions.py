@@ -49,7 +49,7 @@ async def session(wire: Wire) -> Session:
 
 
 @pytest.mark.parametrize("version", [7, 12, 13, 17])
-async def test_a_full_fetch_opens_a_session_that_tells_changes_only(
+async def test_a_full_fetch_opens_a_session_that_returns_only_changes(
     wire: Wire, partitions: list[TopicPartition], version: int
 ) -> None:
     session = Session(wire, version=version)
@@ -62,7 +62,7 @@ async def test_a_full_fetch_opens_a_session_that_tells_changes_only(
     assert await session.next({partitions[2]: 1}) == {}
 
 
-async def test_what_was_answered_is_answered_again_until_the_position_moves(
+async def test_a_session_returns_the_same_records_until_the_position_moves(
     wire: Wire, session: Session, partitions: list[TopicPartition]
 ) -> None:
     await wire.append(partitions[1])
@@ -83,7 +83,7 @@ async def test_partitions_can_be_added_and_forgotten(
     assert await session.next({}) == {1: [0]}
 
 
-async def test_a_session_that_nothing_is_left_of_is_closed(
+async def test_a_session_without_partitions_is_closed(
     wire: Wire, session: Session, partitions: list[TopicPartition]
 ) -> None:
     await session.next({partitions[0]: 0})
@@ -94,13 +94,15 @@ async def test_a_session_that_nothing_is_left_of_is_closed(
     assert (await session.ask({})).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-async def test_an_unknown_session_is_told(session: Session, partitions: list[TopicPartition]) -> None:
+async def test_an_unknown_fetch_session_is_an_error(session: Session, partitions: list[TopicPartition]) -> None:
     session.id, session.epoch = 123_456_789, 1
     answer = await session.ask({partitions[0]: 0})
     assert (answer.error_code, answer.responses) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ())
 
 
-async def test_a_repeated_or_skipped_request_is_told(session: Session, partitions: list[TopicPartition]) -> None:
+async def test_a_repeated_or_skipped_session_epoch_is_an_error(
+    session: Session, partitions: list[TopicPartition]
+) -> None:
     await session.next({partitions[0]: 0})
     await session.next({})
     for epoch in (1, 3, 100):
@@ -139,14 +141,14 @@ async def test_a_session_outlives_its_connection(
     assert await session.next({}) == {0: [0]}
 
 
-async def test_an_error_is_told_in_every_answer(session: Session, partitions: list[TopicPartition]) -> None:
+async def test_a_session_repeats_an_error_in_every_response(session: Session, partitions: list[TopicPartition]) -> None:
     for positions in ({partitions[0]: 50}, {}, {}):
         answer = await session.ask(positions)
         session.id, session.epoch = answer.session_id, session.epoch + 1
         assert [each.error_code for each in fetched(answer)] == [ErrorCode.OFFSET_OUT_OF_RANGE]
 
 
-async def test_a_session_mixes_topic_names_with_topic_ids_never(
+async def test_a_session_never_mixes_topic_names_and_topic_ids(
     session: Session, partitions: list[TopicPartition]
 ) -> None:
     await session.next({partitions[0]: 0})
@@ -154,7 +156,7 @@ async def test_a_session_mixes_topic_names_with_topic_ids_never(
     assert (await session.ask({})).error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 
-async def test_a_partition_that_gave_data_comes_last_next_time(
+async def test_a_partition_that_returned_data_is_last_in_the_next_response(
     wire: Wire, session: Session, partitions: list[TopicPartition]
 ) -> None:
     await session.next(dict.fromkeys(partitions, 0))
@@ -176,7 +178,7 @@ async def test_a_session_waits_for_changes(
         assert await waiting == {1: [0]}
 
 
-async def test_a_committed_session_is_told_when_the_stable_offset_moves(
+async def test_a_committed_session_returns_when_the_stable_offset_moves(
     wire: Wire, other: Wire, session: Session, partitions: list[TopicPartition]
 ) -> None:
     producer = await transactional(other)

@@ -19,7 +19,7 @@ async def _coordinators(wire: Wire, group: str) -> None:
 
 @pytest.mark.parametrize("kind", [GROUP, TRANSACTION])
 @pytest.mark.parametrize("version", range(4))
-async def test_one_key(wire: Wire, version: int, kind: int) -> None:
+async def test_one_coordinator_is_found_by_its_key(wire: Wire, version: int, kind: int) -> None:
     answer = await wire.ask(FindCoordinatorRequest(key="any", key_type=kind), version)
     assert answer.error_code == NONE
     assert answer.node_id >= 0
@@ -28,7 +28,7 @@ async def test_one_key(wire: Wire, version: int, kind: int) -> None:
 
 @pytest.mark.parametrize("kind", [GROUP, TRANSACTION])
 @pytest.mark.parametrize("version", [4, 5, 6])
-async def test_many_keys(wire: Wire, version: int, kind: int) -> None:
+async def test_many_coordinators_are_found_in_one_request(wire: Wire, version: int, kind: int) -> None:
     keys = tuple(unique("key") for _ in range(3))
     answer = await wire.ask(FindCoordinatorRequest(key_type=kind, coordinator_keys=keys), version)
     assert [each.key for each in answer.coordinators] == list(keys)
@@ -40,13 +40,13 @@ async def test_no_keys_are_answered_with_nothing(wire: Wire) -> None:
     assert (answer.error_code, answer.coordinators) == (NONE, ())
 
 
-async def test_a_key_that_is_named_twice_is_answered_twice(wire: Wire) -> None:
+async def test_a_repeated_coordinator_key_is_answered_twice(wire: Wire) -> None:
     answer = await wire.ask(FindCoordinatorRequest(key_type=GROUP, coordinator_keys=("a", "a")), 4)
     assert [each.key for each in answer.coordinators] == ["a", "a"]
 
 
 @pytest.mark.parametrize("kind", [3, 7, -1])
-async def test_an_unknown_kind_is_an_invalid_request(wire: Wire, kind: int) -> None:
+async def test_an_unknown_coordinator_type_is_an_invalid_request(wire: Wire, kind: int) -> None:
     single = await wire.ask(FindCoordinatorRequest(key="any", key_type=kind), 3)
     assert (single.error_code, single.node_id, single.host, single.port) == (ErrorCode.INVALID_REQUEST, -1, "", -1)
     many = await wire.ask(FindCoordinatorRequest(key_type=kind, coordinator_keys=("a", "b")), 4)

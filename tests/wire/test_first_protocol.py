@@ -39,13 +39,15 @@ async def test_two_transactions_share_an_epoch(
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_adding_what_is_already_in_is_harmless(
+async def test_adding_a_partition_twice_is_harmless(
     producer: RawProducer, partition: TopicPartition, version: int
 ) -> None:
     assert [await producer.add(partition, version=version) for _ in range(3)] == [NONE] * 3
 
 
-async def test_one_unknown_partition_stops_all(wire: Wire, producer: RawProducer, partition: TopicPartition) -> None:
+async def test_one_unknown_partition_fails_the_whole_request(
+    wire: Wire, producer: RawProducer, partition: TopicPartition
+) -> None:
     topics = (
         AddPartitionsToTxnTopic(partition.topic, (0,)),
         AddPartitionsToTxnTopic(unique("no"), (0,)),

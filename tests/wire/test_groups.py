@@ -46,7 +46,7 @@ async def pair(wire: Wire, other: Wire, group: str) -> tuple[RawMember, RawMembe
 
 
 @pytest.mark.parametrize("version", range(4, 10))
-async def test_a_new_member_is_told_its_id_first(wire: Wire, group: str, version: int) -> None:
+async def test_a_new_member_gets_its_id_before_it_joins(wire: Wire, group: str, version: int) -> None:
     member = RawMember(wire, group)
     refused = await member.join(version=version)
     assert (refused.error_code, refused.generation_id) == (ErrorCode.MEMBER_ID_REQUIRED, -1)
@@ -68,7 +68,7 @@ async def test_a_static_member_joins_at_once(wire: Wire, group: str) -> None:
     assert (answer.error_code, answer.members[0].group_instance_id) == (NONE, "a")
 
 
-async def test_an_id_that_nobody_gave_is_unknown(wire: Wire, group: str) -> None:
+async def test_a_made_up_member_id_is_unknown(wire: Wire, group: str) -> None:
     answer = await RawMember(wire, group, member_id="made-up").join()
     assert answer.error_code == UNKNOWN_MEMBER
     await RawMember(wire, group).alone()
@@ -106,7 +106,7 @@ async def test_two_members_share_a_generation(wire: Wire, other: Wire, group: st
     assert {each.member_assignment for each in described.members} == {b"left", b"right"}
 
 
-async def test_only_the_leader_is_told_who_the_members_are(wire: Wire, other: Wire, group: str) -> None:
+async def test_only_the_leader_gets_the_list_of_members(wire: Wire, other: Wire, group: str) -> None:
     leader = await RawMember(wire, group).alone()
     follower = RawMember(other, group, protocols=(("range", b"mine"),))
     joining = asyncio.ensure_future(follower.joined())
@@ -119,7 +119,7 @@ async def test_only_the_leader_is_told_who_the_members_are(wire: Wire, other: Wi
     assert (followed.members, followed.leader) == ((), leader.member_id)
 
 
-async def test_a_member_that_lost_its_answer_gets_the_same_generation(wire: Wire, group: str) -> None:
+async def test_a_retried_join_gets_the_same_generation(wire: Wire, group: str) -> None:
     member = RawMember(wire, group)
     first = await member.joined()
     again = await member.join()
@@ -155,7 +155,7 @@ async def test_a_member_that_left_is_unknown(wire: Wire, group: str, partition: 
 
 
 @pytest.mark.parametrize(("version", "code"), [(0, UNKNOWN_MEMBER), (2, UNKNOWN_MEMBER), (3, NONE), (5, NONE)])
-async def test_leaving_twice(wire: Wire, group: str, version: int, code: ErrorCode) -> None:
+async def test_a_member_that_leaves_twice_is_unknown(wire: Wire, group: str, version: int, code: ErrorCode) -> None:
     member = await RawMember(wire, group).alone()
     assert (await member.leave(version=version)).error_code == NONE
     answer = await member.leave(version=version)
@@ -214,7 +214,7 @@ async def test_every_version_reads_offsets(wire: Wire, group: str, partition: To
         assert await fetch_offset(wire, group, None, version=version) == [(NONE, 7)]
 
 
-async def test_a_topic_id_that_nobody_has_is_unknown(wire: Wire, group: str, partition: TopicPartition) -> None:
+async def test_an_offset_of_an_unknown_topic_id_is_refused(wire: Wire, group: str, partition: TopicPartition) -> None:
     nobodys = TopicPartition(unique("no"), 0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(wire, "topic_id", lambda name: b"?" * 16)
@@ -222,7 +222,7 @@ async def test_a_topic_id_that_nobody_has_is_unknown(wire: Wire, group: str, par
         assert await fetch_offset(wire, group, nobodys, version=10) == [(ErrorCode.UNKNOWN_TOPIC_ID, -1)]
 
 
-async def test_a_topic_that_was_made_anew_has_no_offsets_of_the_old_one(wire: Wire, group: str) -> None:
+async def test_a_recreated_topic_has_no_offsets_of_the_old_one(wire: Wire, group: str) -> None:
     partition = await wire.partition()
     await commit_offset(wire, group, partition, 7, version=10)
     await wire.delete_topic(partition.topic)
@@ -237,14 +237,16 @@ async def _is_gone(wire: Wire, topic: str) -> bool:
     return bool(answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-async def test_a_generation_of_a_group_that_is_not_there(wire: Wire, group: str, partition: TopicPartition) -> None:
+async def test_a_member_of_an_unknown_group_is_refused(wire: Wire, group: str, partition: TopicPartition) -> None:
     member = RawMember(wire, group, member_id="x", generation=5)
     assert await member.commit(partition, 1) == ErrorCode.ILLEGAL_GENERATION
     assert await member.commit(partition, 1, version=9) == ErrorCode.GROUP_ID_NOT_FOUND
     assert await member.heartbeat() == UNKNOWN_MEMBER
 
 
-async def test_nobody_commits_for_a_group_that_has_members(wire: Wire, group: str, partition: TopicPartition) -> None:
+async def test_only_members_commit_offsets_of_a_group_with_members(
+    wire: Wire, group: str, partition: TopicPartition
+) -> None:
     await RawMember(wire, group).alone()
     assert await commit_offset(wire, group, partition, 1) == UNKNOWN_MEMBER
 
@@ -254,7 +256,7 @@ async def test_an_offset_of_an_unknown_topic_is_refused(wire: Wire, group: str) 
     assert await commit_offset(wire, group, unknown, 1) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_metadata_has_a_limit(wire: Wire, group: str, partition: TopicPartition) -> None:
+async def test_offset_metadata_has_a_limit(wire: Wire, group: str, partition: TopicPartition) -> None:
     assert await commit_offset(wire, group, partition, 1, metadata="x" * 4096) == NONE
     assert await commit_offset(wire, group, partition, 1, metadata="x" * 4097) == ErrorCode.OFFSET_METADATA_TOO_LARGE
 
@@ -310,7 +312,7 @@ async def delete(wire: Wire, *groups: str, version: int = 2) -> list[int]:
     return [codes[each] for each in groups]
 
 
-async def test_a_group_is_deleted_when_nobody_is_in_it(wire: Wire, group: str, partition: TopicPartition) -> None:
+async def test_a_group_without_members_can_be_deleted(wire: Wire, group: str, partition: TopicPartition) -> None:
     member = await RawMember(wire, group).alone()
     await member.commit(partition, 3)
     unknown = unique("group")
@@ -352,7 +354,7 @@ async def test_an_offset_of_a_topic_that_is_subscribed_to_stays(wire: Wire, grou
 
 
 @better_than_kafka("a request that another one replaces is answered")
-async def test_a_join_that_is_repeated_leaves_no_request_without_an_answer(wire: Wire, other: Wire, group: str) -> None:
+async def test_a_repeated_join_leaves_no_request_unanswered(wire: Wire, other: Wire, group: str) -> None:
     leader, _ = await pair(wire, other, group)
     waiting = wire.send(leader.join_request(), 9)
     await asyncio.sleep(0.02)

@@ -51,7 +51,7 @@ async def test_an_end_in_an_epoch_that_was_never_given_ends_nothing(
 
 
 @pytest.mark.parametrize("level", [1, 2])
-async def test_two_ends_at_once_have_one_outcome(
+async def test_two_concurrent_ends_have_one_outcome(
     wire: Wire, other: Wire, partition: TopicPartition, level: int
 ) -> None:
     """A commit and an abort, on two connections: the transaction is whole, and one of them is refused."""
@@ -69,7 +69,7 @@ async def test_two_ends_at_once_have_one_outcome(
         assert aborted == ([] if commit.error_code == NONE else [start])
 
 
-async def test_the_records_of_one_transaction_are_seen_at_once_in_all_partitions(wire: Wire) -> None:
+async def test_a_committed_transaction_becomes_visible_in_all_partitions(wire: Wire) -> None:
     """Once its commit is complete; and nothing of it before it is decided."""
     topic = await wire.topic(8)
     partitions = [TopicPartition(topic, index) for index in range(8)]
@@ -83,7 +83,7 @@ async def test_the_records_of_one_transaction_are_seen_at_once_in_all_partitions
 
 
 @pytest.mark.parametrize("level", [1, 2])
-async def test_two_instances_that_start_at_once_share_no_epoch(connect_two: tuple[Wire, Wire], level: int) -> None:
+async def test_two_instances_that_start_together_share_no_epoch(connect_two: tuple[Wire, Wire], level: int) -> None:
     """And one of them at most can go on."""
     name = unique("tx")
     for _ in range(5):

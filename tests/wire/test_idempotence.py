@@ -159,7 +159,7 @@ async def test_a_gap_in_the_pipeline_refuses_all_that_follows(
 
 
 @pytest.mark.parametrize("version", [3, 8, 9, 11, 13])
-async def test_a_repetition_is_known_whatever_version_brings_it(
+async def test_a_retry_in_any_version_is_a_duplicate(
     producer: RawProducer, partition: TopicPartition, version: int
 ) -> None:
     batch = producer.batch(partition)
@@ -175,7 +175,7 @@ async def test_a_producer_id_is_given_once(wire: Wire, version: int) -> None:
     assert {(each.error_code, each.producer_epoch) for each in answers} == {(ErrorCode.NONE, 0)}
 
 
-async def test_an_idempotent_producer_gets_a_new_id_whatever_it_has(wire: Wire, producer: RawProducer) -> None:
+async def test_an_idempotent_producer_always_gets_a_new_id(wire: Wire, producer: RawProducer) -> None:
     answer = await wire.init(None, producer.pair, timeout_ms=0)
     assert answer.error_code == ErrorCode.NONE
     assert (answer.producer_id, answer.producer_epoch) != producer.pair

@@ -56,16 +56,14 @@ async def test_the_current_epoch_is_accepted(wire: Wire, partition: TopicPartiti
 
 
 @pytest.mark.parametrize("ahead", [1, 1000])
-async def test_an_epoch_that_the_leader_does_not_know_yet(
-    wire: Wire, partition: TopicPartition, epoch: int, ahead: int
-) -> None:
+async def test_a_future_leader_epoch_is_unknown(wire: Wire, partition: TopicPartition, epoch: int, ahead: int) -> None:
     unknown = ErrorCode.UNKNOWN_LEADER_EPOCH
     assert (await wire.fetch(partition, leader_epoch=epoch + ahead)).error_code == unknown
     assert (await wire.list_offset(partition, LATEST, leader_epoch=epoch + ahead)).error_code == unknown
     assert (await end_of_epoch(wire, partition, epoch, current=epoch + ahead)).error_code == unknown
 
 
-async def test_an_epoch_that_is_over(wire: Wire, partition: TopicPartition, epoch: int) -> None:
+async def test_an_old_leader_epoch_is_fenced(wire: Wire, partition: TopicPartition, epoch: int) -> None:
     if epoch == 0:
         pytest.skip("this is the leader's first epoch")
     fenced = ErrorCode.FENCED_LEADER_EPOCH
@@ -74,7 +72,7 @@ async def test_an_epoch_that_is_over(wire: Wire, partition: TopicPartition, epoc
     assert (await end_of_epoch(wire, partition, epoch, current=epoch - 1)).error_code == fenced
 
 
-async def test_old_versions_do_not_tell_epochs_and_are_not_checked(
+async def test_old_versions_carry_no_leader_epochs_and_are_not_checked(
     wire: Wire, partition: TopicPartition, epoch: int
 ) -> None:
     assert (await wire.fetch(partition, leader_epoch=epoch + 1, version=8)).error_code == NONE
@@ -89,7 +87,7 @@ async def test_the_present_epoch_ends_at_the_end_of_the_log(
     assert (found.error_code, found.leader_epoch, found.end_offset) == (NONE, epoch, 3)
 
 
-async def test_an_epoch_to_come_is_undefined(wire: Wire, partition: TopicPartition, epoch: int) -> None:
+async def test_the_end_of_a_future_epoch_is_undefined(wire: Wire, partition: TopicPartition, epoch: int) -> None:
     found = await end_of_epoch(wire, partition, epoch + 1)
     assert (found.error_code, found.leader_epoch, found.end_offset) == (NONE, -1, -1)
 

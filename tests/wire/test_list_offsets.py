@@ -28,7 +28,7 @@ async def delete_records(
 
 
 @pytest.mark.parametrize("version", range(1, 12))
-async def test_every_version_tells_both_ends(wire: Wire, partition: TopicPartition, version: int) -> None:
+async def test_every_version_lists_both_ends_of_the_log(wire: Wire, partition: TopicPartition, version: int) -> None:
     await wire.append(partition, 3)
     for timestamp, offset in ((EARLIEST, 0), (LATEST, 3)):
         found = await wire.list_offset(partition, timestamp, version=version)
@@ -115,7 +115,7 @@ async def test_a_special_time_that_the_version_does_not_know_is_unsupported(
     assert found.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-async def test_an_unknown_partition_is_told(wire: Wire, partition: TopicPartition) -> None:
+async def test_an_unknown_partition_is_an_error(wire: Wire, partition: TopicPartition) -> None:
     for unknown in (TopicPartition(unique("no"), 0), partition._replace(partition=9)):
         found = await wire.list_offset(unknown, LATEST)
         assert (found.error_code, found.offset, found.timestamp) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
@@ -161,7 +161,7 @@ async def test_all_records_can_be_deleted(wire: Wire, partition: TopicPartition)
 
 
 @pytest.mark.parametrize("before", [6, 100, -2])
-async def test_what_is_not_there_cannot_be_deleted(wire: Wire, partition: TopicPartition, before: int) -> None:
+async def test_records_beyond_the_end_cannot_be_deleted(wire: Wire, partition: TopicPartition, before: int) -> None:
     await wire.append(partition, 5)
     assert await delete_records(wire, partition, before) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
 
@@ -171,7 +171,7 @@ async def test_records_of_an_unknown_topic_cannot_be_deleted(wire: Wire) -> None
     assert await delete_records(wire, unknown, 0) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
 
 
-async def test_a_produce_answer_tells_where_the_log_begins(wire: Wire, partition: TopicPartition) -> None:
+async def test_a_produce_response_has_the_log_start_offset(wire: Wire, partition: TopicPartition) -> None:
     await wire.append(partition, 5)
     await delete_records(wire, partition, 4)
     answer = await wire.produce(partition, build_batch([NewRecord(b"k", b"v")], timestamp=now_ms()))

@@ -34,7 +34,7 @@ async def test_a_marker_closes_an_open_transaction(
     assert aborted == ([] if commit else [(producer.producer_id, 0)])
 
 
-async def test_a_marker_says_its_outcome_and_its_coordinators_epoch(
+async def test_a_marker_holds_its_outcome_and_its_coordinators_epoch(
     wire: Wire, producer: RawProducer, partition: TopicPartition
 ) -> None:
     await wire.write_marker(partition, producer.pair, commit=True, coordinator_epoch=7)
@@ -99,7 +99,7 @@ async def test_a_marker_for_an_unknown_producer_is_written(wire: Wire, partition
     assert (found.last_stable_offset, found.aborted_transactions) == (1, ())
 
 
-async def test_a_partition_that_is_not_there_is_told_and_the_others_are_written(
+async def test_an_unknown_partition_is_an_error_and_the_other_markers_are_written(
     wire: Wire, partition: TopicPartition
 ) -> None:
     topics = (WritableTxnMarkerTopic(partition.topic, (0, 5)), WritableTxnMarkerTopic(unique("no"), (0,)))
@@ -113,7 +113,7 @@ async def test_a_partition_that_is_not_there_is_told_and_the_others_are_written(
     assert codes == {(partition.topic, 0): NONE, (partition.topic, 5): unknown, (topics[1].name, 0): unknown}
 
 
-async def test_no_markers_are_nothing_to_do(wire: Wire) -> None:
+async def test_a_request_without_markers_succeeds(wire: Wire) -> None:
     assert (await wire.ask(WriteTxnMarkersRequest(), 1)).markers == ()
 
 
@@ -125,7 +125,7 @@ async def test_several_producers_markers_come_in_one_request(wire: Wire, partiti
     assert await wire.end_offset(partition) == 3
 
 
-async def test_version_0_is_gone(bootstrap: str) -> None:
+async def test_version_0_of_write_txn_markers_is_not_served(bootstrap: str) -> None:
     assert await exchange(bootstrap, request_header(ApiKey.WRITE_TXN_MARKERS, 0) + bytes(4)) == []
 
 

@@ -228,11 +228,11 @@ async def test_settings_that_tools_change_can_be_changed(
 
 
 @better_than_kafka("Apache Kafka keeps whatever name it is given")
-async def test_a_broker_setting_that_nobody_knows_is_refused(wire: Wire) -> None:
+async def test_an_unknown_broker_setting_is_refused(wire: Wire) -> None:
     assert await altered(wire, BROKER, "", "log.cleaner.treads", "2") == ErrorCode.INVALID_REQUEST
 
 
-async def test_advertised_listeners_are_told(wire: Wire, partition: TopicPartition) -> None:
+async def test_advertised_listeners_are_described(wire: Wire, partition: TopicPartition) -> None:
     found = await described(wire, BROKER, str(await node_id(wire, partition)))
     (told,) = [each.value for each in found.configs if each.name == "advertised.listeners"]
     assert told.startswith("PLAINTEXT://127.0.0.1:")

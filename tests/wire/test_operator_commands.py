@@ -246,7 +246,7 @@ async def test_an_open_transaction_of_an_older_epoch_hangs(wire: Wire, run: Run)
         (["producers", "topic", "first"], 2, "invalid int value: 'first'"),
     ],
 )
-async def test_what_cannot_be_answered_is_one_sentence(
+async def test_a_command_that_fails_prints_one_sentence(
     run: Run, arguments: list[str], code: int, sentence: str
 ) -> None:
     given, (said,) = await run(*arguments)
@@ -255,14 +255,14 @@ async def test_what_cannot_be_answered_is_one_sentence(
     assert sentence in said
 
 
-async def test_a_partition_that_is_not_there_is_told(wire: Wire, run: Run) -> None:
+async def test_an_unknown_partition_is_reported(wire: Wire, run: Run) -> None:
     topic = await wire.topic()
     assert await run("producers", topic, "3") == (1, [f"eosin producers: topic {topic!r} has no partition 3"])
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "no address:x", "host.invalid:9092"])
 @pytest.mark.parametrize("arguments", [["transactions", "list"], ["producers", "topic", "0"]])
-async def test_no_broker_is_exit_code_2(run: Run, arguments: list[str], address: str) -> None:
+async def test_a_command_without_a_broker_exits_with_code_2(run: Run, arguments: list[str], address: str) -> None:
     code, said = await run(*arguments, bootstrap_server=address)
     assert code == 2
     assert len(said) == 1

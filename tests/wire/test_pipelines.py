@@ -64,7 +64,7 @@ def transaction(producer: RawProducer, partition: TopicPartition, *, commit: boo
 
 
 @pytest.mark.parametrize("level", [1, 2])
-async def test_what_was_acknowledged_and_committed_is_read_and_nothing_else(
+async def test_exactly_the_acknowledged_and_committed_records_are_read(
     wire: Wire, partition: TopicPartition, level: int
 ) -> None:
     producer = await transactional(wire, level=level)
@@ -127,7 +127,7 @@ def codes(answer: Any) -> int:
 
 
 @pytest.mark.parametrize("level", [1, 2])
-async def test_transactions_that_are_sent_in_one_go_all_succeed(syncing_wire: Wire, level: int) -> None:
+async def test_pipelined_transactions_all_succeed(syncing_wire: Wire, level: int) -> None:
     wire = syncing_wire
     partition = await wire.partition()
     producer = await transactional(wire, level=level)
@@ -143,7 +143,7 @@ async def test_transactions_that_are_sent_in_one_go_all_succeed(syncing_wire: Wi
     assert [each.first_offset for each in aborted] == [0, 9, 18, 27]
 
 
-async def test_offsets_and_a_new_instance_may_be_sent_in_one_go_too(syncing_wire: Wire) -> None:
+async def test_offsets_and_a_new_instance_may_be_pipelined(syncing_wire: Wire) -> None:
     wire = syncing_wire
     partition, group = await wire.partition(), unique("group")
     producer = await transactional(wire, level=1)

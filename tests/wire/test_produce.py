@@ -43,7 +43,7 @@ async def test_every_version_appends_and_answers_the_offset(wire: Wire, version:
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-async def test_the_timeout_of_a_request_is_not_for_what_is_written_here(
+async def test_a_produce_timeout_does_not_limit_the_local_write(
     wire: Wire, partition: TopicPartition, acks: int
 ) -> None:
     request = msgspec.structs.replace(wire.produce_request(partition, plain(), acks=acks), timeout_ms=0)
@@ -139,13 +139,13 @@ async def test_a_timestamp_out_of_range_is_refused(wire: Wire) -> None:
     assert (await wire.produce(partition, late)).error_code == ErrorCode.INVALID_TIMESTAMP
 
 
-async def test_an_unknown_topic_or_partition_is_told(wire: Wire) -> None:
+async def test_an_unknown_topic_or_partition_is_an_error(wire: Wire) -> None:
     partition = await wire.partition()
     for unknown in (TopicPartition(unique("no"), 0), partition._replace(partition=7)):
         assert (await wire.produce(unknown, plain())).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_an_unknown_topic_id_is_told(wire: Wire) -> None:
+async def test_an_unknown_topic_id_is_an_error(wire: Wire) -> None:
     partition = await wire.partition()
     answer = await wire.produce(partition, plain(), version=13, topic_id=b"\7" * 16)
     assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_ID
@@ -216,7 +216,7 @@ async def test_transactional_batches_need_a_transactional_id(wire: Wire) -> None
     assert produced(answer).error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
-async def test_a_marker_is_not_a_clients_to_write(wire: Wire) -> None:
+async def test_a_client_cannot_write_a_marker(wire: Wire) -> None:
     partition = await wire.partition()
     producer = await transactional(wire, level=1)
     await producer.add(partition)

@@ -80,7 +80,7 @@ async def test_a_reader_stops_at_the_first_open_transaction(
     assert visible(await wire.fetch_committed(partition)) == [0, 1, 2, 4]
 
 
-async def test_an_uncommitted_reader_is_told_of_no_aborted_transactions(
+async def test_an_uncommitted_reader_gets_no_list_of_aborted_transactions(
     wire: Wire, partition: TopicPartition, first: RawProducer
 ) -> None:
     await first.append(partition)
@@ -159,7 +159,7 @@ async def test_the_list_is_sorted_by_first_offset(
     assert [each[1] for each in aborted(await wire.fetch_committed(partition))] == [0, 1]
 
 
-async def test_one_producers_transactions_are_told_apart(
+async def test_transactions_of_one_producer_are_listed_separately(
     wire: Wire, partition: TopicPartition, first: RawProducer
 ) -> None:
     for commit in (False, True, False, True):

@@ -153,7 +153,7 @@ async def five_in_flight(wire: Wire) -> Any:
 
 
 @better_than_kafka(_LAST_ONLY)
-async def test_five_batches_whose_answers_a_restart_took_are_written_once(after: After) -> None:
+async def test_five_batches_without_responses_are_written_once_over_a_restart(after: After) -> None:
     partition, producer, batches = after[five_in_flight]
     under_way = [after.wire.send(producer.request(partition, batch), 11) for batch in batches]
     again = [produced(each) for each in await asyncio.gather(*under_way)]
@@ -311,7 +311,7 @@ async def introduced(wire: Wire) -> Any:
 
 
 @better_than_kafka("what KIP-360 needs is not stored: a request that is repeated after a restart is fenced")
-async def test_a_repeated_introduction_is_answered_the_same_after_a_restart(after: After) -> None:
+async def test_a_repeated_init_producer_id_is_answered_the_same_after_a_restart(after: After) -> None:
     producer, first = after[introduced]
     assert await after.wire.init(producer.transactional_id, producer.pair) == first
 
@@ -380,7 +380,7 @@ async def leader_epoch(wire: Wire) -> Any:
     return partition, (await wire.list_offset(partition, LATEST)).leader_epoch
 
 
-async def test_an_epoch_of_a_leader_that_is_over_after_a_restart(after: After) -> None:
+async def test_a_leader_epoch_from_before_a_restart_is_fenced(after: After) -> None:
     partition, epoch = after[leader_epoch]
     await after.wire.append(partition)
     assert (await after.wire.list_offset(partition, LATEST)).leader_epoch > epoch

@@ -39,7 +39,7 @@ async def until_taken(wire: Wire, partition: TopicPartition, offset: int) -> Non
 
 @pytest.mark.parametrize("limit", [{"retention_ms": "1"}, {"retention_bytes": "1"}])
 @pytest.mark.parametrize("level", [1, 2])
-async def test_what_is_not_decided_stays_however_old_it_is(
+async def test_retention_keeps_undecided_records_however_old_they_are(
     looking_wire: Wire, level: int, limit: dict[str, str]
 ) -> None:
     wire = looking_wire
@@ -62,7 +62,7 @@ async def test_what_is_not_decided_stays_however_old_it_is(
 
 
 @pytest.mark.parametrize("level", [1, 2])
-async def test_records_with_old_timestamps_go_as_soon_as_they_are_committed(looking_wire: Wire, level: int) -> None:
+async def test_retention_deletes_old_records_once_they_are_committed(looking_wire: Wire, level: int) -> None:
     """Retention goes by what producers say. The marker that follows has the time of now, and a segment of its own."""
     wire = looking_wire
     partition = await wire.partition()

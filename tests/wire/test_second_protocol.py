@@ -148,7 +148,7 @@ async def test_an_end_may_be_repeated_until_its_answer_arrives(
     assert await wire.end_offset(partition) == 2  # one marker
 
 
-async def test_an_abort_of_nothing_raises_the_epoch_and_writes_no_marker(
+async def test_an_abort_without_a_transaction_raises_the_epoch_and_writes_no_marker(
     wire: Wire, producer: RawProducer, partition: TopicPartition
 ) -> None:
     # With implicit adds a client cannot know whether its first batch has joined anything.
@@ -296,7 +296,7 @@ async def test_an_end_of_the_second_protocol_may_be_repeated_in_an_older_version
     await wire.until_stable(partition, 6)
 
 
-async def test_both_protocols_may_take_turns_under_one_id_and_each_fences_the_other(
+async def test_both_protocols_may_alternate_under_one_id_and_each_fences_the_other(
     wire: Wire, partition: TopicPartition
 ) -> None:
     before = await transactional(wire, level=2)
@@ -320,7 +320,7 @@ async def test_both_protocols_may_take_turns_under_one_id_and_each_fences_the_ot
     assert len(markers) == 6
 
 
-async def test_a_plain_batch_between_two_of_a_transaction_belongs_to_nobody(
+async def test_a_plain_batch_inside_of_a_transaction_is_not_part_of_it(
     wire: Wire, producer: RawProducer, partition: TopicPartition
 ) -> None:
     await producer.append(partition)

@@ -149,7 +149,9 @@ async def is_fenced(producer: RawProducer, partition: TopicPartition, group: str
 
 @better_than_kafka("a producer that timed out can go on")
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
-async def test_each_client_hears_what_makes_it_recover_or_give_up(connect: Connect, client: Client, group: str) -> None:
+async def test_each_client_gets_the_timeout_error_that_makes_it_recover_or_give_up(
+    connect: Connect, client: Client, group: str
+) -> None:
     wire = await introduced(await connect(), client)
     partition = await wire.partition()
     producer = await late(wire, client, partition)
@@ -160,9 +162,7 @@ async def test_each_client_hears_what_makes_it_recover_or_give_up(connect: Conne
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
-async def test_with_a_second_instance_meanwhile_each_client_is_fenced(
-    connect: Connect, client: Client, group: str
-) -> None:
+async def test_a_second_instance_fences_each_timed_out_client(connect: Connect, client: Client, group: str) -> None:
     wire = await introduced(await connect(), client)
     partition = await wire.partition()
     producer = await late(wire, client, partition)
@@ -170,7 +170,7 @@ async def test_with_a_second_instance_meanwhile_each_client_is_fenced(
     await is_fenced(producer, partition, group)
 
 
-async def test_a_second_instance_that_begins_before_the_timeout_fences_too(wire: Wire, group: str) -> None:
+async def test_a_second_instance_that_begins_before_the_timeout_fences_the_client(wire: Wire, group: str) -> None:
     partition = await wire.partition()
     producer = await begun(wire, CLIENTS[0], partition, timeout_ms=60_000)
     assert (await wire.init(producer.transactional_id)).error_code == ErrorCode.NONE
@@ -221,7 +221,7 @@ async def test_a_restart_between_the_timeout_and_the_return_changes_nothing(rest
 
 
 @better_than_kafka("a producer that timed out can go on")
-async def test_a_transaction_that_times_out_while_the_broker_is_down_is_recovered_from_too(
+async def test_a_transaction_that_times_out_while_the_broker_is_down_is_recoverable(
     restartable: Restartable,
 ) -> None:
     broker = restartable
@@ -248,7 +248,7 @@ async def test_without_recovery_a_timeout_fences_as_kafkas_does(tmp_path: Path, 
             await is_fenced(producer, partition, await ready_group(wire))
 
 
-async def test_a_client_may_be_given_the_answers_of_another(tmp_path: Path) -> None:
+async def test_a_client_profile_can_be_configured(tmp_path: Path) -> None:
     settings = {"transaction.timeout.recovery.profiles": "apache-kafka-java:streams"}
     with BrokerProcess(tmp_path / "data", durability="memory", settings=settings) as broker:
         client = Client("apache-kafka-java", "4.1.0", (47, 47, 47), 90, (90, 90, 90))

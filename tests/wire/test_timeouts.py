@@ -100,7 +100,7 @@ async def test_producing_late_writes_nothing(
     assert await wire.stable_offset(partition) == await wire.end_offset(partition) == 2
 
 
-async def test_producing_late_to_a_partition_that_was_not_in_the_transaction(wire: Wire, second: RawProducer) -> None:
+async def test_producing_late_to_another_partition_writes_nothing(wire: Wire, second: RawProducer) -> None:
     elsewhere = await wire.partition()
     assert (await second.send(elsewhere)).error_code != NONE
     assert await wire.end_offset(elsewhere) == 0
@@ -121,7 +121,7 @@ async def test_committing_late_never_succeeds(first: RawProducer, version: int) 
         assert (await first.end(commit=True, version=version)).error_code != NONE
 
 
-async def test_aborting_late_in_the_second_protocol_tells_the_epoch_to_go_on_with(
+async def test_a_late_abort_in_the_second_protocol_returns_the_next_epoch(
     second: RawProducer, partition: TopicPartition
 ) -> None:
     epoch = second.producer_epoch
@@ -133,7 +133,7 @@ async def test_aborting_late_in_the_second_protocol_tells_the_epoch_to_go_on_wit
 
 @better_than_kafka("one epoch more than the markers carry is given, so that none of them can be taken for a later one")
 @pytest.mark.parametrize("version", [3, 4, 5])
-async def test_showing_the_pair_late_claims_a_new_epoch(
+async def test_a_late_init_producer_id_with_the_old_epoch_gets_a_new_epoch(
     wire: Wire, first: RawProducer, partition: TopicPartition, version: int
 ) -> None:
     assert first.transactional_id is not None
@@ -145,7 +145,7 @@ async def test_showing_the_pair_late_claims_a_new_epoch(
     await goes_on(first, partition)
 
 
-async def test_whoever_comes_late_and_was_replaced_is_fenced(
+async def test_a_late_producer_that_was_replaced_is_fenced(
     wire: Wire, first: RawProducer, partition: TopicPartition, group: str
 ) -> None:
     assert first.transactional_id is not None

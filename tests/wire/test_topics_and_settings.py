@@ -46,7 +46,7 @@ async def is_there(wire: Wire, topic: str) -> bool:
 
 
 @pytest.mark.parametrize("version", range(14))
-async def test_every_version_tells_partitions_and_leaders(wire: Wire, version: int) -> None:
+async def test_every_version_of_metadata_lists_partitions_and_leaders(wire: Wire, version: int) -> None:
     topic = await wire.topic(3)
     answer = await wire.ask(MetadataRequest(topics=(MetadataRequestTopic(name=topic),)), version)
     [found] = answer.topics
@@ -60,7 +60,7 @@ async def test_every_version_tells_partitions_and_leaders(wire: Wire, version: i
         assert found.topic_id == wire.topic_id(topic)
 
 
-async def test_all_topics_are_told_or_none(wire: Wire) -> None:
+async def test_metadata_lists_all_topics_or_none(wire: Wire) -> None:
     topic = await wire.topic()
     every = await wire.ask(MetadataRequest(topics=None), 12)
     assert topic in {each.name for each in every.topics}
@@ -78,7 +78,7 @@ async def test_a_topic_is_found_by_its_id(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("version", [4, 9, 12])
-async def test_an_unknown_topic_stays_unknown_if_the_client_wants_it(wire: Wire, version: int) -> None:
+async def test_an_unknown_topic_stays_unknown_without_auto_creation(wire: Wire, version: int) -> None:
     name = unique("no")
     for _ in range(2):
         [found] = await metadata(wire, MetadataRequestTopic(name=name), version=version)
@@ -92,7 +92,7 @@ async def test_an_illegal_name_is_an_invalid_topic(wire: Wire, name: str) -> Non
 
 
 @pytest.mark.parametrize("version", range(2))
-async def test_the_cluster_is_described_as_metadata_tells_it(wire: Wire, version: int) -> None:
+async def test_describe_cluster_agrees_with_metadata(wire: Wire, version: int) -> None:
     known = await wire.ask(MetadataRequest(topics=()), 12)
     found = await wire.ask(DescribeClusterRequest(), version)
     assert (found.error_code, found.cluster_id) == (NONE, known.cluster_id)
@@ -101,7 +101,7 @@ async def test_the_cluster_is_described_as_metadata_tells_it(wire: Wire, version
     ]
 
 
-async def test_partitions_are_told_page_by_page(wire: Wire) -> None:
+async def test_topic_partitions_are_described_page_by_page(wire: Wire) -> None:
     topic = await wire.topic(5)
     first = await wire.ask(DescribeTopicPartitionsRequest((TopicRequest(topic),), response_partition_limit=3), 0)
     assert [each.partition_index for each in first.topics[0].partitions] == [0, 1, 2]
@@ -156,7 +156,7 @@ async def test_every_version_creates_topics(wire: Wire, version: int) -> None:
     ],
     ids=str,
 )
-async def test_a_topic_that_cannot_be_is_refused(wire: Wire, how: dict[str, Any], code: ErrorCode) -> None:
+async def test_an_invalid_topic_is_refused(wire: Wire, how: dict[str, Any], code: ErrorCode) -> None:
     name = unique("topic")
     [refused] = await created(wire, name, **how)
     assert refused.error_code == code
@@ -170,7 +170,7 @@ async def test_a_topic_with_an_illegal_name_is_refused(wire: Wire, name: str) ->
     assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-async def test_a_topic_that_is_there_is_refused_and_the_others_are_made(wire: Wire) -> None:
+async def test_an_existing_topic_is_refused_and_the_others_are_created(wire: Wire) -> None:
     there, fresh = await wire.topic(), unique("topic")
     found = {each.name: each.error_code for each in await created(wire, there, fresh)}
     assert found == {there: ErrorCode.TOPIC_ALREADY_EXISTS, fresh: NONE}
@@ -182,7 +182,7 @@ async def test_a_name_that_stands_twice_is_an_invalid_request(wire: Wire) -> Non
     assert found == {twice: ErrorCode.INVALID_REQUEST, fresh: NONE}
 
 
-async def test_a_check_creates_nothing(wire: Wire) -> None:
+async def test_validate_only_creates_no_topic(wire: Wire) -> None:
     name = unique("topic")
     [checked] = await created(wire, name, only_check=True)
     assert (checked.error_code, checked.num_partitions) == (NONE, 1)
@@ -213,7 +213,7 @@ async def test_a_topic_is_deleted_by_its_id(wire: Wire) -> None:
 
 
 @better_than_kafka("Apache Kafka says REQUEST_TIMED_OUT, and does it all the same")
-async def test_what_is_done_is_told_however_short_the_timeout(wire: Wire) -> None:
+async def test_topic_changes_are_reported_as_done_however_short_the_timeout(wire: Wire) -> None:
     name = unique("topic")
     made = await wire.ask(CreateTopicsRequest((CreatableTopic(name, 1, 1),), 0), 7)
     assert [each.error_code for each in made.topics] == [NONE]
@@ -332,13 +332,13 @@ async def test_a_list_is_appended_to_and_subtracted_from(wire: Wire) -> None:
         ("min.insync.replicas", SET, "0"),
     ],
 )
-async def test_a_setting_that_cannot_be_is_refused(wire: Wire, name: str, how: int, value: str) -> None:
+async def test_an_invalid_topic_setting_is_refused(wire: Wire, name: str, how: int, value: str) -> None:
     topic = await wire.topic(retention_ms="77777")
     assert await changed(wire, topic, name, how, value) == ErrorCode.INVALID_CONFIG
     assert await _is(wire, topic, "retention.ms", "77777")
 
 
-async def test_a_check_changes_nothing(wire: Wire) -> None:
+async def test_validate_only_changes_no_setting(wire: Wire) -> None:
     topic = await wire.topic(retention_ms="77777")
     assert await changed(wire, topic, "retention.ms", SET, "88888", only_check=True) == NONE
     assert await changed(wire, topic, "retention.ms", SET, "soon", only_check=True) == ErrorCode.INVALID_CONFIG
@@ -350,7 +350,7 @@ async def test_settings_of_an_unknown_topic_are_not_changed(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_all_settings_are_replaced_the_old_way(wire: Wire, version: int) -> None:
+async def test_alter_configs_replaces_all_settings(wire: Wire, version: int) -> None:
     topic = await wire.topic(retention_ms="77777", max_message_bytes="1234")
     one = alter_configs.AlterConfigsResource(TOPIC, topic, (alter_configs.AlterableConfig("retention.ms", "88888"),))
     [found] = (await wire.ask(alter_configs.AlterConfigsRequest((one,)), version)).responses
@@ -363,7 +363,7 @@ async def test_all_settings_are_replaced_the_old_way(wire: Wire, version: int) -
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-async def test_the_size_of_a_log_is_told(wire: Wire, version: int) -> None:
+async def test_the_size_of_a_log_is_described(wire: Wire, version: int) -> None:
     partition = await wire.partition()
     await wire.append(partition, 10)
     asked = DescribeLogDirsRequest((DescribableLogDirTopic(partition.topic, (0,)),))
@@ -377,7 +377,7 @@ async def test_the_size_of_a_log_is_told(wire: Wire, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 4))
-async def test_rights_are_not_kept(wire: Wire, version: int) -> None:
+async def test_acls_are_disabled(wire: Wire, version: int) -> None:
     """Without an authorizer nobody can say who may do what."""
     any_kind = DescribeAclsRequest(resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1)
     answer = await wire.ask(any_kind, version)

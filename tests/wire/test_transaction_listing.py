@@ -52,7 +52,7 @@ async def begun(wire: Wire, partition: TopicPartition, *, level: int = 1) -> Raw
 # --- DescribeProducers
 
 
-async def test_a_producer_in_a_transaction_is_told_with_its_start(wire: Wire) -> None:
+async def test_a_producer_in_a_transaction_is_described_with_its_start(wire: Wire) -> None:
     partition = await wire.partition()
     await wire.append(partition, 2)
     producer = await transactional(wire, level=1)
@@ -64,7 +64,7 @@ async def test_a_producer_in_a_transaction_is_told_with_its_start(wire: Wire) ->
     assert 400 < now_ms() - found.last_timestamp < 10_000
 
 
-async def test_a_producer_whose_transaction_has_ended_is_told_without_a_start(wire: Wire) -> None:
+async def test_a_producer_whose_transaction_has_ended_is_described_without_a_start(wire: Wire) -> None:
     partition = await wire.partition()
     producer = await begun(wire, partition)
     await producer.commit()
@@ -85,7 +85,7 @@ async def test_the_marker_of_the_second_protocol_starts_a_new_epoch(wire: Wire) 
     assert (found.producer_epoch, found.last_sequence) == (epoch + 1, -1)
 
 
-async def test_idempotent_producers_are_told_too(wire: Wire) -> None:
+async def test_idempotent_producers_are_described(wire: Wire) -> None:
     partition = await wire.partition()
     first, second = await idempotent(wire), await idempotent(wire)
     await first.append(partition, 3)
@@ -97,7 +97,7 @@ async def test_idempotent_producers_are_told_too(wire: Wire) -> None:
     assert found == {first.producer_id: (2, -1), second.producer_id: (0, -1)}
 
 
-async def test_partitions_that_are_not_there_are_told_one_by_one(wire: Wire) -> None:
+async def test_unknown_partitions_have_an_error_each(wire: Wire) -> None:
     partition = await wire.partition()
     unknown, illegal = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION
     topics = (
@@ -153,7 +153,7 @@ async def test_an_ended_transaction_keeps_its_start_and_has_no_partitions(wire: 
     assert found.transaction_start_time_ms > 0
 
 
-async def test_ids_that_are_not_there_are_told_one_by_one(wire: Wire) -> None:
+async def test_unknown_transactional_ids_have_an_error_each(wire: Wire) -> None:
     producer, nobody = await transactional(wire), unique("nobody")
     answer = await wire.ask(DescribeTransactionsRequest((nobody, producer.transactional_id or "", "")), 0)
     codes = {each.transactional_id: each.error_code for each in answer.transaction_states}
@@ -184,7 +184,7 @@ async def test_states_and_producers_narrow_the_list(wire: Wire, version: int) ->
     assert await ids(wire, version=version, **nothing) == []
 
 
-async def test_an_entry_says_who_and_in_which_state(wire: Wire) -> None:
+async def test_a_listed_transaction_has_its_id_producer_and_state(wire: Wire) -> None:
     producer = await begun(wire, await wire.partition())
     (found,) = (await listed(wire, producer_id_filters=(producer.producer_id,))).transaction_states
     assert (found.transactional_id, found.producer_id, found.transaction_state) == (
@@ -205,7 +205,7 @@ async def test_states_that_do_not_exist_are_returned_and_match_nothing(wire: Wir
 
 
 @pytest.mark.parametrize("name", ["Dead", "PrepareEpochFence"])
-async def test_states_that_nobody_shows_are_known(wire: Wire, name: str) -> None:
+async def test_states_that_are_never_listed_are_valid_filters(wire: Wire, name: str) -> None:
     answer = await listed(wire, state_filters=(name,))
     assert (answer.unknown_state_filters, answer.transaction_states) == ((), ())
 
@@ -227,7 +227,9 @@ async def test_a_duration_finds_what_is_open_for_longer(wire: Wire, version: int
 
 
 @pytest.mark.parametrize(("commit", "state"), [(True, "PrepareCommit"), (False, "PrepareAbort")])
-async def test_what_is_decided_and_not_complete_is_told_so(wire: Wire, commit: bool, state: str) -> None:
+async def test_a_decided_transaction_without_all_markers_is_listed_as_prepared(
+    wire: Wire, commit: bool, state: str
+) -> None:
     partition = await wire.partition()
     producer = await begun(wire, partition)
     # The partition takes the coordinator for an old one, and refuses its marker.
@@ -273,7 +275,7 @@ async def test_a_pattern_must_match_the_whole_id(wire: Wire, pattern: str | None
 
 
 @pytest.mark.parametrize("pattern", ["(", "a**", "(a)\\1", "(?=a)", "a{1001}", "[z-a]"])
-async def test_a_pattern_that_is_none_is_refused(wire: Wire, pattern: str) -> None:
+async def test_an_invalid_pattern_is_refused(wire: Wire, pattern: str) -> None:
     answer = await listed(wire, version=2, transactional_id_pattern=pattern)
     assert answer == ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
 

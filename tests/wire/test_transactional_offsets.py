@@ -134,7 +134,7 @@ async def test_data_and_offsets_are_committed_together(
     assert await stable(wire, group, source) == (NONE, 1)
 
 
-async def test_two_groups_of_one_transaction(
+async def test_one_transaction_commits_offsets_of_two_groups(
     wire: Wire, producer: RawProducer, group: str, partition: TopicPartition
 ) -> None:
     second = unique("group")
@@ -189,7 +189,7 @@ async def test_a_generation_of_a_group_that_is_not_there_is_illegal(
     await producer.abort()
 
 
-async def test_a_producer_that_tells_no_member_is_believed(
+async def test_a_producer_without_member_fields_may_commit_offsets(
     wire: Wire, producer: RawProducer, group: str, partition: TopicPartition
 ) -> None:
     # Only its epoch fences it: so do clients before KIP-447.

@@ -179,7 +179,7 @@ async def test_an_end_whose_answer_was_lost_is_answered_again(wire: Wire) -> Non
     assert await committed(wire, partition) == [0]
 
 
-async def test_nothing_can_be_added_to_what_was_kept(wire: Wire) -> None:
+async def test_nothing_can_be_added_to_a_kept_transaction(wire: Wire) -> None:
     partition, other = await wire.partition(), await wire.partition()
     first = await prepared(wire, partition)
     second = await successor(wire, first)
@@ -210,7 +210,7 @@ async def test_offsets_of_a_group_are_part_of_what_was_prepared(wire: Wire, grou
     assert await offset() == 42
 
 
-async def test_an_instance_that_does_not_keep_it_aborts_it(wire: Wire) -> None:
+async def test_an_instance_that_does_not_keep_a_prepared_transaction_aborts_it(wire: Wire) -> None:
     partition = await wire.partition()
     first = await prepared(wire, partition)
     second = await successor(wire, first)
@@ -224,7 +224,7 @@ async def test_an_instance_that_does_not_keep_it_aborts_it(wire: Wire) -> None:
     assert pairs(await init(wire, first.transactional_id, keep=True))[1] == NONE
 
 
-async def test_an_older_client_that_takes_the_id_over_aborts_it(wire: Wire) -> None:
+async def test_an_older_client_that_takes_the_id_over_aborts_a_prepared_transaction(wire: Wire) -> None:
     partition = await wire.partition()
     first = await prepared(wire, partition)
     assert first.transactional_id is not None
@@ -234,7 +234,7 @@ async def test_an_older_client_that_takes_the_id_over_aborts_it(wire: Wire) -> N
     assert await committed(wire, partition) == []
 
 
-async def test_what_was_kept_is_kept_for_whoever_shows_its_pair(wire: Wire) -> None:
+async def test_a_kept_transaction_stays_for_every_instance_with_its_epoch(wire: Wire) -> None:
     partition = await wire.partition()
     first = await prepared(wire, partition)
     assert first.transactional_id is not None
@@ -302,7 +302,7 @@ async def test_a_prepared_transaction_is_described_as_two_phase_and_does_not_han
     assert found["is_two_phase"] is False
 
 
-async def test_an_operator_can_end_it_everywhere_at_once(wire: Wire, run: Run) -> None:
+async def test_an_operator_can_end_a_prepared_transaction_in_all_partitions(wire: Wire, run: Run) -> None:
     left, right = await wire.partition(), await wire.partition()
     first = await prepared(wire, left, right)
     assert first.transactional_id is not None

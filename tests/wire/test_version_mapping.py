@@ -31,20 +31,20 @@ async def stranger(wire: Wire) -> RawProducer:
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_adding_partitions_with_an_old_epoch(
+async def test_adding_partitions_with_an_old_epoch_is_refused(
     zombie: RawProducer, partition: TopicPartition, version: int
 ) -> None:
     assert await zombie.add(partition, version=version) == (FENCED if version >= 2 else OLD_EPOCH)
 
 
 @pytest.mark.parametrize("version", range(5))
-async def test_adding_offsets_with_an_old_epoch(zombie: RawProducer, group: str, version: int) -> None:
+async def test_adding_offsets_with_an_old_epoch_is_refused(zombie: RawProducer, group: str, version: int) -> None:
     assert await zombie.add_offsets(group, version=version) == (FENCED if version >= 2 else OLD_EPOCH)
 
 
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("version", range(5))
-async def test_ending_with_an_old_epoch(zombie: RawProducer, version: int, commit: bool) -> None:
+async def test_ending_with_an_old_epoch_is_refused(zombie: RawProducer, version: int, commit: bool) -> None:
     answer = await zombie.end(commit=commit, version=version)
     assert answer.error_code == (FENCED if version >= 2 else OLD_EPOCH)
 
@@ -57,14 +57,14 @@ async def test_ending_with_an_epoch_older_than_the_last_in_version_5(wire: Wire,
 
 
 @pytest.mark.parametrize("version", range(6))
-async def test_committing_offsets_with_an_old_epoch(
+async def test_committing_offsets_with_an_old_epoch_is_refused(
     zombie: RawProducer, group: str, partition: TopicPartition, version: int
 ) -> None:
     assert await zombie.commit_offsets(group, partition, 1, version=version) == OLD_EPOCH
 
 
 @pytest.mark.parametrize("version", range(3, 14))
-async def test_producing_with_an_old_epoch(
+async def test_producing_with_an_old_epoch_is_refused(
     wire: Wire, zombie: RawProducer, partition: TopicPartition, version: int
 ) -> None:
     assert (await zombie.send(partition, version=version)).error_code == OLD_EPOCH
@@ -126,7 +126,9 @@ async def test_producing_for_an_unknown_id(
     assert (await stranger.send(partition, version=version)).error_code == UNKNOWN_ID
 
 
-async def test_another_producers_id_does_not_fit(wire: Wire, partition: TopicPartition, group: str) -> None:
+async def test_the_producer_id_of_another_producer_is_refused(
+    wire: Wire, partition: TopicPartition, group: str
+) -> None:
     mine, theirs = await transactional(wire), await transactional(wire)
     mine.producer_id = theirs.producer_id
     assert await mine.add(partition) == UNKNOWN_ID
@@ -181,7 +183,7 @@ async def stuck(wire: Wire, partition: TopicPartition) -> RawProducer:
 
 
 @better_than_kafka("a client that cannot wait by itself hears a code that it knows, after a short wait")
-async def test_while_a_transaction_is_being_completed(
+async def test_requests_during_the_completion_of_a_transaction_are_concurrent(
     connect: Connect, wire: Wire, stuck: RawProducer, group: str, partition: TopicPartition
 ) -> None:
     # The requests wait side by side, each on a connection of its own, since each is held back for as long as completion
