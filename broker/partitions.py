@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.fetching.long_poll import LongPolls
-from eosin.broker.metadata.cluster import NO_LEADER, Cluster, Topic
+from eosin.broker.metadata.cluster import NO_LEADER, Cluster, PartitionState, Topic
 from eosin.broker.metadata.log import METADATA_PARTITION
 from eosin.broker.transactions.markers import LocalMarkers
 from eosin.broker.transactions.verification import TransactionVerification
 from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs, MarkerTarget, TransactionVerifier
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition, Uuid
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import TurnQueue
 
@@ -48,8 +48,8 @@ class Partitions:
         self._log_manager = log_manager
         self._logs: dict[TopicPartition, PartitionLog] = {}
         self._opening = TurnQueue(clock, steps_per_turn=OPENED_PER_TURN)
-        self._coming: dict[Uuid, int] = {}
-        """Topics with partitions that are still to be opened, and by how many jobs."""
+        self._unopened: dict[TopicPartition, None] = {}
+        """Partitions of this broker whose logs are still to be opened, in order."""
         self._freezes = False
         self._not_frozen = 0
         self.long_polls = LongPolls(clock)
@@ -73,7 +73,9 @@ class Partitions:
             _LOG.warning("%s is in the data directory, but not in the cluster: it is set aside", stray)
         for topic in self._cluster.topics.values():
             for index in range(topic.partitions):
-                self._open(topic, index)
+                partition = TopicPartition(topic.name, index)
+                if self._cluster.leader_of(partition) == self._cluster.node_id:
+                    self._open(partition)
         self._cluster.subscribe(self)
 
     def freeze(self) -> None:
@@ -102,11 +104,7 @@ class Partitions:
 
     def _log(self, partition: TopicPartition) -> "PartitionLog | None":
         log = self._logs.get(partition)
-        if log is None and self._coming:
-            topic = self._cluster.topics.get(partition.topic)
-            if topic is not None and topic.topic_id in self._coming and 0 <= partition.partition < topic.partitions:
-                return self._open(topic, partition.partition)
-        return log
+        return self._open(partition) if log is None and partition in self._unopened else log
 
     def hosted(self) -> "Iterator[tuple[TopicPartition, PartitionLog]]":
         """Every log of this broker that is open, failed ones included, in the order in which the partitions came."""
@@ -143,34 +141,37 @@ class Partitions:
 
     # The cluster's changes ------------------------------------------------------------------------------------------
 
-    def topic_created(self, topic: Topic) -> None:
-        """Open the new topic's logs."""
-        self.partitions_added(topic, 0)
+    def partition_changed(
+        self, partition: TopicPartition, before: PartitionState | None, after: PartitionState | None
+    ) -> None:
+        """Open the log of a partition that this broker leads now, many of them in turns with everybody else; let go of
+        the log of one that it leads no more."""
+        if after is not None and after.leader_id == self._cluster.node_id:
+            if partition not in self._logs:
+                self._unopened[partition] = None
+                if len(self._unopened) == 1:
+                    self._opening.add(self._open_each())
+            return
+        self._unopened.pop(partition, None)
+        log = self._logs.pop(partition, None)
+        if log is not None and after is not None:
+            self.long_polls.interrupt(log)
 
-    def partitions_added(self, topic: Topic, first_new: int) -> None:
-        """Open the new partitions' logs, many of them in turns with everybody else."""
-        self._coming[topic.topic_id] = self._coming.get(topic.topic_id, 0) + 1
-        self._opening.add(self._open_each(topic, first_new))
+    def _open_each(self) -> Iterator[None]:
+        while self._unopened:
+            for partition in tuple(self._unopened):
+                if partition in self._unopened:  # else it was asked for, or deleted, in an earlier turn
+                    self._open(partition)
+                    if self._unopened:
+                        yield
 
-    def _open_each(self, topic: Topic, first_new: int) -> Iterator[None]:
-        for index in range(first_new, topic.partitions):
-            known = self._cluster.topics.get(topic.name)
-            if known is None or known.topic_id != topic.topic_id:
-                break  # it was deleted in an earlier turn
-            if TopicPartition(topic.name, index) not in self._logs:
-                self._open(topic, index)
-            yield
-        self._coming[topic.topic_id] -= 1
-        if not self._coming[topic.topic_id]:
-            del self._coming[topic.topic_id]
-
-    def _open(self, topic: Topic, index: int) -> "PartitionLog | None":
-        partition = TopicPartition(topic.name, index)
-        if self._cluster.leader_of(partition) != self._cluster.node_id:
-            return None
+    def _open(self, partition: TopicPartition) -> "PartitionLog | None":
+        self._unopened.pop(partition, None)
+        topic = self._cluster.topics[partition.topic]
         config = self._cluster.log_config(topic.name)
+        epoch = self._cluster.leader_epoch(partition)
         try:
-            log = self._log_manager.create_log(partition, topic.topic_id, config, self._cluster.leader_epoch)
+            log = self._log_manager.create_log(partition, topic.topic_id, config, epoch)
         except OSError:
             _LOG.exception("could not open the log of %s: the partition stays offline until a restart", partition)
             return None
@@ -182,9 +183,7 @@ class Partitions:
         return log
 
     def topic_deleted(self, topic: Topic) -> None:
-        """Let go of the topic's logs and have them deleted, which tells whoever waits for them."""
-        for index in range(topic.partitions):
-            self._logs.pop(TopicPartition(topic.name, index), None)
+        """Have the topic's logs deleted, which ends every wait for them."""
         self._log_manager.deletions.begin(topic.name)
 
     def configs_changed(self, topic: Topic) -> None:
@@ -194,6 +193,12 @@ class Partitions:
             log = self._logs.get(TopicPartition(topic.name, index))
             if log is not None:
                 log.update_config(config)
+
+    def brokers_changed(self) -> None:
+        """Logs do not depend on other brokers."""
+
+    def features_changed(self) -> None:
+        """Logs do not depend on features."""
 
 
 class _InternalLogs:

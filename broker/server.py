@@ -26,7 +26,7 @@ from eosin.broker.fetching.sessions import FetchSessions
 from eosin.broker.listeners import Listener
 from eosin.broker.logging_format import fields
 from eosin.broker.metadata.answers import MetadataAnswers
-from eosin.broker.metadata.cluster import Topic
+from eosin.broker.metadata.cluster import ClusterListener, Topic
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.metadata.log import UnreadableMetadata
 from eosin.broker.partitions import Partitions
@@ -207,6 +207,7 @@ class Server:
         )
         self.host = _host(self.services, self._interceptor, self._descriptors, self._share_descriptors)
         cluster.subscribe(_OffsetsFollowTopics(groups))
+        cluster.subscribe(self.services.metadata_answers)
         self._schedule(logs)
         await self._begin_loading()
 
@@ -372,24 +373,15 @@ class Server:
         await asyncio.sleep(0)
 
 
-class _OffsetsFollowTopics:
-    """Forgets the committed offsets of deleted topics (`ClusterListener`)."""
+class _OffsetsFollowTopics(ClusterListener):
+    """Forgets the committed offsets of deleted topics."""
 
     def __init__(self, groups: GroupCoordinator) -> None:
         self._groups = groups
 
-    def topic_created(self, topic: Topic) -> None:
-        """A new topic has no offsets."""
-
-    def partitions_added(self, topic: Topic, first_new: int) -> None:
-        """A new partition has no offsets."""
-
     def topic_deleted(self, topic: Topic) -> None:
         """Its offsets go with it, so that a topic of the same name starts without."""
         self._groups.topic_deleted(topic.name)
-
-    def configs_changed(self, topic: Topic) -> None:
-        """Offsets do not depend on configs."""
 
 
 def open_logs(

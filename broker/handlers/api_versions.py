@@ -48,7 +48,7 @@ async def handle(request: ApiVersionsRequest, context: RequestContext, services:
         api_keys=announced(services.config),
         supported_features=_supported(context.api_version),
         # Clients keep the features with the highest epoch they saw, so a level changed by a restart needs a new one.
-        finalized_features_epoch=max(services.cluster.leader_epoch, 0),
+        finalized_features_epoch=services.cluster.features_epoch,
         finalized_features=(
             (FinalizedFeatureKey(name=TRANSACTION_VERSION, max_version_level=level, min_version_level=level),)
             if level

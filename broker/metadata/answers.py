@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from eosin.broker.metadata.cluster import Cluster, Topic
+from eosin.broker.metadata.cluster import Cluster, ClusterListener, Topic
 from eosin.protocol.codec import EncodedBody, encode_body
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.metadata import MetadataResponse, MetadataResponseTopic
@@ -34,7 +34,7 @@ class _Kept(NamedTuple):
     body: EncodedBody
 
 
-class MetadataAnswers:
+class MetadataAnswers(ClusterListener):
     """The answers of one broker."""
 
     def __init__(self, cluster: Cluster, clock: Clock, *, limit_bytes: int) -> None:
@@ -70,6 +70,7 @@ class MetadataAnswers:
         answer: Callable[[list[MetadataResponseTopic]], MetadataResponse],
     ) -> EncodedBody:
         version, known = self._cluster.metadata_version, self._cluster.topics
+        brokers = self._cluster.brokers(kind.listener)
         topics: list[MetadataResponseTopic] = []
 
         def look(topic: Topic) -> None:
@@ -81,9 +82,13 @@ class MetadataAnswers:
         await in_turns(list(known.values()), look, self._clock)
         message = answer(topics)
         body = EncodedBody(await asyncio.to_thread(encode_body, ApiKey.METADATA, kind.api_version, message))
-        if version == self._cluster.metadata_version:
+        if version == self._cluster.metadata_version and brokers == self._cluster.brokers(kind.listener):
             self._keep(kind, _Kept(version, body))
         return body
+
+    def brokers_changed(self) -> None:
+        """Each answer tells of all brokers."""
+        self._kept.clear()
 
     def _keep(self, kind: Kind, made: _Kept) -> None:
         self._kept = {each: kept for each, kept in self._kept.items() if kept.version == made.version and each != kind}

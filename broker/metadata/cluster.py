@@ -1,10 +1,10 @@
 """What the cluster looks like: its brokers, its topics, who leads what, and how to change that.
 
-`Cluster` is the one interface to cluster metadata; nothing that uses it may assume that there is a single broker. The
-embedded implementation for one node is `eosin.broker.metadata.embedded_cluster`.
+`Cluster` is the one interface to cluster metadata; no caller may assume that there is a single broker. The embedded
+implementation for one node is `eosin.broker.metadata.embedded_cluster`.
 
 Always true: `topics` and everything derived from it show durable facts only. A change becomes visible in one step,
-after its record is as durable as configured, and listeners hear of it in that same step.
+after its record is as durable as configured, and `ClusterListener`s are told of it in that same step.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 NO_LEADER: Final = -1
 """The node id of a leader that does not exist."""
+
+NO_LEADER_EPOCH: Final = -1
+"""The leader epoch of a partition that does not exist."""
 
 USE_DEFAULT: Final = -1
 """As a partition count or replication factor: whatever the broker's settings say."""
@@ -111,20 +114,36 @@ class ConfigChange(NamedTuple):
 
 
 class ClusterListener(Protocol):
-    """Whoever keeps state about topics. Called in the event loop, in the same step in which the change becomes visible;
-    must neither wait nor raise."""
+    """An owner of state that follows the cluster. Its methods do nothing unless they are overridden.
 
-    def topic_created(self, topic: Topic) -> None:
-        """`topic` exists from now on."""
+    They are called in the event loop, in the same step in which a change becomes visible, and must neither wait nor
+    raise: work that takes time is only started. One change calls them in the order in which they stand here, each for
+    all listeners before the next: partitions first, deletions before the rest, then topics, configs, brokers and
+    features.
+    """
 
-    def partitions_added(self, topic: Topic, first_new: int) -> None:
-        """`topic` now has the partitions from `first_new` on as well."""
+    def partition_changed(
+        self, partition: TopicPartition, before: PartitionState | None, after: PartitionState | None
+    ) -> None:
+        """The metadata of `partition` have changed. `before` is None for a new partition, `after` for one that is gone.
+        A log that fails on its broker changes no metadata."""
+        return
 
     def topic_deleted(self, topic: Topic) -> None:
-        """`topic` is gone; its name may come back with another topic id."""
+        """`topic` is gone, after its partitions; its name may come back with another topic id."""
+        return
 
     def configs_changed(self, topic: Topic) -> None:
         """The settings of `topic`, or the defaults it follows, have changed: ask `Cluster.log_config` again."""
+        return
+
+    def brokers_changed(self) -> None:
+        """A broker came or went, or has another address: ask `Cluster.brokers` again."""
+        return
+
+    def features_changed(self) -> None:
+        """A feature has another finalized level, and `Cluster.features_epoch` has grown."""
+        return
 
 
 class Cluster(Protocol):
@@ -143,9 +162,9 @@ class Cluster(Protocol):
         """The broker that changes are sent to."""
 
     @property
-    def leader_epoch(self) -> int:
-        """The leader epoch of every partition that this broker leads, and so the epoch of its coordinators. It grows
-        with every start of the broker and never goes back (storage.md 10 and 17, transactions.md 8.7)."""
+    def features_epoch(self) -> int:
+        """Clients keep the finalized features that they were sent with the highest epoch: it grows with each change of
+        them, and never goes back."""
 
     @property
     def metadata_version(self) -> int:
@@ -176,6 +195,11 @@ class Cluster(Protocol):
         """The node id of the partition's leader, `NO_LEADER` when it has none now, None when there is no such
         partition."""
 
+    def leader_epoch(self, partition: TopicPartition) -> int:
+        """The partition's leader epoch, and so the epoch of a coordinator on it: each election raises it, each start of
+        a standalone broker too, and it never goes back (storage.md 10 and 17, transactions.md 8.7). `NO_LEADER_EPOCH`
+        when there is no such partition."""
+
     def partition_state(self, partition: TopicPartition) -> PartitionState | None:
         """Who holds the partition and who leads it; None when there is no such partition."""
 
@@ -186,7 +210,8 @@ class Cluster(Protocol):
         """The settings of a topic's logs: its own over the broker's defaults. For an unknown topic, the defaults."""
 
     def subscribe(self, listener: ClusterListener) -> None:
-        """Tell `listener` of every change from now on. Listeners are called in the order in which they came."""
+        """Tell `listener` of every change from now on. Each event reaches the listeners in the order in which
+        they subscribed."""
 
     async def create_topic(
         self,

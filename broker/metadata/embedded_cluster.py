@@ -26,6 +26,7 @@ from eosin.broker.metadata import internal_topics, topics
 from eosin.broker.metadata.cluster import (
     NO_CONFIGS,
     NO_LEADER,
+    NO_LEADER_EPOCH,
     USE_DEFAULT,
     ClusterListener,
     ConfigChange,
@@ -79,7 +80,8 @@ class EmbeddedCluster:
         self._endpoints: dict[str, Endpoint] = {}
         self._defaults = config.topic_defaults
         self._log_configs: dict[str, LogConfig] = {}
-        self._leader_epoch = 0
+        self._start_epoch = 0
+        """How often the broker was started before: the leader epoch of all its partitions."""
 
     # The start -----------------------------------------------------------------------------------------------------
 
@@ -93,9 +95,9 @@ class EmbeddedCluster:
         self._writer = MetadataWriter(self._log, self._image)
         deleted = self._replay()
         self._take_broker_configs()
-        self._leader_epoch = self._image.start_count
+        self._start_epoch = self._image.start_count
         # The counter itself is written under the new epoch, so that a lost tail shows there as anywhere else.
-        self._log_manager.set_leader_epoch(self._leader_epoch)
+        self._log_manager.set_leader_epoch(self._start_epoch)
         changes = [self._writer.write(_START, StartKey(), StartRecord(self._image.start_count + 1))]
         for topic in internal_topics.missing(self._config, self.topics, self._chance):
             changes.append(self._writer.write(topic.name, TopicKey(topic.name), topic_record(topic)))
@@ -133,6 +135,8 @@ class EmbeddedCluster:
     def advertise(self, listener: str, host: str, port: int) -> None:
         """Tell clients of `listener` this address from now on."""
         self._endpoints[listener] = Endpoint(self.node_id, host, port)
+        for each in self._listeners:
+            each.brokers_changed()
 
     # Reads ---------------------------------------------------------------------------------------------------------
 
@@ -145,8 +149,8 @@ class EmbeddedCluster:
         return self.node_id
 
     @property
-    def leader_epoch(self) -> int:
-        return self._leader_epoch
+    def features_epoch(self) -> int:
+        return self._start_epoch  # the settings decide the features, and only a start changes them
 
     @property
     def topics(self) -> Mapping[str, Topic]:
@@ -173,18 +177,26 @@ class EmbeddedCluster:
         topic = self._image.topics.get(partition.topic)
         return self.node_id if topic is not None and 0 <= partition.partition < topic.partitions else None
 
+    def leader_epoch(self, partition: TopicPartition) -> int:
+        return NO_LEADER_EPOCH if self.leader_of(partition) is None else self._start_epoch
+
     def partition_state(self, partition: TopicPartition) -> PartitionState | None:
         if self.leader_of(partition) is None:
             return None
-        here = (self.node_id,)
         log = self._log_manager.logs.get(partition)
         if log is not None and log.failure is not None:
-            return PartitionState(NO_LEADER, self._leader_epoch, here, here, here)
-        return PartitionState(self.node_id, self._leader_epoch, here, here, ())
+            here = (self.node_id,)
+            return PartitionState(NO_LEADER, self._start_epoch, here, here, here)
+        return self._state_here()
+
+    def _state_here(self) -> PartitionState:
+        """That of every partition, as far as the metadata tell it."""
+        here = (self.node_id,)
+        return PartitionState(self.node_id, self._start_epoch, here, here, ())
 
     def quorum(self) -> Quorum:
         voter = Voter(self.node_id, self._log_manager.directory_id, self._log.log_end_offset)
-        return Quorum(self.node_id, self._leader_epoch, self._log.high_watermark, (voter,))
+        return Quorum(self.node_id, self._start_epoch, self._log.high_watermark, (voter,))
 
     def broker_configs(self, node_id: int | None) -> Mapping[str, str]:
         return self._image.broker_configs(ALL_BROKERS if node_id is None else node_id)
@@ -203,6 +215,14 @@ class EmbeddedCluster:
 
     def subscribe(self, listener: ClusterListener) -> None:
         self._listeners.append(listener)
+
+    def _tell_partitions(
+        self, topic: Topic, indexes: range, *, before: PartitionState | None, after: PartitionState | None
+    ) -> None:
+        for index in indexes:
+            partition = TopicPartition(topic.name, index)
+            for listener in self._listeners:
+                listener.partition_changed(partition, before, after)
 
     # Topics --------------------------------------------------------------------------------------------------------
 
@@ -245,8 +265,7 @@ class EmbeddedCluster:
             return Outcome(ErrorCode.NONE, topic=topic)
 
         def created() -> None:
-            for listener in self._listeners:
-                listener.topic_created(topic)
+            self._tell_partitions(topic, range(topic.partitions), before=None, after=self._state_here())
 
         return await self._writer.change(turn, TopicKey(name), topic_record(topic), created, topic)
 
@@ -269,6 +288,7 @@ class EmbeddedCluster:
 
         def deleted() -> None:
             self._log_configs.pop(name, None)
+            self._tell_partitions(gone, range(gone.partitions), before=self._state_here(), after=None)
             for listener in self._listeners:
                 listener.topic_deleted(gone)
 
@@ -295,8 +315,7 @@ class EmbeddedCluster:
             return Outcome(ErrorCode.NONE, topic=grown)
 
         def added() -> None:
-            for listener in self._listeners:
-                listener.partitions_added(grown, first_new)
+            self._tell_partitions(grown, range(first_new, grown.partitions), before=None, after=self._state_here())
 
         return await self._writer.change(turn, TopicKey(name), topic_record(grown), added, grown)
 

@@ -7,7 +7,17 @@ import pytest
 from fake_logs import FakeLog, FakeLogManager
 
 from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.metadata.cluster import NO_LEADER, ConfigChange, ConfigOperation, Endpoint, Outcome, Topic
+from eosin.broker.metadata.cluster import (
+    NO_LEADER,
+    NO_LEADER_EPOCH,
+    ClusterListener,
+    ConfigChange,
+    ConfigOperation,
+    Endpoint,
+    Outcome,
+    PartitionState,
+    Topic,
+)
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.metadata.log import METADATA_PARTITION, UnreadableMetadata
 from eosin.protocol.errors import ErrorCode
@@ -18,29 +28,32 @@ from eosin.runtime.clock import SystemClock
 from eosin.storage.log.log_results import AppendOrigin
 
 INTERNAL = ["__consumer_offsets", "__transaction_state"]
+OFFSETS = TopicPartition("__consumer_offsets", 0)
 
 
-class Seen:
+class Seen(ClusterListener):
     """A listener that writes down what it hears, and what the cluster shows at that moment."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self.cluster = cluster
         self.events: list[tuple[Any, ...]] = []
 
-    def topic_created(self, topic: Topic) -> None:
-        assert self.cluster.topics[topic.name] == topic
-        self.events.append(("created", topic.name, topic.partitions))
-
-    def partitions_added(self, topic: Topic, first_new: int) -> None:
-        assert self.cluster.topics[topic.name] == topic
-        self.events.append(("added", topic.name, first_new, topic.partitions))
+    def partition_changed(
+        self, partition: TopicPartition, before: PartitionState | None, after: PartitionState | None
+    ) -> None:
+        assert after == self.cluster.partition_state(partition)
+        name = "created" if before is None else "deleted" if after is None else "changed"
+        self.events.append((name, *partition))
 
     def topic_deleted(self, topic: Topic) -> None:
         assert topic.name not in self.cluster.topics
-        self.events.append(("deleted", topic.name))
+        self.events.append(("topic deleted", topic.name))
 
     def configs_changed(self, topic: Topic) -> None:
         self.events.append(("configs", topic.name, self.cluster.log_config(topic.name).retention_ms))
+
+    def brokers_changed(self) -> None:
+        self.events.append(("brokers", self.cluster.brokers("PLAINTEXT")))
 
 
 async def started(
@@ -120,7 +133,9 @@ async def test_every_start_raises_the_leader_epoch() -> None:
     epochs = []
     for _ in range(3):
         cluster, _ = await started(logs)
-        epochs.append(cluster.leader_epoch)
+        epochs.append(cluster.leader_epoch(OFFSETS))
+        assert cluster.leader_epoch(TopicPartition("nothing", 0)) == NO_LEADER_EPOCH
+        assert cluster.features_epoch == epochs[-1]
     assert epochs == [0, 1, 2]
     assert logs.leader_epochs == epochs
 
@@ -204,7 +219,7 @@ async def test_a_created_topic_has_an_id_its_configs_and_the_default_size() -> N
     assert topic.configs == {"cleanup.policy": "compact", "retention.ms": "5"}
     assert cluster.topic_by_id(topic.topic_id) is topic
     assert cluster.log_config("orders").retention_ms == 5
-    assert seen.events == [("created", "orders", 6)]
+    assert seen.events == [("created", "orders", index) for index in range(6)]
 
 
 async def test_a_dry_run_changes_nothing() -> None:
@@ -222,7 +237,7 @@ async def test_a_dry_run_changes_nothing() -> None:
     assert (await cluster.create_topic("a/b", validate_only=True)).error == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert metadata_log(logs).log_end_offset == end
     assert dict(cluster.topics) == before
-    assert seen.events == [("created", "orders", 1)]
+    assert seen.events == [("created", "orders", 0)]
 
 
 @pytest.mark.parametrize("configs", [{"no.such": "1"}, {"retention.ms": None}, {"retention.ms": "soon"}])
@@ -246,11 +261,13 @@ async def test_a_deleted_topic_is_gone_and_its_name_free_for_another_id() -> Non
     assert (await cluster.create_topic("a.b")).error == ErrorCode.NONE
     assert cluster.topics["a.b"].topic_id != old.topic_id
     assert seen.events == [
-        ("created", "a.b", 1),
-        ("deleted", "a.b"),
-        ("created", "a_b", 1),
-        ("deleted", "a_b"),
-        ("created", "a.b", 1),
+        ("created", "a.b", 0),
+        ("deleted", "a.b", 0),
+        ("topic deleted", "a.b"),
+        ("created", "a_b", 0),
+        ("deleted", "a_b", 0),
+        ("topic deleted", "a_b"),
+        ("created", "a.b", 0),
     ]
 
 
@@ -261,7 +278,7 @@ async def test_a_grown_topic_keeps_its_id_and_configs() -> None:
     assert (await cluster.create_partitions("orders", count=5, assignments=[[1], [1], [1]])).error == ErrorCode.NONE
     after = cluster.topics["orders"]
     assert (after.topic_id, after.configs, after.partitions) == (before.topic_id, before.configs, 5)
-    assert seen.events[-1] == ("added", "orders", 2, 5)
+    assert seen.events[2:] == [("created", "orders", index) for index in (2, 3, 4)]
 
 
 async def test_internal_topics_are_protected() -> None:
@@ -288,7 +305,7 @@ async def test_a_change_shows_when_it_is_durable_and_not_before() -> None:
     assert not creating.done()
     metadata_log(logs).release()
     assert (await creating).error == ErrorCode.NONE
-    assert seen.events == [("created", "orders", 1)]
+    assert seen.events == [("created", "orders", 0)]
 
 
 async def test_changes_of_one_topic_take_turns_and_of_two_topics_share_a_sync() -> None:
@@ -322,7 +339,25 @@ async def test_a_requester_that_goes_away_undoes_nothing() -> None:
     metadata_log(logs).held = False
     metadata_log(logs).release()
     assert (await waiting).error == ErrorCode.NONE
-    assert [event[0] for event in seen.events] == ["created", "deleted"]
+    assert [event[0] for event in seen.events] == ["created", "deleted", "topic deleted"]
+
+
+async def test_all_listeners_hear_of_the_partitions_before_any_hears_of_their_topic() -> None:
+    cluster, first = await started(FakeLogManager())
+    second = Seen(cluster)
+    cluster.subscribe(second)
+    second.events = first.events
+    await cluster.create_topic("orders", partitions=2)
+    first.events.clear()
+    await cluster.delete_topic("orders")
+    one, two = ("deleted", "orders", 0), ("deleted", "orders", 1)
+    assert first.events == [one, one, two, two, ("topic deleted", "orders"), ("topic deleted", "orders")]
+
+
+async def test_another_address_is_an_event() -> None:
+    cluster, seen = await started(FakeLogManager())
+    cluster.advertise("PLAINTEXT", "elsewhere", 9093)
+    assert seen.events == [("brokers", (Endpoint(1, "elsewhere", 9093),))]
 
 
 async def test_a_listener_that_fails_leaves_nobody_waiting() -> None:
@@ -330,7 +365,7 @@ async def test_a_listener_that_fails_leaves_nobody_waiting() -> None:
     cluster, _ = await started(logs)
 
     class Broken(Seen):
-        def topic_created(self, topic: Topic) -> None:
+        def partition_changed(self, *_: Any) -> None:
             raise RuntimeError("a listener's fault")
 
     cluster.subscribe(Broken(cluster))

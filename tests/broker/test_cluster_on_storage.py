@@ -58,7 +58,7 @@ async def produce(directory: Directory, cluster: EmbeddedCluster, partition: Top
     """One record, durable."""
     topic = cluster.topics[partition.topic]
     config = cluster.log_config(topic.name)
-    log = directory.logs.create_log(partition, topic.topic_id, config, cluster.leader_epoch)
+    log = directory.logs.create_log(partition, topic.topic_id, config, cluster.leader_epoch(partition))
     batch = build_batch([NewRecord(b"key", b"value")], timestamp=0)
     log.append(batch, now_ms=0, origin=AppendOrigin.CLIENT)
     assert await log.durable(log.log_end_offset) == ErrorCode.NONE
@@ -83,7 +83,7 @@ async def test_topics_ids_configs_and_blocks_survive_a_restart_and_epochs_grow(
     assert second.cluster_id == first.cluster_id
     assert second.log_config("orders") == first.log_config("orders")
     assert await second.allocate_block() == range(1000, 2000)
-    assert (first.leader_epoch, second.leader_epoch) == (0, 1)
+    assert (first.leader_epoch(ORDERS), second.leader_epoch(ORDERS)) == (0, 1)
     assert directory.logs.logs[METADATA_PARTITION].leader_epoch == 1
     await directory.stop(clean=True)
 
@@ -122,7 +122,7 @@ async def test_the_log_of_a_deleted_topic_is_no_log_of_a_new_one_of_its_name(dir
 
     cluster = await directory.start()
     topic = cluster.topics["orders"]
-    log = directory.logs.create_log(ORDERS, topic.topic_id, cluster.log_config("orders"), cluster.leader_epoch)
+    log = directory.logs.create_log(ORDERS, topic.topic_id, cluster.log_config("orders"), cluster.leader_epoch(ORDERS))
     assert log.log_end_offset == 0
     await directory.stop(clean=True)
 

@@ -11,7 +11,7 @@ from data_broker import DataBroker, batch
 from manual_clock import ManualClock
 
 from eosin.broker import partitions
-from eosin.broker.metadata.cluster import ConfigChange
+from eosin.broker.metadata.cluster import ConfigChange, PartitionState
 from eosin.broker.transactions.markers import LocalMarkers
 from eosin.coordinator.ports import MarkersForPartitions
 from eosin.protocol.errors import ErrorCode
@@ -28,7 +28,7 @@ async def test_a_created_topics_logs_are_served_and_a_deleted_ones_are_not() -> 
     assert broker.partitions.get(ORDERS) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     topic = await broker.create_topic(partitions=2)
     log = broker.log()
-    assert (log.topic_id, log.leader_epoch) == (topic.topic_id, broker.cluster.leader_epoch)
+    assert (log.topic_id, log.leader_epoch) == (topic.topic_id, broker.cluster.leader_epoch(ORDERS))
     await broker.cluster.delete_topic("orders")
     assert broker.partitions.get(ORDERS) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert log.unusable is not None
@@ -43,6 +43,19 @@ async def test_added_partitions_are_served() -> None:
     assert broker.partitions.get(TopicPartition("orders", 2)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     await broker.cluster.create_partitions("orders", count=3)
     assert (await broker.produce(batch("a"), partition=2)).error_code == ErrorCode.NONE
+
+
+async def test_a_partition_that_another_broker_leads_from_now_on_ends_the_fetches_that_wait_for_it() -> None:
+    broker = await DataBroker.started()
+    await broker.create_topic()
+    before = broker.cluster.partition_state(ORDERS)
+    assert before is not None
+    waiting = asyncio.ensure_future(broker.fetch(0, max_wait_ms=60_000))
+    await turns(3)
+    assert not waiting.done()
+    broker.partitions.partition_changed(ORDERS, before, before._replace(leader_id=2, leader_epoch=9))
+    assert (await waiting).error_code != ErrorCode.NONE
+    assert ORDERS not in dict(broker.partitions.hosted())
 
 
 async def opened_in_turns(monkeypatch: pytest.MonkeyPatch) -> DataBroker:
@@ -73,7 +86,7 @@ async def test_a_log_that_is_asked_for_before_its_turn_is_opened_at_once(monkeyp
     assert 29 not in opened(broker)
     assert broker.partitions.leader(TopicPartition("orders", 28)) == (
         broker.cluster.node_id,
-        broker.cluster.leader_epoch,
+        broker.cluster.leader_epoch(ORDERS),
     )
     assert (await broker.produce(batch("a"), partition=29)).error_code == ErrorCode.NONE
     log = broker.log(partition=29)
@@ -179,6 +192,7 @@ async def test_a_log_that_cannot_be_opened_is_a_storage_error_and_harms_nobody_e
 async def test_a_partition_led_by_another_broker_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = await DataBroker.started()
     monkeypatch.setattr(broker.cluster, "leader_of", lambda _: 2)
+    monkeypatch.setattr(broker.cluster, "_state_here", lambda: PartitionState(2, 0, (2,), (2,), ()))
     await broker.create_topic()
     assert broker.partitions.get(ORDERS) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert broker.partitions.target(ORDERS) is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -196,7 +210,7 @@ async def test_records_are_there_again_after_a_restart_and_strays_are_set_aside(
     await broker.stop()
     again = await DataBroker.started(disk=broker.disk, clock=broker.clock)
     assert again.log().log_end_offset == 1
-    assert again.log().leader_epoch > broker.cluster.leader_epoch
+    assert again.log().leader_epoch > broker.cluster.leader_epoch(ORDERS)
     assert "stray-0" in caplog.text
     assert TopicPartition("stray", 0) not in again.logs.logs
     await again.stop()
@@ -213,7 +227,8 @@ async def test_coordinators_get_the_logs_that_this_broker_leads() -> None:
     log = logs.log(0)
     assert not isinstance(log, ErrorCode)
     assert logs.log(0) is log
-    assert (log.leader_epoch, log.log_end_offset, log.high_watermark) == (broker.cluster.leader_epoch, 0, 0)
+    epoch = broker.cluster.leader_epoch(TopicPartition("__transaction_state", 0))
+    assert (log.leader_epoch, log.log_end_offset, log.high_watermark) == (epoch, 0, 0)
     assert logs.log(3) is ErrorCode.NOT_COORDINATOR
     broker.log("__transaction_state").fail(OSError(errno.EIO, "gone"))
     assert logs.log(0) is ErrorCode.NOT_COORDINATOR

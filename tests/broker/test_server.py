@@ -22,6 +22,7 @@ from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.transactions.config import TransactionConfig
 from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -127,7 +128,13 @@ async def test_topics_and_the_cluster_id_survive_a_restart_and_the_epoch_grows(t
             )
             metadata = await client.ask(ApiKey.METADATA, 12, MetadataRequest(topics=None))
             topics = {topic.name: (topic.topic_id, len(topic.partitions)) for topic in metadata.topics}
-            seen.append((metadata.cluster_id, topics["orders"], server.services.cluster.leader_epoch))
+            seen.append(
+                (
+                    metadata.cluster_id,
+                    topics["orders"],
+                    server.services.cluster.leader_epoch(TopicPartition("orders", 0)),
+                )
+            )
             await client.close()
     first, second = seen
     assert first[:2] == second[:2]

@@ -51,6 +51,7 @@ class AdminBroker:
         await broker.cluster.start()
         broker.cluster.advertise("PLAINTEXT", "localhost", 9092)
         broker.cluster.advertise("INSIDE", "broker", 19092)
+        broker.cluster.subscribe(broker.services.metadata_answers)
         return broker
 
     async def _volume(self) -> FreeBytes | None:

@@ -26,7 +26,7 @@ def ask(
 ) -> tuple[ApiVersionsResponse, RequestContext]:
     services: Any = SimpleNamespace(
         config=BrokerConfig(eosin_transaction_version=level, transaction_two_phase_commit_enable=two_phase),
-        cluster=SimpleNamespace(leader_epoch=7),
+        cluster=SimpleNamespace(features_epoch=7),
     )
     context = RequestContext(version, None, "/127.0.0.1", "PLAINTEXT")
     request = ApiVersionsRequest(client_software_name=name, client_software_version=software_version)

@@ -174,6 +174,14 @@ async def test_an_answer_that_is_kept_says_what_one_made_anew_says(version: int)
         assert made == kept == await broker.call(API, request, version)
 
 
+async def test_a_kept_answer_names_a_broker_by_its_new_address() -> None:
+    broker = await many_partitions()
+    await broker.call(API, MetadataRequest(topics=None))
+    broker.cluster.advertise("PLAINTEXT", "elsewhere", 9093)
+    answer = await broker.call(API, MetadataRequest(topics=None))
+    assert [(each.host, each.port) for each in answer.brokers] == [("elsewhere", 9093)]
+
+
 async def test_an_answer_is_kept_until_a_topic_changes_or_a_partition_fails() -> None:
     broker = await many_partitions()
     made = []
