@@ -8,11 +8,12 @@ The whole request is refused while the coordinator loads, and for a pattern that
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.id_patterns import InvalidPattern, matcher
-from eosin.coordinator.transactions.rules.listing import TransactionListing
+from eosin.coordinator.transactions.rules.listing import ListedTransaction, TransactionListing
 from eosin.protocol.codec import EncodedBody, encode_body
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -21,9 +22,10 @@ from eosin.protocol.schemas.list_transactions import (
     ListTransactionsResponse,
     TransactionState,
 )
+from eosin.protocol.varints import uvarint
 
-FEW_IDS: Final = 2000
-"""More are encoded in a thread, where they hold up nobody."""
+IDS_PER_TURN: Final = 1000
+"""Ids that are encoded in one turn of the event loop."""
 
 
 async def handle(
@@ -43,22 +45,34 @@ async def handle(
     )
     if isinstance(listing, ErrorCode):
         return refuse(request, context, listing)
-    if len(listing.transactions) <= FEW_IDS:
-        return _answer(listing)
-    return EncodedBody(await asyncio.to_thread(_encoded, listing, context.api_version))
+    if len(listing.transactions) <= IDS_PER_TURN:
+        return _response(listing.unknown_states, listing.transactions)
+    return await _encoded(listing, context.api_version)
 
 
-def _answer(listing: TransactionListing) -> ListTransactionsResponse:
+def _response(unknown_states: Sequence[str], transactions: Sequence[ListedTransaction]) -> ListTransactionsResponse:
     return ListTransactionsResponse(
-        unknown_state_filters=listing.unknown_states,
+        unknown_state_filters=tuple(unknown_states),
         transaction_states=tuple(
-            TransactionState(each.transactional_id, each.producer_id, each.state) for each in listing.transactions
+            TransactionState(each.transactional_id, each.producer_id, each.state) for each in transactions
         ),
     )
 
 
-def _encoded(listing: TransactionListing, api_version: int) -> bytes:
-    return encode_body(ApiKey.LIST_TRANSACTIONS, api_version, _answer(listing))
+async def _encoded(listing: TransactionListing, api_version: int) -> EncodedBody:
+    """The response, encoded piece by piece. All versions are flexible: the transactions stand between their number,
+    which is one byte for none, and the one byte of no tagged fields."""
+    empty = encode_body(ApiKey.LIST_TRANSACTIONS, api_version, _response((), ()))
+    head = encode_body(ApiKey.LIST_TRANSACTIONS, api_version, _response(listing.unknown_states, ()))
+    count = len(listing.transactions)
+    parts = [head[:-2], uvarint(count + 1)]
+    for first in range(0, count, IDS_PER_TURN):
+        await asyncio.sleep(0)
+        some = listing.transactions[first : first + IDS_PER_TURN]
+        piece = encode_body(ApiKey.LIST_TRANSACTIONS, api_version, _response((), some))
+        parts.append(piece[len(empty) - 2 + len(uvarint(len(some) + 1)) : -1])
+    parts.append(empty[-1:])
+    return EncodedBody(b"".join(parts))
 
 
 def refuse(request: ListTransactionsRequest, context: RequestContext, error: ErrorCode) -> ListTransactionsResponse:

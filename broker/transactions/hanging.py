@@ -65,9 +65,9 @@ class HangingTransactions:
 
     async def _heal(self, partition: TopicPartition, log: "PartitionLog", entry: "ProducerEntry") -> bool:
         """Abort the transaction of `entry` if it hangs; whether it did, and is ended."""
+        found = await self._transactions.find_producer(entry.producer_id)
         if self._partitions.get(partition) is not log or not self._is_late(entry):
-            return False  # the log has failed or is gone, or the transaction ended while another one was healed
-        found = self._transactions.find_producer(entry.producer_id)
+            return False  # the log has failed or is gone, or the transaction has ended meanwhile
         if isinstance(found, ErrorCode):
             if found is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                 return False

@@ -7,7 +7,7 @@ partition that was read whole and is still ours; everybody else is told to wait 
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -34,11 +34,11 @@ from eosin.coordinator.transactions.rules.events import (
 )
 from eosin.coordinator.transactions.rules.init_producer_id import admit
 from eosin.coordinator.transactions.rules.listing import (
+    ListedTransaction,
+    ListingFilter,
     TransactionDescription,
     TransactionListing,
     describe,
-    find_producer,
-    list_transactions,
 )
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.coordinator.transactions.rules.transitions import refusal
@@ -53,8 +53,8 @@ _LOG: Final = logging.getLogger(__name__)
 
 DEADLINE_RETRY_MS: Final = 50
 """Before a transaction that is out of time is looked at again, when it could not be aborted at once."""
-LISTED_PER_TURN: Final = 1000
-"""Ids that are looked at for a listing between two turns of the event loop."""
+ENTRIES_PER_TURN: Final = 1000
+"""Ids that are looked at, for a listing or a producer id, in one turn of the event loop."""
 EXPIRED_IDS_PER_TURN: Final = 200
 """Tombstones of one partition that share a batch; one batch is written per turn of the event loop."""
 
@@ -101,6 +101,8 @@ class TransactionCoordinator:
         self._owned: dict[int, OwnedPartition] = {}
         self._loading: dict[int, OwnedPartition] = {}
         self._never_loaded = True
+        self._publications = 0
+        """How many partitions were loaded so far."""
         self._reloads: dict[asyncio.Task[None], None] = {}
 
     # Life -----------------------------------------------------------------------------------------------------------
@@ -179,6 +181,7 @@ class TransactionCoordinator:
 
     def _publish(self, partition: OwnedPartition, txns: Mapping[str, Txn]) -> None:
         self._owned[partition.index] = partition
+        self._publications += 1
         entries = [Entry(txn, partition) for txn in txns.values()]
         for entry in entries:
             self._entries[entry.txn.transactional_id] = entry
@@ -267,38 +270,37 @@ class TransactionCoordinator:
         matches: Callable[[str], bool] | None = None,
     ) -> TransactionListing | ErrorCode:
         """The ids of this coordinator for which every given filter holds; COORDINATOR_LOAD_IN_PROGRESS while any
-        partition is being read (transactions.md 10.3). Some at a time, in turns with everybody else."""
+        partition is being read (transactions.md 10.3). Other requests run in between."""
         if self._never_loaded or self._loading:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        entries = list(self._entries.values())
-        found: list[TransactionListing] = []
-        for first in range(0, max(len(entries), 1), LISTED_PER_TURN):
-            if first:
-                await asyncio.sleep(0)
-            listing = list_transactions(
-                (entry.txn for entry in entries[first : first + LISTED_PER_TURN]),
-                now_ms=self._clock.now_ms(),
-                states=states,
-                producer_ids=producer_ids,
-                longer_than_ms=longer_than_ms,
-                matches=matches,
-            )
-            found.append(listing)
-        return TransactionListing(
-            found[0].unknown_states, tuple(each for listing in found for each in listing.transactions)
-        )
+        wanted = ListingFilter(states, frozenset(producer_ids), longer_than_ms, matches)
+        found: list[ListedTransaction] = []
+        for entries in self._in_pieces():
+            found += wanted.listed((entry.txn for entry in entries), now_ms=self._clock.now_ms())
+            await asyncio.sleep(0)
+        return TransactionListing(wanted.unknown_states, tuple(found))
 
-    def find_producer(self, producer_id: int) -> TransactionDescription | ErrorCode:
-        """The id that has `producer_id` now. TRANSACTIONAL_ID_NOT_FOUND is certain: NOT_COORDINATOR, or
-        COORDINATOR_LOAD_IN_PROGRESS, as long as a partition that may have it is not this coordinator's."""
-        found = find_producer((entry.txn for entry in self._entries.values()), producer_id)
-        if found is not None:
-            return found
-        if self._never_loaded or self._loading:
+    async def find_producer(self, producer_id: int) -> TransactionDescription | ErrorCode:
+        """The id that has `producer_id`, as it is when this returns; other requests run before that. For a producer id
+        that was in use already, TRANSACTIONAL_ID_NOT_FOUND is certain, since it never moves to another id:
+        NOT_COORDINATOR, or COORDINATOR_LOAD_IN_PROGRESS, as long as a partition that may have it is not this
+        coordinator's."""
+        publications = self._publications
+        for entries in self._in_pieces():
+            for entry in entries:
+                if entry.txn.producer_id == producer_id and self._entries.get(entry.txn.transactional_id) is entry:
+                    return describe(entry.txn)
+            await asyncio.sleep(0)
+        if self._never_loaded or self._loading or self._publications != publications:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if len(self._owned) < self._logs.partition_count:
             return ErrorCode.NOT_COORDINATOR
         return ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+    def _in_pieces(self) -> Iterator[Sequence[Entry]]:
+        """The entries of now, as many at a time as one turn of the event loop may look at."""
+        entries = list(self._entries.values())
+        return (entries[first : first + ENTRIES_PER_TURN] for first in range(0, len(entries), ENTRIES_PER_TURN))
 
     def _request(self, transactional_id: str, event: Event) -> PendingRequest:
         request = PendingRequest(transactional_id, event)

@@ -701,7 +701,7 @@ async def test_a_listing_of_many_ids_goes_on_in_turns_with_everybody_else() -> N
     broker = await started()
     for index in range(5):
         await Producer(broker, f"tx-{index}").init()
-    with patch.object(coordinator, "LISTED_PER_TURN", 2):
+    with patch.object(coordinator, "ENTRIES_PER_TURN", 2):
         listing = asyncio.ensure_future(broker.transactions.list_transactions())
         await turns(2)
         assert not listing.done()

@@ -1,8 +1,10 @@
 """What ListTransactions and DescribeTransactions tell about transactional ids (transactions.md 10.2 and 10.3). Pure."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from eosin.coordinator.transactions.rules.state import STATE_NAMES, TransactionState, Txn
 from eosin.protocol.names import TopicPartition
@@ -26,12 +28,20 @@ class TransactionDescription:
     """In order of topic and number; those of the open transaction only."""
 
 
+class ListedTransaction(msgspec.Struct, frozen=True, gc=False):
+    """One transactional id in a listing, of which there may be hundreds of thousands."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
 @dataclass(frozen=True, slots=True)
 class TransactionListing:
     """The ids that match, and the filters that nothing can match."""
 
-    unknown_states: tuple[str, ...]
-    transactions: tuple[TransactionDescription, ...]
+    unknown_states: Sequence[str]
+    transactions: Sequence[ListedTransaction]
 
 
 def describe(txn: Txn) -> TransactionDescription:
@@ -47,35 +57,36 @@ def describe(txn: Txn) -> TransactionDescription:
     )
 
 
-def list_transactions(
-    txns: Iterable[Txn],
-    *,
-    now_ms: int,
-    states: Sequence[str] = (),
-    producer_ids: Sequence[int] = (),
-    longer_than_ms: int = -1,
-    matches: Callable[[str], bool] | None = None,
-) -> TransactionListing:
-    """The ids for which every filter that is given holds. A duration only ever matches what is open (B27)."""
-    unknown = tuple(name for name in states if name not in _PHASES)
-    phases = {_PHASES[name] for name in states if name in _PHASES}
-    wanted_ids = frozenset(producer_ids)
+@dataclass(frozen=True, slots=True)
+class ListingFilter:
+    """The filters of one ListTransactions: an id is listed when all that are given hold."""
 
-    def holds(txn: Txn) -> bool:
-        if txn.is_fresh or (states and txn.phase not in phases):
+    states: Sequence[str] = ()
+    producer_ids: Collection[int] = ()
+    longer_than_ms: int = -1
+    """A duration only ever matches what is open (B27); -1 for none."""
+    matches: Callable[[str], bool] | None = None
+
+    @property
+    def unknown_states(self) -> tuple[str, ...]:
+        """States in the filter that do not exist."""
+        return tuple(name for name in self.states if name not in _PHASES)
+
+    def listed(self, txns: Iterable[Txn], *, now_ms: int) -> list[ListedTransaction]:
+        """Those of `txns` for which the filters hold."""
+        phases = {_PHASES[name] for name in self.states if name in _PHASES}
+        return [
+            ListedTransaction(txn.transactional_id, txn.producer_id, STATE_NAMES[txn.phase])
+            for txn in txns
+            if not txn.is_fresh and (not self.states or txn.phase in phases) and self._holds(txn, now_ms)
+        ]
+
+    def _holds(self, txn: Txn, now_ms: int) -> bool:
+        if self.producer_ids and txn.producer_id not in self.producer_ids:
             return False
-        if wanted_ids and txn.producer_id not in wanted_ids:
+        if self.longer_than_ms >= 0 and not (_is_open(txn) and now_ms - txn.start_ms > self.longer_than_ms):
             return False
-        if longer_than_ms >= 0 and not (_is_open(txn) and now_ms - txn.start_ms > longer_than_ms):
-            return False
-        return matches is None or matches(txn.transactional_id)
-
-    return TransactionListing(unknown, tuple(describe(txn) for txn in txns if holds(txn)))
-
-
-def find_producer(txns: Iterable[Txn], producer_id: int) -> TransactionDescription | None:
-    """The id that has `producer_id` now, if any."""
-    return next((describe(txn) for txn in txns if txn.producer_id == producer_id), None)
+        return self.matches is None or self.matches(txn.transactional_id)
 
 
 def _is_open(txn: Txn) -> bool:

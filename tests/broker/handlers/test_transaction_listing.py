@@ -102,7 +102,13 @@ def test_a_refusal_carries_its_error_where_there_is_room() -> None:
     assert list_transactions.API.refuse(ListTransactionsRequest(), CONTEXT, error).error_code == error
 
 
-async def test_a_listing_that_is_encoded_in_a_thread_says_the_same(broker: DataBroker) -> None:
-    expected = await listed(broker)
-    with patch.object(list_transactions, "FEW_IDS", 0):
-        assert await listed(broker) == expected == (0, ["tx"])
+@pytest.mark.parametrize("ids", [3, 130])
+async def test_a_listing_that_is_encoded_in_pieces_says_the_same(broker: DataBroker, ids: int) -> None:
+    for index in range(1, ids):
+        await broker.call(INIT, InitProducerIdRequest(f"tx-{index}", 60_000))
+    filters = {"state_filters": ("Empty", "Ongoing", "Nonsense")}
+    expected = await broker.call(list_transactions.API, ListTransactionsRequest(**filters), 2)
+    with patch.object(list_transactions, "IDS_PER_TURN", 2):
+        assert await broker.call(list_transactions.API, ListTransactionsRequest(**filters), 2) == expected
+    assert len(expected.transaction_states) == ids
+    assert expected.unknown_state_filters == ("Nonsense",)
