@@ -11,6 +11,7 @@ from eosin.storage.checkpoints.checkpoint import Checkpoint
 from eosin.storage.compaction.key_pass import KeyPass
 from eosin.storage.compaction.rules import Rules, Verdict
 from eosin.storage.compaction.segment_swap import Swap
+from eosin.storage.deletions import Deletions
 from eosin.storage.disk.flusher import Flush
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.manager import LogManager
@@ -144,6 +145,7 @@ def deleted_log_kept() -> Iterator[None]:
 
     with (
         patch.object(LogManager, "create_log", careless),
-        patch.object(LogManager, "delete_logs", lambda self, topic: None),
+        patch.object(Deletions, "begin", lambda self, topic: None),
+        patch.object(Deletions, "delete_now", lambda self, topic: None),
     ):
         yield
