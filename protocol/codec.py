@@ -1,11 +1,11 @@
 """Frames to messages and back: the only module that parses and builds.
 
 Codecs are generated from the declarations under `schemas/`, each on its first use and each direction apart, so that a
-start pays for none of them and a broker only for what its clients speak. Whatever bytes come in, a decoder answers with
+start pays for none of them and a broker only for what its clients speak. From any bytes a decoder returns
 a message or raises `DecodeError`. `interpret` and `build` do the same work through construct's interpreter: they are
 slow, and they are the reference that tests compare the generated code with.
 
-A frame is what `frames.py` hands out, without its size prefix. An encoded frame has it.
+A frame comes from `frames.py` without its size prefix. An encoded frame has it.
 """
 
 import io
@@ -52,7 +52,8 @@ _ResponseStart = Callable[[int], bytes]
 
 
 class _RequestTags(dict[tuple[int, int], bool]):
-    """(API key, version) to whether its request header has tags. Only what is declared is kept: peers send anything."""
+    """(API key, version) to whether its request header has tags. Only declared versions are kept: peers send any
+    number."""
 
     def __missing__(self, key: tuple[int, int]) -> bool:
         schema = schema_of(key[0])
@@ -74,7 +75,7 @@ class EncodedBody(Message, frozen=True, gc=False):
     data: bytes
 
 
-# What a broker does
+# For a broker
 
 
 def decode_request_header(frame: Data) -> RequestHeader:
@@ -96,7 +97,7 @@ def decode_request(key: int, version: int, frame: Data, offset: int) -> Any:
 
 
 def encode_response(key: int, version: int, correlation_id: int, message: Message) -> list[Buffer]:
-    """The frame that answers a request, as few buffers as can be. Record batches of 4 KiB or more are not copied."""
+    """The frame of a response, in as few buffers as possible. Record batches of 4 KiB or more are not copied."""
     try:
         start, encode = _RESPONSE_ENCODERS[key, version]
     except KeyError:
@@ -112,7 +113,7 @@ def encode_body(key: int, version: int, message: Message) -> bytes:
     return b"".join(encode(message, bytearray()))
 
 
-# What a client does
+# For a client
 
 
 def encode_request(
@@ -177,7 +178,7 @@ def _response_encoder(key: int, version: int) -> tuple[_ResponseStart, Encoder]:
 
 
 def sources(key: int, version: int) -> str:
-    """What is generated for one version of an API, to be read by a person."""
+    """The generated code for one version of an API, to be read by a person."""
     functions = (
         _request_decoder(key, version),
         _request_encoder(key, version),

@@ -1,6 +1,6 @@
 """Kafka's error codes.
 
-A code is an answer, not an exception: handlers return it as data. `retriable` is Kafka's own flag, which says whether a
+A code is data, not an exception: handlers return it. `retriable` is Kafka's own flag, which says whether a
 client may send the same request again.
 """
 

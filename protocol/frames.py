@@ -6,8 +6,8 @@ that did not fit behind its predecessors.
 
     view = decoder.get_buffer()             # where the next bytes go
     frames = decoder.received(sock.recv_into(view))
-    ...                                     # frames, and what was decoded from them, may be kept as long as needed
-    decoder.release()                       # nobody looks at any of them any more: the memory may be used again
+    ...                                     # frames, and messages decoded from them, may be kept as long as needed
+    decoder.release()                       # no frame or message is used any more: the memory may be used again
 
 Always true: memory that frames may still view is never written again. While frames are out, new bytes go behind them,
 and when no room is left there, into fresh memory. A decoder that is released and holds no part of a frame has no
@@ -41,12 +41,12 @@ _NONE: Final = memoryview(b"")
 
 
 class FrameError(Exception):
-    """The stream is not one of frames. Nothing after this point means anything; the connection is closed."""
+    """The stream holds no frames. Nothing after this point has a meaning; the connection is closed."""
 
 
 class SpareBuffers:
-    """Memory of decoders that need none now, for those that do: first what was given last, which the processor has
-    in its cache."""
+    """Memory of decoders that need none now, for those that do. The last one given is the first one taken: the
+    processor has it in its cache."""
 
     def __init__(self, *, buffer_bytes: int = BUFFER_BYTES) -> None:
         self.buffer_bytes: Final = buffer_bytes
@@ -149,7 +149,7 @@ class FrameDecoder:
         return [large]
 
     def _check(self, size: int) -> None:
-        """Refuse a size that cannot be. At the start of a connection, say what the peer seems to speak instead."""
+        """Refuse an impossible size. At the start of a connection, name the protocol that the peer seems to speak."""
         greeting = _SIZE.pack(size)
         if self._first and greeting.startswith(b"\x16\x03"):
             raise FrameError("the peer speaks TLS to a plaintext listener")

@@ -1,4 +1,4 @@
-"""Request and response headers: what surrounds a message inside its frame.
+"""Request and response headers, which stand before the message in a frame.
 
 The size prefix of a frame belongs to `frames.py` when reading; when writing it is put in front here, because only a
 whole frame knows its size.
@@ -10,7 +10,7 @@ whole frame knows its size.
 | ApiVersions, any | as above | 0, so that a client of any age can read it |
 
 The client id is a string with an int16 length in both request headers, and the first three fields are alike in all of
-them: a request of an unknown API or version can still be answered.
+them: a request of an unknown API or version still gets a response.
 """
 
 import struct

@@ -1,1 +1,1 @@
-"""What every room needs around its own work: clocks, chance, backoff, and work in the background."""
+"""Parts that every room needs: clocks, chance, backoff, and work in the background."""

@@ -1,8 +1,8 @@
 """Background work under supervision: retention, checkpoints, expiry scans.
 
-Always true: a failure in background work is logged and ends that round of it, never the broker; an error of the system
-that goes on (a full disk) is told when it begins, once a minute and when it ends; and nothing outlives `stop`. This is
-one of the two places that may catch Exception; the other is the connection's edge.
+Always true: a failure in background work is logged and ends that round of it, never the broker; a lasting error of the
+system (a full disk) is logged when it begins, once a minute and when it ends; and nothing outlives `stop`. This is one
+of the two places that may catch Exception; the other is the connection's edge.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ Work = Callable[[], Awaitable[object] | object]
 
 
 TELL_INTERVAL_MS: Final = 60_000
-"""How often work that goes on failing is told of."""
+"""How often work that goes on failing is logged."""
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class _Failing:
 
 
 class Background:
-    """The tasks of one broker that nobody waits for."""
+    """The tasks of one broker that no caller waits for."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -43,7 +43,7 @@ class Background:
         self._start(name, self._repeat(interval_ms, name, work))
 
     def once(self, name: str, work: Work) -> None:
-        """Do `work` once, without anyone waiting for it."""
+        """Do `work` once, while the caller goes on."""
         self._start(name, self._round(name, work))
 
     async def stop(self) -> None:

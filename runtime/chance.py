@@ -16,7 +16,7 @@ class Chance(Protocol):
 
 class SystemChance:
     """Chance from the operating system's generator: clients see member, topic and session ids, and must not be able to
-    compute from those they saw what others get."""
+    compute the ids of other clients from them."""
 
     def __init__(self) -> None:
         self._random: random.Random = random.SystemRandom()

@@ -16,7 +16,7 @@ class Clock(Protocol):
     """The one source of time."""
 
     def now_ms(self) -> int:
-        """Wall-clock time in ms since the epoch: record timestamps, and what is written to disk."""
+        """Wall-clock time in ms since the epoch: for record timestamps, and times in files."""
 
     def elapsed_ms(self) -> int:
         """Milliseconds since some moment in the past, which no setting of the wall clock moves: for intervals."""
@@ -28,12 +28,12 @@ class Clock(Protocol):
         """Call back once, in the next turn of the event loop, before anything that comes in then."""
 
     def running_ms(self) -> float:
-        """Milliseconds for which this process has been running, from an arbitrary moment on. It never goes back, nobody
-        can set it, and pauses do not count (`RunningTime`)."""
+        """Milliseconds for which this process has been running, from an arbitrary moment on. It never goes back, it
+        cannot be set, and pauses do not count (`RunningTime`)."""
 
     def start_deadline(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
         """Call back once, after this process has been running for `delay_ms` milliseconds more and has then read its
-        sockets: for whatever a client has to do in time."""
+        sockets: for the deadlines of clients."""
 
     async def sleep(self, delay_ms: float) -> None:
         """Wait for `delay_ms` milliseconds of this clock."""

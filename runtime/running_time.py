@@ -5,8 +5,8 @@ in its sockets, everything that came in time. Always true:
 
 - Time in which the event loop did not turn is not held against a client: of any pause, `LONGEST_STEP_MS` count.
 - Before a deadline has passed, the sockets are read: `READ_TURNS` turns of the loop lie between the timer and the call,
-  each of which reads every socket once. Whoever is heard in them cancels the deadline.
-- Wall clocks do not come into it: who sets one does not end a session.
+  each of which reads every socket once. A client heard in them cancels the deadline.
+- Wall clocks do not count: setting one does not end a session.
 
 So a client that is gone is found out as much later as the broker paused, and no later.
 """
@@ -37,7 +37,7 @@ class LoopTimers(Protocol):
     """What an event loop has."""
 
     def elapsed_ms(self) -> int:
-        """Time that nobody sets, in ms."""
+        """Time that cannot be set, in ms."""
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Cancellable:
         """Call back once, after `delay_ms` milliseconds."""

@@ -1,4 +1,4 @@
-"""Work on many things, in turns with everybody else on the event loop."""
+"""Work on many things, a few in each turn of the event loop."""
 
 import asyncio
 from collections import deque
@@ -14,8 +14,8 @@ TURN_MS: Final = 5
 
 
 async def in_turns(items: Iterable[_T], do: Callable[[_T], None], clock: Clock) -> None:
-    """Do something to each of `items`, and let the event loop turn every few milliseconds. What `do` finds may be gone
-    by then: it looks."""
+    """Do something to each of `items`, and let the event loop turn every few milliseconds. An item may be gone by
+    its turn: `do` checks that."""
     until_ms = clock.elapsed_ms() + TURN_MS
     for item in items:
         do(item)

@@ -26,7 +26,7 @@ from eosin.runtime.clock import Clock
 from eosin.runtime.turns import in_turns
 from eosin.storage.checkpoints.checkpoint_saver import CheckpointSaver
 from eosin.storage.checkpoints.cleaner_offsets import CleanerOffsets
-from eosin.storage.checkpoints.recovery_points import OffsetCheckpoints, Told
+from eosin.storage.checkpoints.recovery_points import OffsetCheckpoints, SavedOffsets
 from eosin.storage.compaction.cleaner import Cleaner, CleanerConfig
 from eosin.storage.deletions import Deletions
 from eosin.storage.disk.data_directory import DataDirectory
@@ -221,30 +221,30 @@ class LogManager:
     def create_log(
         self, partition: TopicPartition, topic_id: Uuid, config: LogConfig, leader_epoch: int
     ) -> PartitionLog:
-        """The log of a partition: the one that was loaded, or a new one, of which nothing is on disk before its first
-        append. A loaded log of another topic id is set aside. Raises OSError."""
+        """The log of a partition: the loaded one, or a new one, which has no files before its first append. A loaded
+        log of another topic id is set aside. Raises OSError."""
         log = self.logs.get(partition)
         if log is not None and ZERO_UUID not in (log.topic_id, topic_id) and log.topic_id != topic_id:
             _LOG.warning("%s belongs to an older topic of this name and is set aside", partition)
             self.deletions.set_aside([log])
             log = None
-        told = None
+        saved = None
         journalled = self._loader.missed.pop((partition, topic_id), None)
         path = self._directory.partition_path(partition)
         if log is None:
-            told = self._checkpoints.claim_vanished(partition)
-            if told is None and journalled is not None:
-                told = Told(None, journalled)
-        if told is not None:
-            why = f"there is no such directory: {missing(told.log_start_offset or 0, told.recovery_point)}"
-            log = self._table.add(self._loader.offline_log(partition, told, OSError(errno.EIO, why, path)))
+            saved = self._checkpoints.claim_vanished(partition)
+            if saved is None and journalled is not None:
+                saved = SavedOffsets(None, journalled)
+        if saved is not None:
+            why = f"there is no such directory: {missing(saved.log_start_offset or 0, saved.recovery_point)}"
+            log = self._table.add(self._loader.offline_log(partition, saved, OSError(errno.EIO, why, path)))
             self._checkpoints.note(log)
         if log is None:
             if self._checkpoints.inherits(partition.topic):
                 self._checkpoints.save_now()
             log = self._table.add(self._new_log(partition, topic_id, config))
         if log.topic_id == ZERO_UUID and journalled is not None:
-            # With its id known, the next start takes what belongs to it from the journal.
+            # With its id known, the next start takes its records from the journal.
             log.fail(OSError(errno.EIO, "its topic id was lost, so the journal was not used: start again", path))
         log.adopt_topic_id(topic_id)
         log.update_config(config)
@@ -256,12 +256,12 @@ class LogManager:
         return self._table.of_topic(topic)
 
     def tells_of_deleted(self, topic: str) -> bool:
-        """Whether a checkpoint file may tell of deleted logs of a topic. A topic that is made anew under the name would
-        inherit it after a crash: `forget_deleted` first. Also while these logs are being put away."""
+        """Whether a checkpoint file may hold offsets of a deleted topic, or its logs are still being deleted. A new
+        topic of the name would inherit these offsets after a crash: call `forget_deleted` first."""
         return topic in self.deletions or self._checkpoints.inherits(topic)
 
     async def forget_deleted(self, topic: str) -> None:
-        """Wait until the deleted logs of a topic are put away, and no checkpoint file tells of them. Raises OSError."""
+        """Wait until the logs of a topic are deleted and no checkpoint file has offsets of them. Raises OSError."""
         await self.deletions.finished()
         while self._checkpoints.inherits(topic):
             await self._checkpoints.save()
@@ -277,14 +277,14 @@ class LogManager:
         )
 
     def set_leader_epoch(self, leader_epoch: int) -> None:
-        """Stamp this epoch, or a higher one that a log has already, on what is written from now on."""
+        """Stamp this epoch, or a higher one that a log has already, on every batch from now on."""
         self._leader_epoch = max(self._leader_epoch, leader_epoch)
         for log in self.logs.values():
             log.leader_epoch = max(log.leader_epoch, leader_epoch)
 
     def delete_logs(self, topic: str) -> None:
         """Stop serving every partition of a topic. Their files are renamed now and removed after
-        `file.delete.delay.ms`; what the checkpoint files say of them goes with the next save. Raises OSError."""
+        `file.delete.delay.ms`; their offsets leave the checkpoint files with the next save. Raises OSError."""
         self.deletions.delete_now(topic)
 
     def set_aside_strays(self, known: Collection[TopicPartition]) -> list[TopicPartition]:
@@ -323,7 +323,7 @@ class LogManager:
         try:
             await self._checkpoints.save()
         except OSError:
-            # Segments wait until the log starts are durable; that a topic is deleted stands in the metadata already.
+            # Segments wait until the log starts are durable; the deletion of a topic is in the metadata already.
             await self._delayed.remove_due(elapsed_ms, at_once=self.space.is_full, trees_only=True)
             raise
         await self._delayed.remove_due(elapsed_ms, at_once=self.space.is_full)
@@ -349,7 +349,7 @@ class LogManager:
             task.exception()  # the caller has it, or has gone
 
     async def apply_retention(self, now_ms: int) -> None:
-        """Drop what the topics' configurations do not keep at `now_ms` (storage.md section 13)."""
+        """Drop the segments that the topics' configurations do not keep at `now_ms` (storage.md section 13)."""
         await self._retention.apply(now_ms)
 
     async def expire_producers(self, now_ms: int) -> None:
@@ -362,5 +362,5 @@ class LogManager:
         await in_turns(list(self.logs.values()), expire, self._clock)
 
     async def release_idle_files(self) -> None:
-        """Close the files that nobody has used since the last call."""
+        """Close the files that were not used since the last call."""
         await in_turns(list(self.logs.values()), PartitionLog.release_idle_files, self._clock)

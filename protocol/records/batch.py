@@ -1,8 +1,8 @@
-"""Record batches, magic 2: what is in them, and how to build one (wire.md sections 4 to 6).
+"""Record batches, magic 2: reads and builds them (wire.md sections 4 to 6).
 
 The header alone is `header.py`, one record alone `fields.py`, markers `control.py`; this module
-puts them together and is the one to import from. Always true: whatever the bytes, the only exception is
-`CorruptRecords`, and what the builders return is a whole batch with a valid checksum.
+puts them together and is the one to import from. Always true: no bytes raise anything but
+`CorruptRecords`, and the builders return whole batches with a valid checksum.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -207,8 +207,8 @@ def build_batch_of_encoded(
 def recompress(
     batch: BytesLike, compression: Compression, *, level: int | None = None, payload: BytesLike | None = None
 ) -> bytearray:
-    """The same batch, its records untouched, with another codec or level. `payload` is what `records_payload` answers,
-    where the caller has it already."""
+    """The same batch, its records untouched, with another codec or level. `payload` is the result of
+    `records_payload`, where the caller has it already."""
     header = read_header(batch)
     if payload is None:
         payload = records_payload(batch, header)
@@ -267,7 +267,7 @@ def with_records(
 
 
 def without_records(batch: BytesLike) -> bytearray:
-    """The header of the batch alone: what compaction keeps where offsets and sequences must not be lost (storage.md
+    """The header of the batch alone: compaction keeps it where offsets and sequences must not be lost (storage.md
     14.6)."""
     header = read_header(batch)
     attributes = header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON)
@@ -275,7 +275,7 @@ def without_records(batch: BytesLike) -> bytearray:
 
 
 def read_control_record(batch: BytesLike) -> ControlRecord | None:
-    """What a control batch says: None when compaction has emptied it or its type is not known to us."""
+    """The record of a control batch; None when compaction has emptied it or its type is unknown."""
     for record in iter_records(batch):
         return parse_control_record(record)
     return None

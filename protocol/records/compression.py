@@ -1,6 +1,6 @@
 """The codecs of a record batch: none, gzip, snappy, lz4, zstd (wire.md section 4).
 
-Owns the framing that Kafka's clients expect around each codec and the bound on what a block may decompress to. Always
+Owns the framing that Kafka's clients expect around each codec and the bound on the decompressed size of a block. Always
 true: whatever the input, `decompress` returns at most `limit` bytes or raises `CorruptRecords`, and it never allocates
 for a size that a block merely claims. The codecs themselves are libraries.
 """
@@ -17,7 +17,7 @@ import zstandard
 BytesLike = bytes | bytearray | memoryview
 
 MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
-"""What one batch may decompress to unless a caller says otherwise: 64 times Kafka's default `max.message.bytes`."""
+"""The most that one batch may decompress to by default: 64 times Kafka's default `max.message.bytes`."""
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -201,7 +201,7 @@ def _decompress_zstd(data: BytesLike, limit: int) -> bytes:
 
 
 def _decompress_unsized_zstd(data: BytesLike, limit: int) -> bytes:
-    """A frame written as a stream, as Java does it. The one-shot call needs to be told a size, so it is tried first
+    """A frame written as a stream, as Java does it. The one-shot call needs a size, so it is tried first
     with a likely one and then with the limit; only if that fails too is the stream read to tell damage from size."""
     decompressor = zstandard.ZstdDecompressor()
     likely = min(max(_PROBE_BYTES, 8 * len(data)), limit)

@@ -1,7 +1,7 @@
 """One record of a batch, as bytes and back (wire.md section 5).
 
-Owns the varints and the layout of a record. Always true: reading never goes past the end it is given, and whatever the
-bytes, the only exception is `CorruptRecords`.
+Owns the varints and the layout of a record. Always true: reading never goes past the given end, and no bytes raise
+anything but `CorruptRecords`.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ Header = tuple[str, bytes | None]
 _TEXT_ERRORS: Final = "surrogateescape"
 """A header key that is not UTF-8 survives a round trip, as it does through Kafka."""
 _NULL: Final = b"\x01"
-"""The length of what is null: -1."""
+"""The length of a null field: -1."""
 _SHORT_VARINTS: Final = tuple(bytes((zigzag,)) for zigzag in range(0x80))
 _MAX_UVARINT: Final = {32: (35, 2**32), 64: (70, 2**64)}
 

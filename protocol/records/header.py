@@ -41,7 +41,7 @@ HEADER_FIELDS: Final = (
     "base_offset", "length", "partition_leader_epoch", "magic", "crc", "attributes", "last_offset_delta",
     "base_timestamp", "max_timestamp", "producer_id", "producer_epoch", "base_sequence", "records_count",
 )  # fmt: skip
-"""What `HEADER` reads, in order: for whoever reads many headers at once."""
+"""The fields of `HEADER`, in order, for code that reads many headers at once."""
 _UNCHECKED: Final = struct.Struct(">qiibI")
 _CHECKED: Final = struct.Struct(">hiqqqhii")
 _STAMP: Final = struct.Struct(">qii")
@@ -188,12 +188,12 @@ def verify_crc(buffer: BytesLike, position: int, header: BatchHeader) -> bool:
 
 
 def checksum(buffer: BytesLike, position: int, size: int) -> int:
-    """CRC-32C of what a batch of `size` bytes at `position` has to protect."""
+    """CRC-32C of the protected part of a batch of `size` bytes at `position`."""
     return crc32c.crc32c(memoryview(buffer)[position + CHECKED_FROM : position + size])
 
 
 def empty_batch(*, base_offset: int, last_offset: int, partition_leader_epoch: int) -> bytearray:
-    """A batch of nobody's and without records, which stands for offsets whose records are gone (storage.md 14.6)."""
+    """A batch without producer and records, which stands for offsets whose records are gone (storage.md 14.6)."""
     return assemble(
         b"",
         base_offset=base_offset,
@@ -211,7 +211,7 @@ def empty_batch(*, base_offset: int, last_offset: int, partition_leader_epoch: i
 
 def stamp(*, base_offset: int, size: int, partition_leader_epoch: int) -> bytes:
     """The first 16 bytes of an appended batch of `size` bytes, to be written before the batch's own `[16:]`: the way to
-    assign offsets without touching, or copying, what a client sent."""
+    assign offsets without changing or copying a client's bytes."""
     return _STAMP.pack(base_offset, size - SIZE_PREFIX_BYTES, partition_leader_epoch)
 
 
@@ -246,7 +246,8 @@ def assemble(
     base_sequence: int,
     records_count: int,
 ) -> bytearray:
-    """A whole batch: these fields, the size, the checksum, the payload. Raises CorruptRecords for what does not fit."""
+    """A whole batch: these fields, the size, the checksum, the payload. Raises CorruptRecords for a number that does
+    not fit."""
     try:
         checked = _CHECKED.pack(
             attributes, last_offset_delta, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence,

@@ -1,4 +1,5 @@
-"""Structs behind an int16 version: the keys and values of internal logs, and what consumers embed in group requests.
+"""Structs behind an int16 version: keys and values of internal logs, and structs that consumers embed in group
+requests.
 
 The codecs are generated from the declarations under `schemas/records/` just like those of messages.
 """

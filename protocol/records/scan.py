@@ -1,4 +1,5 @@
-"""Keys and values of a batch, without the rest: what whoever replays an internal log wants, at a fraction of the cost.
+"""Keys and values of a batch, without the rest: all that the replay of an internal log needs, at a fraction of the
+cost.
 
 A start reads hundreds of thousands of small batches, nearly all of one record, uncompressed, without headers: these are
 read in one step. Everything else goes through `iter_records`. Always true: the result is what `iter_records` gives.
@@ -32,7 +33,7 @@ assert _HEAD.size == HEADER_BYTES
 
 
 def sound_batches(run: memoryview) -> Iterator[Head]:
-    """What tells a replay whether it needs a batch at all, for each of the batches that lie back to back in `run`.
+    """The fields by which a replay decides whether it needs a batch, for each of the batches back to back in `run`.
     Raises CorruptRecords at bytes that are no whole batch of magic 2 with the right checksum."""
     end = len(run)
     position = 0
@@ -71,7 +72,7 @@ def key_values(batch: BytesLike, header: BatchHeader) -> list[KeyValue]:
 
 
 def plain_record(data: bytes) -> tuple[bytes, bytes] | None:
-    """Key and value of the record that is all of `data`, if it is as plain as it nearly always is: with both of them,
+    """Key and value of the record that is all of `data`, if it is plain, as nearly all are: with both of them,
     the first of its batch, at the batch's own time, without headers."""
     try:
         # Length in one or two bytes, attributes, timestamp and offset deltas of 0, key length in one byte.

@@ -1,4 +1,4 @@
-"""Checkpoints: saving what a log keeps in memory, so that recovery has little to do.
+"""Checkpoints save the state that a log keeps in memory, so that recovery has little to do.
 
 A checkpoint is decided in the event loop, carried out in a thread and concluded in the loop again. It makes the
 records, the indexes and a producer snapshot at the log end durable, in this order, the first one also the directory's
@@ -57,8 +57,8 @@ class Checkpoint:
     def __init__(
         self, log: "PartitionLog", elapsed_ms: int, need: Need = Need.UPKEEP, *, together: bool = False
     ) -> None:
-        """Decide what to save: everything up to the log end; on a full disk it takes room from the reserve for `need`.
-        `together`: it is carried out by `run_together`. Raises OSError when a file cannot be opened."""
+        """Collect everything up to the log end; on a full disk it takes room from the reserve for `need`. `together`:
+        `run_together` carries it out. Raises OSError when a file cannot be opened."""
         state = log.checkpoint_state
         self._log = log
         self._need = need
@@ -108,7 +108,7 @@ class Checkpoint:
                 self._disk.sync_directory(self._directory.rpartition("/")[0])
 
     def write(self) -> None:
-        """Write what `run` would, but sync nothing, and give the snapshots no names yet. Raises OSError."""
+        """Write the same as `run`, but sync nothing, and give the snapshots no names yet. Raises OSError."""
         for _, write in self._indexes:
             self._attempt(partial(write.run, durable=False))
         for offset, data in self._snapshots:
@@ -128,7 +128,7 @@ class Checkpoint:
         return bool(self._snapshots)
 
     def name_snapshots(self) -> None:
-        """What `write` has written is durable: have it take the place of what was there. Raises OSError."""
+        """The snapshots of `write` are durable: give them their names. Raises OSError."""
         for offset, _ in self._snapshots:
             path = snapshot_path(self._log, offset)
             self._attempt(partial(self._disk.rename, path + DRAFT_SUFFIX, path))
@@ -148,14 +148,14 @@ class Checkpoint:
             self._cancelled = True
 
     def give_up(self) -> None:
-        """It was not saved, by no fault of the log's: the log waits for another checkpoint."""
+        """The log was not saved, through no fault of its own: it waits for another checkpoint."""
         log = self._log
         log.checkpoint_state.end()
         log.epochs.is_saved = log.epochs.is_saved and not self._syncs_epochs
         log.mark_unsaved()
 
     def conclude(self, error: OSError | None) -> None:
-        """It is saved, or `error` says why not."""
+        """The log is saved, or `error` says why not."""
         log = self._log
         if self._flush is not None:
             self._flush.release()
@@ -163,9 +163,9 @@ class Checkpoint:
             log.forget_unsynced()
         log.checkpoint_state.end()
         if self._cancelled:
-            return  # what it had to save is gone, and its files have other names
+            return  # the log is deleted, and its files have other names
         if error is not None:
-            if not is_no_space(error):  # of that the disk's state tells, once for all logs
+            if not is_no_space(error):  # the state of the disk reports that, once for all logs
                 _LOG.error("%s: a checkpoint failed: %s", log.topic_partition, error)
             if self._is_flushed or error.errno in LACKING_DESCRIPTORS:
                 if self._flush is not None:

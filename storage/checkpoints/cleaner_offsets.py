@@ -1,8 +1,8 @@
 """`CleanerOffsets`: how far each log of a data directory is compacted, and by whom.
 
-Apache Kafka's cleaner leaves gaps between segments, Eosin's does not. `cleaner-offset-checkpoint` is what both write;
-`.eosin_cleaner_offset` repeats in it what was Eosin's work. Always true: the latter is never behind the former for what
-Eosin has compacted, so that what is missing there is not taken for Kafka's work.
+Apache Kafka's cleaner leaves gaps between segments, Eosin's does not. Both write `cleaner-offset-checkpoint`; Eosin
+repeats its own entries in `.eosin_cleaner_offset`. Always true: for a log that Eosin has compacted the second file is
+never behind the first, so that a missing entry there means Kafka's work.
 """
 
 from collections.abc import Mapping
@@ -35,24 +35,24 @@ class CleanerOffsets:
         self._logs = logs
         self._all = CheckpointFile(disk, f"{data_dir}/{CLEANER_OFFSET}", durable=False, space=space)
         self._own = CheckpointFile(disk, f"{data_dir}/{OWN_CLEANER_OFFSET}", durable=True, space=space)
-        self._told: dict[TopicPartition, int] = {}
-        self._told_own: dict[TopicPartition, int] = {}
+        self._read_all: dict[TopicPartition, int] = {}
+        self._read_own: dict[TopicPartition, int] = {}
 
     def read(self) -> None:
         """Read the files. Blocks. Raises OSError."""
-        self._told, self._told_own = read_offsets(self._all), read_offsets(self._own)
+        self._read_all, self._read_own = read_offsets(self._all), read_offsets(self._own)
 
     def gaps_below(self, partition: TopicPartition) -> int:
         """Below which offset gaps between the segments of a log are Apache Kafka's work."""
-        return gaps_below(self._told.get(partition, 0), self._told_own.get(partition, 0))
+        return gaps_below(self._read_all.get(partition, 0), self._read_own.get(partition, 0))
 
     def compacted_below(self, partition: TopicPartition) -> int:
-        """Below which offset a log may have been compacted, as far as is told."""
-        return self._told.get(partition, 0)
+        """Below which offset a log may have been compacted, by its entry."""
+        return self._read_all.get(partition, 0)
 
-    def tell_logs(self) -> None:
-        """Let the logs that were loaded know what the files told of them."""
-        for partition, offset in self._told.items():
+    def load_into_logs(self) -> None:
+        """Give each loaded log its entries."""
+        for partition, offset in self._read_all.items():
             if partition in self._logs:
                 state = self._logs[partition].compaction_state
                 state.loaded(offset, gaps_below=self.gaps_below(partition))
@@ -60,7 +60,7 @@ class CleanerOffsets:
     async def save(self) -> None:
         """Save how far each log is compacted. Raises OSError."""
         compacted = {
-            # Of a log that is offline more is not known than was told.
+            # An offline log keeps the entry that was read.
             partition: first_uncompacted_offset(log) if log.failure is None else log.compaction_state.compacted_below
             for partition, log in self._logs.items()
             if log.compaction_state.compacted_below

@@ -1,9 +1,9 @@
-"""`OffsetCheckpoints`: what a data directory's checkpoint files tell of its logs: recovery points, log starts, high
-watermarks (storage.md 2.4).
+"""`OffsetCheckpoints`: the checkpoint files of a data directory: recovery points, log starts and high watermarks of its
+logs (storage.md 2.4).
 
-Always true: a log that is offline keeps what was told of it, and so does one whose directory has vanished, until its
-topic is known to be gone: the next start has to judge by it. Of a log that was deleted nothing is told any more, and of
-one that was never written nothing yet. A save looks at the logs that have changed, not at the others.
+Always true: an offline log keeps its offsets in the files, and so does a log whose directory has vanished, until its
+topic is known to be gone: the next start has to judge by them. Deleted logs leave the files, and logs that were never
+written are not in them yet. A save looks at changed logs only.
 """
 
 import logging
@@ -29,11 +29,11 @@ from eosin.storage.log.partition_log import PartitionLog
 _LOG: Final = logging.getLogger("eosin.storage")
 
 
-class Told(NamedTuple):
-    """What the files tell of one log."""
+class SavedOffsets(NamedTuple):
+    """The offsets of one log that the files hold."""
 
     log_start_offset: int | None
-    """None when it does not say: Eosin tells every log's, Apache Kafka only what the first segment's name does not."""
+    """None without an entry: Eosin writes one for every log, Apache Kafka only where no segment begins."""
     recovery_point: int
 
 
@@ -61,11 +61,11 @@ class OffsetCheckpoints:
         self._unsaved: dict[PartitionLog, int] = {}
         """Recovery points that are in the table, but not known to be in the file."""
         self._forgotten: dict[str, tuple[int, int]] = {}
-        """Topics of logs that are no more, by the versions of the tables that tell so of all of them; until these are
+        """Topics of deleted logs, each with the first versions of the tables that lack all of them; until these are
         saved."""
-        self._told_recovery_points: dict[TopicPartition, int] = {}
-        self._told_log_starts: dict[TopicPartition, int] = {}
-        self._vanished: dict[TopicPartition, Told] = {}
+        self._read_recovery_points: dict[TopicPartition, int] = {}
+        self._read_log_starts: dict[TopicPartition, int] = {}
+        self._vanished: dict[TopicPartition, SavedOffsets] = {}
 
     @staticmethod
     def _file(disk: Disk, path: str, space: DiskSpace, *, durable: bool) -> "_TableFile":
@@ -73,31 +73,31 @@ class OffsetCheckpoints:
 
     def read(self) -> None:
         """Read the files. Blocks. Raises OSError."""
-        self._told_recovery_points = self._recovery_points.read()
-        self._told_log_starts = self._log_starts.read()
+        self._read_recovery_points = self._recovery_points.read()
+        self._read_log_starts = self._log_starts.read()
 
-    def told(self, partition: TopicPartition) -> Told:
-        """What the files told of a log."""
-        return Told(self._told_log_starts.get(partition), self._told_recovery_points.get(partition, 0))
+    def saved_offsets(self, partition: TopicPartition) -> SavedOffsets:
+        """The offsets of a log that the files held when they were read."""
+        return SavedOffsets(self._read_log_starts.get(partition), self._read_recovery_points.get(partition, 0))
 
-    def tell_all(self) -> None:
-        """Every log that has a directory is there now: tell of each. The others that something was told of are missed,
-        and what was told of them stays. May take long with many."""
+    def put_all(self) -> None:
+        """Every log that has a directory is loaded: take its offsets. A log without a directory is missing, and its
+        offsets stay. Takes long with many logs."""
         for log in self._logs.values():
-            self._tell(log)
-        for partition in self._told_recovery_points:
-            told = self.told(partition)
-            if partition not in self._logs and told.recovery_point > (told.log_start_offset or 0):
-                self._vanished[partition] = told
-                self._log_starts.table.put(partition, told.log_start_offset or 0)
-                self._recovery_points.table.put(partition, told.recovery_point)
+            self._put(log)
+        for partition in self._read_recovery_points:
+            saved = self.saved_offsets(partition)
+            if partition not in self._logs and saved.recovery_point > (saved.log_start_offset or 0):
+                self._vanished[partition] = saved
+                self._log_starts.table.put(partition, saved.log_start_offset or 0)
+                self._recovery_points.table.put(partition, saved.recovery_point)
 
-    def claim_vanished(self, partition: TopicPartition) -> Told | None:
-        """What was told of a log that should be there and is not; once."""
+    def claim_vanished(self, partition: TopicPartition) -> SavedOffsets | None:
+        """The offsets of a log whose directory has vanished; once."""
         return self._vanished.pop(partition, None)
 
     def forget_vanished(self, known: Collection[TopicPartition]) -> None:
-        """Nobody asks any more for what is not in `known`. Blocks. Raises OSError."""
+        """Drop the vanished logs that are not in `known`. Blocks. Raises OSError."""
         gone = [partition for partition in self._vanished if partition not in known]
         for partition in gone:
             del self._vanished[partition]
@@ -106,34 +106,34 @@ class OffsetCheckpoints:
             self.save_now()
 
     def note(self, log: PartitionLog) -> None:
-        """Something of a log has changed, or is about to. It is looked at by each save until it is at rest."""
+        """A log has changed, or is about to. Each save looks at it until it is at rest."""
         self._changed[log] = None
 
     def forget(self, partition: TopicPartition) -> None:
-        """The log of a partition is no more."""
+        """The log of a partition is deleted."""
         for file in self._files:
             file.table.drop(partition)
         self._forgotten[partition.topic] = self._log_starts.table.version, self._recovery_points.table.version
 
     def inherits(self, topic: str) -> bool:
-        """Whether the files may still tell of a log of this topic that was forgotten."""
+        """Whether the files may still hold offsets of a deleted log of this topic."""
         return topic in self._forgotten
 
     # Saving ---------------------------------------------------------------------------------------------------------
 
     def save_now(self) -> None:
-        """Save what recovery goes by. Blocks. Raises OSError."""
+        """Save log starts and recovery points. Blocks. Raises OSError."""
         for log in list(self._changed):
-            self._tell_or_drop(log)
+            self._put_or_drop(log)
         self._log_starts.save_now()
         self._recovery_points.save_now()
         self._let_go()
 
     async def save(self) -> None:
         """Save everything. Raises OSError."""
-        await self._tell_changed()
-        # First: what retention has taken may never have been synced, so that its files cannot tell how far it went. A
-        # recovery point beyond a log start that nothing tells of would be taken for damage.
+        await self._put_changed()
+        # First, since a recovery point beyond a log start that is in no file would count as damage: retention may have
+        # taken segments that were never synced.
         await self._log_starts.save()
         saved = dict(self._unsaved)
         await self._recovery_points.save()
@@ -146,7 +146,7 @@ class OffsetCheckpoints:
 
     async def save_log_starts(self) -> None:
         """Save every log start offset. Raises OSError."""
-        await self._tell_changed()
+        await self._put_changed()
         await self._log_starts.save()
 
     def _let_go(self) -> None:
@@ -155,40 +155,40 @@ class OffsetCheckpoints:
             if saved[0] >= starts and saved[1] >= points:
                 del self._forgotten[topic]
 
-    # What is told ---------------------------------------------------------------------------------------------------
+    # The tables -----------------------------------------------------------------------------------------------------
 
-    async def _tell_changed(self) -> None:
-        await in_turns(list(self._changed), self._tell_or_drop, self._clock)
+    async def _put_changed(self) -> None:
+        await in_turns(list(self._changed), self._put_or_drop, self._clock)
 
-    def _tell_or_drop(self, log: PartitionLog) -> None:
+    def _put_or_drop(self, log: PartitionLog) -> None:
         if self._logs.get(log.topic_partition) is not log:
             self._changed.pop(log, None)
             self._unsaved.pop(log, None)
             return
-        self._tell(log)
+        self._put(log)
         state = log.checkpoint_state
         moves = state.is_unsaved or state.is_running or log.high_watermark < log.log_end_offset
         if log.unusable is not None or not moves:
             self._changed.pop(log, None)
 
-    def _tell(self, log: PartitionLog) -> None:
+    def _put(self, log: PartitionLog) -> None:
         partition, is_written = log.topic_partition, len(log.segments) > 0
         recovery_point = log.checkpoint_state.recovery_point
         if is_written or log.failure is not None:
             self._recovery_points.table.put(partition, recovery_point)
             if recovery_point != log.checkpoint_state.saved_recovery_point:
                 self._unsaved[log] = recovery_point
-        # Also a start where a segment begins, 0 included: the removal of the segments before it may not be durable yet,
-        # and of a log of which nothing is told here the first segment is taken for the beginning. But nothing of a log
-        # of which no more is known than that it could not be loaded.
-        if is_written or (log.failure is None and log.log_start_offset) or partition in self._told_log_starts:
+        # Every written log gets an entry, also where its start is the base of a segment: the removal of earlier
+        # segments may not be durable yet, and without an entry the first segment counts as the beginning. A log that
+        # could not be loaded gets one only if it had one.
+        if is_written or (log.failure is None and log.log_start_offset) or partition in self._read_log_starts:
             self._log_starts.table.put(partition, log.log_start_offset)
         if is_written:
             self._high_watermarks.table.put(partition, log.high_watermark)
 
 
 class _TableFile:
-    """A checkpoint file and the table that it shows."""
+    """A checkpoint file and the table behind it."""
 
     __slots__ = ("_file", "saved_version", "table")
 

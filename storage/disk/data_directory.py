@@ -1,4 +1,4 @@
-"""`DataDirectory`: one data directory as a whole: its lock, whose it is, how it was left, and the names in it.
+"""`DataDirectory`: one data directory as a whole: its lock, its owner, the kind of its last stop, and the names in it.
 
 Always true: the lock is held from `open` to `close`; the mark of a clean stop is removed before anything else is
 touched and written after everything else (storage.md sections 2 and 11); a name that is not understood is refused,
@@ -41,7 +41,7 @@ class ForeignDirectory(UnusableDirectory):
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What was found in a data directory."""
+    """The content of a data directory."""
 
     is_clean: bool
     """Whether the last stop was clean."""
@@ -76,7 +76,7 @@ class DataDirectory:
             raise
 
     def _refuse_apache_kafkas(self) -> None:
-        """Its topics are told by a log that Eosin does not read: every partition would be set aside."""
+        """A log that Eosin does not read names its topics: every partition would be set aside."""
         if self._disk.is_directory(f"{self.path}/{KRAFT_METADATA}"):
             raise ForeignDirectory(
                 f"it is Apache Kafka's: {KRAFT_METADATA} is in it (docs/operations.md tells how to take its partitions)"
@@ -147,14 +147,14 @@ class DataDirectory:
         return uuid_from_text(self.properties.directory_id)
 
     def mark_clean(self, *, broker_epoch: int) -> None:
-        """Say that everything is saved: the last thing before `close`. Blocks."""
+        """Mark the stop as clean, since everything is saved: the last call before `close`. Blocks."""
         content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
         self._space.attempt(
             Need.VITAL, self._disk.write_atomic, f"{self.path}/{CLEAN_MARK}", content.encode(), durable=True
         )
 
     def close(self) -> None:
-        """Let others in."""
+        """Release the lock."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None

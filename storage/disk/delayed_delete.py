@@ -1,7 +1,7 @@
-"""`DelayedDelete`: what has been renamed away and is removed once running reads have had time to finish.
+"""`DelayedDelete`: renamed files and directories that are removed once running reads have had time to finish.
 
-Always true: a file of a segment goes only when the log start that it is below is durable, which is the caller's to see
-to; a directory goes only when its new name is durable.
+Always true: a file of a segment goes only when the log start above it is durable, which the caller sees to; a directory
+goes only when its new name is durable.
 """
 
 import logging
@@ -20,7 +20,7 @@ class _Doomed(NamedTuple):
 
 
 class DelayedDelete:
-    """Paths and when they may go. Times are those of a clock that nobody sets."""
+    """Paths, and when they may go by a clock that cannot be set."""
 
     __slots__ = ("_disk", "_doomed")
 
@@ -40,7 +40,7 @@ class DelayedDelete:
         self._doomed.append(_Doomed(due_ms, path, True))
 
     async def remove_due(self, elapsed_ms: int, *, at_once: bool = False, trees_only: bool = False) -> None:
-        """Remove what has come due, or all of it `at_once`, off the event loop; of that perhaps only directories."""
+        """Remove due paths, or all of them `at_once`, off the event loop; with `trees_only` only directories."""
         due = self._take(elapsed_ms, at_once=at_once, trees_only=trees_only)
         if due:
             self._doomed += await self._disk.off_loop(self._remove, due)
@@ -59,7 +59,7 @@ class DelayedDelete:
         return due
 
     def _remove(self, due: list[_Doomed]) -> list[_Doomed]:
-        """Remove it; what is to be tried again."""
+        """Remove these paths; returns the ones to be tried again."""
         left: list[_Doomed] = []
         try:
             # A directory that has its old name after a power loss must not lack files.

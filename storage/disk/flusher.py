@@ -1,4 +1,4 @@
-"""The flusher: makes appended bytes durable, many logs side by side, and tells the logs.
+"""The flusher: makes appended bytes durable, many logs side by side, and reports that to the logs.
 
 Always true: of one log at most one flush runs at a time; it covers exactly what was appended before it began, so a
 batch is never reported durable by a sync that began before its write had ended; threads make system calls and touch
@@ -19,11 +19,11 @@ from eosin.protocol.names import TopicPartition, Uuid
 from eosin.storage.disk.interfaces import LACKING_DESCRIPTORS, Buffer, Disk, File
 
 UNHURRIED_S: Final = 0.1
-"""How long, in seconds, a write that nobody waits for stays without a sync of its own."""
+"""After this, in seconds, a write without a waiting caller gets a sync of its own."""
 
 
 class Durability(StrEnum):
-    """What an acknowledged write has survived (`eosin.durability`)."""
+    """The failures that an acknowledged write survives (`eosin.durability`)."""
 
     FSYNC = "fsync"
     """kill -9 and power loss."""
@@ -98,10 +98,10 @@ class Flushable(Protocol):
 
     @property
     def is_lost(self) -> bool:
-        """Whether it has failed: nobody knows what a sync of its files would be worth."""
+        """Whether it has failed: a sync of its files would prove nothing."""
 
     def begin_flush(self) -> Flush:
-        """What must be synced for everything appended so far. Raises OSError."""
+        """The flush of everything appended so far. Raises OSError."""
 
     def end_flush(self, end_offset: int, error: OSError | None) -> None:
         """Everything below `end_offset` is durable, or `error` says why it may not be."""
@@ -110,7 +110,7 @@ class Flushable(Protocol):
         """The log, which was just appended to, is durable up to `end_offset`."""
 
     def note_flush(self) -> None:
-        """What was appended so far is about to be durable without its files being synced."""
+        """Every append so far is about to be durable without a sync of the log's files."""
 
 
 class Flusher(Protocol):
@@ -118,15 +118,15 @@ class Flusher(Protocol):
 
     @property
     def defers(self) -> bool:
-        """Whether it will ask logs what to sync (`begin_flush`), later."""
+        """Whether it calls `begin_flush` of logs, later."""
 
     @property
     def backlog_bytes(self) -> int:
-        """Appended and not yet durable, over all logs. When it grows, whoever takes in records should slow down."""
+        """Appended and not yet durable, over all logs. When it grows, connections should read more slowly."""
 
     def appended(self, log: Flushable, size: int, batch: Sequence[Buffer], *, awaited: bool = True) -> None:
-        """`log` has written `size` more bytes, those of `batch`, and somebody waits for them to be durable, or nobody
-        does. Called in the event loop; does not wait. The batch may change afterwards."""
+        """`log` has written `size` more bytes, those of `batch`; `awaited` if a caller waits until they are durable.
+        Called in the event loop; does not wait. The batch may change afterwards."""
 
     def synced(self, log: Flushable, end_offset: int) -> None:
         """A checkpoint has synced the files of `log`: everything below `end_offset` is durable there."""
@@ -139,7 +139,7 @@ class Flusher(Protocol):
 
 
 class ImmediateFlusher:
-    """For durability `os` and `memory`: what is written is as durable as it gets."""
+    """For durability `os` and `memory`: a write is as durable as it gets once it returns."""
 
     backlog_bytes: Final = 0
     defers: Final = False
@@ -149,10 +149,10 @@ class ImmediateFlusher:
         log.advance(log.log_end_offset)
 
     def synced(self, log: Flushable, end_offset: int) -> None:
-        """Nobody waited for that."""
+        """No caller waits for that."""
 
     def forget(self, log: Flushable) -> None:
-        """Nothing is known of it."""
+        """There is nothing to forget."""
 
     async def close(self) -> None:
         """Nothing runs."""
@@ -173,8 +173,8 @@ _Queue = SimpleQueue[Job | None]
 
 class ThreadFlusher:
     """Group commit by a small pool of threads. Appends of one turn of the event loop share a flush; those that come
-    while it runs share the next one. What nobody waits for shares the next flush of its log, which would otherwise have
-    to wait for it, and has one of its own only when none comes for a while."""
+    while it runs share the next one. An append without a waiting caller shares the next flush of its log, and has one
+    of its own only when none comes for a while."""
 
     defers: Final = True
 
@@ -196,8 +196,8 @@ class ThreadFlusher:
         self.backlog_bytes = 0
 
     def appended(self, log: Flushable, size: int, batch: Sequence[Buffer], *, awaited: bool = True) -> None:
-        """Sync `log` at the end of this turn of the loop, or when its running flush has ended; within `UNHURRIED_S` if
-        nobody waits for it."""
+        """Sync `log` at the end of this turn of the loop, or when its running flush has ended; within `UNHURRIED_S`
+        if no caller waits for it."""
         self.backlog_bytes += size
         log.unflushed_bytes += size
         if awaited:
@@ -222,7 +222,7 @@ class ThreadFlusher:
         return self._loop
 
     def _hurry(self) -> None:
-        """Sync what has waited for company long enough."""
+        """Sync the logs that have waited for company long enough."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -263,7 +263,7 @@ class ThreadFlusher:
         """A flush that is under way ends as it will."""
 
     def _submit(self, work: Work, ended: Ended) -> None:
-        """Let a thread of the pool do `work`, and tell `ended` in the event loop."""
+        """Let a thread of the pool do `work`, then call `ended` in the event loop."""
         self._under_way += 1
         self._jobs.put((work, ended))
         if len(self._threads) < min(self._thread_count, self._under_way):
@@ -276,7 +276,7 @@ class ThreadFlusher:
         thread.start()
 
     def _run(self, jobs: _Queue) -> None:
-        """A thread's life: do work and hand back, until told to stop."""
+        """A thread's life: do work and hand back results, until the queue holds None."""
         loop = self._loop
         assert loop is not None
         while (job := jobs.get()) is not None:
@@ -325,8 +325,8 @@ class ThreadFlusher:
 
 
 def outcome(work: Work) -> OSError | None:
-    """Do it; why it failed, if it did. That a file cannot be opened says nothing of what is on disk, so that is tried
-    again until it can: other flushes and other clients give descriptors back."""
+    """Do the work; returns the error if it failed. A file that cannot be opened for want of descriptors is tried again
+    until it can: other flushes and other clients give descriptors back."""
     while True:
         try:
             work.run()

@@ -16,7 +16,7 @@ Buffer = bytes | bytearray | memoryview
 """Bytes of one-byte items, so that `len` counts bytes."""
 
 LACKING_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
-"""Errors of opening alone: nothing was written or synced, so whoever meets them may try again."""
+"""Errors of opening alone: nothing was written or synced, so the call may be tried again."""
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -31,7 +31,7 @@ class DirectoryInUse(UnusableDirectory):
 
 
 class TornWrite(OSError):
-    """A write stopped half-way and what it left behind could not be taken back."""
+    """A write stopped half-way, and its bytes could not be cut off again."""
 
 
 class FreeBytes(NamedTuple):
@@ -91,11 +91,11 @@ class WholeSync(Protocol):
     """Syncs a whole file system."""
 
     def run(self) -> None:
-        """Wait until everything is durable that was written or named on it, by whomever. Raises OSError when any of it
-        since this object was made is not."""
+        """Wait until every write and every name on it is durable, of any process. Raises OSError when one of them,
+        since this object was made, is not."""
 
     def waiting_bytes(self) -> int:
-        """About how much is not written yet, by whomever: `run` may have to wait for all of it."""
+        """About how many bytes are not written yet, of any process: `run` may have to wait for all of them."""
 
     def close(self) -> None:
         """Give the descriptor back."""
@@ -125,7 +125,7 @@ class Lock(Protocol):
     """An exclusive lock that is held."""
 
     def release(self) -> None:
-        """Let others in."""
+        """Release it."""
 
 
 class Disk(Protocol):
@@ -142,7 +142,7 @@ class Disk(Protocol):
 
     def preallocate(self, path: str, size: int) -> None:
         """Make a file of `size` zeros, of which every byte has its place on the device; durable on return, but for its
-        name. What `path` was before is lost. Raises OSError, and leaves nothing then, if the disk lets it."""
+        name. Its earlier content is lost. Raises OSError, and leaves nothing then, if the disk lets it."""
 
     def open_fixed(self, path: str) -> FixedFile:
         """Open a file to write over parts of it. Raises FileNotFoundError."""
@@ -151,7 +151,7 @@ class Disk(Protocol):
         """A file's content. Raises FileNotFoundError."""
 
     def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        """Replace a file's content: whoever reads sees the old or the new. Durable on return if `durable`."""
+        """Replace a file's content: a reader sees the old or the new one. Durable on return if `durable`."""
 
     def sync_file(self, path: str) -> None:
         """Wait until a file's content is durable."""
@@ -160,7 +160,7 @@ class Disk(Protocol):
         """Wait until the names in a directory are durable."""
 
     def whole_sync(self, path: str) -> WholeSync | None:
-        """What syncs the whole file system of `path`; None where that promises less than syncing each file."""
+        """A sync of the whole file system of `path`; None where that promises less than syncing each file."""
 
     def rename(self, old: str, new: str) -> None:
         """Give a file or directory another name, replacing a file that has it."""
@@ -187,11 +187,11 @@ class Disk(Protocol):
         """When a file was last changed, ms since the epoch."""
 
     def identity(self, path: str) -> str:
-        """What tells a file from a copy of it, also one with the same name, content and times; empty where nothing
-        does. Raises FileNotFoundError."""
+        """A mark that a copy of the file does not have, even with the same name, content and times; empty where there
+        is none. Raises FileNotFoundError."""
 
     def free_bytes(self, path: str) -> FreeBytes | None:
-        """The room of the file system that `path` is on; None when there is no limit to tell of. Raises OSError."""
+        """The room of the file system that `path` is on; None when there is no limit. Raises OSError."""
 
     def lock(self, path: str) -> Lock:
         """Take the exclusive lock that the file `path` stands for. Raises DirectoryInUse."""

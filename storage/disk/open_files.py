@@ -62,8 +62,8 @@ class OpenFiles:
         self._close((len(self._holders) + 1) // 2)
 
     def _close(self, count: int) -> None:
-        # The clock algorithm: who was used since its last turn gets another one. Two rounds, as the first may find
-        # that all were used.
+        # The clock algorithm: a holder that was used since its last turn gets another one. Two rounds, as the first
+        # may find that all were used.
         holders = self._holders
         for _ in range(2 * len(holders)):
             if not count:

@@ -1,4 +1,4 @@
-"""`DiskSpace`: what becomes of a data directory whose file system is full.
+"""`DiskSpace`: a data directory whose file system is full, and the reserve for that time.
 
 Deleting needs room, too: a log start must be durable before segments go, and that a topic is deleted is a record in the
 metadata log. So a reserve file holds room back while there is some, and gives it piece by piece to writes that cannot
@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 RESERVE: Final = ".eosin_reserve"
 TELL_INTERVAL_MS: Final = 60_000
-"""How often a disk that stays full is told of."""
+"""How often a disk that stays full is logged."""
 LOOK_INTERVAL_MS: Final = 10_000
 """How often an incomplete reserve is looked at while the disk is not full."""
 MIN_MARGIN_BYTES: Final = 1024 * 1024
@@ -38,7 +38,7 @@ def is_no_space(error: BaseException) -> bool:
 
 
 class Need(IntEnum):
-    """What a write is for: how much of the reserve it may use up."""
+    """The purpose of a write: how much of the reserve it may use up."""
 
     RECORDS = 0
     """Records of clients, committed offsets: none."""
@@ -89,7 +89,7 @@ class DiskSpace:
                     raise
 
     def makes_room(self, error: OSError, need: Need) -> bool:
-        """Whether to try again what has failed with `error`: it found no space, and there is a little more now."""
+        """Whether to try a call again that failed with `error`: it found no space, and there is a little more now."""
         if not is_no_space(error):
             return False
         with self._lock:
@@ -194,7 +194,7 @@ class DiskSpace:
         return not is_whole and self._elapsed_ms() - self._looked_ms >= LOOK_INTERVAL_MS
 
     def look(self) -> None:
-        """See whether there is room again; say now and then that there is none. Blocks."""
+        """Check whether there is room again; while there is none, log that now and then. Blocks."""
         now_ms = self._looked_ms = self._elapsed_ms()
         try:
             has_room = self.fill()

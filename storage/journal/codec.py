@@ -1,4 +1,4 @@
-"""What stands in the journal: groups, each of which was written and synced as one piece. Pure.
+"""The format of the journal: groups, each of which is written and synced as one piece. Pure.
 
 A group begins at a multiple of `BLOCK_BYTES`, so that writing it touches no sector of the one before. All numbers are
 big-endian. Its header:
@@ -6,11 +6,11 @@ big-endian. Its header:
     magic 8 | journal id 16 | generation i64 | sequence i64 | oldest generation i64 | payload length i32 | CRC-32C u32
 
 The checksum covers the header before it and the payload. The generation is that of the file: each time a file is used
-again it gets the next one, so that what an earlier round left is never taken for a group. The sequence counts groups.
-The payload is entries, back to back, each what one log has appended since the group before:
+again it gets the next one, so that the rest of an earlier round never counts as a group. The sequence counts groups.
+The payload is entries, back to back, each with the batches that one log has appended since the group before:
 
     topic id 16 | partition i32 | name length i16 | leader epoch i32 | first offset i64 | end offset i64 | length i32
-    | topic name | record batches, whole, as they stand in the log
+    | topic name | record batches, whole, as in the log
 """
 
 import struct
@@ -24,7 +24,7 @@ from eosin.storage.disk.interfaces import Buffer
 
 MAGIC: Final = b"EosinJnl"
 BLOCK_BYTES: Final = 512
-"""What a device writes as a whole or not at all."""
+"""The least that a device writes, as a whole or not at all."""
 _ID_BYTES: Final = 16
 _HEADER: Final = struct.Struct(">8s16sqqqi")
 _LENGTH: Final = struct.Struct(">i")
@@ -37,17 +37,17 @@ ENTRY_BYTES: Final = _ENTRY.size
 
 
 class GroupHeader(NamedTuple):
-    """What a group says of itself."""
+    """The header of a group."""
 
     generation: int
     """Of the file, when the group was written."""
     sequence: int
     oldest_generation: int
-    """When the group was written, no log needed what older generations hold."""
+    """When the group was written, no log needed older generations any more."""
 
 
 class Entry(NamedTuple):
-    """What one log has appended."""
+    """The batches that one log has appended."""
 
     topic_partition: TopicPartition
     topic_id: Uuid
@@ -68,7 +68,7 @@ class Group(NamedTuple):
 
 
 class MalformedEntry(Exception):
-    """A group with a good checksum holds what is no entry."""
+    """A group with a good checksum holds bytes that are no entry."""
 
 
 def padded(size: int) -> int:
@@ -82,12 +82,12 @@ def group_bytes(payload_bytes: int) -> int:
 
 
 def journal_id_of(content: bytes) -> bytes:
-    """The id of the journal that a file belongs to, as its first block tells."""
+    """The id of the journal that a file belongs to, from its first block."""
     return content[len(MAGIC) : len(MAGIC) + _ID_BYTES]
 
 
 class LogName:
-    """What every entry of one log begins with."""
+    """The bytes with which every entry of one log begins."""
 
     __slots__ = ("_head", "_name", "entry_bytes", "topic_id")
 

@@ -1,10 +1,10 @@
 """`JournalFlusher`: group commit through one journal, for all logs at once.
 
-What logs append is written to their files, unsynced, and kept here until the group before is durable; then it all goes
-into the journal as one group, with one write and one sync. A log's own files are synced instead when it has much to
-make durable, since nothing is gained by writing that twice; when it has new names on the disk, which are not in the
-journal; and whenever the journal has no room. Always true: at most one group is under way, and a log is not in it while
-its own files are being synced for somebody who waits; a group holds everything that its logs have appended since their
+Appended batches go to the logs' files, unsynced, and are kept here until the group before is durable; then all of them
+go into the journal as one group, with one write and one sync. A log's own files are synced instead when it has much to
+make durable, since writing that twice gains nothing; when it has new names on the disk, which are not in the journal;
+and whenever the journal has no room. Always true: at most one group is under way, and a log is not in it while
+its own files are being synced for a waiting caller; a group holds everything that its logs have appended since their
 last flush, or they are not in it.
 """
 
@@ -30,7 +30,7 @@ SETTLERS: Final = 2
 
 
 class _Pending:
-    """What a log has appended since its last flush."""
+    """The batches that a log has appended since its last flush."""
 
     __slots__ = ("is_direct", "name", "parts", "size")
 
@@ -39,7 +39,7 @@ class _Pending:
         self.parts: list[bytes] = []
         self.size = 0
         self.is_direct = False
-        """Whether the log's own files are to be synced: not everything is here."""
+        """Whether the log's own files are to be synced, since some of its batches are not kept here."""
 
 
 class JournalFlusher(ThreadFlusher):
@@ -58,7 +58,7 @@ class JournalFlusher(ThreadFlusher):
         self._group: GroupWrite | None = None
         """The group that is under way."""
         self._settling: dict[Flushable, None] = {}
-        """The logs whose files are being synced though nobody waits for it."""
+        """The logs whose files are being synced to free the journal; no caller waits for that."""
         self._to_settle: dict[Flushable, None] = {}
         self._is_extending = False
         self._retry_at = 0.0
@@ -78,7 +78,7 @@ class JournalFlusher(ThreadFlusher):
     # Appends --------------------------------------------------------------------------------------------------------
 
     def appended(self, log: Flushable, size: int, batch: Sequence[Buffer], *, awaited: bool = True) -> None:
-        """Put it into the next group, or sync the log."""
+        """Put the batch into the next group, or sync the log."""
         self.backlog_bytes += size
         log.unflushed_bytes += size
         is_kept = self._journal is not None and not self._is_paused and self._keep(log, size, batch)
@@ -93,7 +93,7 @@ class JournalFlusher(ThreadFlusher):
             self._schedule()
 
     def _keep(self, log: Flushable, size: int, batch: Sequence[Buffer]) -> bool:
-        """Keep what was appended for the next group; whether that makes all that the log has to flush."""
+        """Keep the batch for the next group; returns whether everything that the log has to flush is kept now."""
         pending = self._pending.get(log) or self._new_pending(log)
         if pending.is_direct:
             return False
@@ -177,7 +177,7 @@ class JournalFlusher(ThreadFlusher):
             pending = self._pending.get(log)
             if pending is None or pending.is_direct or log in self._running:
                 continue
-            if log.is_lost:  # what it lost may lie below what is here
+            if log.is_lost:  # its lost batches may lie below the kept ones
                 self._sync_itself(log, pending)
                 continue
             entry_bytes = pending.name.entry_bytes + pending.size
@@ -188,7 +188,7 @@ class JournalFlusher(ThreadFlusher):
         return logs, size
 
     def _cannot_place(self, logs: list[Flushable]) -> None:
-        """Say that files may be used again, if that is what is missing, or sync the logs themselves."""
+        """Write an empty group, if that frees a file of the journal; else sync the logs themselves."""
         journal = self._journal
         place = journal.ring.announcement() if journal is not None else None
         if journal is not None and place is not None:
@@ -206,7 +206,7 @@ class JournalFlusher(ThreadFlusher):
         return pending
 
     def _sync_itself(self, log: Flushable, pending: _Pending) -> None:
-        """Let the files of `log` be synced, at once if somebody waits."""
+        """Let the files of `log` be synced, at once if a caller waits."""
         pending.is_direct = True
         pending.parts.clear()
         if self._waiting.pop(log, self) is None:
@@ -220,7 +220,7 @@ class JournalFlusher(ThreadFlusher):
         self._submit_group(self._group, self._group_ended)
 
     def _submit_group(self, work: Work, ended: Ended) -> None:
-        """Let the journal's own thread do `work`: what the pool does must not hold it up."""
+        """Let the journal's own thread do `work`: the jobs of the pool must not hold it up."""
         self._under_way += 1
         self._group_jobs.put((work, ended))
         if not self._group_thread_runs:
@@ -244,7 +244,7 @@ class JournalFlusher(ThreadFlusher):
             self._fail(group, error)
 
     def _take_back(self, group: GroupWrite, error: OSError) -> None:
-        """A file system that copies on write may have no room even for what is there already. Nothing was promised."""
+        """Undo a write that found no room: a file system that copies on write needs some even to overwrite a file."""
         assert self._journal is not None
         _LOG.warning("the journal cannot be written for now, logs are synced by themselves: %s", error)
         self._journal.ring.take_back(group.place)
@@ -259,7 +259,7 @@ class JournalFlusher(ThreadFlusher):
         self._is_paused = False
 
     def _fail(self, group: GroupWrite, error: OSError) -> None:
-        """Nobody knows what the disk has of the group, nor what it will have of a later one."""
+        """Take every log offline: after a failed sync the content of the journal is unknown, now and later."""
         _LOG.critical("the journal has failed, and with it every log: %s", error)
         self._failure = error
         self._journal = None
@@ -287,7 +287,7 @@ class JournalFlusher(ThreadFlusher):
             self._settle()
 
     def _extended(self, extension: Extension, error: OSError | None) -> None:
-        # What the note may name must stay as it is: then there are no more tries.
+        # A file that the note may name must stay as it is: then there are no more tries.
         self._is_extending = error is not None and extension.is_noted
         if error is None and self._journal is not None:
             self._journal.extended(extension)
@@ -297,14 +297,14 @@ class JournalFlusher(ThreadFlusher):
             _LOG.log(level, "the journal does not grow, logs are synced by themselves while it is full: %s", error)
 
     def _settle(self) -> None:
-        """Sync the files of logs, so that the journal need not hold what they have appended."""
+        """Sync the files of logs, so that the journal need not hold their batches."""
         while self._to_settle and len(self._settling) < SETTLERS:
             log = next(iter(self._to_settle))
             del self._to_settle[log]
             if log.is_lost or log in self._to_flush:
                 continue
             if log.has_new_names:
-                # Until these are durable nothing that is behind them in the journal would be of use.
+                # Without these names a start could not use their entries in the journal.
                 self._to_flush[log] = None
                 self._schedule()
                 continue
@@ -326,7 +326,8 @@ class JournalFlusher(ThreadFlusher):
         self._settle()
 
     def synced(self, log: Flushable, end_offset: int) -> None:
-        """The journal need not hold what `log` has appended before. After a sync that failed, none proves anything."""
+        """The journal need not hold batches of `log` below `end_offset`. After a failed sync no other proves
+        anything."""
         if self._journal is not None and not log.is_lost:
             self._journal.ring.synced(log, end_offset)
 

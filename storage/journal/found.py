@@ -1,4 +1,4 @@
-"""What a stop has left in the journal: every group that was ever durable, in order, or the reason why that is not so.
+"""Reads the journal after a stop: every durable group, in order, or the reason why some are missing.
 
 A group is written when the one before it is durable, so only the last one can be torn. Anything else that is not whole
 was damaged since: a whole group follows it, in the same file or in a later one. Nothing is changed here.
@@ -90,7 +90,7 @@ class FoundJournal:
         return partition in self._places
 
     def entries_of(self, partition: TopicPartition, topic_id: Uuid) -> Iterator[Entry]:
-        """What a log has appended, in this order."""
+        """The entries of a log, in the order of its appends."""
         places = self._places.get(partition, {}).get(topic_id, array("q"))
         for index in range(0, len(places), 2):
             yield self._entry(places, index)

@@ -1,8 +1,8 @@
 """`Journal`: the files of a ring, and the note in the data directory that says which they are.
 
 The files lie at the top of the data directory, where Apache Kafka and its tools look at directories only. The note,
-`.eosin_unclean`, is there from before the first group until a clean stop: whoever starts with it and without the files
-that it names has lost acknowledged records. Always true: a file is named there before anything is written to it, and
+`.eosin_unclean`, is there from before the first group until a clean stop: a start that finds it without the files that
+it names has lost acknowledged records. Always true: a file is named there before anything is written to it, and
 nothing below is written to by two threads at a time.
 """
 
@@ -54,13 +54,13 @@ class Journal:
         return Extension(self._disk, self._data_dir, self._id, [*self.ring.sizes, self.ring.growth])
 
     def extended(self, extension: "Extension") -> None:
-        """A file was added."""
+        """Use the file that `extension` has made."""
         assert extension.file is not None
         self._files.append(extension.file)
         self.ring.add(extension.file.size)
 
     def write_of(self, place: Place, parts: list[bytes], logs: "list[tuple[Flushable, int, int]]") -> "GroupWrite":
-        """The work of writing a group. `logs`: each log in it, the end of what it has there, and how many bytes."""
+        """The work of writing a group. `logs`: each log in it, the offset at which its entry ends, and its bytes."""
         return GroupWrite(self._id, self._files[place.slot.number], place, parts, logs)
 
     def close(self) -> None:
@@ -131,7 +131,7 @@ def file_path(data_dir: str, number: int) -> str:
 
 
 def encode_note(journal_id: bytes, sizes: list[int]) -> bytes:
-    """What the note says."""
+    """The content of the note."""
     return json.dumps({"version": 1, "journal": journal_id.hex(), "files": sizes}).encode()
 
 
@@ -150,7 +150,7 @@ def decode_note(content: bytes) -> tuple[bytes, list[int]]:
 
 
 def remove_journal(disk: Disk, data_dir: str) -> None:
-    """Every log is synced: nothing of a journal is needed any more. Blocks. Raises OSError."""
+    """Remove the journal, once every log is synced. Blocks. Raises OSError."""
     names = disk.list(data_dir)
     if NOTE in names:
         disk.unlink(f"{data_dir}/{NOTE}")

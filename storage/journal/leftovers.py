@@ -1,4 +1,4 @@
-"""What is left in a journal when the logs have been loaded: entries of logs that are offline, unknown, or not there."""
+"""Entries of the journal that no loaded log has taken: their logs are offline, unknown, or without a directory."""
 
 import logging
 from collections.abc import Mapping

@@ -31,7 +31,7 @@ class Slot:
         self.begun_s = 0.0
         """When its first group was written."""
         self.end_offsets: dict[Flushable, int] = {}
-        """The logs that may need what is here, and how far they must be synced until they do not."""
+        """The logs that may need this file, and the offsets up to which they must be synced until they do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Ring:
         self._slots: list[Slot] = []
         self._live: deque[Slot] = deque()
         self._released: list[Slot] = []
-        """Needed no more, but no durable group says so yet."""
+        """Files that no log needs, before a durable group says so."""
         self._free: deque[Slot] = deque()
         self._next_generation = 1
         self._next_sequence = 1
@@ -142,8 +142,7 @@ class Ring:
         return self._take(current, size)
 
     def announcement(self) -> Place | None:
-        """Where an empty group goes, which says that files are not needed any more; None when that is not what is
-        missing."""
+        """Where an empty group goes that announces files as free; None when that would not help."""
         current = self._live[-1] if self._live else None
         if current is None or not self._released or self._free or current.position + BLOCK_BYTES > current.size:
             return None
@@ -162,11 +161,11 @@ class Ring:
         self._next_sequence = place.header.sequence
 
     def note(self, place: Place, log: Flushable, end_offset: int) -> None:
-        """A group at `place` holds what `log` has appended below `end_offset`."""
+        """A group at `place` holds batches of `log` below `end_offset`."""
         place.slot.end_offsets[log] = end_offset
 
     def durable(self, place: Place) -> None:
-        """The group at `place` is durable, and with it what it says of older generations."""
+        """The group at `place` is durable, and with it its announcement of older generations."""
         told = [slot for slot in self._released if slot.generation < place.header.oldest_generation]
         for slot in told:
             self._released.remove(slot)

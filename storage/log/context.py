@@ -1,4 +1,4 @@
-"""`LogContext`: what all logs of one directory share, and what they ask of whoever manages them."""
+"""`LogContext`: the parts that all logs of one directory share, and their calls back to the manager."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class StartGivenUp(Exception):
-    """The start was told to stop. What it has repaired so far is as a crash would leave it."""
+    """The start was given up. Its repairs so far are as a crash would leave them."""
 
 
 class Patience:
@@ -26,7 +26,7 @@ class Patience:
         self.is_over = False
 
     def check(self) -> None:
-        """Raises StartGivenUp when the start is not wanted any more."""
+        """Raises StartGivenUp after the start was given up."""
         if self.is_over:
             raise StartGivenUp
 
@@ -41,10 +41,10 @@ class Patience:
 
 
 class LogOwner(Protocol):
-    """Whoever manages a log."""
+    """The manager of a log."""
 
     def needs_checkpoint(self, log: "SegmentedLog") -> None:
-        """`log` has something that a checkpoint should save."""
+        """`log` has changes that a checkpoint should save."""
 
     def failed(self, log: "SegmentedLog") -> None:
         """`log` is offline."""

@@ -1,4 +1,4 @@
-"""What an append or a read of a partition log answers: values, shared by everyone who writes to a log."""
+"""The results of appends to and reads of a partition log, as values."""
 
 from enum import Enum, IntEnum
 from typing import Final, NamedTuple
@@ -10,7 +10,7 @@ from eosin.storage.log.file_range import FileRange
 
 
 class AppendOrigin(Enum):
-    """Who wrote a batch, which decides the checks that it must pass (storage.md section 4)."""
+    """The writer of a batch, which decides the checks that it must pass (storage.md section 4)."""
 
     CLIENT = "client"
     """A Produce request: every check."""
@@ -40,7 +40,7 @@ class Appended(msgspec.Struct, frozen=True, gc=False):
 
 
 class Refused(msgspec.Struct, frozen=True, gc=False):
-    """Nothing was written, and why."""
+    """Nothing was written; `error` says why."""
 
     error: ErrorCode
     message: str | None = None
@@ -75,7 +75,7 @@ class AbortedTransaction(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReadResult(msgspec.Struct, frozen=True, gc=False):
-    """What one partition answers to a fetch."""
+    """The result of a fetch from one partition."""
 
     error: ErrorCode
     records: bytes | memoryview | FileRange
@@ -88,7 +88,7 @@ class ReadResult(msgspec.Struct, frozen=True, gc=False):
 
 
 class ActiveProducer(NamedTuple):
-    """A producer as DescribeProducers tells it."""
+    """A producer, as DescribeProducers returns it."""
 
     producer_id: int
     producer_epoch: int

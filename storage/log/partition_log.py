@@ -1,4 +1,4 @@
-"""`PartitionLog`: one partition, batches back to back in segment files named by their first offset.
+"""`PartitionLog`: one partition: which batches may be appended, how durable they are, when the log is offline.
 
 Always true:
 - log start <= last stable offset <= high watermark <= log end; offsets only grow.
@@ -69,7 +69,7 @@ class Waiters:
         return waiter
 
     def reached(self, high_watermark: int) -> bool:
-        """Answer everyone who waited for `high_watermark` or less; whether anyone still waits."""
+        """Complete every future up to `high_watermark`; returns whether any is left."""
         heap = self._heap
         while heap and heap[0][0] <= high_watermark:
             waiter = heapq.heappop(heap)[2]
@@ -78,7 +78,7 @@ class Waiters:
         return bool(heap)
 
     def give_up(self, error: ErrorCode) -> None:
-        """Answer everyone with `error`."""
+        """Complete every future with `error`."""
         waiting, self._heap = sorted(self._heap), []
         for _, _, waiter in waiting:
             if not waiter.done():
@@ -147,8 +147,8 @@ class PartitionLog(ReadableLog):
         awaited: bool = True,
     ) -> AppendResult:
         """Check one batch against the producer's state and write it, now. The batch has passed validation; `header` is
-        its header when the caller has read it already (storage.md 4 steps 15 and 16, transactions.md 6.2). Unless
-        somebody waits until it is durable (`awaited`), it takes no sync of its own."""
+        its header when the caller has read it already (storage.md 4 steps 15 and 16, transactions.md 6.2). Without
+        `awaited` no caller waits until it is durable, and it takes no sync of its own."""
         if self._unusable is not None:
             return self._unusable
         if self.context.space.refuses_records and self._need is Need.RECORDS:
@@ -192,8 +192,8 @@ class PartitionLog(ReadableLog):
         )
 
     def append_records(self, records: bytes, *, count: int, now_ms: int, awaited: bool = True) -> AppendResult:
-        """Write `count` encoded records of a coordinator as one batch of no producer's, now. It is made here, so there
-        is nothing to check but its size. `awaited` as in `append`."""
+        """Write `count` encoded records of a coordinator as one batch without a producer, now. It is made here, so only
+        its size is checked. `awaited` as in `append`."""
         if self._unusable is not None:
             return self._unusable
         if self.context.space.refuses_records and self._need is Need.RECORDS:
@@ -214,11 +214,14 @@ class PartitionLog(ReadableLog):
 
     def _no_space(self) -> Refused:
         self.context.space.refused_records()
-        return Refused(ErrorCode.KAFKA_STORAGE_ERROR, "no space left on the disk: records are not taken for now")
+        return Refused(ErrorCode.KAFKA_STORAGE_ERROR, "no space left on the disk: records are refused for now")
 
     def _too_large(self, size: int) -> Refused:
-        error = ErrorCode.RECORD_LIST_TOO_LARGE if size > self._segment_limit_bytes else ErrorCode.MESSAGE_TOO_LARGE
-        return Refused(error, f"a batch of {size} bytes fits no segment, or is more than a message may have")
+        if size > self._segment_limit_bytes:
+            limit = f"a segment holds at most {self._segment_limit_bytes}"
+            return Refused(ErrorCode.RECORD_LIST_TOO_LARGE, f"a batch of {size} bytes fits no segment: {limit}")
+        limit = f"max.message.bytes allows {self._config.max_message_bytes}"
+        return Refused(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes is too large: {limit}")
 
     def _check_producer(
         self, header: BatchHeader, from_client: bool, guard: VerificationGuard | None
@@ -233,8 +236,8 @@ class PartitionLog(ReadableLog):
         return repeated(verdict, is_log_append_time=header.is_log_append_time, log_start_offset=self.log_start_offset)
 
     def refill_producers(self) -> bool:
-        """Complete what a snapshot leaves out of the producers' last batches, while the log still has them; whether it
-        left any out."""
+        """Read back the producers' last batches that a snapshot leaves out, while the log still has them; returns
+        whether any were missing."""
         try:
             return refill(self.producer_state, self.segments)
         except (OSError, CorruptRecords) as error:
@@ -261,7 +264,7 @@ class PartitionLog(ReadableLog):
                 self.write((batch,), size=len(batch), last_offset=offset, max_timestamp=now_ms, now_ms=now_ms)
                 break
             except OSError as error:
-                # What a transaction holds back may be deleted only once it has ended.
+                # Retention can delete the records of a transaction only once it has ended.
                 if not self.context.space.makes_room(error, max(self._need, Need.UPKEEP)):
                     return self._write_failed(error)
         ended = self.producer_state.marker_appended(
@@ -279,7 +282,7 @@ class PartitionLog(ReadableLog):
         return Appended(offset, offset, -1, self.log_start_offset)
 
     def index_aborted(self, segment: Segment, ended: EndedTransaction) -> None:
-        """Take an aborted transaction, whose marker is in `segment`, into the index."""
+        """Add an aborted transaction, whose marker is in `segment`, to the index."""
         first_open = self.producer_state.transactions.first_open
         segment.require_aborted_index().add(
             AbortedRow(
@@ -303,7 +306,7 @@ class PartitionLog(ReadableLog):
     def _write_failed(self, error: OSError) -> Refused:
         if isinstance(error, TornWrite) or error.errno not in PASSING_ERRORS:
             self.fail(error)
-        elif not is_no_space(error):  # of that the disk's state tells, once for all logs
+        elif not is_no_space(error):  # the state of the disk reports that, once for all logs
             LOG.error("%s-%d: an append failed and was taken back: %s", self.topic, self.partition, error)
         return Refused(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
@@ -335,7 +338,7 @@ class PartitionLog(ReadableLog):
             self.advance(end_offset)
 
     def advance(self, end_offset: int) -> None:
-        """Move the high watermark up to `end_offset`, and what follows it."""
+        """Move the high watermark up to `end_offset`, and the last stable offset with it."""
         if end_offset <= self.high_watermark:
             return
         self.high_watermark = end_offset
@@ -369,7 +372,7 @@ class PartitionLog(ReadableLog):
         self._stop(Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"the log is offline: {error}"))
 
     def retire(self) -> None:
-        """The partition is gone: refuse everything from now on."""
+        """The partition is deleted: refuse everything from now on."""
         self.forget_unsynced()
         if self._unusable is None or self.failure is not None:
             self._stop(Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition has been deleted"))
@@ -383,7 +386,7 @@ class PartitionLog(ReadableLog):
 
     @property
     def is_lost(self) -> bool:
-        """Whether it has failed (`Flushable`)."""
+        """Whether it is offline (`Flushable`)."""
         return self.failure is not None
 
     # Producers ------------------------------------------------------------------------------------------------------

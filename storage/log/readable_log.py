@@ -1,4 +1,4 @@
-"""`ReadableLog`: what readers see of one partition, and how they read it (storage.md 15 and 18).
+"""`ReadableLog`: reads one partition: fetches, whole logs, searches by timestamp (storage.md 15 and 18).
 
 The middle layer of a log: `SegmentedLog` below it writes, `PartitionLog` above it decides. Always true: log start <=
 last stable offset <= high watermark <= log end; a read returns whole batches below the reader's visible end; the list
@@ -231,7 +231,7 @@ class ReadableLog(SegmentedLog):
 
 
 class _Reading:
-    """One read under way: where it is and what was visible when it began."""
+    """One read under way: its place, and the visible end when it began."""
 
     __slots__ = ("_end", "_from", "_isolation", "_log", "_max_bytes", "_memory_bytes", "_min_one_batch", "_offset")
 
@@ -297,7 +297,7 @@ class _Reading:
         return segments[segments.index_of(self._from)]
 
     def _aborted(self, segment: Segment, end: int) -> list[AbortedRow]:
-        """The aborted transactions that touch what is read of `segment`, up to `end`."""
+        """The aborted transactions that touch the part of `segment` up to `end`."""
         if self._isolation is not Isolation.READ_COMMITTED:
             return []
         return self._log.aborted_rows(segment, self._offset, end)

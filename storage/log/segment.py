@@ -1,8 +1,8 @@
 """`Segment`: one `.log` file and its three indexes.
 
-Always true: `size` bytes hold whole batches, the last of which ends before `end_offset`; an offset-index row is added
-for a batch when more than `index.interval.bytes` lie between the start of the last indexed batch and its own; files are
-opened when they are needed and closed by `release`.
+Always true: the first `size` bytes are whole batches, the last of which ends before `end_offset`; a batch gets a row in
+the offset index when more than `index.interval.bytes` lie between the start of the last indexed batch and its own;
+files are opened when they are needed and closed by `release`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -74,12 +74,12 @@ class Segment:
         roll_jitter_ms: int = 0,
         has_aborted: bool = False,
     ) -> None:
-        """A segment whose file exists. Nothing is read before it is asked for."""
+        """A segment whose file exists. It is read only when a property needs it."""
         self._disk = disk
         self.path = f"{directory}/{stem(base_offset)}"
         """Path of the files, without suffix."""
         self.suffix = ""
-        """What stands behind the files' proper names, while this is a draft that will take the place of others."""
+        """The suffix of the files' names while this is a draft that will replace other segments; else empty."""
         self.base_offset = base_offset
         self.size = size
         """Bytes of whole batches."""
@@ -157,7 +157,7 @@ class Segment:
 
     @property
     def open_file(self) -> File | None:
-        """The `.log` file if it is open and may stay so for a while: not while others wait for a descriptor."""
+        """The `.log` file if it is open and may stay open: None while other files wait for a descriptor."""
         return None if self._disk.open_files.is_full else self._file
 
     @property
@@ -228,7 +228,7 @@ class Segment:
     def note(
         self, position: int, *, size: int, last_offset: int, max_timestamp: int, index_interval_bytes: int
     ) -> None:
-        """Take the batch at `position`, which is in the file, into the indexes. The segment is new, or was rewound."""
+        """Add the batch at `position`, which is in the file, to the indexes. The segment is new, or was rewound."""
         if max_timestamp > self._max_timestamp:
             self._max_timestamp = max_timestamp
             self.max_timestamp_offset = last_offset
@@ -258,8 +258,8 @@ class Segment:
         max_index_bytes: int,
         roll_after_ms: int,
     ) -> bool:
-        """Whether a batch belongs into another segment: it does not fit into the file, an index or 31 bits of relative
-        offset, or it is too young; a segment ages by record time (storage.md 7)."""
+        """Whether a batch must go into a new segment: it does not fit into the file, an index or 31 bits of relative
+        offset, or it is too late; a segment ages by record time (storage.md 7)."""
         offset_index, time_index = self._offset_index, self._time_index
         if offset_index is None or time_index is None:
             offset_index, time_index = self.offset_index, self.time_index
@@ -294,13 +294,13 @@ class Segment:
     # Recovery -------------------------------------------------------------------------------------------------------
 
     def rewind(self, offset: int | None) -> int:
-        """Forget what the indexes say about `offset` and beyond (None: nothing), for a scan that will `note` it again;
-        the position where that scan has to start."""
+        """Drop the index rows of `offset` and beyond (None: no row), for a scan that will `note` these batches again;
+        returns the position where that scan has to start."""
         index, time_index = self.offset_index, self.time_index
         is_sound = index.count == 0 or 0 < index.last_value < self.size
         if offset is not None or not is_sound:
             relative = offset - self.base_offset if offset is not None and is_sound else 0
-            # Usually there is nothing to drop: the last checkpoint has saved what lies below.
+            # Usually there is nothing to drop: the last checkpoint has saved every row below.
             if not (0 <= index.last_key < relative and 0 <= time_index.last_value < relative):
                 index.drop_from(relative, self.size)
                 time_index.drop_from(relative)
@@ -311,7 +311,7 @@ class Segment:
         return index.last_value
 
     def has_index_beyond_end(self) -> bool:
-        """Whether an index speaks of offsets that the log does not have."""
+        """Whether an index has rows of offsets that the log does not have."""
         last = max(self.offset_index.last_key, self.time_index.last_value if self.time_index.count else -1)
         return last >= 0 and self.base_offset + last >= self.end_offset
 
@@ -325,10 +325,9 @@ class Segment:
             yield self.aborted_index
 
     def unstored_indexes(self) -> list[IndexRows]:
-        """The indexes that have rows which are not in their file, in the order in which they must be written. Does not
-        look at indexes nobody has used."""
-        # A start that finds no offset index reads the segment again. So it appears last: a save that is broken off, of
-        # indexes that a start has made anew, must not leave one behind without the aborted transactions.
+        """The indexes with rows that are not in their file, in the order in which they must be written."""
+        # A start that finds no offset index reads the segment again. So the offset index is written last: a save that
+        # is broken off must not leave it behind without the aborted transactions.
         used = (self.aborted_index, self._time_index, self._offset_index)
         return [index for index in used if index is not None and not index.is_stored]
 
@@ -341,12 +340,12 @@ class Segment:
         return not (offset_index.has_file or time_index.has_file or (aborted is not None and aborted.has_file))
 
     def discard(self) -> None:
-        """Give back the descriptor of a draft that came to nothing."""
+        """Give back the descriptor of a draft that is not needed."""
         self.suffix = ""
         self.release()
 
     def release_if_idle(self) -> None:
-        """Release what nobody has asked for since the last call."""
+        """Release the file and the indexes if they were not used since the last call."""
         if self._file is not None and not self.was_used:
             self.release()
         self.was_used = False

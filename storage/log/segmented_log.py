@@ -1,4 +1,4 @@
-"""`SegmentedLog`: bytes to segment files, for one partition: directory, roll, leader epochs, what is not synced yet.
+"""`SegmentedLog`: writes batches to the segment files of one partition; rolls, leader epochs, unsynced files.
 
 The lowest layer of a log: `ReadableLog` above it reads, `PartitionLog` above that decides what may be written. Always
 true: nothing is on disk before the first write; the log end is behind the last batch of the active segment; the next
@@ -104,7 +104,7 @@ class SegmentedLog:
 
     @property
     def files_busy(self) -> bool:
-        """Whether a thread works on files of this log by their names: others must leave these alone."""
+        """Whether a thread works on files of this log by their names: no other may rename or remove them."""
         return self.checkpoint_state.is_running or self.compaction_state.is_swapping
 
     @property
@@ -160,7 +160,7 @@ class SegmentedLog:
             self._to_sync(path)
 
     def adopt_topic_id(self, topic_id: Uuid) -> None:
-        """Say which topic this log belongs to, if its directory did not. Raises OSError."""
+        """Set the topic id of a log whose directory had none. Raises OSError."""
         if self.topic_id == ZERO_UUID != topic_id:
             self.topic_id = topic_id
             if len(self.segments):
@@ -205,8 +205,8 @@ class SegmentedLog:
         self._to_sync(path)
 
     def doubt_names(self, names: Iterable[str]) -> None:
-        """The last stop may have come before the small files among `names`, those in the partition's directory, and
-        the names themselves were synced: the next flush does that."""
+        """The last stop may have come before the small files among `names`, those of the partition's directory, were
+        synced: the next flush syncs them and the directory."""
         for name in names:
             if name in (PARTITION_METADATA, LEADER_EPOCHS):
                 self._to_sync(f"{self.directory}/{name}")
@@ -223,7 +223,7 @@ class SegmentedLog:
     # Saving ---------------------------------------------------------------------------------------------------------
 
     def begin_flush(self, also: Sequence[Segment] = ()) -> Flush:
-        """What must be synced for everything written so far (`Flushable`), and these segments."""
+        """The flush of everything written so far (`Flushable`), and of these segments."""
         # Retention may have taken a segment before its records were synced anywhere but in the journal.
         unsynced = [segment for segment in self._unsynced if self.segments.has(segment)]
         files, closed = split_by_open((*unsynced, *also))
@@ -242,13 +242,13 @@ class SegmentedLog:
         )
 
     def flush_again(self, flush: Flush) -> None:
-        """`flush` came to nothing, for want of descriptors: the next flush has to sync its small files as well."""
+        """`flush` failed for want of descriptors: the next flush syncs its small files too."""
         for path in flush.paths:
             self._to_sync(path)
         self._unsynced_directories += [each for each in flush.directories if each not in self._unsynced_directories]
 
     def note_flush(self) -> None:
-        """Readers will soon ask for what follows the log end (`Flushable`)."""
+        """Remember where the log ends now: readers will soon ask for the batch there (`Flushable`)."""
         active = self.segments.active
         if active is not None:
             self.remember_place(self.log_end_offset, active, active.size)
@@ -280,7 +280,7 @@ class SegmentedLog:
             segment.release()
 
     def release_idle_files(self) -> None:
-        """The same, for segments that nobody has used since the last call."""
+        """The same, for segments that were not used since the last call."""
         for segment in self.segments:
             segment.release_if_idle()
 
@@ -290,7 +290,7 @@ class SegmentedLog:
 
 
 def split_by_open(segments: Sequence[Segment]) -> tuple[list[File], list[str]]:
-    """The files of those that are open, and the paths of the others: none is opened only to be synced later."""
+    """The files of the open segments and the paths of the closed ones: none is opened only to be synced later."""
     files, closed = [], []
     for segment in segments:
         file = segment.open_file

@@ -13,7 +13,7 @@ from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
 from eosin.protocol.records.batch import CorruptRecords
 from eosin.runtime.clock import Clock
 from eosin.storage.checkpoints.cleaner_offsets import CleanerOffsets
-from eosin.storage.checkpoints.recovery_points import OffsetCheckpoints, Told
+from eosin.storage.checkpoints.recovery_points import OffsetCheckpoints, SavedOffsets
 from eosin.storage.disk.checkpoint_formats import MalformedCheckpoint
 from eosin.storage.disk.data_directory import DataDirectory
 from eosin.storage.disk.delayed_delete import DelayedDelete
@@ -47,8 +47,8 @@ class DirectoryLoader:
         cleaner_offsets: CleanerOffsets,
         delayed: DelayedDelete,
     ) -> None:
-        """Loaded logs go into `logs`, with `defaults` as their configuration; `delayed` takes what an earlier process
-        has left to be removed."""
+        """Loaded logs go into `logs`, with `defaults` as their configuration; `delayed` takes the files that an
+        earlier process left to be removed."""
         self._context = context
         self._disk = context.disk
         self._directory = directory
@@ -92,14 +92,14 @@ class DirectoryLoader:
             _LOG.info("the last stop was not clean: recovering %d partitions", len(contents.partitions))
         for partition in contents.partitions:
             self._context.patience.check()
-            told = self._checkpoints.told(partition)
+            saved = self._checkpoints.saved_offsets(partition)
             order = LoadOrder(
                 topic_partition=partition,
                 directory=self._directory.partition_path(partition),
                 config=self._defaults,
                 leader_epoch=0,
-                log_start_offset=told.log_start_offset,
-                recovery_point=told.recovery_point,
+                log_start_offset=saved.log_start_offset,
+                recovery_point=saved.recovery_point,
                 is_clean=contents.is_clean,
                 same_boot=contents.same_boot,
                 gaps_below=self._cleaner_offsets.gaps_below(partition),
@@ -108,8 +108,8 @@ class DirectoryLoader:
             )
             self._logs.add(self._load_log(order, now_ms))
         self._release_journal(journal)
-        self._cleaner_offsets.tell_logs()
-        self._checkpoints.tell_all()
+        self._cleaner_offsets.load_into_logs()
+        self._checkpoints.put_all()
         for path in contents.deleted:
             self._delayed.add_tree(path, due_ms=self._clock.elapsed_ms())
         if not self._context.space.fill() and self._delayed:
@@ -124,13 +124,13 @@ class DirectoryLoader:
             return log
         except (OSError, CorruptRecords, MalformedCheckpoint) as error:
             # One bad partition must not take the others with it; nothing of it is touched.
-            told = Told(order.log_start_offset, order.recovery_point)
+            saved = SavedOffsets(order.log_start_offset, order.recovery_point)
             if not isinstance(error, OSError):
                 error = OSError(errno.EIO, str(error), order.directory)
-            return self.offline_log(order.topic_partition, told, error)
+            return self.offline_log(order.topic_partition, saved, error)
 
-    def offline_log(self, partition: TopicPartition, told: Told, error: OSError) -> PartitionLog:
-        """A log that is offline because of `error`. What the checkpoint files hold of it stays there."""
+    def offline_log(self, partition: TopicPartition, saved: SavedOffsets, error: OSError) -> PartitionLog:
+        """A log that is offline because of `error`. Its offsets stay in the checkpoint files."""
         log = PartitionLog(
             self._context,
             partition,
@@ -139,8 +139,8 @@ class DirectoryLoader:
             config=self._defaults,
             leader_epoch=0,
         )
-        log.log_start_offset = told.log_start_offset or 0
-        log.checkpoint_state.loaded(told.recovery_point)
+        log.log_start_offset = saved.log_start_offset or 0
+        log.checkpoint_state.loaded(saved.recovery_point)
         log.fail(error)
         return log
 

@@ -1,7 +1,7 @@
 """Loading a partition from its directory: after a clean stop on trust, after any other by recovery (storage.md 12).
 
-Always true: a loaded log has one active segment unless it has none at all; its high watermark is its log end; what
-recovery had to read again is synced before anybody may rely on it, when durability asks for that.
+Always true: a loaded log has one active segment unless it has none at all; its high watermark is its log end;
+everything that recovery had to read again is synced before the log is served, when durability asks for that.
 """
 
 import logging
@@ -43,26 +43,26 @@ _NOT_SCANNED: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class LoadOrder:
-    """What is known about a partition before its directory is opened."""
+    """The facts about a partition before its directory is opened."""
 
     topic_partition: TopicPartition
     directory: str
     config: LogConfig
     leader_epoch: int
     log_start_offset: int | None
-    """From the checkpoint; None when it does not say, as of a log that Eosin has not saved yet."""
+    """From the checkpoint; None without an entry, as of a log that Eosin has not saved yet."""
     recovery_point: int
-    """From the checkpoint, 0 if it does not say: everything below was saved, and has to be there."""
+    """From the checkpoint, 0 without an entry: everything below was saved, and has to be there."""
     is_clean: bool = False
     """Whether the last stop was clean: everything was saved, and is trusted."""
     same_boot: bool = False
-    """Whether the machine has not stopped since: what was written is there, synced or not."""
+    """Whether the machine has not stopped since: every write is there, synced or not."""
     gaps_below: int = 0
     """Below this offset gaps between segments are the work of Apache Kafka's cleaner."""
     compacted_below: int = 0
-    """Below this offset compaction may have changed what was written."""
+    """Below this offset compaction may have changed the log."""
     journal: FoundJournal | None = None
-    """What an unclean stop has left."""
+    """The journal that an unclean stop has left."""
 
 
 def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog:
@@ -114,7 +114,7 @@ def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog
 
 
 def _log_start(disk: Disk, order: LoadOrder, names: list[str], bases: list[int]) -> int:
-    """Where the log starts: retention may have moved that further than the checkpoint tells."""
+    """Where the log starts: retention may have moved that beyond the offset in the checkpoint."""
     if order.log_start_offset is None:
         return bases[0] if bases else order.recovery_point
     return max(order.log_start_offset, deleted_end(disk, order.directory, names))
@@ -262,7 +262,7 @@ def _take_from_journal(log: PartitionLog, order: LoadOrder, now_ms: int) -> int:
     end = log.log_end_offset
     if order.journal is None:
         return end
-    # Without room nothing is lost by beginning again: what was appended is compared then.
+    # Without room the replay begins again, and compares the batches that it had appended.
     log.context.space.attempt(Need.VITAL, _replay, log, order, order.journal, now_ms)
     if log.log_end_offset > end:
         _LOG.info("%s: offsets %d..%d were in the journal only", log.topic_partition, end, log.log_end_offset - 1)

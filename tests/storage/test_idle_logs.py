@@ -36,13 +36,13 @@ async def many_logs() -> Logs:
 async def test_a_round_looks_at_the_logs_that_have_changed_and_at_no_other() -> None:
     logs = await many_logs()
     looked: list[TopicPartition] = []
-    tell = OffsetCheckpoints._tell
+    tell = OffsetCheckpoints._put
 
     def noted(self: OffsetCheckpoints, log: object) -> None:
         looked.append(log.topic_partition)  # type: ignore[attr-defined]
         tell(self, log)  # type: ignore[arg-type]
 
-    with patch.object(OffsetCheckpoints, "_tell", noted):
+    with patch.object(OffsetCheckpoints, "_put", noted):
         calls = len(logs.fake.calls)
         await logs.manager.checkpoint()
         assert (looked, logs.fake.calls[calls:]) == ([], [])

@@ -104,6 +104,8 @@ async def test_a_batch_larger_than_a_segment_is_refused() -> None:
     result = logs.append(log, data(size=400))
     assert isinstance(result, Refused)
     assert result.error == ErrorCode.RECORD_LIST_TOO_LARGE
+    assert result.message is not None
+    assert result.message.endswith(f"fits no segment: a segment holds at most {SMALL.segment_limit_bytes}")
     assert log.log_end_offset == 0
 
 
@@ -115,6 +117,8 @@ async def test_a_coordinator_batch_is_held_to_the_message_size_only() -> None:
     result = log.append(data(size=300), now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
     assert isinstance(result, Refused)
     assert result.error == ErrorCode.MESSAGE_TOO_LARGE
+    assert result.message is not None
+    assert result.message.endswith("is too large: max.message.bytes allows 200")
 
 
 async def test_log_append_time_is_answered() -> None:
