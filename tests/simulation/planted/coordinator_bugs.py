@@ -11,7 +11,7 @@ import msgspec
 from eosin.coordinator.groups.offsets.store import OffsetStore
 from eosin.coordinator.groups.rules import checks
 from eosin.coordinator.transactions.effect_runner import EffectRunner
-from eosin.coordinator.transactions.log import records as transaction_records
+from eosin.coordinator.transactions.log import encoder
 from eosin.coordinator.transactions.rules import decide as decide_module
 from eosin.coordinator.transactions.rules import end_txn, init_producer_id
 from eosin.coordinator.transactions.rules.events import DeadlinePassed, Loaded
@@ -45,14 +45,14 @@ def pending_offsets_visible() -> Iterator[None]:
 @contextmanager
 def epoch_not_persisted() -> Iterator[None]:
     """A new instance's epoch is in memory only."""
-    encode_txn = transaction_records.encode_txn
+    encode_txn = encoder.encode_txn
 
     def careless(txn: Txn, version: int) -> bytes:
         if txn.phase is TransactionState.EMPTY and txn.producer_epoch > 0:
             txn = msgspec.structs.replace(txn, producer_epoch=txn.producer_epoch - 1)
         return encode_txn(txn, version)
 
-    with patch.object(transaction_records, "encode_txn", careless):
+    with patch.object(encoder, "encode_txn", careless):
         yield
 
 
