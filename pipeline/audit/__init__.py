@@ -1,10 +1,11 @@
-"""Audit: what transactions did, by the segment files of any Kafka log, and whether a pipeline was exactly once.
+"""The audit: reports on transactions from the segment files of any Kafka log, and verifies that a pipeline is exact.
 
     report = audit.transactions(spark, "log-dirs/*")      # no broker needed, values are never decompressed
     diff = audit.verify(spark, source="orders", target="totals", on="src", bootstrap="localhost:9092")
 
-Facts are folded where a segment is read (`headers`, `pieces`, `sequences`), joined over segments (`merging`) and over
-partitions (`joining`). Always true: these steps know nothing of Spark, which only carries them to the data.
+Tasks fold facts where they read a segment (`headers`, `pieces`, `sequences`); later steps join them over segments
+(`merging`) and over partitions (`joining`). Always true: these steps do not know Spark, which only carries them to the
+data.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_TRANSACTION_TIMEOUT_MS", "transactions", "verify"]
 
 MAX_TRANSACTION_TIMEOUT_MS = 900_000
-"""`transaction.max.timeout.ms` of a broker, unless it was changed."""
+"""The default of `transaction.max.timeout.ms` of a broker."""
 
 
 def transactions(
@@ -30,10 +31,10 @@ def transactions(
     max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS,
     as_of_ms: int | None = None,
 ) -> "AuditReport":
-    """What the segment files under `paths` tell: log directories, partitions or files, patterns included.
+    """A report on the segment files under `paths`: log directories, partitions, files, or patterns of them.
 
-    An open transaction is hanging when it began more than `max_transaction_timeout_ms` before `as_of_ms` (ms since
-    1970; None is now). Raises BadPaths.
+    An open transaction hangs if it began more than `max_transaction_timeout_ms` before `as_of_ms` (ms since 1970; None
+    is now). Raises BadPaths.
     """
     from eosin.pipeline.audit.report import AuditReport
 

@@ -1,4 +1,4 @@
-"""Columns: a table as numpy arrays by name, and the way between it and Arrow.
+"""A table as numpy arrays by name, and its conversion from and to Arrow.
 
 Always true: all columns of a table have one length. Offsets, ids, times (ms) and counts are int64, -1 is "none".
 """
@@ -16,7 +16,7 @@ NONE = -1
 
 
 def length(columns: Mapping[str, Array]) -> int:
-    """How many rows there are."""
+    """The number of rows."""
     return len(next(iter(columns.values()))) if columns else 0
 
 
@@ -26,7 +26,7 @@ def take(columns: Mapping[str, Array], chosen: Array) -> Columns:
 
 
 def concatenate(tables: Iterable[Mapping[str, Array]]) -> Columns:
-    """Tables of the same columns, one below the other. Empty without a table."""
+    """Tables with the same columns as one table, one below the other. Without any table it is empty."""
     several = list(tables)
     if not several:
         return {}
@@ -43,7 +43,7 @@ def struct_array(columns: Mapping[str, Array], kind: pa.DataType) -> Any:
 def from_struct(array: Any) -> Columns:
     """A struct array without nulls as a table, of numbers and booleans only."""
     combined = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-    if isinstance(combined, pa.ChunkedArray):  # what combine_chunks makes of no chunks at all
+    if isinstance(combined, pa.ChunkedArray):  # combine_chunks returns this for no chunks
         combined = pa.array([], type=array.type)
     names = [combined.type.field(index).name for index in range(combined.type.num_fields)]
     return {

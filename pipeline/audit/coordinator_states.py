@@ -1,6 +1,6 @@
-"""What `__transaction_state` says: for each transactional id of a segment its last record.
+"""The last record of each transactional id in a segment of `__transaction_state`.
 
-The only values that the audit decodes: they tell an open transaction that its coordinator will end from an orphan.
+The audit decodes no other values. These distinguish an open transaction that its coordinator will end from an orphan.
 """
 
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ STATES: Final = (
 )  # fmt: skip
 DELETED: Final = "Deleted"
 ONGOING: Final = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
-"""States in which a coordinator has yet to write markers."""
+"""States in which the coordinator has markers to write."""
 
 
 class State(NamedTuple):
-    """What a coordinator knows of a transactional id, as of one record."""
+    """The state of a transactional id in one record."""
 
     transactional_id: str
     offset: int
@@ -35,11 +35,11 @@ class State(NamedTuple):
     start_ms: int
     update_ms: int
     partitions: list[str]
-    """As topic-partition."""
+    """Each as `topic-partition`."""
 
 
 class StateReplay:
-    """The batches of one segment, chunk after chunk."""
+    """Reads the batches of one segment, chunk after chunk."""
 
     def __init__(self) -> None:
         self._last: dict[bytes, KeyValue] = {}
@@ -60,12 +60,12 @@ class StateReplay:
                 self.problems.append(Problem(NOT_A_BATCH, position, header.base_offset, f"its records: {error}"))
 
     def states(self) -> Iterator[State]:
-        """The last of each id. What cannot be decoded is a problem."""
+        """The last state of each id. A record that cannot be decoded becomes a problem."""
         for key, found in self._last.items():
             try:
                 known = decode_key(KINDS, key)
                 if known is None:
-                    continue  # of a kind that newer brokers write
+                    continue  # a kind of record that only newer brokers write
                 name = known.transactional_id
                 if found.value is None:
                     yield State(name, found.offset, DELETED, -1, -1, -1, -1, -1, [])

@@ -1,6 +1,6 @@
-"""What an audit tells a person: its summary, the rows that need attention, and the verdict in a sentence.
+"""The findings of an audit for people: a summary, the rows that need attention, and a verdict in one sentence.
 
-Always true: lists are cut at `MAX_ROWS`, while counts are whole.
+Always true: a list has at most `MAX_ROWS` rows, while counts cover all rows.
 """
 
 from datetime import datetime
@@ -22,11 +22,11 @@ class Findings(NamedTuple):
     sequence_faults: list[Row]
     problems: list[Row]
     longest_blocks: list[Row]
-    """What held the last stable offset back for longest."""
+    """The transactions that held the last stable offset back for longest."""
 
     @classmethod
     def of(cls, report: "AuditReport") -> Self:
-        """Compute them."""
+        """Compute the findings of a report."""
         from pyspark.sql import functions as f
 
         summary = report.summary.collect()[0].asDict()
@@ -46,7 +46,7 @@ class Findings(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """One sentence."""
+        """The verdict in one sentence."""
         told = [
             _counted(self.summary["hanging"], "hanging transaction"),
             _counted(self.summary["sequence_faults"], "sequence fault"),
@@ -56,7 +56,7 @@ class Findings(NamedTuple):
         return f"Needs attention: {', '.join(wrong)}." if wrong else "Nothing hangs, no sequence is broken."
 
     def as_json(self) -> Row:
-        """For programs: times as ISO 8601 in UTC."""
+        """The findings for programs, with times as ISO 8601 in UTC."""
         fields = self._asdict() | {"verdict": self.verdict, "clean": self.is_clean}
         return {name: _plain(value) for name, value in fields.items()}
 

@@ -1,8 +1,8 @@
 """`SegmentScan`: the batch headers of one segment file, thousands at a time, as numpy columns.
 
-Every byte is read once, for the checksum; records are looked at only where they are markers, and never decompressed.
-Always true: what is yielded is whole, in order and has a right checksum; what is not is a `Problem`, and a scan ends at
-the first bytes that are no batch, since nothing tells where the next one would begin.
+Every byte is read once, for the checksum. Only the records of control batches are decoded, and nothing is decompressed.
+Always true: batches that are yielded are whole, in order and have a correct checksum; all others are a `Problem`. A
+scan ends at the first bytes that are not a batch, since the beginning of the next one is unknown.
 """
 
 import struct
@@ -44,28 +44,28 @@ _MAGIC_AT: Final = 16
 assert _HEADERS.itemsize == HEADER_BYTES
 
 Read = Callable[[int, int], bytes]
-"""(position, size) to bytes: fewer only at the end of the file."""
+"""From (position, size) to bytes; fewer bytes only at the end of the file."""
 
 
 class Problem(NamedTuple):
-    """Something in a segment that is not what a broker wrote."""
+    """A place in a segment that is not as a broker wrote it."""
 
     what: str
-    """`torn_tail` is what a crash leaves; everything else is damage."""
+    """A crash may leave a `torn_tail`; every other kind is damage."""
     position: int
-    """Byte in the file."""
+    """The byte in the file."""
     offset: int
-    """Of the batch, or the one that would follow; -1 when nothing tells."""
+    """The offset of the batch, or of the one that would follow; -1 if it is unknown."""
     detail: str
 
     @property
     def is_error(self) -> bool:
-        """Whether a broker would refuse it, too."""
+        """Whether it is damage, which a broker would refuse as well."""
         return self.what != TORN_TAIL
 
 
 class SegmentScan:
-    """One pass over one file. `is_last`: it is the newest segment of its partition, which may end in a torn batch."""
+    """One pass over one file. `is_last` marks the newest segment of a partition, which may end in a torn batch."""
 
     def __init__(self, read: Read, size: int, *, base_offset: int, is_last: bool) -> None:
         self._read = read
@@ -75,18 +75,18 @@ class SegmentScan:
         self._begun = False
         self.problems: list[Problem] = []
         self.first_offset = base_offset
-        """Of the first batch; the name of the file while there is none."""
+        """The offset of the first batch; before the first batch, the base offset in the file name."""
         self.next_offset = base_offset
         """The offset after the last batch."""
         self.batches = 0
         self.records = 0
         self.holes = 0
-        """Places where the offset is not the one after the batch before: what compaction, or damage, leaves."""
+        """The number of gaps between the offsets of neighbouring batches, which compaction or damage leaves."""
         self.newest_ms = NONE
         """The largest timestamp."""
 
     def __iter__(self) -> Iterator[tuple[Columns, int, bytes]]:
-        """Columns of batches, and the bytes of the file that they were read from with their position."""
+        """Columns of batches, the position of the chunk that holds them, and its bytes."""
         position, wanted = 0, CHUNK_BYTES
         while position < self._size:
             asked = min(wanted, self._size - position)
@@ -119,7 +119,7 @@ class SegmentScan:
         if not self._begun:
             before[0] = self.first_offset = int(columns["base_offset"][0])
             self._begun = True
-        # What has a wrong checksum is not counted, so it is a hole for those who look at sequences.
+        # A batch with a wrong checksum is not counted, so it is a hole for the check of sequences.
         steps = (columns["base_offset"] != before) | np.concatenate(([False], ~sound[:-1]))
         columns["holes"] = self.holes + np.cumsum(steps)
         self.holes = int(columns["holes"][-1]) + (not sound[-1])
@@ -172,7 +172,7 @@ class SegmentScan:
 
 
 def _walk(data: bytes) -> tuple[list[int], list[int], str | None]:
-    """Where the whole batches of `data` begin, their sizes, and what is wrong with the bytes after them."""
+    """The starts and sizes of the whole batches in `data`, and what is wrong with the bytes after them."""
     starts: list[int] = []
     sizes: list[int] = []
     at, end, length_of = 0, len(data), _LENGTH.unpack_from

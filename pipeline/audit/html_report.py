@@ -1,6 +1,6 @@
-"""The report of an audit as one HTML page that needs nothing else: verdict, figures, plots, what to look at.
+"""The report of an audit as one HTML page: verdict, figures, plots, and tables of what needs attention.
 
-Always true: everything that comes from a log is escaped, and the page loads nothing from anywhere.
+Always true: every text from a log is escaped, and the page loads no other file.
 """
 
 import base64
@@ -38,7 +38,7 @@ def page(findings: Findings, plots: Mapping[str, bytes], *, paths: Sequence[str]
         _table("Hanging transactions", findings.hanging, summary["hanging"]),
         _table("Sequence faults", findings.sequence_faults, summary["sequence_faults"]),
         _table("Torn tails and damage", findings.problems, summary["torn_tails"] + summary["errors"]),
-        _table("What readers waited longest for", findings.longest_blocks, len(findings.longest_blocks)),
+        _table("Transactions that readers waited for longest", findings.longest_blocks, len(findings.longest_blocks)),
     ]
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>Eosin: audit of transactions</title>'

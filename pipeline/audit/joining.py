@@ -1,10 +1,10 @@
-"""Transactions: the runs of one producer in several partitions, put together.
+"""Joins the runs of one producer in several partitions to transactions.
 
-A producer has one transaction at a time, and its markers are everywhere before the next one begins. Where brokers bump
-the epoch with each transaction (KIP-890) producer id and epoch name it exactly. Older ones do not, so within an epoch
-the runs are read in the order of their markers, and a transaction ends where the outcome changes, a partition comes
-again, or a run begins after the markers so far. Two that follow each other within a ms, in different partitions and the
-same epoch, cannot be told apart by headers: they count as one.
+A producer has one transaction at a time, and all its markers are written before the next one begins. Brokers that bump
+the epoch with each transaction (KIP-890) name it exactly by producer id and epoch. For older brokers the runs of an
+epoch are read in the order of their markers; a transaction ends where the outcome changes, where a partition occurs
+again, or where a run begins after all markers so far. Two transactions that follow each other within a ms, in different
+partitions and the same epoch, look like one in the headers: they count as one.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,11 +17,11 @@ ABORTED: Final = "aborted"
 OPEN: Final = "open"
 
 Run = Mapping[str, Any]
-"""A row of runs, with `topic` and `partition`."""
+"""A row of the table of runs, with `topic` and `partition`."""
 
 
 def join(runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
-    """Runs with data, of one or many producers, as transactions: a dict with the columns of the table."""
+    """The transactions of these runs, of one or many producers, as dicts with the columns of the table."""
     by_producer: dict[int, list[Run]] = {}
     for run in runs:
         if run["batches"]:
@@ -33,7 +33,7 @@ def join(runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
 
 def _groups(runs: list[Run]) -> Iterator[list[Run]]:
     ended = sorted((run for run in runs if run["marker"] >= 0), key=_by_marker)
-    # Where records were stamped after their own marker, times of the two cannot be compared.
+    # If a record has a later time than its own marker, the clocks differ and their times cannot be compared.
     comparable = all(run["end_ms"] <= run["marker_ms"] for run in ended)
     group: list[Run] = []
     last_ms = 0
@@ -91,7 +91,7 @@ def _transaction(runs: list[Run]) -> dict[str, Any]:
         "bytes": sum(run["bytes"] for run in runs),
         "begin_ms": begin_ms,
         "end_ms": end_ms,
-        # Records are stamped by the producer and markers by the broker, whose clocks may differ.
+        # The producer stamps records and the broker stamps markers; their clocks may differ.
         "duration_ms": None if end_ms is None else max(0, end_ms - begin_ms),
         "coordinator_epoch": max(run["coordinator_epoch"] for run in runs) if marker >= 0 else None,
     }

@@ -1,7 +1,7 @@
-"""One partition over all its segments: its runs, the faults at segment borders, and what held the last stable offset.
+"""Merges the segments of a partition: its runs, faults at segment borders, and blocks of its last stable offset.
 
-A run is the part of a transaction that lies in one partition: the data of one producer up to its marker, or to the end
-of the log while it is open. A marker without data is a run of no batches.
+A run is the part of a transaction in one partition: the data of one producer up to its marker, or up to the end of the
+log while the transaction is open. A marker without data is a run without batches.
 """
 
 from typing import Final, NamedTuple
@@ -13,15 +13,15 @@ from eosin.pipeline.audit.pieces import fold
 from eosin.pipeline.audit.sequences import faults
 
 SEGMENT: Final = ("segment", "first_offset", "next_offset", "holes")
-"""Columns of what a scan says of a whole segment, as far as merging needs them."""
+"""The columns of a whole segment that merging needs."""
 BLOCK: Final = ("producer_id", "producer_epoch", "held_offset", "until_offset", "since_ms", "until_ms", "offsets")
-"""Columns of an interval in which one open transaction, the oldest, held the last stable offset. `until_ms` is -1, and
-`until_offset` the end of the log, while it still does; `offsets` lie between the two."""
+"""The columns of an interval in which the oldest open transaction held the last stable offset. While it still does,
+`until_ms` is -1 and `until_offset` is the end of the log. `offsets` is the distance of the two offsets."""
 _NEVER: Final = np.int64(2**63 - 1)
 
 
 class Merged(NamedTuple):
-    """What the segments of one partition add up to."""
+    """The merged segments of one partition."""
 
     runs: Columns
     faults: Columns
@@ -29,7 +29,7 @@ class Merged(NamedTuple):
 
 
 def merge(pieces: Columns, segments: Columns) -> Merged:
-    """Join the pieces of all segments of one partition, in whatever order they come."""
+    """Join the pieces of all segments of one partition, which may come in any order."""
     segments = take(segments, np.argsort(segments["segment"], kind="stable"))
     pieces = _counted_from_the_start(pieces, segments)
     runs = fold([pieces])
@@ -39,7 +39,7 @@ def merge(pieces: Columns, segments: Columns) -> Merged:
 
 
 def _counted_from_the_start(pieces: Columns, segments: Columns) -> Columns:
-    """Pieces whose holes are counted from the first segment on, and not from their own."""
+    """The pieces, with holes counted from the first segment on instead of from their own."""
     border = np.zeros(length(segments), np.int64)
     border[1:] = segments["first_offset"][1:] != segments["next_offset"][:-1]
     before = np.cumsum(border) + np.cumsum(segments["holes"]) - segments["holes"]
@@ -52,9 +52,9 @@ def _counted_from_the_start(pieces: Columns, segments: Columns) -> Columns:
 
 
 def blocks(runs: Columns, end: int) -> Columns:
-    """Which of these runs held the last stable offset back, and from when to when. `end` is the next offset of the log.
+    """The intervals in which one of these runs held the last stable offset back. `end` is the next offset of the log.
 
-    A run is the oldest that is open from its beginning, or from the end of the last older one, up to its own end.
+    A run is the oldest open one from its beginning, or from the end of the last older run, up to its own end.
     """
     if not length(runs) or not (runs["batches"] > 0).any():
         return {name: np.empty(0, np.int64) for name in BLOCK}
@@ -65,7 +65,7 @@ def blocks(runs: Columns, end: int) -> Columns:
     latest = np.maximum.accumulate(until)
     holds = np.concatenate(([True], until[1:] > latest[:-1]))
     rows, until, is_open = take(rows, holds), until[holds], is_open[holds]
-    # Each one that is left outlasts the one before it.
+    # Each remaining run outlasts the one before it.
     after = np.concatenate(([False], until[:-1] > rows["first_offset"][1:]))
     ended_ms = np.concatenate(([NONE], rows["marker_ms"][:-1]))
     until_offset = np.where(is_open, end, until)

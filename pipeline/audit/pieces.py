@@ -1,8 +1,8 @@
-"""Pieces: what the batches of one producer in one partition add up to, between two markers.
+"""Pieces: the sums over the batches of one producer in one partition between two markers.
 
-A batch is a piece, and pieces that follow each other fold into one, so segments can be folded where they are read and
-the results folded again: `fold(fold(a) + fold(b)) == fold(a + b)`, wherever the log is cut. A piece that a marker ends
-is complete; one of transactional batches without a marker is, in the end, an open transaction.
+A batch is a piece, and neighbouring pieces fold into one. So each segment can be folded where it is read, and the
+results folded again: `fold(fold(a) + fold(b)) == fold(a + b)`, wherever the log is cut. A marker completes a piece; at
+the end of the log a piece of transactional batches without a marker is an open transaction.
 """
 
 from collections.abc import Iterable
@@ -17,21 +17,21 @@ PIECE: Final = (
     "first_sequence", "last_sequence", "first_holes", "last_holes", "batches", "records", "bytes", "begin_ms", "end_ms",
     "marker", "marker_offset", "marker_ms", "marker_epoch", "coordinator_epoch",
 )  # fmt: skip
-"""Columns of a piece. `batches` are data: a marker alone is a piece of none, whose offsets are its own. `segment` is
-the one in which it begins, `begin_ms` and `end_ms` are timestamps of its records, and `holes` count up to its first
-and last batch."""
+"""The columns of a piece. `batches` counts data batches: a marker alone is a piece without batches, at its own offset.
+`segment` is the segment in which the piece begins, `begin_ms` and `end_ms` are timestamps of its records, and the holes
+are counted up to its first and last batch."""
 
 _MAX_SEQUENCE: Final = 2**31 - 1
 _LATEST: Final = np.int64(2**63 - 1)
 
 
 def none() -> Columns:
-    """No pieces."""
+    """A table without pieces."""
     return {name: np.empty(0, bool if name == "transactional" else np.int64) for name in PIECE}
 
 
 def of_batches(headers: Columns, segment: int) -> Columns:
-    """Each batch of a producer as a piece of its own; other batches, and control batches without a marker, are not."""
+    """A piece for each batch with a producer id. Control batches without a marker are left out."""
     ends = headers["marker"] >= 0
     chosen = (headers["producer_id"] >= 0) & (ends | ~headers["control"])
     rows = take(headers, chosen)
@@ -39,7 +39,7 @@ def of_batches(headers: Columns, segment: int) -> Columns:
     data = ~ends
     count = length(rows)
     missing = np.full(count, NONE, np.int64)
-    # With log append time, and with a delete horizon in its place, the base timestamp is not that of a record.
+    # With log append time or a delete horizon, the base timestamp does not belong to a record.
     moved = rows["log_append_time"] | rows["delete_horizon"]
     begin = np.where(moved, rows["max_timestamp"], rows["base_timestamp"])
     last_sequence = (rows["base_sequence"] + rows["last_offset_delta"]) & _MAX_SEQUENCE
@@ -70,12 +70,12 @@ def of_batches(headers: Columns, segment: int) -> Columns:
 
 
 def in_order(pieces: Columns) -> Columns:
-    """By producer, and each one's as they lie in the log."""
+    """Pieces sorted by producer, and within a producer by offset."""
     return take(pieces, np.lexsort((pieces["first_offset"], pieces["producer_id"])))
 
 
 def fold(tables: Iterable[Columns]) -> Columns:
-    """Pieces of one partition, with those that belong together made one. In the order of `in_order`."""
+    """Pieces of one partition, with neighbours that belong together folded into one. Sorted as by `in_order`."""
     rows = concatenate(tables)
     if not length(rows):
         return none()
@@ -87,7 +87,7 @@ def fold(tables: Iterable[Columns]) -> Columns:
     )
     first = np.flatnonzero(begins)
     last = np.append(first[1:], len(begins)) - 1
-    # A marker is the last row of its piece, and may be a row of its own.
+    # A marker is the last row of its piece, or its only row.
     last_data = np.where((rows["batches"][last] == 0) & (last > first), last - 1, last)
     folded = {name: rows[name][first] for name in PIECE}
     for name in ("last_offset", "last_epoch", "last_sequence", "last_holes"):
@@ -102,6 +102,6 @@ def fold(tables: Iterable[Columns]) -> Columns:
 
 
 def _earliest(times: Array, first: Array) -> Array:
-    """The smallest time of each piece, where -1 is none."""
+    """The smallest time of each piece; -1 means that it has none."""
     found = np.minimum.reduceat(np.where(times < 0, _LATEST, times), first)
     return np.where(found == _LATEST, NONE, found)

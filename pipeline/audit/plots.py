@@ -1,7 +1,7 @@
-"""The plots of an audit, as PNG: how long transactions took, how they ended, how many were open, what readers waited.
+"""The plots of an audit as PNG: durations and outcomes of transactions, open transactions, and the lag of readers.
 
-Always true: every plot has a title that says what it shows, units on both axes and a sentence where it shows nothing;
-outcomes have the same colour everywhere, which colour-blind people can tell apart.
+Always true: every plot has a title and units on both axes, and a sentence if it has no data; an outcome has the same
+colour in all plots, and colour-blind people can distinguish the colours.
 """
 
 import io
@@ -17,7 +17,7 @@ COLOURS: Final[Mapping[str, str]] = {COMMITTED: "#2a78b8", ABORTED: "#e08214", O
 _LINES: Final = ("#2a78b8", "#e08214", "#1b9e77", "#7b3294", "#b2182b", "#555555")
 _SIZE: Final = (6.2, 3.7)
 _DPI: Final = 160
-"""So that text stays readable where two plots stand side by side on a page."""
+"""Text stays readable when two plots stand side by side on a page."""
 _GREY: Final = "#555555"
 _NAME_LENGTH: Final = 28
 
@@ -79,7 +79,7 @@ def _draw_durations(axes: Any, series: Series) -> None:
     ticks = [each for each in _ROUND_MS if least <= each <= most]
     axes.set_xticks(ticks, [duration(each) for each in ticks])
     axes.set_xticks([], minor=True)
-    # Few long transactions are what one looks for, and too few to be seen beside the others.
+    # A few long transactions matter most, and their bars are too small to be seen.
     axes.annotate(
         f"longest: {duration(series.longest_ms) or '0 ms'}",
         xy=(min(max(series.longest_ms, least), most), 0),
@@ -157,18 +157,18 @@ PLOTS: Final[Mapping[str, Callable[[Any, Series], None]]] = {
     "open": _draw_open,
     "lso_lag": _draw_lag,
 }
-"""Names of files, and what draws them, in the order of the report."""
+"""The names of the files and the functions that draw them, in the order of the report."""
 
 _DAY_MS: Final = 86_400_000
 _ROUND_MS: Final = (
     *(1, 10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000, 36_000_000, 86_400_000, 864_000_000, 8_640_000_000),
 )
-"""Durations that people count by."""
+"""Round durations for the ticks of an axis."""
 _UNITS: Final = ((86_400_000.0, "d"), (3_600_000.0, "h"), (60_000.0, "min"), (1000.0, "s"), (1.0, "ms"))
 
 
 def duration(milliseconds: float) -> str:
-    """A duration as people write it: 250 ms, 1.5 s, 3 min. Empty for none."""
+    """A duration for people: 250 ms, 1.5 s, 3 min. Empty for 0."""
     for unit, name in _UNITS:
         if milliseconds >= unit:
             count = milliseconds / unit
@@ -177,7 +177,7 @@ def duration(milliseconds: float) -> str:
 
 
 def _days(series: Series) -> list[float]:
-    """Where the intervals begin and the last one ends, as matplotlib counts time."""
+    """The borders of the intervals, in the days of matplotlib."""
     return [(series.begin_ms + index * series.width_ms) / _DAY_MS for index in range(BINS + 1)]
 
 
@@ -192,7 +192,7 @@ def _time_axis(axes: Any, series: Series) -> None:
 
 
 def moment(milliseconds: int) -> str:
-    """A time as people write it, UTC."""
+    """A time for people, in UTC."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
@@ -203,7 +203,7 @@ def _legend_below(axes: Any, title: str | None = None, columns: int = 3) -> None
 
 
 def _short(name: str) -> str:
-    """A name that may be as long as a topic's may be, with its partition in any case."""
+    """A long name without its middle, so that the partition at its end stays."""
     return name if len(name) <= _NAME_LENGTH else f"{name[: _NAME_LENGTH // 2]}…{name[-_NAME_LENGTH // 2 :]}"
 
 

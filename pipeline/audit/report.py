@@ -1,8 +1,8 @@
-"""`AuditReport`: the tables of an audit as Spark frames, and the steps that make them.
+"""`AuditReport` holds the tables of an audit as Spark frames, and plans the steps that compute them.
 
     segments --one task each--> facts --one group per partition--> runs --one group per producers--> transactions
 
-Always true: facts and runs are computed once and kept until `close`; tables are computed from them when asked for.
+Always true: facts and runs are computed once and kept until `close`; tables are computed from them on first use.
 """
 
 import json
@@ -40,20 +40,20 @@ _GROUPS_PER_CORE: Final = 4
 
 
 class AuditReport:
-    """What an audit found. Close it when its tables are no longer needed."""
+    """The tables of an audit. Close it when they are no longer needed."""
 
     def __init__(
         self, facts: DataFrame, *, max_transaction_timeout_ms: int, as_of_ms: int, has_coordinator: bool
     ) -> None:
         self.facts = facts.persist()
-        """What is kept of segments."""
+        """The facts of all segments."""
         self._max_timeout_ms = max_transaction_timeout_ms
         self._has_coordinator = has_coordinator
         self.as_of_ms = as_of_ms
-        """The moment that ages of open transactions are counted to, ms since 1970."""
+        """The moment for the ages of open transactions, ms since 1970."""
         pieces = self.facts.where(f.col("kind").isin("piece", "scan"))
         self.merged = pieces.groupBy("topic", "partition").applyInArrow(_merging(), MERGED).persist()
-        """What the segments of each partition add up to."""
+        """The merged segments of each partition."""
 
     @classmethod
     def of(
@@ -79,7 +79,7 @@ class AuditReport:
 
     @cached_property
     def runs(self) -> DataFrame:
-        """The part of each transaction in each partition, and markers without data, which have no batches."""
+        """The part of each transaction in each partition; markers without data are runs without batches."""
         return self.merged.where("kind = 'run'").select("topic", "partition", "run.*")
 
     @cached_property
@@ -92,19 +92,19 @@ class AuditReport:
 
     @cached_property
     def segments(self) -> DataFrame:
-        """What each segment file holds."""
+        """The counts of each segment file."""
         return self.facts.where("kind = 'scan'").select("topic", "partition", "path", "scan.*")
 
     @cached_property
     def problems(self) -> DataFrame:
-        """What is not as a broker wrote it: torn tails, which a crash leaves and which are no error, and damage."""
+        """Places that are not as a broker wrote them: torn tails, which a crash leaves and are no error, and damage."""
         severity = f.when(f.col("what") == TORN_TAIL, "warning").otherwise("error").alias("severity")
         found = self.facts.where("kind = 'problem'").select("topic", "partition", "path", "problem.*")
         return found.select("*", severity)
 
     @cached_property
     def sequence_faults(self) -> DataFrame:
-        """Batches that do not follow the one before by their producer's numbers."""
+        """Batches whose sequence number or epoch does not follow the producer's batch before."""
         columns = ("topic", "partition", "fault.*")
         inside = self.facts.where("kind = 'fault'").select(*columns)
         across = self.merged.where("kind = 'fault'").select(*columns)
@@ -122,20 +122,20 @@ class AuditReport:
 
     @cached_property
     def coordinator(self) -> DataFrame:
-        """The last record of each transactional id, where `__transaction_state` was among the paths."""
+        """The last record of each transactional id, if `__transaction_state` was among the paths."""
         states = self.facts.where("kind = 'state'").select("partition", "state.*")
         return states.groupBy("transactional_id").agg(
             *(f.max_by(name, "offset").alias(name) for name in states.columns if name != "transactional_id")
         )
 
     def is_hanging(self, where: str = "") -> Column:
-        """Whether a run, whose columns have names that begin with `where`, is open for too long."""
+        """Whether a run is open for too long. `where` is the prefix of its column names."""
         is_open = (f.col(where + "batches") > 0) & (f.col(where + "marker") < 0)
         return is_open & (f.lit(self.as_of_ms) - f.col(where + "begin_ms") > self._max_timeout_ms)
 
     @cached_property
     def hanging(self) -> DataFrame:
-        """Open in a partition for longer than any transaction may be, and whether the coordinator knows."""
+        """Runs that are open for longer than any transaction may be, and whether the coordinator knows them."""
         age = f.lit(self.as_of_ms) - f.col("begin_ms")
         old = self.runs.where(self.is_hanging()).withColumn("age_ms", age)
         ongoing = (
@@ -169,12 +169,12 @@ class AuditReport:
         return summarize(self)
 
     def write(self, folder: str) -> None:
-        """Every table as parquet in a folder of its name, in place of what is there."""
+        """Write every table as parquet into a folder of its name; existing tables are replaced."""
         for name in TABLES:
             getattr(self, name).write.mode("overwrite").parquet(f"{folder.rstrip('/')}/{name}")
 
     def close(self) -> None:
-        """Forget what was computed."""
+        """Free the memory of the tables."""
         for frame in (self.merged, self.facts, self.__dict__.get("transactions")):
             if frame is not None:
                 frame.unpersist()
@@ -208,7 +208,7 @@ def _joining() -> Callable[[Any], Any]:
 
 
 def _arrow_schema(ddl: str) -> Any:
-    """What tasks answer with. Only the driver can read the declaration, so they are given this."""
+    """The schema of the results of tasks. Only the driver can parse the declaration."""
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
 

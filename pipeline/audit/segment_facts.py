@@ -1,6 +1,6 @@
-"""`SegmentFacts`: all that the audit keeps of one segment file, so that its batches need not travel.
+"""`SegmentFacts` is everything that the audit keeps of one segment file, so that no batches are sent to other tasks.
 
-Always true: what is kept grows with the number of transactions and producers, never with the number of records.
+Always true: its size grows with the number of transactions and producers, never with the number of records.
 """
 
 from collections.abc import Callable
@@ -12,32 +12,32 @@ from eosin.pipeline.audit.pieces import fold, of_batches
 from eosin.pipeline.audit.sequences import faults
 
 _FOLD_AT: Final = 64
-"""Chunks that are kept before they are folded into one."""
+"""The number of chunks that are kept before they are folded into one."""
 
 Watch = Callable[[Columns, int, bytes], None]
 
 
 class SegmentFacts(NamedTuple):
-    """What one segment says."""
+    """The facts of one segment."""
 
     pieces: Columns
     faults: Columns
-    """Of neighbours that both lie in this segment."""
+    """Faults between neighbours that both lie in this segment."""
     problems: list[Problem]
     scan: SegmentScan
     """Its counts, after the scan."""
 
     @classmethod
     def of(cls, read: Read, size: int, *, base_offset: int, is_last: bool, watch: Watch | None = None) -> Self:
-        """Read a segment of `size` bytes. `is_last`: it is the newest of its partition. `watch` is shown every chunk:
-        columns of batches, and the bytes that they were read from with their position."""
+        """Read a segment of `size` bytes. `is_last` marks the newest segment of its partition. `watch` is called with
+        every chunk: the columns of its batches, its position and its bytes."""
         scan = SegmentScan(read, size, base_offset=base_offset, is_last=is_last)
         folded: list[Columns] = []
         found: list[Columns] = []
         for number, (headers, chunk_at, data) in enumerate(scan):
             if watch is not None:
                 watch(headers, chunk_at, data)
-            # Each chunk is numbered as if it were a segment of its own, to know afterwards whom a border parts.
+            # Each chunk is numbered as if it were a segment, so that faults across its borders are found later.
             batches = of_batches(headers, number)
             found.append(faults(batches))
             folded.append(fold([batches]))

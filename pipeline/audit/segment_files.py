@@ -1,6 +1,6 @@
-"""Where segment files are, and reading them: any file system that Arrow knows, local paths and s3://, hdfs://, gs://.
+"""Finds and opens segment files on any file system of Arrow: local paths and s3://, hdfs://, gs://.
 
-Always true: nothing is opened for writing, and a partition is found in one directory only.
+Always true: no file is opened for writing, and a partition lies in one directory only.
 """
 
 import glob
@@ -20,7 +20,7 @@ _SCHEME: Final = re.compile(r"[a-z][a-z0-9+]*://")
 
 
 class SegmentFile(NamedTuple):
-    """One file, and what its name tells. `is_last`: no newer one is there of its partition."""
+    """A segment file and the parts of its name. `is_last` marks the newest segment of its partition."""
 
     path: str
     topic: str
@@ -31,8 +31,8 @@ class SegmentFile(NamedTuple):
 
 
 def find_segments(paths: str | Sequence[str]) -> list[SegmentFile]:
-    """Every segment under these paths, by partition and offset: log directories, partitions, files; patterns of local
-    paths. Raises BadPaths when a path has none, or a partition lies in two directories."""
+    """All segments under these paths (log directories, partitions, files, patterns of local paths), sorted by partition
+    and offset. Raises BadPaths for a path without segments, and for a partition that lies in two directories."""
     found: dict[str, SegmentFile] = {}
     for path in [paths] if isinstance(paths, str) else paths:
         segments = [each for one in _expanded(path) for each in _segments_of(one)]
@@ -48,7 +48,7 @@ def find_segments(paths: str | Sequence[str]) -> list[SegmentFile]:
 
 
 def open_segment(path: str) -> tuple[Read, int]:
-    """A file to read from, and its size now. Raises OSError."""
+    """A function that reads the file, and its present size. Raises OSError."""
     system, inside = _resolve(path)
     file = system.open_input_file(inside)
     return lambda position, size: bytes(file.read_at(size, position)), int(file.size())

@@ -1,9 +1,9 @@
-"""Sequence faults: batches of a producer that do not follow each other as its numbers say.
+"""Sequence faults: neighbouring batches of a producer whose sequence numbers or epochs do not follow each other.
 
-Always true: each pair of neighbours is judged by itself, so faults of a segment can be found where it is read, and
-those of pairs across a border where pieces are joined. A gap does not count where the log has a hole between the two:
-there compaction, or damage that is reported on its own, took what was between. A sequence must begin at 0 in a new
-epoch, and may begin anywhere with the first batch of a producer that the log still has.
+Always true: each pair of neighbours is judged by itself, so faults inside of a segment are found where it is read, and
+faults across a border where pieces are joined. A gap is no fault if the log has a hole between the two batches:
+compaction, or damage that is reported on its own, has removed batches there. A sequence must begin at 0 in a new epoch;
+the first batch of a producer that the log still has may have any number.
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ from eosin.pipeline.audit.columns import Array, Columns, concatenate, length, ta
 from eosin.pipeline.audit.pieces import in_order
 
 FAULT: Final = ("producer_id", "producer_epoch", "offset", "what", "expected", "found")
-"""Columns of a fault; `offset` is of the batch or marker that does not follow."""
+"""The columns of a fault; `offset` is that of the batch or marker that does not follow."""
 GAP: Final = 0
 REPEAT: Final = 1
 EPOCH: Final = 2
@@ -25,7 +25,7 @@ _HALF: Final = 2**30
 
 
 def faults(pieces: Columns, *, across_segments: bool = False) -> Columns:
-    """Faults between pieces of one partition; with `across_segments` only between pieces of different segments."""
+    """The faults between pieces of one partition; with `across_segments` only those between different segments."""
     if not length(pieces):
         return {name: np.empty(0, np.int64) for name in FAULT}
     rows = in_order(pieces)

@@ -1,4 +1,4 @@
-"""What the plots show, computed by Spark: a few hundred numbers, however large the logs are.
+"""The data of the plots, computed by Spark: a few hundred numbers, however large the logs are.
 
 Always true: times are ms since 1970, a series has one value for each of `BINS` intervals of the span, and an audit
 without transactions has no span.
@@ -17,36 +17,36 @@ if TYPE_CHECKING:
 BINS: Final = 120
 OUTCOMES: Final = (COMMITTED, ABORTED, OPEN)
 MAX_PARTITIONS: Final = 6
-"""Partitions whose lag is shown: those with the largest."""
+"""The lag of this many partitions is shown: those with the largest lag."""
 _PER_DECADE: Final = 8
 
 
 class Series(NamedTuple):
-    """Everything that is plotted."""
+    """The data of all plots."""
 
     begin_ms: int
     end_ms: int
     durations: dict[str, dict[float, int]]
-    """By outcome: lower bound in ms of a logarithmic class, and how many transactions lasted so long."""
+    """By outcome: the lower bound in ms of each logarithmic class, and the number of its transactions."""
     outcomes: dict[str, list[int]]
-    """By outcome: how many transactions ended so, or for open ones began, in each interval."""
+    """By outcome: the number of transactions that ended in each interval; open ones count where they began."""
     open: list[float]
-    """How many transactions were open at once in each interval, on average."""
+    """The average number of open transactions in each interval."""
     lag: dict[str, list[float]]
-    """By partition: the most offsets that the last stable offset was behind in each interval."""
+    """By partition: the largest lag of the last stable offset in each interval, in offsets."""
     left_out: int
-    """Partitions with a lag that are not shown."""
+    """The number of partitions with a lag that are not shown."""
     longest_ms: float = 0
-    """The longest transaction that has ended."""
+    """The duration of the longest transaction that has ended."""
 
     @property
     def width_ms(self) -> float:
-        """Of one interval."""
+        """The width of an interval."""
         return (self.end_ms - self.begin_ms) / BINS
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to show."""
+        """Whether there are no transactions."""
         return not any(map(sum, self.outcomes.values()))
 
 
@@ -56,11 +56,11 @@ def class_bound(index: int) -> float:
 
 
 def series_of(report: "AuditReport", summary: Mapping[str, Any]) -> Series:
-    """Compute what there is to plot; `summary` is the row of the summary."""
+    """Compute the data of the plots; `summary` is the row of the summary."""
     if summary["first_ms"] is None:
         return Series(0, 0, {}, {each: [] for each in OUTCOMES}, [], {}, 0)
     begin = int(summary["first_ms"])
-    end = max(int(summary["last_ms"]), begin + BINS)  # so that no interval is shorter than a ms
+    end = max(int(summary["last_ms"]), begin + BINS)  # no interval is shorter than a ms
     outcomes, at_once = _outcomes(report.transactions, begin, end), _at_once(report.transactions, begin, end)
     lag, left_out = _lag(report.lso_blocked, begin, end)
     longest_ms = float(summary["duration_max_ms"] or 0)
@@ -85,7 +85,7 @@ def _durations(transactions: "DataFrame") -> dict[str, dict[float, int]]:
 
 
 def _outcomes(transactions: "DataFrame", begin: int, end: int) -> dict[str, list[int]]:
-    """How many ended in each interval; of those that have not, how many began."""
+    """The transactions that ended in each interval; open ones count where they began."""
     from pyspark.sql import functions as f
 
     outcomes = {each: [0] * BINS for each in OUTCOMES}
@@ -96,7 +96,7 @@ def _outcomes(transactions: "DataFrame", begin: int, end: int) -> dict[str, list
 
 
 def _at_once(transactions: "DataFrame", begin: int, end: int) -> list[float]:
-    """How many were open at once in each interval: the time that all of them were, as a share of it."""
+    """The average number of open transactions in each interval: the sum of their open times, divided by its width."""
     from pyspark.sql import functions as f
 
     width_ms = (end - begin) / BINS
@@ -115,7 +115,7 @@ def _at_once(transactions: "DataFrame", begin: int, end: int) -> list[float]:
 
 
 def _lag(blocked: "DataFrame", begin: int, end: int) -> tuple[dict[str, list[float]], int]:
-    """The lag of an interval grows evenly while a transaction holds the last stable offset: headers tell no more."""
+    """Lags by interval. Headers say only when a lag begins and ends, so it is taken to grow evenly between."""
     from pyspark.sql import functions as f
 
     named = blocked.withColumn("name", f.concat_ws("-", "topic", f.col("partition").cast("string")))

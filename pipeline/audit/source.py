@@ -1,8 +1,8 @@
-"""`txnsegments`: segment files as a batch source of Spark, one task for each, Arrow batches out.
+"""`txnsegments`: a batch source of Spark for segment files, with one task for each file.
 
     spark.read.format("txnsegments").load("log-dirs/*")        # a row for each record batch
 
-Options: `path`, or `paths` as a JSON list; `facts` = `true` for what the audit folds instead of every batch.
+Options: `path`, or `paths` as a JSON list; `facts` = `true` for the folded facts of the audit instead of batches.
 Always true: the driver lists files, tasks open them, and both must see them under the same path.
 """
 
@@ -31,15 +31,15 @@ from pyspark.sql.types import StructType  # noqa: E402
 NAME: Final = "txnsegments"
 _CODECS: Final = np.array([each.name.lower() for each in Compression] + ["unknown"] * (8 - len(Compression)))
 _MARKERS: Final = np.array(["abort", "commit", None], dtype=object)
-"""By marker, and -1 is the last one."""
+"""By number of the marker; -1, for none, is the last entry."""
 
 
 class TxnSegments(DataSource):
-    """The source, as Spark registers it."""
+    """The data source to register with Spark."""
 
     @classmethod
     def name(cls) -> str:
-        """What `format` takes."""
+        """The name for `format`."""
         return NAME
 
     def schema(self) -> str:
@@ -63,7 +63,7 @@ class TxnSegments(DataSource):
 
 
 class OneSegment(InputPartition):
-    """What one task reads."""
+    """The file that one task reads."""
 
     def __init__(self, file: SegmentFile) -> None:
         self.file = file
@@ -78,12 +78,12 @@ class SegmentReader(DataSourceReader):
         self._facts = facts
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One for each file, the largest first: they decide when the last task ends."""
+        """A task for each file, the largest file first, since it decides when the last task ends."""
         files = sorted(find_segments(self._paths), key=lambda each: -each.size)
         return [OneSegment(each) for each in files]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The Arrow batches of one file. A file that cannot be read is a row that says so."""
+        """The Arrow batches of one file. A file that cannot be read becomes a row with the problem."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
         assert isinstance(partition, OneSegment)
@@ -93,7 +93,7 @@ class SegmentReader(DataSourceReader):
 
 
 def read_facts(file: SegmentFile, schema: Any) -> Iterator[Any]:
-    """What the audit keeps of one segment, as rows of facts."""
+    """The facts of one segment as rows."""
     common = {"topic": file.topic, "partition": file.partition, "path": file.path}
     replay = StateReplay() if file.topic == TRANSACTION_STATE_TOPIC else None
     try:

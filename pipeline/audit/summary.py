@@ -1,6 +1,6 @@
 """The summary of an audit: one row of counts, shares and durations.
 
-Always true: shares are of transactions that have ended, 0 to 1, and null where none has.
+Always true: shares are shares of the ended transactions, from 0 to 1, and null if none has ended.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 _PERCENTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 _ACCURACY: Final = 10_000
-"""Of percentiles: one in so many ranks."""
+"""The accuracy of percentiles, as Spark defines it: 1 / accuracy is the relative error."""
 
 
 def summarize(report: "AuditReport") -> "DataFrame":
-    """One row about the whole audit."""
+    """One row for the whole audit."""
     from pyspark.sql import functions as f
 
     transactions = report.transactions.agg(*_of_transactions())
@@ -80,7 +80,7 @@ def _of_transactions() -> list[Any]:
 
 
 def _share(weight: Any) -> Any:
-    """How much of what has ended was aborted."""
+    """The aborted share of the ended transactions."""
     from pyspark.sql import functions as f
 
     outcome = f.col("outcome")

@@ -1,6 +1,6 @@
-"""The tables that travel between the steps of the audit, as Spark declares them, and rows of several kinds in one.
+"""The tables between the steps of the audit, declared for Spark; several kinds of rows share a table.
 
-Always true: a row of facts has one of its struct columns, the one that `kind` names; the others are null.
+Always true: only the struct column that `kind` names is set in a row of facts; the others are null.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from eosin.pipeline.audit.pieces import PIECE
 from eosin.pipeline.audit.sequences import FAULT
 
 MAX_ROWS: Final = 100_000
-"""Of one Arrow batch."""
+"""The most rows of one Arrow batch."""
 
 
 def _numbers(names: Sequence[str]) -> str:
@@ -34,12 +34,12 @@ FACTS: Final = (
     f" fault struct<{_numbers(FAULT)}>, problem struct<{PROBLEM}>, state struct<{STATE}>,"
     f" scan struct<{_numbers(SCAN_COLUMNS)}>"
 )
-"""What is kept of segments."""
+"""The facts of segments."""
 MERGED: Final = (
     f"kind string, topic string, partition int, run struct<{_numbers(PIECE)}>, fault struct<{_numbers(FAULT)}>,"
     f" block struct<{_numbers(BLOCK)}>"
 )
-"""What the segments of a partition add up to."""
+"""The merged segments of a partition."""
 TRANSACTIONS: Final = (
     "producer_id bigint, producer_epoch int, outcome string, partitions array<struct<topic: string, partition: int,"
     " first_offset: bigint, last_offset: bigint, marker_offset: bigint>>, batches bigint, records bigint, bytes bigint,"
@@ -51,11 +51,11 @@ BATCHES: Final = (
     " transactional boolean, control boolean, producer_id bigint, producer_epoch int, base_sequence int, marker string,"
     " coordinator_epoch int, problem string"
 )
-"""What `txnsegments` shows: a row for each sound batch, and one for each problem, with nothing but its place."""
+"""The columns of `txnsegments`: a row for each sound batch, and a row with the place of each problem."""
 
 
 def fact_rows(schema: Any, common: Mapping[str, Any], kind: str, rows: Columns | Sequence[Any]) -> Iterator[Any]:
-    """Arrow batches of one kind: a table of columns, or a list of dicts. `common` are columns that all rows share."""
+    """Arrow batches with rows of one kind, from columns or a list of dicts. All rows share the values in `common`."""
     struct = schema.field(kind).type
     array = struct_array(rows, struct) if isinstance(rows, dict) else pa.array(rows, type=struct)
     count = length(rows) if isinstance(rows, dict) else len(rows)

@@ -1,7 +1,7 @@
-"""`Verification`: whether every committed row of one topic is in another exactly once, over the wire.
+"""`Verification` checks over the wire that every committed row of one topic is in another exactly once.
 
-Always true: only what is committed counts, on both sides. Rows are compared as often as they are there, so a name that
-several rows of the source share must be there as often in the target.
+Always true: only committed rows count, on both sides. Repeated rows are counted: if several rows of the source share a
+name, the target must have it equally often.
 """
 
 from collections.abc import Callable
@@ -17,42 +17,42 @@ BY_HEADER: Final = "src"
 _ROW: Final = "concat_ws(':', topic, partition, offset)"
 _HEADER: Final = f"cast(try_element_at(filter(headers, each -> each.key = '{BY_HEADER}'), 1).value as string)"
 _TIMEOUT_MS: Final = 30_000
-"""Somebody waits for the answer: brokers that do not answer for so long are an error."""
+"""The limit for brokers that do not answer, since a person waits for the result."""
 
 
 Compare = Callable[["DataFrame", "DataFrame"], "DataFrame"]
-"""From the rows of source and target, with the columns of `txnlog`, to the names of what is compared: columns name,
-source, target, the last two saying how often it is in each."""
+"""From the rows of source and target, with the columns of `txnlog`, to names: columns name, source and target, of which
+the last two count the name in each topic."""
 
 
 class Counts(NamedTuple):
-    """How many rows there are of each kind."""
+    """The number of rows of each kind."""
 
     source: int
     target: int
     missing: int
-    """Rows of the source that the target lacks."""
+    """Rows of the source that are not in the target."""
     duplicate: int
-    """Rows of the target that are there once too often."""
+    """Rows of the target that are there too often."""
     unexpected: int
-    """Rows of the target that no row of the source accounts for."""
+    """Rows of the target without a row in the source."""
 
     @property
     def is_exact(self) -> bool:
-        """Whether every row is there exactly once."""
+        """Whether every row is in the target exactly once."""
         return not (self.missing or self.duplicate or self.unexpected)
 
 
 class Verification:
-    """How two topics compare."""
+    """The comparison of two topics."""
 
     def __init__(self, names: "DataFrame") -> None:
-        """`names` has columns name, source, target: how often a name is in each."""
+        """`names` has the columns name, source and target; the last two count the name in each topic."""
         self._names = names.persist()
 
     @cached_property
     def differences(self) -> "DataFrame":
-        """Names whose rows are not there exactly once: what is wrong, and how often each side has them."""
+        """Names that are not in the target exactly once, with the kind of difference and the counts of both sides."""
         from pyspark.sql import functions as f
 
         kind = (
@@ -64,7 +64,7 @@ class Verification:
 
     @cached_property
     def counts(self) -> Counts:
-        """How many rows there are of each kind."""
+        """The number of rows of each kind."""
         from pyspark.sql import functions as f
 
         source, target = f.col("source"), f.col("target")
@@ -78,7 +78,7 @@ class Verification:
         return Counts(*(int(row[name] or 0) for name in Counts._fields))
 
     def close(self) -> None:
-        """Forget what was computed."""
+        """Free the memory of the comparison."""
         self._names.unpersist()
 
 
@@ -92,13 +92,13 @@ def verify(
     on_target: str | None = None,
     by: Compare | None = None,
 ) -> Verification:
-    """Compare what is committed in two topics, row by row: what is missing in `target`, there twice, or from nowhere.
+    """Compare the committed rows of two topics: rows that are missing in `target`, duplicate or unexpected.
 
     `on` is a Spark expression over the columns of `txnlog` that names a row, or `src`, the default: the header of that
-    name in `target`, as `topic:partition:offset` of the row in `source`. `on_target` is the expression for `target`
-    where it is another one. Where rows of `target` stand for many, `by` makes of the frames of both a frame of names
-    with the columns name, source, target: how often each is in either. Raises BadExpression for an expression that
-    Spark does not understand.
+    name in `target`, as `topic:partition:offset` of the row in `source`. `on_target` is the expression for `target` if
+    it differs. If rows of `target` stand for many rows, `by` turns both frames into a frame with the columns name,
+    source and target, which count the name in each. Raises BadExpression for an expression that Spark does not
+    understand.
     """
     require_spark()
     from eosin.pipeline.source.txnlog import NAME, TxnLog
