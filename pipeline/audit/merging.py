@@ -12,8 +12,6 @@ from eosin.pipeline.audit.columns import NONE, Columns, length, take
 from eosin.pipeline.audit.pieces import fold
 from eosin.pipeline.audit.sequences import faults
 
-SEGMENT: Final = ("segment", "first_offset", "next_offset", "holes")
-"""The columns of a whole segment that merging needs."""
 BLOCK: Final = ("producer_id", "producer_epoch", "held_offset", "until_offset", "since_ms", "until_ms", "offsets")
 """The columns of an interval in which the oldest open transaction held the last stable offset. While it still does,
 `until_ms` is -1 and `until_offset` is the end of the log. `offsets` is the distance of the two offsets."""

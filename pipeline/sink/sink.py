@@ -92,7 +92,6 @@ class TxnSink:
         if route == "executors" and topic is None:
             raise ConflictingSettings("route executors writes to one topic, and none was given")
         self.pipeline: Final = pipeline
-        self.last_report: BatchReport | None = None
         self.failure: BaseException | None = None
         """The error of the last batch, since Spark passes on only its text. None after a batch that succeeded."""
         self._bootstrap = bootstrap
@@ -165,9 +164,9 @@ class TxnSink:
             self.failure = None
             total_ms = self._clock.elapsed_ms() - begun_ms
             retries = self.timeouts.retries(self._task(batch))
-            self.last_report = BatchReport(batch, skipped, rows, transaction_ms, total_ms, retries)
+            report = BatchReport(batch, skipped, rows, transaction_ms, total_ms, retries)
         if self._on_batch is not None:
-            self._on_batch(self.last_report)
+            self._on_batch(report)
 
     def _write(self, frame: DataFrame, batch: int) -> tuple[bool, int, int]:
         running = self._query_of(frame)
