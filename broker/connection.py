@@ -23,16 +23,18 @@ from typing import Any, Final, cast
 
 from eosin.broker.answer_stream import AnswerStream
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
-from eosin.broker.exchange import Exchange, Interceptor
+from eosin.broker.exchange import Exchange
 from eosin.broker.fetching.response_memory import ResponseMemory
 from eosin.broker.handlers import api_versions
 from eosin.broker.logging_format import fields
 from eosin.broker.refusals import Refusals
+from eosin.broker.request_hooks import ObservedRequest, RequestHooks
 from eosin.broker.transactions.order import TransactionOrder
 from eosin.protocol.codec import Buffer, decode_request, decode_request_header, encode_response
 from eosin.protocol.frames import FrameDecoder, FrameError, SpareBuffers
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import DecodeError
+from eosin.runtime.clock import Timer
 from eosin.storage.log.file_range import as_range
 
 log = logging.getLogger(__name__)
@@ -66,7 +68,7 @@ class ConnectionHost:
     spare_buffers: SpareBuffers = field(default_factory=SpareBuffers)
     connections_changed: Callable[[int], None] = lambda _: None
     """Told how many there are when more have come."""
-    interceptor: Interceptor | None = None
+    hooks: RequestHooks | None = None
     response_memory: ResponseMemory = field(default_factory=ResponseMemory)
     connections: "dict[Connection, None]" = field(default_factory=dict)
     """Open connections, oldest first."""
@@ -98,6 +100,7 @@ class Connection(asyncio.BufferedProtocol):
         "_order",
         "_out",
         "_out_bytes",
+        "_pause",
         "_reading",
         "_refusal",
         "_stream",
@@ -153,6 +156,8 @@ class Connection(asyncio.BufferedProtocol):
         """Whether the client is gone, though not all that it has sent is read."""
         self._refusal: asyncio.TimerHandle | None = None
         """Closes the connection of a peer that was refused."""
+        self._pause: Timer | None = None
+        """Until it fires, a hook keeps the connection from being read."""
         self._reading = True
         self._write_blocked = False
         self._closing = False
@@ -205,7 +210,7 @@ class Connection(asyncio.BufferedProtocol):
         self._closing = True
         self._transport = None
         self._host.connections.pop(self, None)
-        for handle in (self._begin_later, self._flush_later):
+        for handle in (self._begin_later, self._flush_later, self._pause):
             if handle is not None:
                 handle.cancel()
         if self._refusal is not None:
@@ -315,6 +320,7 @@ class Connection(asyncio.BufferedProtocol):
         return (
             not self._closing
             and not self._write_blocked
+            and self._pause is None
             and len(self._exchanges) < host.max_in_flight
             and self._out_bytes <= host.write_buffer_bytes
             and not (self._fetching and self._frames and self._frames[0][:2] == _FETCH_BYTES)
@@ -330,7 +336,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _steer_reading(self) -> None:
         """Read only while what was read can be begun."""
-        wanted = not self._frames and not self._write_blocked and not self._closing
+        wanted = not self._frames and not self._write_blocked and not self._closing and self._pause is None
         if wanted is self._reading or self._transport is None or self._transport.is_closing():
             return
         self._reading = wanted
@@ -343,16 +349,16 @@ class Connection(asyncio.BufferedProtocol):
         """Take one request through the steps as far as it goes now."""
         host = self._host
         try:
-            if host.interceptor is not None:
-                host.interceptor.received(self.peer, frame)
             exchange = self._decode(frame)
             if exchange is None:
                 return
+            if host.hooks is not None:
+                self._observe(exchange, len(frame))
             if self._order.unanswered:
-                begin = partial(exchange.handle, host.services, host.interceptor)
+                begin = partial(exchange.handle, host.services, host.hooks)
                 waiting = self._order.queued(exchange.api.key, exchange.request, begin)
             else:
-                waiting = exchange.handle(host.services, host.interceptor)
+                waiting = exchange.handle(host.services, host.hooks)
         except DecodeError as error:
             self._refuse_peer("a malformed request", str(error))
             return
@@ -468,8 +474,33 @@ class Connection(asyncio.BufferedProtocol):
             self._streams_next = self._streams_next or bool(buffers)
         self._out += buffers
         self._out_bytes += size
-        if self._host.interceptor is not None:
-            self._host.interceptor.answered(exchange.context, exchange.api, size)
+        if exchange.observed is not None:
+            self._answered(exchange, exchange.observed, size)
+
+    def _observe(self, exchange: Exchange, size_bytes: int) -> None:
+        exchange.observed = ObservedRequest(
+            exchange.api,
+            exchange.context,
+            exchange.request,
+            peer=self.peer,
+            size_bytes=size_bytes,
+            begun_ms=self._host.services.clock.elapsed_ms(),
+        )
+
+    def _answered(self, exchange: Exchange, observed: ObservedRequest, size_bytes: int) -> None:
+        host = self._host
+        clock = host.services.clock
+        assert host.hooks is not None
+        exchange.answered(host.hooks, size_bytes, clock.elapsed_ms())
+        if observed.pause_ms > 0:
+            if self._pause is not None:
+                self._pause.cancel()
+            self._pause = clock.call_later(observed.pause_ms, self._end_pause)
+            self._steer_reading()
+
+    def _end_pause(self) -> None:
+        self._pause = None
+        self._schedule_begin()
 
     def _flush(self) -> None:
         """Hand the answers to the transport in one piece."""

@@ -1,17 +1,21 @@
-"""`Exchange`: one request and its answer, taken through the steps decoded, handled, answered.
+"""`Exchange`: one decoded request, its handler, and the bytes of its response.
 
-An `Interceptor` may watch or change each step; without one the steps cost nothing. This is the broker's edge, one of
-the two places that may catch Exception: a fault of ours is logged with its traceback and answered with
-UNKNOWN_SERVER_ERROR, and harms nobody else.
+`RequestHooks` may observe it, refuse it or delay its response; without hooks that costs nothing. This is the broker's
+edge, one of the two places that may catch Exception: a fault of the broker is logged with its traceback, the response
+is UNKNOWN_SERVER_ERROR, and no other request is harmed.
 """
 
 import logging
 from asyncio import Future, Task
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
+
+from msgspec.structs import replace
 
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
+from eosin.broker.config.settings import INT_MAX
 from eosin.broker.logging_format import fields
+from eosin.broker.request_hooks import ObservedRequest, RequestHooks
 from eosin.protocol.codec import Buffer, encode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.start_now import go_on
@@ -19,29 +23,10 @@ from eosin.runtime.start_now import go_on
 log = logging.getLogger(__name__)
 
 
-class Interceptor(Protocol):
-    """Sees every request pass the named steps: the seam for quotas, metrics, tracing and scripted faults.
-
-    Any step may raise `CloseConnection`. Each is called in the event loop and must not block.
-    """
-
-    def received(self, peer: str, frame: memoryview) -> None:
-        """A whole frame is here, its header included, not yet decoded. `peer` is HOST:PORT."""
-
-    def decoded(self, context: RequestContext, api: Api, request: Any) -> Any:
-        """Before the handler. None lets it run; anything else (a response or an awaitable of one) is the answer."""
-
-    def handled(self, context: RequestContext, api: Api, request: Any, response: Any) -> Any:
-        """The response that is to be sent: `response` itself, or another in its place."""
-
-    def answered(self, context: RequestContext, api: Api, size: int) -> None:
-        """`size` bytes of answer are next to leave; 0 for a request without an answer."""
-
-
 class Exchange:
     """One request, from its handler on, and the bytes of its answer."""
 
-    __slots__ = ("answer", "api", "context", "correlation_id", "request")
+    __slots__ = ("answer", "api", "context", "correlation_id", "observed", "request")
 
     def __init__(self, api: Api, context: RequestContext, correlation_id: int, request: Any) -> None:
         self.api = api
@@ -50,18 +35,20 @@ class Exchange:
         self.request = request
         self.answer: list[Buffer] | None = None
         """None until it is known; empty for a request that has none."""
+        self.observed: ObservedRequest | None = None
+        """Only where there are hooks."""
 
-    def handle(self, services: Services, interceptor: Interceptor | None) -> "Task[Any] | None":
+    def handle(self, services: Services, hooks: RequestHooks | None) -> "Task[Any] | None":
         """Run the handler, now, as far as it goes without waiting: a request that came later must not overtake it.
 
         Returns None when `answer` is known, else the task to wait for and to hand to `finish`. Raises
         `CloseConnection`.
         """
         try:
-            if interceptor is None:
+            if hooks is None:
                 handling = self.api.handle(self.request, self.context, services)
             else:
-                handling = self._handle_intercepted(services, interceptor)
+                handling = self._handle_with(hooks, services)
             try:  # as `start_now` does, without the call: every request comes by here
                 waits_for = handling.send(None)
             except StopIteration as end:
@@ -96,11 +83,34 @@ class Exchange:
             log.exception("a request failed", extra=self._facts())
             self._refuse()
 
-    async def _handle_intercepted(self, services: Services, interceptor: Interceptor) -> Any:
-        response = interceptor.decoded(self.context, self.api, self.request)
-        if response is None:
+    async def _handle_with(self, hooks: RequestHooks, services: Services) -> Any:
+        observed = self.observed
+        assert observed is not None
+        verdict = hooks.begun(observed)
+        if verdict is not None and verdict.error is not ErrorCode.NONE:
+            response = self.api.refuse(self.request, self.context, verdict.error)
+        else:
             response = await self.api.handle(self.request, self.context, services)
-        return interceptor.handled(self.context, self.api, self.request, response)
+        response = hooks.handled(observed, response)
+        if verdict is not None:
+            observed.pause_ms = verdict.pause_ms
+            if getattr(response, "throttle_time_ms", INT_MAX) < verdict.throttle_time_ms:
+                response = replace(response, throttle_time_ms=verdict.throttle_time_ms)
+            if verdict.delay_ms > 0:
+                await services.clock.sleep(verdict.delay_ms)
+        observed.response = response
+        return response
+
+    def answered(self, hooks: RequestHooks, size_bytes: int, now_ms: int) -> None:
+        """Tell the hooks that the response, of `size_bytes`, is the next to be sent."""
+        observed = self.observed
+        assert observed is not None
+        observed.response_bytes = size_bytes
+        observed.took_ms = now_ms - observed.begun_ms
+        try:
+            hooks.answered(observed)
+        except Exception:
+            log.exception("a hook failed", extra=self._facts())
 
     def _encode(self, response: Any) -> None:
         if response is None:
@@ -111,7 +121,10 @@ class Exchange:
     def _refuse(self) -> None:
         """Answer with UNKNOWN_SERVER_ERROR. Raises `CloseConnection` when not even that is possible."""
         try:
-            self._encode(self.api.refuse(self.request, self.context, ErrorCode.UNKNOWN_SERVER_ERROR))
+            response = self.api.refuse(self.request, self.context, ErrorCode.UNKNOWN_SERVER_ERROR)
+            if self.observed is not None:
+                self.observed.response = response
+            self._encode(response)
         except Exception as error:
             log.exception("the refusal failed as well", extra=self._facts())
             raise CloseConnection from error

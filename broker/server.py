@@ -20,7 +20,6 @@ from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.config.coordinators import cleaner_config, group_config, transaction_config
 from eosin.broker.connection import Connection, ConnectionHost
 from eosin.broker.descriptors import LEAST_LIMIT, SMALL_LIMIT, DescriptorBudget, budget_of, descriptor_limit
-from eosin.broker.exchange import Interceptor
 from eosin.broker.fetching.response_memory import ResponseMemory
 from eosin.broker.fetching.sessions import FetchSessions
 from eosin.broker.listeners import Listener
@@ -32,6 +31,7 @@ from eosin.broker.metadata.log import UnreadableMetadata
 from eosin.broker.partitions import Partitions
 from eosin.broker.refusals import REPORT_INTERVAL_MS
 from eosin.broker.registry import BY_KEY
+from eosin.broker.request_hooks import HookChain, RequestHooks, SlowRequestLog
 from eosin.broker.start_error import cannot_listen, cannot_use
 from eosin.broker.transactions.hanging import ROUND_INTERVAL_MS, HangingTransactions
 from eosin.coordinator.groups.coordinator import GroupCoordinator
@@ -81,7 +81,7 @@ class Server:
         chance: Chance | None = None,
         disk: Disk | None = None,
         flusher: Flusher | None = None,
-        interceptor: Interceptor | None = None,
+        hooks: RequestHooks | None = None,
     ) -> None:
         """`disk` and `flusher` are those that `eosin.durability` asks for unless given."""
         self.config = config
@@ -91,7 +91,7 @@ class Server:
         self._disk = disk or (MemoryDisk() if is_volatile else SystemDisk())
         self._descriptors = _descriptors_of(config)
         self._flusher = flusher
-        self._interceptor = interceptor
+        self._hooks = _hooks(config, hooks)
         self._background = Background(self.clock)
         self._sockets: list[tuple[Listener, socket.socket]] = []
         self._listening: list[Acceptor] = []
@@ -205,7 +205,7 @@ class Server:
             metadata_answers=MetadataAnswers(cluster, clock, limit_bytes=config.eosin_metadata_answers_max_bytes),
             response_memory=ResponseMemory(config.eosin_fetch_response_memory_bytes),
         )
-        self.host = _host(self.services, self._interceptor, self._descriptors, self._share_descriptors)
+        self.host = _host(self.services, self._hooks, self._descriptors, self._share_descriptors)
         cluster.subscribe(_OffsetsFollowTopics(groups))
         cluster.subscribe(self.services.metadata_answers)
         self._schedule(logs)
@@ -417,9 +417,16 @@ def _descriptors_of(config: BrokerConfig) -> DescriptorBudget | None:
     return None if limit is None else budget_of(max(limit, LEAST_LIMIT), listeners=len(config.listeners))
 
 
+def _hooks(config: BrokerConfig, given: RequestHooks | None) -> RequestHooks | None:
+    if config.eosin_slow_request_log_ms <= 0:
+        return given
+    slow = SlowRequestLog(from_ms=config.eosin_slow_request_log_ms)
+    return slow if given is None else HookChain((given, slow))
+
+
 def _host(
     services: Services,
-    interceptor: Interceptor | None,
+    hooks: RequestHooks | None,
     descriptors: DescriptorBudget | None,
     connections_changed: Callable[[int], None],
 ) -> ConnectionHost:
@@ -443,6 +450,6 @@ def _host(
         connections_changed=connections_changed,
         refused_delay_ms=config.eosin_connection_refused_delay_ms,
         max_refused=min(config.eosin_connection_max_refused, max_connections // 4),
-        interceptor=interceptor,
+        hooks=hooks,
         response_memory=services.response_memory,
     )

@@ -331,6 +331,12 @@ class BrokerConfig:
         kind=INT,
         at_least=0,
     )
+    eosin_slow_request_log_ms: int = setting(
+        0,
+        "Log requests that take this long, except Fetch, JoinGroup and SyncGroup, which wait as asked; 0 logs none.",
+        kind=INT,
+        at_least=0,
+    )
     eosin_shutdown_timeout_ms: int = setting(
         5000, "How long a stopping broker lets running requests finish.", kind=INT, at_least=0
     )

@@ -400,67 +400,6 @@ async def test_a_connection_that_stops_beginning_still_answers_what_runs() -> No
     assert gate.begun == [1, 2]
 
 
-class Recorder:
-    """An interceptor that writes down the steps, and interferes on request."""
-
-    def __init__(self) -> None:
-        self.steps: list[str] = []
-        self.instead: HeartbeatResponse | None = None
-        self.close_at = ""
-
-    def _step(self, name: str) -> None:
-        self.steps.append(name)
-        if self.close_at == name:
-            raise CloseConnection
-
-    def received(self, peer: str, frame: memoryview) -> None:
-        self._step("received")
-
-    def decoded(self, context: RequestContext, api: Api, request: Any) -> Any:
-        self._step("decoded")
-        return self.instead
-
-    def handled(self, context: RequestContext, api: Api, request: Any, response: Any) -> Any:
-        self._step("handled")
-        return response
-
-    def answered(self, context: RequestContext, api: Api, size: int) -> None:
-        self._step("answered")
-
-
-@pytest.mark.parametrize("awaited", [False, True])
-async def test_an_interceptor_sees_every_step(awaited: bool) -> None:
-    async def later(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
-        await asyncio.sleep(0)
-        return await echo(request, context, services)
-
-    recorder = Recorder()
-    peer = FakePeer(host_of(beating(later if awaited else echo), interceptor=recorder))
-    peer.send(BEAT, 4, *beats(1))
-    await turns(5)
-    assert recorder.steps == ["received", "decoded", "handled", "answered"]
-    assert numbers(peer.answers()) == [1]
-
-
-async def test_an_interceptor_can_answer_in_the_handlers_place() -> None:
-    gate, recorder = Gate(), Recorder()
-    recorder.instead = HeartbeatResponse(throttle_time_ms=99)
-    peer = FakePeer(host_of(beating(gate), interceptor=recorder))
-    peer.send(BEAT, 4, *beats(1))
-    assert numbers(peer.answers()) == [99]
-    assert not gate.begun
-
-
-@pytest.mark.parametrize("step", ["received", "decoded", "handled"])
-async def test_an_interceptor_can_lose_the_connection_at_any_step(step: str) -> None:
-    recorder = Recorder()
-    recorder.close_at = step
-    peer = FakePeer(host_of(beating(echo), interceptor=recorder))
-    peer.send(BEAT, 4, *beats(1))
-    assert peer.transport.is_closing()
-    assert peer.answers() == []
-
-
 async def test_a_clients_software_is_kept_for_all_its_requests() -> None:
     seen: list[str] = []
 

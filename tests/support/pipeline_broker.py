@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from eosin.broker.api import Api, CloseConnection, RequestContext
 from eosin.broker.config.broker import BrokerConfig
+from eosin.broker.request_hooks import ObservedRequest, RequestHooks
 from eosin.broker.server import Server
 from eosin.protocol.keys import ApiKey
 from eosin.runtime.clock import Clock, SystemClock
@@ -25,8 +26,8 @@ class Seen:
         self.request = request
 
 
-class Faults:
-    """An interceptor that counts the requests of clients whose name starts with `driver`, and loses some of them."""
+class Faults(RequestHooks):
+    """Counts the requests of clients whose name starts with `driver`, and loses some of them."""
 
     def __init__(self) -> None:
         self.seen: list[Seen] = []
@@ -44,29 +45,21 @@ class Faults:
         """What was asked of an API so far."""
         return [each.request for each in self.seen if each.key is key]
 
-    def received(self, peer: str, frame: memoryview) -> None:
-        """Nothing."""
-
-    def decoded(self, context: RequestContext, api: Api, request: Any) -> Any:
+    def begun(self, observed: ObservedRequest) -> None:
         """Lose the request, or let it be handled."""
-        if not self._counts(context, api):
-            return None
-        seen = Seen(api.key, context.client_id, request)
-        self.seen.append(seen)
-        self._numbers[id(request)] = len(self.seen) - 1
-        if self.before(len(self.seen) - 1, seen):
-            raise CloseConnection
-        return None
+        if self._counts(observed.context, observed.api):
+            seen = Seen(observed.api.key, observed.context.client_id, observed.request)
+            self.seen.append(seen)
+            self._numbers[id(observed)] = len(self.seen) - 1
+            if self.before(len(self.seen) - 1, seen):
+                raise CloseConnection
 
-    def handled(self, context: RequestContext, api: Api, request: Any, response: Any) -> Any:
+    def handled(self, observed: ObservedRequest, response: Any) -> Any:
         """Lose the answer, or pass it on."""
-        number = self._numbers.pop(id(request), None)
+        number = self._numbers.pop(id(observed), None)
         if number is not None and self.after(number, self.seen[number]):
             raise CloseConnection
         return response
-
-    def answered(self, context: RequestContext, api: Api, size: int) -> None:
-        """Nothing."""
 
     @staticmethod
     def _counts(context: RequestContext, api: Api) -> bool:
@@ -79,7 +72,7 @@ async def served(faults: Faults | None = None, *, clock: Clock | None = None, **
     few = {"transaction_state_log_num_partitions": 2, "offsets_topic_num_partitions": 2}
     listeners = ("PLAINTEXT://127.0.0.1:0",)
     config = BrokerConfig(**{"listeners": listeners, "eosin_durability": "memory", **few, **settings})
-    server = Server(config, clock=clock, interceptor=faults)
+    server = Server(config, clock=clock, hooks=faults)
     await server.startup()
     try:
         yield server
@@ -102,9 +95,9 @@ class AheadClock(SystemClock):
 class ThreadedBroker:
     """The same in a thread of its own, for tests that wait for processes. A context manager."""
 
-    def __init__(self, interceptor: Any, **settings: Any) -> None:
+    def __init__(self, hooks: Any, **settings: Any) -> None:
         self.address = ""
-        self._interceptor = interceptor
+        self._hooks = hooks
         self._settings = settings
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
@@ -112,7 +105,7 @@ class ThreadedBroker:
         self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._serve(),), daemon=True)
 
     async def _serve(self) -> None:
-        async with served(self._interceptor, **self._settings) as server:
+        async with served(self._hooks, **self._settings) as server:
             self.address = server.addresses[0]
             self._ready.set()
             await self._stop.wait()

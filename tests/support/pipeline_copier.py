@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from topic_load import TopicLoad
 
 from eosin.broker.api import CloseConnection
+from eosin.broker.request_hooks import ObservedRequest, RequestHooks
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.produce import ProduceResponse
@@ -35,8 +36,8 @@ PROGRAM = Path(pipeline_driver.__file__)
 Step = Callable[[ApiKey, Any], bool]
 
 
-class Killer:
-    """An interceptor that kills the driver at a step: before it is handled, or after that and before the answer."""
+class Killer(RequestHooks):
+    """Kills the driver at a step: before it is handled, or after that and before the answer."""
 
     def __init__(self) -> None:
         self.driver: subprocess.Popen[str] | None = None
@@ -53,24 +54,18 @@ class Killer:
         self.happened = 0
         self.signalled = threading.Event()
 
-    def received(self, peer: str, frame: memoryview) -> None:
-        """Nothing."""
-
-    def decoded(self, context: Any, api: Any, request: Any) -> Any:
+    def begun(self, observed: ObservedRequest) -> None:
         """Perhaps kill before anything is done."""
-        self._perhaps(self.before, api.key, request)
+        self._perhaps(self.before, observed.api.key, observed.request)
 
-    def handled(self, context: Any, api: Any, request: Any, response: Any) -> Any:
+    def handled(self, observed: ObservedRequest, response: Any) -> Any:
         """Perhaps kill before anybody is told."""
-        self._perhaps(self.after, api.key, request)
-        if self.spoil is not None and self.spoil(api.key, request):
+        self._perhaps(self.after, observed.api.key, observed.request)
+        if self.spoil is not None and self.spoil(observed.api.key, observed.request):
             self.spoil = None
             self.happened += 1
             return _refused(response, self.spoiled)
         return response
-
-    def answered(self, context: Any, api: Any, size: int) -> None:
-        """Nothing."""
 
     def _perhaps(self, step: Step | None, key: ApiKey, request: Any) -> None:
         if step is not None and self.driver is not None and step(key, request):

@@ -7,8 +7,8 @@ import threading
 from types import TracebackType
 from typing import Any, Final, Self
 
-from eosin.broker.api import Api, RequestContext
 from eosin.broker.config.broker import BrokerConfig
+from eosin.broker.request_hooks import ObservedRequest, RequestHooks, Verdict
 from eosin.broker.server import Server
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -16,28 +16,18 @@ from eosin.protocol.keys import ApiKey
 _START_TIMEOUT_S: Final = 20.0
 
 
-class _Refusals:
-    """The interceptor: one refusal at a time waits for its request."""
+class _Refusals(RequestHooks):
+    """One refusal at a time waits for its request."""
 
     def __init__(self) -> None:
         self.next: tuple[ApiKey, ErrorCode] | None = None
 
-    def received(self, peer: str, frame: memoryview) -> None:
-        """Every frame is welcome."""
-
-    def decoded(self, context: RequestContext, api: Api, request: Any) -> Any:
+    def begun(self, observed: ObservedRequest) -> Verdict | None:
         """The refusal, if this is the request that it waits for."""
-        if self.next is None or self.next[0] is not api.key:
+        if self.next is None or self.next[0] is not observed.api.key:
             return None
         (_, error), self.next = self.next, None
-        return api.refuse(request, context, error)
-
-    def handled(self, context: RequestContext, api: Api, request: Any, response: Any) -> Any:
-        """As it is."""
-        return response
-
-    def answered(self, context: RequestContext, api: Api, size: int) -> None:
-        """Nothing to note."""
+        return Verdict(error=error)
 
 
 class RefusingBroker:
@@ -68,7 +58,7 @@ class RefusingBroker:
         self._loop.close()
 
     async def _serve(self) -> None:
-        server = Server(self._config, interceptor=self._refusals)
+        server = Server(self._config, hooks=self._refusals)
         await server.startup()
         self.address = server.addresses[0]
         self._ready.set()

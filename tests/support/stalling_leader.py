@@ -13,6 +13,7 @@ from typing import Any, Self
 from msgspec.structs import replace
 from pipeline_broker import ThreadedBroker
 
+from eosin.broker.request_hooks import ObservedRequest, RequestHooks, Verdict
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.metadata import MetadataResponse, MetadataResponseBroker
 
@@ -79,24 +80,21 @@ class Relay:
         writer.close()
 
 
-class _SecondLeader:
-    """An interceptor that names the relay as a broker, and as the leader of some partitions."""
+class _SecondLeader(RequestHooks):
+    """Names the relay as a broker, and as the leader of some partitions."""
 
-    def __init__(self, inner: Any = None) -> None:
+    def __init__(self, inner: RequestHooks | None = None) -> None:
         self.port = 0
         self.led: Collection[tuple[str, int]] = ()
         self._inner = inner
 
-    def received(self, peer: str, frame: memoryview) -> None:
-        """Nothing."""
-
-    def decoded(self, context: Any, api: Any, request: Any) -> Any:
+    def begun(self, observed: ObservedRequest) -> Verdict | None:
         """What the inner one says."""
-        return None if self._inner is None else self._inner.decoded(context, api, request)
+        return None if self._inner is None else self._inner.begun(observed)
 
-    def handled(self, context: Any, api: Any, request: Any, response: Any) -> Any:
+    def handled(self, observed: ObservedRequest, response: Any) -> Any:
         """Rewrite Metadata."""
-        if api.key is ApiKey.METADATA and isinstance(response, MetadataResponse):
+        if observed.api.key is ApiKey.METADATA and isinstance(response, MetadataResponse):
             topics = tuple(
                 replace(
                     topic,
@@ -109,10 +107,7 @@ class _SecondLeader:
             )
             second = MetadataResponseBroker(node_id=SECOND, host="127.0.0.1", port=self.port)
             response = replace(response, brokers=(*response.brokers, second), topics=topics)
-        return response if self._inner is None else self._inner.handled(context, api, request, response)
-
-    def answered(self, context: Any, api: Any, size: int) -> None:
-        """Nothing."""
+        return response if self._inner is None else self._inner.handled(observed, response)
 
 
 class TwoBrokers:
