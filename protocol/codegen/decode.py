@@ -144,7 +144,7 @@ class _DecoderWriter(SourceWriter):
                 raise TypeError(f"{node!r} has no place in a declaration")
 
     def _sized(self, node: Any, target: str, path: str, content: Callable[[Any, str, str, str], None]) -> None:
-        """Read a length, then with `content` what has that length; or null."""
+        """Read a length, then with `content` the value of that length; or null."""
         length = self._length(node, path.rpartition(".")[2])
         null = 0 if node.flexible else -1
         if not node.nullable:
@@ -205,7 +205,7 @@ class _DecoderWriter(SourceWriter):
     # Tagged fields
 
     def _tag_section(self, layout: Layout, path: str) -> dict[str, str]:
-        """Read the tag section. The answer maps the fields that may be in it to their variables."""
+        """Read the tag section. Returns the fields that may be in it, with their variables."""
         count = self.fresh("tags")
         self._run.append(("B", count))
         self._flush()

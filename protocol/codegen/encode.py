@@ -1,6 +1,6 @@
 """Writes the encoding half of a codec.
 
-What is written collects the message in one bytearray. Only a large field of record batches stays what it is: it becomes
+The generated code collects the message in one bytearray. Only a large field of record batches is not copied: it becomes
 a buffer of its own between two bytearrays, so that the batches are never copied on their way out.
 
 A value that does not fit its field (a null where none may be, a number out of range) raises `EncodeError`.
@@ -19,7 +19,7 @@ from eosin.protocol.codegen.text import MAX_STRING_BYTES, Blob, Text
 from eosin.protocol.varints import uvarint
 
 Encoder = Callable[[Any, bytearray], list[Buffer]]
-"""(message, what stands before it) to the buffers that hold both. The bytearray is extended and comes first."""
+"""(message, the bytes before it) to the buffers that hold both. The bytearray is extended and comes first."""
 
 UNCOPIED_BYTES: Final = 4096
 """A field of record batches of this size or more becomes a buffer of its own; a smaller one is cheaper to copy."""
@@ -120,7 +120,7 @@ class _EncoderWriter(SourceWriter):
                 raise TypeError(f"{node!r} has no place in a declaration")
 
     def _sized(self, node: Text | Blob | Array, value: str, name: str, path: str) -> None:
-        """Write a length, then what has that length; or null."""
+        """Write a length, then the value of that length; or null."""
         content, length = self.fresh(name), self.fresh(f"{name}_length")
         self.write(f"{content} = {value}")
         if node.nullable:

@@ -49,7 +49,7 @@ class Layout(Adapter, Measured):
         assert flexible or not tags, "only flexible versions have tagged fields"
         assert tags == sorted(set(tags)), "tagged fields are declared in the order of their tags"
         assert not any(isinstance(field.node, NullableStruct) for field in self.tagged), (
-            "null is said otherwise in a tag"
+            "a tagged struct is null by its absence"
         )
         assert {field.name for field in named} <= self.defaults.keys(), f"{struct.__name__} lacks a declared field"
         section = ["_tags" / TagSection(self.tagged, self.defaults)] if flexible else []

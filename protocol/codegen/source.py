@@ -1,6 +1,6 @@
 """Turns a declaration into Python source, and the source into functions.
 
-A layout is walked once, on first use. What comes out reads like a codec that somebody wrote by hand for this one
+A layout is walked once, on first use. The result reads like a codec written by hand for this one
 message at this one version: neighbouring fixed-size fields are one `struct.Struct`, strings are sliced in place, arrays
 are loops, and nothing looks at a type at run time. `decode.py` and `encode.py` write the two halves.
 
@@ -39,7 +39,7 @@ class SourceWriter:
 
     @contextmanager
     def block(self, opening: str) -> "Iterator[None]":
-        """Add `opening`, and indent what is written inside the `with`."""
+        """Add `opening`, and indent the lines inside the `with`."""
         self.write(opening)
         self._depth += 1
         before = len(self.lines)
@@ -68,7 +68,7 @@ class SourceWriter:
         return name
 
     def function(self, name: str, title: str) -> Callable[..., Any]:
-        """Compile what was written, which must define `name`."""
+        """Compile the lines, which must define `name`."""
         text = "\n".join(self.lines) + "\n"
         file = f"<eosin codec {next(_FILE_NUMBERS)}: {title}>"
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)

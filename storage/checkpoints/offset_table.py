@@ -1,6 +1,7 @@
 """`OffsetTable`: the lines of one offset checkpoint, kept so that a change of one costs nothing for the others.
 
-Always true: `encode` tells what was put last, and takes a few milliseconds for 100,000 lines: they are made once each.
+Always true: `encode` has the offsets that were put last, and takes a few milliseconds for 100,000 lines: they are made
+once each.
 """
 
 from eosin.protocol.names import TopicPartition

@@ -44,7 +44,7 @@ class AbortedRanges:
         return bool(rows) and rows[-1].first_offset <= header.base_offset
 
     def of_marker(self, header: BatchHeader) -> AbortedRow | None:
-        """The row that says what a marker has aborted."""
+        """The index row of the transaction that a marker has aborted."""
         rows = self._rows.get(header.producer_id)
         while rows and rows[-1].last_offset <= header.last_offset:
             row = rows.pop()

@@ -1,4 +1,4 @@
-"""`BatchFilter`: what is left of one batch after compaction, as bytes (storage.md 14.3 to 14.6).
+"""`BatchFilter`: the bytes that compaction leaves of one batch (storage.md 14.3 to 14.6).
 
 Always true: a batch of which everything stays is passed on as it is, byte for byte; one that is written anew keeps base
 offset, last offset, sequences, producer, leader epoch, codec and its records' own bytes, but for what a new delete
@@ -48,7 +48,7 @@ class BatchFilter:
         self._disk = disk
 
     def stays(self, data: memoryview, head: Head) -> bool | None:
-        """Whether a plain batch stays as it is, said at once; None for one that the rules have to judge (`kept`).
+        """Whether a plain batch stays as it is; None for one that the rules have to judge (`kept`).
         Raises CorruptRecords."""
         position, size, base_offset, crc, is_plain = head
         keys = self._keys
@@ -65,11 +65,11 @@ class BatchFilter:
         return None if record is None else keys.latest.get(record[0], -1) < base_offset
 
     async def kept(self, header: BatchHeader, batch: memoryview, *, must_stay: bool) -> Buffer | None:
-        """What takes the place of `batch`, None for nothing. `must_stay`: at least its header. Batches must come in the
-        order of the log. Raises CorruptRecords, Abandoned."""
+        """The batch that takes the place of `batch`, None for no batch. `must_stay`: at least its header. Batches must
+        come in the order of the log. Raises CorruptRecords, Abandoned."""
         is_nobodys = header.producer_id < 0 and not header.attributes & CONTROL
         if is_nobodys and not must_stay and self._keys.has_none_of(header.base_offset, header.last_offset):
-            return None  # superseded: what the rules would say, without asking them one by one
+            return None  # superseded: the rules would drop each of them
         if not self._keys.spans(header.base_offset, header.last_offset):
             checked(batch, header.crc, header.base_offset)  # else pass 1 has done so
         verdict = self._verdict(header, batch)
@@ -88,7 +88,7 @@ class BatchFilter:
         return left
 
     def _verdict(self, header: BatchHeader, batch: memoryview) -> Verdict:
-        """What the rules say of a batch."""
+        """The verdict of the rules on a batch."""
         if header.is_control:
             return self._rules.judge_marker(header, read_control_record(batch))
         return self._rules.judge_data(header)

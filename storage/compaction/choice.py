@@ -1,7 +1,7 @@
 """Which log is worth compacting, and how far (storage.md 14.1). Decides, changes nothing.
 
-Always true: what may be compacted ends before the active segment, before the first undecided transaction, and before
-the recovery point that is on disk, so that recovery never scans what compaction has thinned out.
+Always true: the part that may be compacted ends before the active segment, before the first undecided transaction, and
+before the recovery point that is on disk, so that recovery never scans what compaction has thinned out.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 INTERNAL_UNCOMPACTED_BYTES: Final = 128 * 1024
 INTERNAL_UNCOMPACTED_FACTOR: Final = 4
-"""An internal log is compacted, and for that its active segment ended, when what may go is more than both the first and
-this many times what has to stay. So such a log is small, and quick to load, however long its broker lives; and each
-byte of it is rewritten for at least four that go."""
+"""An internal log is compacted, and for that its active segment ended, when more bytes may go than the first limit and
+than this many times the bytes that stay. So such a log is small, and quick to load, however long its broker lives; and
+each byte of it is rewritten for at least four that go."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cleanable:
-    """What there is to compact in a log."""
+    """The part of a log that can be compacted."""
 
     log: "PartitionLog"
     first_uncompacted: int
@@ -65,13 +65,13 @@ def is_internal(log: "PartitionLog") -> bool:
 
 
 def first_uncompacted_offset(log: "PartitionLog") -> int:
-    """Where compaction has to go on."""
+    """Where compaction goes on."""
     start, below = log.log_start_offset, log.compaction_state.compacted_below
     return below if start <= below <= log.log_end_offset else start
 
 
 def cleanable(log: "PartitionLog", now_ms: int) -> Cleanable | None:
-    """What there is to compact in `log` at `now_ms`; None when there is nothing. Raises OSError."""
+    """The part of `log` that can be compacted at `now_ms`; None without one. Raises OSError."""
     if log.unusable is not None or not log.config.is_compacted or len(log.segments) < 2:
         return None
     first_uncompacted = first_uncompacted_offset(log)
@@ -124,7 +124,8 @@ def should_roll(log: "PartitionLog", now_ms: int) -> bool:
 
 
 def _is_crowded(log: "PartitionLog", uncompacted_bytes: int, now_ms: int) -> bool:
-    """Whether `uncompacted_bytes`, and the markers that need not wait any longer, are much beside what has to stay."""
+    """Whether `uncompacted_bytes`, and the markers that need not wait any longer, are many beside the bytes that
+    stay."""
     compacted_below = first_uncompacted_offset(log)
     compacted_bytes = sum(segment.size for segment in log.segments if segment.end_offset <= compacted_below)
     over_bytes = sum(size for horizon_ms, size in log.compaction_state.waiting_markers.items() if horizon_ms <= now_ms)
@@ -133,7 +134,7 @@ def _is_crowded(log: "PartitionLog", uncompacted_bytes: int, now_ms: int) -> boo
 
 
 def grouped(segments: Sequence[Segment], *, segment_bytes: int, index_bytes: int) -> list[list[Segment]]:
-    """Neighbours that together fit one segment (storage.md 14.3), by what they hold before."""
+    """Neighbours that together fit one segment (storage.md 14.3), by their sizes before."""
     groups: list[list[Segment]] = []
     size = index_rows = time_rows = 0
     for segment in segments:

@@ -1,4 +1,4 @@
-"""`Cleaner`: keeps compacted logs small, one log at a time, behind everybody else's back.
+"""`Cleaner`: keeps compacted logs small, one log at a time, in the background.
 
 Each round it ends the active segments that hold too much, and compacts logs until none is worth it (storage.md 14.1).
 The broker's own logs are looked at every round, the others only every `log.cleaner.backoff.ms`. Always true: at most
@@ -75,7 +75,7 @@ class Cleaner:
         return min(ROUND_MS, max(1, self._config.backoff_ms))
 
     async def round(self) -> None:
-        """Compact what is worth it now. Cancelling it stops the work soon, at a harmless place."""
+        """Compact the logs that are worth it now. Cancelling it stops the work soon, at a harmless place."""
         if not self._config.enable or self._work is not None or self._pace.is_stopped:
             return
         self._work = asyncio.get_running_loop().create_task(self._compact())

@@ -31,7 +31,7 @@ class CleanJob:
     def __init__(
         self, plan: Cleanable, pace: Pace, *, now_ms: int, limit_bytes: int, quiet: Callable[[], Awaitable[None]]
     ) -> None:
-        """`limit_bytes`: what the key map may take up. `quiet` waits until no checkpoint works on the log."""
+        """`limit_bytes`: the most that the key map may take up. `quiet` waits until no checkpoint works on the log."""
         self._plan = plan
         self._log = plan.log
         self._disk = plan.log.context.disk
@@ -41,7 +41,7 @@ class CleanJob:
         self._quiet = quiet
 
     async def run(self) -> None:
-        """Carry it out, and tell the log's `CompactionState` how far it came. Raises OSError, CorruptRecords,
+        """Carry it out, and report to the log's `CompactionState` how far it came. Raises OSError, CorruptRecords,
         Abandoned."""
         plan, config = self._plan, self._log.config
         live = LiveProducers(self._log.producer_state, uncompacted_from=plan.first_uncompacted)

@@ -2,7 +2,7 @@
 14.2).
 
 Exact: keyed by the keys themselves. Always true: it knows every key of the records below `end_offset` that pass 1 has
-met; about what lies behind that, it says nothing.
+met; it knows nothing about records behind that.
 """
 
 from typing import Final
@@ -12,7 +12,7 @@ from eosin.protocol.records.scan import plain_record
 from eosin.storage.compaction.record_spans import KEY, OFFSET, read_spans
 
 ENTRY_BYTES: Final = 150
-"""What an entry costs beside its key: a slot, two object headers, the number."""
+"""The cost of an entry beside its key: a slot, two object headers, the number."""
 FEW_KEYS: Final = 50_000
 """Up to here it takes only some milliseconds to turn the map round."""
 
@@ -33,7 +33,7 @@ class KeyMap:
     )
 
     def __init__(self, *, first_offset: int, limit_bytes: int) -> None:
-        """`limit_bytes`: about what it may take up (`log.cleaner.dedupe.buffer.size`)."""
+        """`limit_bytes`: about the most that it may take up (`log.cleaner.dedupe.buffer.size`)."""
         self.latest: dict[bytes, int] = {}
         """For readers. Filled by `put`."""
         self.first_offset = first_offset
@@ -56,7 +56,7 @@ class KeyMap:
     @property
     def is_distinct(self) -> bool:
         """Whether every record that was put in simply stays: none is followed by another of its key, none is special.
-        Nothing is said of records that were not put in."""
+        Records that were not put in do not count."""
         return self._put == len(self.latest) and not self.special
 
     def put(self, key: bytes, offset: int) -> None:
@@ -92,7 +92,7 @@ class KeyMap:
         return self.first_offset <= first and last < self.end_offset
 
     def has_none_of(self, first: int, last: int) -> bool:
-        """Whether no record in [first, last] can be the latest of its key, as far as that can be told without looking:
+        """Whether no record in [first, last] can be the latest of its key, as far as that is known without looking:
         this spares most of the work where the same few keys are written again and again."""
         known = self.offsets
         if known is None or not self.spans(first, last):

@@ -25,7 +25,7 @@ class KeyPass:
     __slots__ = ("_aborted", "_disk", "_keys", "_live", "_pace", "_plan", "has_plain_only")
 
     def __init__(self, plan: Cleanable, live: LiveProducers, pace: Pace, *, limit_bytes: int) -> None:
-        """`limit_bytes`: what the map may take up. Raises OSError."""
+        """`limit_bytes`: the most that the map may take up. Raises OSError."""
         self._plan = plan
         self._live = live
         self._pace = pace

@@ -1,7 +1,7 @@
-"""`Pace`: how compaction stays out of the way: work in slices, a limit on bytes, and an end when it is told to stop.
+"""`Pace`: how compaction stays out of the way: work in slices, a limit on bytes, and an end on request.
 
 Work is counted, not timed, so that a run with a given seed goes the same way on any machine. Always true: between two
-rests lies at most about one slice of work; whoever rests may find that it is not wanted any more (`Abandoned`).
+rests lies at most about one slice of work; after a rest the work may be unwanted (`Abandoned`).
 """
 
 import asyncio
@@ -24,7 +24,7 @@ WINDOW_MS: Final = 100
 
 
 class Abandoned(Exception):
-    """The log is going away, has changed, or the broker stops: what has been done so far is thrown away."""
+    """The log is going away, has changed, or the broker stops: the work so far is thrown away."""
 
 
 class Pace:
@@ -74,7 +74,7 @@ class Pace:
         wanted_ms = WINDOW_MS * self._moved / self._window_bytes
         passed_ms = self._clock.now_ms() - self._window_began_ms
         self._moved = 0
-        if 0 <= passed_ms < wanted_ms:  # below 0 the clock was set back, and tells nothing
+        if 0 <= passed_ms < wanted_ms:  # below 0 the clock was set back
             await self._pause(wanted_ms - passed_ms)
             self.check()
 

@@ -1,4 +1,4 @@
-"""What compaction keeps and what it drops (storage.md 14.3 to 14.6). Pure: no files, no clock.
+"""The rules by which compaction keeps or drops records (storage.md 14.3 to 14.6). Pure: no files, no clock.
 
 `Rules` goes with pass 2 through the log from its start, and judges batch after batch. Always true:
 - A record that is the latest of its key stays, unless it is a tombstone whose delete horizon has passed. A record
@@ -21,7 +21,7 @@ from eosin.storage.indexes.aborted import AbortedRow
 
 
 class Verdict(Enum):
-    """What becomes of a batch."""
+    """The fate of a batch."""
 
     KEEP = "as it is"
     SET_HORIZON = "as it is, but for a new delete horizon"
@@ -41,7 +41,8 @@ class Rules:
         self._delete_retention_ms = delete_retention_ms
         self._has_data: dict[int, None] = {}
         self.kept_rows: list[AbortedRow] = []
-        """The transaction index rows of markers that stay because of their data. Whoever writes them clears it."""
+        """The transaction index rows of markers that stay because of their data. The code that writes them clears
+        it."""
         self.waiting: dict[int, int] = {}
         """Bytes of markers that stay only until their horizon, by that horizon (ms)."""
 

@@ -1,6 +1,6 @@
-"""`SegmentInput`: the batches of one segment, in chunks, by what tells whether there is much to do about each.
+"""`SegmentInput`: the batches of one segment, in chunks, with the fields that show whether a batch takes much work.
 
-Nearly all that there is in a coordinator's log are batches of one record that are nobody's, uncompressed: `is_plain`.
+Nearly all batches in a coordinator's log have one record, no producer and no compression: `is_plain`.
 For these a head is all that is read of the header. Always true: the descriptor stays open to the end, whatever happens
 to the file's name. Each batch is `checked` by the first pass that meets it, so that damage is never copied, let alone
 given a fresh checksum.
@@ -78,7 +78,7 @@ class SegmentInput:
         return await self._disk.off_loop(self._file.read, self._position, size) if data is None else data
 
     def _size_of_next(self, data: memoryview) -> int:
-        """How much to read for the batch that is larger than what was read."""
+        """How much to read for a batch that is larger than the chunk."""
         size = read_header(data).size
         if not len(data) < size <= self._segment.size - self._position:
             raise CorruptRecords(f"no whole batch at byte {self._position}")

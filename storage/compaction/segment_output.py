@@ -1,7 +1,7 @@
 """`SegmentOutput`: what compaction makes of some segments, as a draft beside them.
 
-Always true: until `Swap` puts it in place nobody reads it, and throwing it away changes nothing; its indexes are those
-that the log itself would have written.
+Always true: until `Swap` puts it in place no reader sees it, and throwing it away changes nothing; its indexes are
+those that the log itself would have written.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from eosin.storage.log.segment import NO_TIMESTAMP, Segment
 CLEANED: Final = ".cleaned"
 WRITE_BYTES: Final = 256 * 1024
 SYNC_BYTES: Final = 8 * 1024 * 1024
-"""Synced as it grows, so that the end of a large file does not hold up everybody else's syncs."""
+"""Synced as it grows, so that the end of a large file does not hold up the syncs of other logs."""
 
 _TIMESTAMP_AND_COUNT: Final = struct.Struct(">q14xi")
 _TIMESTAMP_AT: Final = 35
@@ -65,7 +65,7 @@ class SegmentOutput:
             self.segment.size,
             size=len(batch),
             last_offset=last_offset,
-            # An empty batch tells no time: there is no record to be found by it.
+            # An empty batch has no time: a search by timestamp must not find it.
             max_timestamp=max_timestamp if count else NO_TIMESTAMP,
             index_interval_bytes=self._index_interval_bytes,
         )
@@ -88,7 +88,7 @@ class SegmentOutput:
             self.segment.require_aborted_index().add(row)
 
     async def write(self) -> None:
-        """Write what was added. Raises OSError, Abandoned."""
+        """Write the added batches. Raises OSError, Abandoned."""
         if not self._buffers:
             return
         buffers, size = [b"".join(self._buffers)], self._buffered

@@ -2,14 +2,14 @@
 (storage.md 12.2, 12.3 and 14.7).
 
 On disk, with the directory synced after each step:
-1. The producer snapshots up to here are removed: one may tell of an open transaction whose marker goes now, and whoever
-   replayed from there would hold it open for ever. Recovery starts behind all that is compacted, with one of its own.
+1. The producer snapshots up to here are removed: one may hold an open transaction whose marker goes now, and a
+   replay from there would keep it open for ever. Recovery starts behind all that is compacted, with one of its own.
 2. The new files are synced, and renamed from `.cleaned` to `.swap`. Before that the old ones count, from here on the
    new ones: a start that finds the `.swap` log finishes the rest.
 3. The old files are removed.
 4. The new files get their proper names, the log first and the offset index last.
 In memory the new segment is in place between 2 and 3, read by its open descriptor. The old files are removed rather
-than renamed first, since whoever still reads one holds it open.
+than renamed first, since a reader of one holds it open.
 """
 
 import asyncio

@@ -21,7 +21,7 @@ _VERSION: Final = "0"
 
 
 class MalformedCheckpoint(Exception):
-    """A checkpoint file does not say what it should."""
+    """The content of a checkpoint file has not its format."""
 
 
 def encode_lines(lines: Collection[bytes]) -> bytes:

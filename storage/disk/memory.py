@@ -71,10 +71,10 @@ class MemoryFile:
 
 
 class MemoryLock:
-    """A lock that keeps nobody out."""
+    """A lock without other holders."""
 
     def release(self) -> None:
-        """Nobody waits."""
+        """There is nothing to release."""
 
 
 class MemoryDisk:
@@ -83,7 +83,7 @@ class MemoryDisk:
     volatile = True
 
     def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
-        """`now_ms` stamps what `modified_ms` tells."""
+        """`now_ms` gives the times for `modified_ms`."""
         self.open_files = OpenFiles()
         self._now_ms = now_ms
         self._files: dict[str, bytearray] = {}

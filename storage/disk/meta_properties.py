@@ -23,7 +23,7 @@ class DirectoryTooNew(UnusableDirectory):
 
 
 class MalformedProperties(UnusableDirectory):
-    """`meta.properties` does not say what it should."""
+    """`meta.properties` lacks a property or has a wrong one."""
 
 
 @dataclass(frozen=True, slots=True)

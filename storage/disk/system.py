@@ -1,6 +1,6 @@
 """The only opener of files: `SystemDisk`, on the operating system's files, and `ReadOnlyDisk`, for looking at them.
 
-What is promised stands in `interfaces.py`; `MemoryDisk` keeps the same promises without files. Where a system has no
+`interfaces.py` has the promises; `MemoryDisk` keeps the same ones without files. Where a system has no
 `writev`, `preadv` or `fdatasync` (Windows), plainer calls stand in.
 """
 
@@ -174,7 +174,7 @@ class SystemFile:
             except OSError as error:
                 if error.errno not in _NO_FALLOCATE:
                     raise
-        while self.size < size:  # what is written has its room, too
+        while self.size < size:  # written bytes have their room too
             self.append([bytes(min(size - self.size, _ZEROS_BYTES))])
 
     @property
@@ -202,7 +202,7 @@ def _write_joined(descriptor: int, buffers: Sequence[Buffer]) -> int:
 
 
 def _after(buffers: Sequence[Buffer], skip: int) -> list[Buffer]:
-    """What is left of `buffers` after the first `skip` bytes."""
+    """The rest of `buffers` after the first `skip` bytes."""
     left: list[Buffer] = []
     for buffer in buffers:
         if skip < len(buffer):
@@ -269,7 +269,7 @@ class SystemLock:
 
 
 class SystemWholeSync:
-    """`WholeSync` by syncfs(2), which since Linux 5.8 tells of every write that has failed since the descriptor was
+    """`WholeSync` by syncfs(2), which since Linux 5.8 reports every write that has failed since the descriptor was
     opened."""
 
     def __init__(self, descriptor: int) -> None:
@@ -283,7 +283,7 @@ class SystemWholeSync:
             raise OSError(error, os.strerror(error))
 
     def waiting_bytes(self) -> int:
-        """Of all file systems: Linux does not tell it of one."""
+        """Of all file systems: Linux has no figure for one."""
         kibibytes = 0
         with open("/proc/meminfo", encoding="ascii") as lines:
             for line in lines:
@@ -296,7 +296,7 @@ class SystemWholeSync:
 
 
 def _file_system(path: str) -> str | None:
-    """The kind of file system that `path` is on, as Linux tells it."""
+    """The kind of file system that `path` is on, as Linux names it."""
     device = os.stat(path).st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"
     try:
@@ -348,7 +348,7 @@ class SystemDisk:
         self.open_files = OpenFiles()
 
     def _descriptor(self, path: str, flags: int, mode: int = 0o644) -> int:
-        """A descriptor of `path`. In want of one, the event loop closes segments that nobody uses, and a thread waits
+        """A descriptor of `path`. In want of one, the event loop closes unused segments, and a thread waits
         for others to close theirs. Raises OSError."""
         return self._patiently(partial(os.open, path, flags, mode))
 
@@ -370,8 +370,8 @@ class SystemDisk:
         return SystemFile(path, self._descriptor(path, flags))
 
     def preallocate(self, path: str, size: int) -> None:
-        # Zeros are written rather than room reserved: the first write to reserved room changes what the file system
-        # notes of the file, and a sync would then wait for that, too.
+        # Zeros are written rather than room reserved: the first write to reserved room changes the metadata
+        # of the file, and a sync would then wait for that, too.
         try:
             with open(path, "wb", buffering=0, opener=self._descriptor) as file:
                 zeros = memoryview(bytes(min(size, _ZEROS_BYTES)))
@@ -464,7 +464,7 @@ class SystemDisk:
 
     def identity(self, path: str) -> str:
         found = os.stat(path)
-        # Nobody can set when the inode was changed: copies and what comes out of an archive have a time of their own.
+        # The change time of an inode cannot be set: copies and files from an archive have a time of their own.
         return f"{found.st_ino}-{found.st_ctime_ns}"
 
     def free_bytes(self, path: str) -> FreeBytes | None:
@@ -497,7 +497,7 @@ class ReadOnlyDisk(SystemDisk):
         return SystemFile(path, os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0)))
 
     def lock(self, path: str) -> Lock:
-        """Keep brokers out, but nobody who only looks. Where there is no lock file there has been no broker."""
+        """Keep brokers out, but no other inspection. Without a lock file there has been no broker."""
         try:
             descriptor = os.open(path, os.O_RDONLY)
         except FileNotFoundError:

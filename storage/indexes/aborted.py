@@ -58,7 +58,7 @@ class AbortedIndex(IndexRows):
 
     def write(self) -> IndexWrite:
         """The write that brings the file up to date. One that is made, or made anew by a start that did not find it,
-        appears as a whole: its rows may lie below the recovery point, where a start believes what a file holds."""
+        appears as a whole: its rows may lie below the recovery point, where a start trusts the file."""
         return IndexWrite(
             self._disk,
             self.path,
@@ -81,7 +81,7 @@ class AbortedIndex(IndexRows):
         self._forget_rows_from(kept)
 
     def collect(self, first: int, end: int, found: list[AbortedRow]) -> bool:
-        """Add to `found` what a reader of [first, end) must know; True when no later segment can add anything
+        """Add to `found` the rows that a reader of [first, end) needs; True when no later segment can add anything
         (storage.md 8.3)."""
         rows = self.rows()
         for at in range(bisect_left(rows, first, key=lambda row: row.last_offset), len(rows)):

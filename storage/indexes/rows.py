@@ -1,9 +1,9 @@
-"""`IndexRows`: what the three kinds of index file have in common.
+"""`IndexRows`: the common base of the three kinds of index file.
 
 An index is rows of one size, in order, appended to in memory and written behind: at a checkpoint, after a roll and at a
 clean close. Until then recovery can rebuild it from the log. Always true: the first `stored` rows are in the file; rows
-after them are in memory, encoded, until `mark_stored`; whoever writes cuts the file to the stored rows first, so that
-what an interrupted write left behind does no harm.
+after them are in memory, encoded, until `mark_stored`; a write cuts the file to the stored rows first, so that
+the rest of an interrupted write does no harm.
 """
 
 import struct

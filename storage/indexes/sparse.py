@@ -1,7 +1,7 @@
 """`SparseIndex`: rows of two numbers, both growing, in which one looks up the last row at or below a key.
 
 The base of the offset index and the time index. Always true: the last row is known without reading the file; the other
-rows are in memory only while somebody looks rows up, or when they are not stored yet.
+rows are in memory only while lookups need them, or when they are not stored yet.
 """
 
 import operator

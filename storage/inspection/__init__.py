@@ -1,4 +1,4 @@
-"""Looking at files without changing them: what is in them, and whether they agree with each other.
+"""Reads files without changing them: their content, and whether they agree with each other.
 
 Nothing here takes a lock, and every file may be growing while it is read.
 """

@@ -33,7 +33,7 @@ class NoDataDirectory(UnusableDirectory):
 
 
 class DirectoryFound(Value, frozen=True, kw_only=True, tag="directory"):
-    """What is known of a data directory before its logs are read."""
+    """The content of a data directory before its logs are read."""
 
     cluster_id: str
     node_id: int
@@ -53,7 +53,7 @@ class Directory:
     """Whether the machine has not stopped since a broker was at work here."""
     partitions: list[TopicPartition] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
-    """What is wrong with the directory itself and its checkpoints."""
+    """Faults of the directory itself and its checkpoints."""
     recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
     log_starts: dict[TopicPartition, int] = field(default_factory=dict)
     high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
@@ -83,7 +83,7 @@ def lock(disk: Disk, path: str) -> Lock:
 
 
 def look_at(disk: Disk, path: str) -> Directory:
-    """Read what stands at the top of a data directory. Raises UnusableDirectory, OSError."""
+    """Read the files at the top of a data directory. Raises UnusableDirectory, OSError."""
     properties = MetaProperties.decode(disk.read_whole(f"{path}/{META_PROPERTIES}"))
     names = disk.list(path)
     same_boot = BOOT_ID in names and disk.read_whole(f"{path}/{BOOT_ID}") == boot_of(disk, path)

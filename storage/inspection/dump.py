@@ -22,7 +22,7 @@ from eosin.storage.inspection.values import AbortedEntry, FileStart, OffsetEntry
 
 @dataclass(frozen=True, slots=True)
 class DumpOptions:
-    """What to tell of a segment."""
+    """The parts of a segment to show."""
 
     deep: bool = False
     """Also the records."""
@@ -81,7 +81,7 @@ def _index(disk: Disk, named: NamedFile) -> Iterator[Value]:
 def _check_index(
     entries: list[OffsetEntry | TimeEntry | AbortedEntry], source: Source, problems: list[Problem]
 ) -> None:
-    """Show the segment to the checks of its index. What is wrong with the segment itself is not told here."""
+    """Show the segment to the checks of its index. Faults of the segment itself are reported elsewhere."""
     offsets = OffsetIndexCheck([entry for entry in entries if isinstance(entry, OffsetEntry)], problems.append)
     times = TimeIndexCheck([entry for entry in entries if isinstance(entry, TimeEntry)], problems.append)
     aborted = AbortedIndexCheck([entry for entry in entries if isinstance(entry, AbortedEntry)], problems.append)

@@ -19,7 +19,7 @@ class EpochCheck:
         self._said: dict[tuple[int, int], None] = {}
 
     def load(self, disk: Disk, directory: str) -> Iterator[str]:
-        """Read the file; what is wrong with it. Raises OSError."""
+        """Read the file; returns its fault, if any. Raises OSError."""
         self.path = f"{directory}/{FILE_NAME}"
         try:
             self._epochs = LeaderEpochs.decode(disk.read_whole(self.path))
@@ -30,7 +30,7 @@ class EpochCheck:
             yield str(error)
 
     def batch(self, header: BatchHeader) -> str | None:
-        """The next batch; what is wrong with its epoch."""
+        """Take the next batch; returns the fault of its epoch, if any."""
         epoch = header.partition_leader_epoch
         if epoch < 0:
             return None

@@ -41,11 +41,11 @@ _CONSUMER: Final = "consumer"
 
 
 class Undecodable(Exception):
-    """The record does not say what a record of its topic says."""
+    """The record is none that its topic may hold."""
 
 
 def decode(topic: str, key: bytes | None, value: bytes | None) -> Decoded:
-    """What a record of an internal topic says. Raises Undecodable."""
+    """Decode a record of an internal topic. Raises Undecodable."""
     if key is None:
         raise Undecodable("it has no key")
     kinds = KINDS_BY_TOPIC[topic]

@@ -1,4 +1,4 @@
-"""A file of the journal: its groups, and what each log has in them."""
+"""A file of the journal: its groups, and the entries of each log."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from eosin.storage.journal.found import read_file
 
 
 def read_journal(disk: Disk, path: str) -> Iterator[Value]:
-    """The groups of its last round, and what is wrong with them. A torn last group is not there: a power loss may leave
+    """The groups of its last round, and their faults. A torn last group is not there: a power loss may leave
     one. Raises OSError."""
     content = disk.read_whole(path)
     file = read_file(path, content, journal_id_of(content))

@@ -1,4 +1,4 @@
-"""What a file is, by its name (wire.md sections 9, 15 to 17)."""
+"""The kind of a file, by its name (wire.md sections 9, 15 to 17)."""
 
 import re
 from dataclasses import dataclass
@@ -79,7 +79,7 @@ class NamedFile:
 
 
 def named(path: str) -> NamedFile | None:
-    """What `path` is; None when its name says nothing."""
+    """The kind of `path`; None for an unknown name."""
     name = path.rpartition("/")[2]
     if name in _FIXED:
         return NamedFile(path, _FIXED[name])

@@ -1,6 +1,6 @@
 """`PartitionCheck`: one partition of a stopped directory, every file of it against every other.
 
-Always true: what the next start puts right without losing anything that it promised is a warning, everything else an
+Always true: a fault that the next start repairs without losing acknowledged records is a warning, any other is an
 error; behind a damaged batch nothing is said about producers, since that batch would have changed them.
 """
 
@@ -29,7 +29,7 @@ from eosin.storage.recovery.torn_tail import check_tail
 
 @dataclass(frozen=True, slots=True)
 class CheckOrder:
-    """One partition, and what the directory says about it."""
+    """One partition, and the entries of the directory about it."""
 
     partition: TopicPartition
     directory: str
@@ -39,7 +39,7 @@ class CheckOrder:
     recovery_point: int = 0
     log_start_offset: int = 0
     knows_log_start: bool = False
-    """Whether a checkpoint tells the log start."""
+    """Whether a checkpoint has the log start."""
     high_watermark: int = 0
     may_be_compacted: bool = False
     """Whether the topic's policy lets a cleaner take batches out."""
@@ -52,7 +52,7 @@ class CheckOrder:
 
 
 class PartitionFound(Value, frozen=True, kw_only=True, tag="partition"):
-    """What a partition holds. `file` is its directory."""
+    """The content of a partition. `file` is its directory."""
 
     segments: int
     batches: int
@@ -69,7 +69,7 @@ class PartitionFound(Value, frozen=True, kw_only=True, tag="partition"):
 
 @dataclass(slots=True)
 class TransactionFacts:
-    """What a partition knows of transactions."""
+    """The transactions of a partition."""
 
     is_reliable: bool = True
     """Whether every batch could be read."""
@@ -81,7 +81,7 @@ class TransactionFacts:
 
 
 def _ignore(found: FoundBatch) -> None:
-    """Nobody else wants to see the batches."""
+    """No other check sees the batches."""
 
 
 class PartitionCheck:
@@ -94,7 +94,7 @@ class PartitionCheck:
         hear: Callable[[Problem], None],
         show: Callable[[FoundBatch], None] = _ignore,
     ) -> None:
-        """`hear` is told every problem, `show` is shown every sound batch."""
+        """`hear` gets every problem, `show` every sound batch."""
         self._disk = disk
         self._order = order
         self._tell = hear
@@ -137,7 +137,7 @@ class PartitionCheck:
 
     @property
     def facts(self) -> TransactionFacts:
-        """What there is to know of transactions, after `run`."""
+        """The transactions, after `run`."""
         return TransactionFacts(
             is_reliable=not self._is_damaged,
             has_every_marker=not self._is_damaged and not self._first_offset and not self._is_compacted,

@@ -1,4 +1,4 @@
-"""`ProducerReplay`: what the batches of a partition say about its producers, told independently of `ProducerState`.
+"""`ProducerReplay`: the producers of a partition as its batches show them, computed independently of `ProducerState`.
 
 It is the reference that snapshots and transaction indexes are compared with. Always true: nothing is refused here; what
 should not have been written comes back as a sentence.
@@ -178,7 +178,7 @@ class ProducerReplay:
         if known.first_offset >= 0:
             what = f"its open transaction from {known.first_offset} on"
             return [Doubt(ERROR, f"it lacks producer {known.producer_id} and {what}")]
-        # A producer that has been idle for long is forgotten on purpose; how long is long, the directory does not tell.
+        # A producer that has been idle for long is forgotten on purpose; the directory does not have that time.
         if known.last_timestamp > self.newest_timestamp - _RECENT_MS:
             return [Doubt(WARNING, f"it lacks producer {known.producer_id}, last seen at offset {known.seen_offset}")]
         return []

@@ -60,7 +60,7 @@ def _of(files: Iterable[NamedFile], kind: Kind) -> list[NamedFile]:
 
 
 def _swapped(files: list[NamedFile]) -> list[NamedFile]:
-    """The results of compaction that will take the place of what they were made from."""
+    """The results of compaction that will replace their sources."""
     cleaned = [file.base_offset or 0 for file in files if file.state == _CLEANED]
     return [file for file in files if file.state == _SWAP and (not cleaned or (file.base_offset or 0) < min(cleaned))]
 

@@ -22,7 +22,7 @@ _CONTROL_NAMES: Final = {
 
 
 def batch_value(file: str, found: FoundBatch) -> Batch:
-    """The header of a batch, and what it says if it is a marker."""
+    """The header of a batch, and its kind if it is a marker."""
     header = found.header
     control, coordinator_epoch = _control_of(found) if header.is_control else (None, None)
     return Batch(
@@ -78,7 +78,7 @@ def _control(record: Record) -> tuple[str | None, int | None]:
 
 
 def record_values(file: str, found: FoundBatch, topic: str | None) -> Iterator[RecordFound | Problem]:
-    """Every record of a batch, decoded as one of the internal `topic`, and what is wrong with them."""
+    """Every record of a batch, decoded as one of the internal `topic`, and their faults."""
     header = found.header
     least = header.base_offset
     try:

@@ -1,6 +1,6 @@
 """Walking through a segment that may be damaged: every batch that can be found, and everything that is wrong.
 
-Always true: the walk ends at the first place where no batch header can be, since nothing tells where the next one
+Always true: the walk ends at the first place where no batch header can be, since nothing shows where the next one
 would start; a wrong checksum alone does not end it.
 """
 
@@ -23,7 +23,7 @@ class FoundBatch(NamedTuple):
     is_valid: bool
     """Whether the checksum fits."""
     problems: tuple[Problem, ...]
-    """What is wrong with its header and checksum."""
+    """The faults of its header and checksum."""
 
 
 class SegmentWalk:

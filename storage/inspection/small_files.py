@@ -21,7 +21,7 @@ from eosin.storage.producers.snapshot import CorruptSnapshot, decode_snapshot
 
 
 def read_small_file(disk: Disk, named: NamedFile) -> Iterator[Value]:
-    """What the file says, or the one thing that is wrong with it. Raises OSError."""
+    """The content of the file, or its one fault. Raises OSError."""
     data = disk.read_whole(named.path)
     try:
         match named.kind:

@@ -1,4 +1,4 @@
-"""`Source`: a file that is read while somebody else may be writing it."""
+"""`Source`: a file that is read while a broker may be writing it."""
 
 from collections.abc import Callable
 from types import TracebackType
@@ -37,7 +37,7 @@ class Source:
     def has_grown(self) -> bool:
         """Whether there is more than a moment ago, waiting a little for it; `end` follows."""
         for _ in range(_LOOKS):
-            size = self._disk.size(self.path)  # None: renamed or gone, so nobody appends
+            size = self._disk.size(self.path)  # None: renamed or gone, so no broker appends
             if size is not None and size > self.end:
                 self.end = size
                 return True

@@ -31,11 +31,12 @@ class KnownTopics:
         self._topics: dict[str, KnownTopic] = {}
 
     def get(self, name: str) -> KnownTopic | None:
-        """What is known of a topic."""
+        """The metadata of a topic."""
         return self._topics.get(name)
 
     def show(self, found: FoundBatch) -> None:
-        """The next batch of the metadata log. What cannot be read is told by whoever decodes all records."""
+        """The next batch of the metadata log. A record that cannot be read is reported by the check that decodes all
+        records."""
         self.is_known = True
         try:
             for record in iter_records(found.data):

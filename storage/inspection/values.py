@@ -1,4 +1,4 @@
-"""What is found in files, as values: each is one line of `eosin dump-log`.
+"""The content of files, as values: each is one line of `eosin dump-log`.
 
 Always true: a value names the file that it was found in, and `msgspec` can turn it into JSON with its kind as `type`.
 """
@@ -44,7 +44,7 @@ class FileStart(Value, frozen=True, kw_only=True, tag="file"):
     size: int
     """Bytes."""
     base_offset: int | None = None
-    """What the file is named by."""
+    """The offset in the name of the file."""
 
 
 class Batch(Value, frozen=True, kw_only=True, tag="batch"):
@@ -72,13 +72,13 @@ class Batch(Value, frozen=True, kw_only=True, tag="batch"):
     is_transactional: bool
     is_control: bool
     control: str | None
-    """What the control record says: COMMIT, ABORT or another kind."""
+    """The kind of the control record: COMMIT, ABORT or another."""
     coordinator_epoch: int | None
     """Of a COMMIT or ABORT."""
 
 
 class Decoded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a record of an internal topic says."""
+    """A decoded record of an internal topic."""
 
     kind: str
     key_version: int
@@ -156,7 +156,7 @@ class PartitionOffset(Value, frozen=True, kw_only=True, tag="partition_offset"):
 
 
 class GroupFound(Value, frozen=True, kw_only=True, tag="journal_group"):
-    """What one write has put into the journal."""
+    """One write to the journal."""
 
     position: int
     generation: int
@@ -165,7 +165,7 @@ class GroupFound(Value, frozen=True, kw_only=True, tag="journal_group"):
 
 
 class EntryFound(Value, frozen=True, kw_only=True, tag="journal_entry"):
-    """What one log has in a group of the journal."""
+    """The entry of one log in a group of the journal."""
 
     position: int
     topic: str

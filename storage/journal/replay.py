@@ -1,8 +1,9 @@
 """Replay: a log takes from the journal what its own files have lost (adr/0027).
 
 Below the recovery point nothing is looked at: a checkpoint vouches for that, and compaction may have changed it. Behind
-it, what is below the log's end must be there byte for byte; what begins at its end is appended; a gap is damage, and so
-is a difference: both were written by the same append. Replay may be broken off at any point and be done again.
+it, batches below the log's end must be there byte for byte; batches that begin at its end are appended; a gap is
+damage, and so is a difference: both were written by the same append. Replay may be broken off at any point and be done
+again.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def replay(log: "PartitionLog", entries: Iterable[Entry], *, saved_end: int, now_ms: int) -> None:
-    """Compare and append; what was appended is not synced yet. Everything below `saved_end` was saved. The log's end
+    """Compare and append; appended batches are not synced yet. Everything below `saved_end` was saved. The log's end
     and its leader epochs are known, its producers are not. Raises OSError; CorruptRecords when the log is damaged."""
     first = log.segments[0].base_offset if len(log.segments) else log.log_end_offset
     known_from = max(saved_end, first)

@@ -1,6 +1,6 @@
 """Walking through the batches of a log file: in bounded chunks, never one read per header.
 
-Owns nothing. Always true: what is yielded is whole, in order, and lies below the end that was asked for; a walk stops
+Owns nothing. Always true: yielded batches are whole, in order, and lie below the given end; a walk stops
 quietly at a batch that runs past that end (a torn tail) and raises CorruptRecords at bytes that are no batch header.
 """
 

@@ -1,4 +1,4 @@
-"""`LogConfig`: what a topic's configuration says about its logs.
+"""`LogConfig`: the part of a topic's configuration that concerns its logs.
 
 One typed field per topic config of Kafka 4.x, named as there with underscores for dots (storage.md section 20). Values
 are checked where they are parsed; a `LogConfig` is always valid.

@@ -1,7 +1,7 @@
 """`FileRange`: whole batches that lie back to back in one file and are not read yet.
 
-A fetch answers with ranges where records are many, so that a reader that takes them slowly costs no memory. Always
-true: the file's descriptor stays open as long as the range lives, so what was promised can be sent even when the
+A fetch returns ranges where records are many, so that a slow reader costs no memory. Always
+true: the file's descriptor stays open as long as the range lives, so all of it can be sent even when the
 segment is closed, deleted or compacted meanwhile. Its bytes lie below a reader's visible end and never change.
 """
 
@@ -11,7 +11,8 @@ from typing import Final
 from eosin.storage.disk.interfaces import Buffer, Disk, File
 
 MIN_BYTES: Final = 4096
-"""Less is always read: it costs less than the range would, and small fields of an answer are copied into one buffer."""
+"""Less is always read: it costs less than the range would, and small fields of a response are copied into one
+buffer."""
 
 
 class FileRange:
@@ -53,7 +54,7 @@ class FileRange:
         return data
 
     async def read(self, start: int, size: int) -> Buffer:
-        """The same, read where waiting for the device holds up nobody."""
+        """The same, read in a thread, where waiting for the device blocks nothing."""
         data = await self._disk.off_loop(self._file.read, self._position + start, min(size, self._size - start))
         self._some(len(data))
         return data
@@ -65,5 +66,5 @@ class FileRange:
 
 
 def as_range(part: object) -> FileRange | None:
-    """`part` of an answer if it is not read yet, else None."""
+    """`part` of a response if it is not read yet, else None."""
     return part if type(part) is FileRange else None

@@ -24,7 +24,7 @@ class LeaderEpochs:
         self.latest = self._entries[-1][0] if self._entries else NO_EPOCH
         """The epoch of the newest entry, -1 without one. An attribute because every append compares with it."""
         self.is_saved = True
-        """Whether the file has been written since the last change. Whoever writes it sets this."""
+        """Whether the file has been written since the last change. The code that writes it sets this."""
 
     @classmethod
     def decode(cls, data: bytes) -> "LeaderEpochs":
@@ -65,7 +65,7 @@ class LeaderEpochs:
         return is_changed
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """Drop what lies below `start_offset`; the entry that covers it starts there from now on."""
+        """Drop the entries below `start_offset`; the entry that covers it starts there from now on."""
         covering = self._covering(start_offset)
         if covering < 0 or self._entries[covering][1] == start_offset:
             if covering <= 0:
@@ -85,7 +85,7 @@ class LeaderEpochs:
         return self._entries[covering][0] if covering >= 0 else NO_EPOCH
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(largest epoch at or below `epoch`, where it ends), (-1, -1) when that cannot be said (storage.md 10)."""
+        """(largest epoch at or below `epoch`, where it ends), (-1, -1) when that is unknown (storage.md 10)."""
         if epoch == NO_EPOCH or epoch > self.latest or not self._entries:
             return -1, -1
         if epoch == self.latest:

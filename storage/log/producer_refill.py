@@ -1,6 +1,6 @@
 """Reading back, after a start, the batches of each producer that a snapshot leaves out (storage.md section 9).
 
-A snapshot of Apache Kafka's tells only a producer's last batch; a retry of one of the four before it would look like a
+A snapshot of Apache Kafka's has only a producer's last batch; a retry of one of the four before it would look like a
 gap. They are read from the log's end when the first such retry comes, once per log.
 """
 

@@ -16,7 +16,7 @@ SNAPSHOT_SUFFIX: Final = ".snapshot"
 
 
 def delete_old_segments(log: "PartitionLog", now_ms: int) -> list[str]:
-    """Drop the segments that nobody may read any more, or that the topic's configuration does not keep; the renamed
+    """Drop the segments below the log start, or that the topic's configuration does not keep; the renamed
     files, which are to be unlinked after `file.delete.delay.ms`. Raises OSError."""
     if log.unusable is not None or log.files_busy or not len(log.segments):
         return []
@@ -24,7 +24,7 @@ def delete_old_segments(log: "PartitionLog", now_ms: int) -> list[str]:
     if not count:
         return []
     if log.refill_producers():
-        log.mark_unsaved()  # what is known again only now must be in a snapshot first
+        log.mark_unsaved()  # the batches read back must be in a snapshot first
         return []
     if count == len(log.segments):
         # The active segment goes too: an empty one takes its place.
@@ -66,7 +66,7 @@ def _expired_prefix(log: "PartitionLog", now_ms: int) -> int:
         below_start = segment.end_offset <= log.log_start_offset and not is_active
         by_size = by_size and config.retention_bytes >= 0 and excess >= segment.size
         by_time = by_time and config.retention_ms >= 0 and now_ms - _age_base(log, segment) > config.retention_ms
-        # Who may commit it for as long as an external coordinator takes (KIP-939) must find all of it there.
+        # An external coordinator may take long to commit a transaction (KIP-939): all of it stays until then.
         is_decided = segment.end_offset <= log.last_stable_offset
         if not (below_start or (is_decided and (by_size or by_time))):
             break

@@ -3,7 +3,7 @@
 Everything that depends on the log's state is decided before; what remains only reads the file, so it may run in the
 event loop when the bytes are in the cache and in a thread when they are not. Always true: a slice is whole batches, the
 first of which contains the offset asked for; it ends at the limit or at a batch boundary before it. A large slice is
-only located, by reading headers near its ends: whoever wants its bytes reads them later.
+only located, by reading headers near its ends: its bytes are read later.
 """
 
 from typing import Final, NamedTuple

@@ -2,7 +2,7 @@
 
 Owns the checks that look at nothing but the batch, the topic's configuration and the time; what other batches have to
 do with it (step 16) is the producer state's. Always true: a batch that comes back valid can be read by every consumer,
-to its last record, and its header tells the truth about its records; whatever the bytes, the answer is a value.
+to its last record, and its header tells the truth about its records; any bytes lead to a result, never to an exception.
 """
 
 from typing import Final
@@ -60,7 +60,8 @@ class ValidBatch(msgspec.Struct, frozen=True, gc=False):
     header: BatchHeader
     """Of `data`."""
     data: BytesLike
-    """What to append, but for base offset and leader epoch: the batch as it came, uncopied, or its rewritten form."""
+    """The bytes to append, but for base offset and leader epoch: the batch as it came, uncopied, or its rewritten
+    form."""
     max_timestamp: int
     """ms; the largest timestamp of a record, or the append time: what `header` says, by now checked."""
     log_append_time_ms: int = NO_TIMESTAMP
@@ -70,7 +71,7 @@ class ValidBatch(msgspec.Struct, frozen=True, gc=False):
 def validate_client_batch(
     batch: BytesLike, config: LogConfig, now_ms: int, header: BatchHeader | None = None
 ) -> ValidBatch | Refused:
-    """Check what a Produce request wants to append to one partition: exactly one batch, in Kafka's order of checks.
+    """Check the bytes that a Produce request appends to one partition: exactly one batch, in Kafka's order of checks.
     `header` is that of a batch of magic 2 when the caller has read it already."""
     try:
         return _checked(batch, config, now_ms, header, max(MAX_DECOMPRESSED_BYTES, config.max_message_bytes))
@@ -123,7 +124,7 @@ def validate_coordinator_batch(batch: BytesLike, config: LogConfig) -> ValidBatc
 def _whole_batch(
     batch: BytesLike, config: LogConfig, *, from_client: bool, header: BatchHeader | None = None
 ) -> BatchHeader | Refused:
-    """Steps 3 and 7, and 15 as far as it can be told: one whole batch, of a size that fits, with the right checksum."""
+    """Steps 3 and 7, and 15 as far as possible here: one whole batch, of a size that fits, with the right checksum."""
     size = len(batch)
     if not size:
         return Refused(ErrorCode.INVALID_RECORD, "no batch was sent for the partition")
@@ -151,7 +152,7 @@ def _whole_batch(
 
 
 def _shape_fault(header: BatchHeader) -> str | None:
-    """What the header says that no producer's batch may (step 8), beyond Kafka also where it would do harm."""
+    """The fault of a header that no producer may send (step 8), beyond Kafka also where it would do harm."""
     count, attributes = header.records_count, header.attributes
     if header.last_offset_delta < 0:
         return f"the last offset delta is {header.last_offset_delta}"
@@ -211,7 +212,7 @@ def _timestamp_bounds(config: LogConfig, now_ms: int) -> tuple[int, int] | None:
 def _refused_records(
     data: bytes, header: BatchHeader, bounds: tuple[int, int] | None, *, keys_required: bool
 ) -> Refused | None:
-    """Look at each record for what the walk has found to be wrong with some (steps 10 to 12). None if nothing is after
+    """Find the faulty records after the walk has found some (steps 10 to 12). None if nothing is after
     all, since a record may lack a timestamp."""
     keyless: list[tuple[int, str]] = []
     mistimed: list[tuple[int, str]] = []

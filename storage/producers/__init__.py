@@ -1,1 +1,1 @@
-"""What a partition knows of its producers: sequences, open transactions, guards and snapshots."""
+"""The producers of a partition: sequences, open transactions, guards and snapshots."""

@@ -1,4 +1,4 @@
-"""`ProducerEntry`: what one partition knows of one producer (transactions.md 6.1)."""
+"""`ProducerEntry`: the state of one producer in one partition (transactions.md 6.1)."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -69,7 +69,7 @@ class ProducerEntry:
         self.first_sequence = NO_SEQUENCE
         """From here to the last sequence every record of this epoch is known to be in the log."""
         self.needs_refill = False
-        """Whether the log may hold more of the last batches: a snapshot of Apache Kafka's tells only the last one."""
+        """Whether the log may hold more of the last batches: a snapshot of Apache Kafka's has only the last one."""
 
     @property
     def last_sequence(self) -> int:
@@ -125,7 +125,7 @@ class ProducerEntry:
         self.last_timestamp = timestamp
 
     def refill(self, earlier: Sequence[KeptBatch], first_sequence: int) -> bool:
-        """Take what was read back from the log: batches that follow each other, oldest first, the last ones of a run
+        """Take batches that were read back from the log: they follow each other, oldest first, the last ones of a run
         that began with `first_sequence`. They count if they end right before the oldest batch known; whether they do
         and more is known now."""
         self.needs_refill = False

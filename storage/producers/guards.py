@@ -1,8 +1,8 @@
 """Verification of transactional appends: the guards of one partition (KIP-890 part 1, transactions.md 6.4).
 
-A guard is handed out when somebody goes to ask the transaction coordinator, and must be presented by the append that
-relies on the answer. Always true: at most one guard per producer, compared by identity; any transactional batch or
-marker of the producer takes it away, so an answer that comes too late opens nothing.
+A guard is handed out before the transaction coordinator is asked, and the append that relies on the reply must present
+it. Always true: at most one guard per producer, compared by identity; any transactional batch or
+marker of the producer takes it away, so a reply that comes too late opens nothing.
 """
 
 from typing import Final
@@ -29,7 +29,7 @@ class Verification:
         """When expiry first saw it, ms."""
 
     def again(self, *, producer_epoch: int, base_sequence: int, from_zero: bool) -> None:
-        """Another batch of the producer wants the same answer."""
+        """Another batch of the producer waits for the same reply."""
         if producer_epoch > self.producer_epoch:
             self.producer_epoch = producer_epoch
             self.lowest_sequence = base_sequence

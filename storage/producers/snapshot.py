@@ -1,8 +1,8 @@
 """Producer snapshot files: the producers of a partition as of an offset (`.snapshot`, wire.md section 14).
 
 Apache Kafka's file has only a producer's last batch. The earlier ones by which a retry is recognised stand behind what
-it reads (under the checksum, which it takes of the whole file): when retention has taken a batch, nothing else tells of
-it.
+it reads (under the checksum, which it takes of the whole file): when retention has taken a batch, nothing else has
+its sequences.
 Always true: a file that decodes is exactly what was encoded, by either; everything else is `CorruptSnapshot`.
 """
 

@@ -1,6 +1,7 @@
-"""`ProducerState`: every producer that a partition knows, and what each may append (storage.md 5, transactions.md 6).
+"""`ProducerState`: every producer that a partition knows, and the batches that each may append (storage.md 5,
+transactions.md 6).
 
-Checks change nothing; whoever appends calls `check_*` before the write and `*_appended` after it. Always true: an entry
+Checks change nothing; an append calls `check_*` before the write and `*_appended` after it. Always true: an entry
 with an open transaction is never dropped; `transactions` names exactly the open transactions of the entries, and those
 whose marker is not below the high watermark yet.
 """
@@ -47,7 +48,7 @@ class ProducerState:
         return iter(self._entries.values())
 
     def get(self, producer_id: int) -> ProducerEntry | None:
-        """What is known of a producer."""
+        """The entry of a producer."""
         return self._entries.get(producer_id)
 
     def adopt(self, entry: ProducerEntry, now_ms: int) -> None:
@@ -269,7 +270,7 @@ class ProducerState:
 
 
 def repeated(kept: KeptBatch, *, is_log_append_time: bool, log_start_offset: int) -> Appended:
-    """The answer to a batch that is in the log already: the original offsets (transactions.md 6.2.1)."""
+    """The result for a batch that is in the log already: the original offsets (transactions.md 6.2.1)."""
     return Appended(
         base_offset=kept.first_offset,
         last_offset=kept.last_offset,

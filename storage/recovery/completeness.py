@@ -1,9 +1,9 @@
-"""Is all of it there? What was saved cannot be missing after any stop, so what is missing is damage (storage.md 12).
+"""Completeness of a log: no stop loses saved records, so a missing one is damage (storage.md 12).
 
 A partition's segments follow each other without a gap: also those that compaction wrote, since the last batch of each
-stays, be it as a header. Only Apache Kafka's cleaner leaves gaps, and a checkpoint tells how far it went. The segments
-begin at or below the log start that the checkpoint tells, or what retention has deleted since lies before them, waiting
-under other names; and they end at or behind the recovery point. Always true: nothing is
+stays, be it as a header. Only Apache Kafka's cleaner leaves gaps, and a checkpoint holds how far it went. The segments
+begin at or below the log start of the checkpoint, or segments that retention has deleted since lie before them, under
+other names; and they end at or behind the recovery point. Always true: nothing is
 changed, and of a segment only the last stretch is read.
 """
 

@@ -1,8 +1,8 @@
 """Recovery of one segment: trust only what can be proved (storage.md section 12).
 
 Batches are scanned from a place that the indexes vouch for; each must be whole, have the right checksum, and lie behind
-the one before. Always true: a torn tail is cut, never in silence, and what was cut off is kept beside the segment under
-a name that nobody parses; what is no torn tail (`torn_tail`) is left as it is.
+the one before. Always true: a torn tail is cut, never in silence, and the cut bytes are kept beside the segment under
+a name that no code parses; damage that is no torn tail (`torn_tail`) is left as it is.
 """
 
 import logging
@@ -26,7 +26,7 @@ _TO_THE_END: Final = 2**63 - 1
 
 
 class Recovered(NamedTuple):
-    """What recovery did to a segment."""
+    """The changes of recovery to a segment."""
 
     cut_bytes: int
     scanned_from: int
@@ -126,7 +126,7 @@ def _cut(log: "PartitionLog", segment: Segment, size: int, now_ms: int) -> None:
     finally:
         copy.close()
     file.truncate(size)
-    # Nothing else would do it when the log goes on in the next segment: what was cut could come back.
+    # Without it the cut bytes could come back, when the log goes on in the next segment.
     file.sync()
 
 

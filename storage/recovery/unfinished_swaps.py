@@ -1,7 +1,7 @@
-"""Settling what a stop left half-done in a partition directory: compactions (storage.md 12).
+"""Finishes or undoes the compactions that a stop left half-done in a partition directory (storage.md 12).
 
 Always true: afterwards the directory holds only files under their final names, and every index has its log; and, until
-the log start is saved, the files that retention has renamed: they tell that nothing else is missing there.
+the log start is saved, the files that retention has renamed: they show that nothing else is missing there.
 """
 
 from eosin.storage.disk.interfaces import Disk
