@@ -233,7 +233,7 @@ def test_a_field_that_the_version_lacks_is_left_out() -> None:
         pytest.param(ApiKey.ADD_PARTITIONS_TO_TXN, 4, AddPartitionsToTxnRequest(transactions=5), id="no array"),  # type: ignore[arg-type]
     ],
 )
-def test_what_does_not_fit_is_refused(key: ApiKey, version: int, message: object) -> None:
+def test_a_value_that_does_not_fit_is_refused(key: ApiKey, version: int, message: object) -> None:
     with pytest.raises(EncodeError):
         codec.encode_request(key, version, 1, None, message)  # type: ignore[arg-type]
 

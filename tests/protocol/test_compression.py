@@ -33,7 +33,7 @@ def streamed_zstd(data: bytes) -> bytes:
 
 
 @given(codecs, st.binary(max_size=2000), st.integers(1, 50))
-def test_what_was_compressed_comes_back(codec: Compression, data: bytes, times: int) -> None:
+def test_compressed_bytes_come_back(codec: Compression, data: bytes, times: int) -> None:
     plain = data * times
     assert bytes(decompress(codec, memoryview(compress(codec, plain)), len(plain))) == plain
 
@@ -134,7 +134,7 @@ def test_zstd_frames_without_a_content_size_are_read_whole(size: int) -> None:
     assert decompress(Compression.ZSTD, streamed_zstd(bytes(size))) == bytes(size)
 
 
-def test_zstd_frames_without_a_content_size_are_bounded_and_damage_is_told_from_size() -> None:
+def test_zstd_frames_without_a_content_size_are_bounded_and_damage_is_not_taken_for_size() -> None:
     frame = streamed_zstd(TEXT)
     with pytest.raises(TooLarge):
         decompress(Compression.ZSTD, frame, len(TEXT) - 1)

@@ -32,7 +32,7 @@ payloads = st.lists(st.binary(max_size=300), max_size=12)
 
 
 @given(payloads=payloads, chunks=st.lists(st.integers(1, 200), max_size=60), releases=st.data())
-def test_any_chunking_gives_the_same_frames_and_frames_in_use_stay_what_they_are(
+def test_any_chunking_gives_the_same_frames_and_frames_in_use_do_not_change(
     payloads: list[bytes], chunks: list[int], releases: st.DataObject
 ) -> None:
     decoder = FrameDecoder(MAX_FRAME_BYTES, spare=SpareBuffers(buffer_bytes=128))
@@ -126,7 +126,7 @@ def test_a_greeting_of_another_protocol_is_named(greeting: bytes, protocol: str,
         feed(FrameDecoder(max_frame_bytes), greeting)
 
 
-def test_what_looks_like_a_greeting_later_is_only_a_size_out_of_range() -> None:
+def test_a_late_greeting_is_only_a_size_out_of_range() -> None:
     decoder = FrameDecoder(MAX_FRAME_BYTES)
     feed(decoder, framed(b"a frame"))
     with pytest.raises(FrameError, match="at most"):

@@ -63,7 +63,7 @@ def test_librdkafka_introduces_itself() -> None:
 
 
 @pytest.mark.parametrize("client", ["aiokafka", "confluent-kafka", "kafka-python"])
-def test_the_meaning_of_a_recorded_request_is_what_the_application_did(client: str) -> None:
+def test_a_recorded_request_decodes_to_the_call_of_the_application(client: str) -> None:
     added = first(client, ApiKey.ADD_PARTITIONS_TO_TXN)
     assert added.v3_and_below_transactional_id == "tx"  # type: ignore[attr-defined]
     assert added.v3_and_below_topics == (AddPartitionsToTxnTopic("target", (0,)),)  # type: ignore[attr-defined]

@@ -20,7 +20,7 @@ def test_keys_and_values_start_with_their_version() -> None:
     assert internal.encode_value(StartRecord(3), 0) == bytes.fromhex("0000 00000003 00")
 
 
-def test_the_version_of_a_key_says_what_kind_it_is() -> None:
+def test_the_version_of_a_key_shows_its_kind() -> None:
     kinds = consumer_offsets.KINDS
     for key in (OffsetCommitKey("g", "t", 3), GroupMetadataKey("g")):
         assert internal.decode_key(kinds, internal.encode_key(key)) == key
@@ -48,7 +48,7 @@ def test_a_value_of_an_unknown_version_is_refused() -> None:
         internal.encode_value(OffsetCommitValue(), 5)
 
 
-def test_values_keep_what_their_version_has() -> None:
+def test_values_keep_the_fields_of_their_version() -> None:
     value = OffsetCommitValue(offset=7, leader_epoch=2, metadata="m", commit_timestamp=9, expire_timestamp=8)
     assert internal.decode_value(OffsetCommitValue, internal.encode_value(value, 3)) == OffsetCommitValue(
         offset=7, leader_epoch=2, metadata="m", commit_timestamp=9

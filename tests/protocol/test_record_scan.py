@@ -32,7 +32,7 @@ def the_long_way(batch: bytes) -> list[KeyValue]:
 
 
 @given(RECORDS, st.sampled_from([Compression.NONE, Compression.GZIP]))
-def test_the_short_way_gives_what_the_long_way_gives(records: list[NewRecord], codec: Compression) -> None:
+def test_the_short_way_gives_the_same_as_the_long_way(records: list[NewRecord], codec: Compression) -> None:
     batch = bytes(build_batch(records, timestamp=5, base_offset=7, compression=codec))
     assert key_values(batch, read_header(batch)) == the_long_way(batch)
 
@@ -70,7 +70,7 @@ def test_a_batch_that_compaction_has_emptied_has_nothing_to_say() -> None:
     assert key_values(empty, read_header(empty)) == []
 
 
-def test_the_batches_of_a_run_are_told_one_by_one() -> None:
+def test_the_batches_of_a_run_come_one_by_one() -> None:
     first = build_batch([NewRecord(b"k", b"v")], timestamp=5, base_offset=7, producer_id=3, transactional=True)
     second = build_control_batch(
         producer_id=4, producer_epoch=2, commit=True, coordinator_epoch=9, timestamp=5, base_offset=8

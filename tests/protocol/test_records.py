@@ -139,7 +139,7 @@ def test_bytes_after_the_last_record_are_corrupt() -> None:
 @pytest.mark.parametrize("codec", Compression)
 @FEW
 @given(records=new_records())
-def test_aiokafka_reads_what_we_build(codec: Compression, records: list[NewRecord]) -> None:
+def test_aiokafka_reads_our_batches(codec: Compression, records: list[NewRecord]) -> None:
     theirs = _DefaultRecordBatchPy(bytes(build_batch(records, timestamp=0, base_offset=7, compression=codec)))
     assert theirs.validate_crc()
     assert read(theirs) == told(records, 7)
@@ -148,7 +148,7 @@ def test_aiokafka_reads_what_we_build(codec: Compression, records: list[NewRecor
 @pytest.mark.parametrize("codec", NO_SNAPPY_IN_KAFKA_PYTHON)
 @FEW
 @given(records=new_records())
-def test_kafka_python_reads_what_we_build(codec: Compression, records: list[NewRecord]) -> None:
+def test_kafka_python_reads_our_batches(codec: Compression, records: list[NewRecord]) -> None:
     theirs = KafkaPythonBatch(bytes(build_batch(records, timestamp=0, base_offset=7, compression=codec)))
     assert theirs.validate_crc()
     assert read(theirs) == told(records, 7)
@@ -157,7 +157,7 @@ def test_kafka_python_reads_what_we_build(codec: Compression, records: list[NewR
 @pytest.mark.parametrize("codec", Compression)
 @FEW
 @given(records=new_records())
-def test_we_read_what_aiokafka_builds(codec: Compression, records: list[NewRecord]) -> None:
+def test_we_read_batches_of_aiokafka(codec: Compression, records: list[NewRecord]) -> None:
     builder = _DefaultRecordBatchBuilderPy(2, codec, 1, 9, 3, 11, 1_000_000)
     for index, record in enumerate(records):
         builder.append(index, record.timestamp, record.key, record.value, list(record.headers))
@@ -171,7 +171,7 @@ def test_we_read_what_aiokafka_builds(codec: Compression, records: list[NewRecor
 @pytest.mark.parametrize("codec", NO_SNAPPY_IN_KAFKA_PYTHON)
 @FEW
 @given(records=new_records())
-def test_we_read_what_kafka_python_builds(codec: Compression, records: list[NewRecord]) -> None:
+def test_we_read_batches_of_kafka_python(codec: Compression, records: list[NewRecord]) -> None:
     builder = KafkaPythonBuilder(2, codec, True, 9, 3, 11, 1_000_000)
     for index, record in enumerate(records):
         builder.append(index, record.timestamp, record.key, record.value, list(record.headers))

@@ -37,7 +37,7 @@ async def test_a_round_that_fails_is_logged_and_the_next_one_comes(caplog: pytes
     await background.stop()
 
 
-async def test_an_error_of_the_system_that_goes_on_is_told_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_lasting_error_of_the_system_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     clock, rounds = ManualClock(), []
     background = Background(clock)

@@ -14,5 +14,5 @@ def test_the_wait_doubles_up_to_its_limit_give_or_take_a_fifth() -> None:
         assert (min(waits(attempts)), max(waits(attempts))) == (0.8 * whole, 1.2 * whole)
 
 
-def test_what_failed_together_does_not_come_back_together() -> None:
+def test_callers_that_failed_together_do_not_come_back_together() -> None:
     assert len(waits(3)) > 20

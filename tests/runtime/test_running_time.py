@@ -50,7 +50,7 @@ def test_a_pause_is_no_time_of_a_deadline_that_comes_due_right_after_it(clock: P
     assert len(calls) == 1
 
 
-def test_who_is_gone_is_found_out_at_most_a_pause_later_however_many_there_are(clock: PausingClock) -> None:
+def test_a_gone_client_is_found_out_at_most_a_pause_later_for_any_number_of_clients(clock: PausingClock) -> None:
     began, calls = clock.now_ms(), passed(clock, 5000)
     for _ in range(10):
         clock.advance(100)
@@ -117,7 +117,7 @@ def test_cancelling_after_it_has_passed_is_harmless(clock: PausingClock) -> None
     assert clock.pending == 0
 
 
-async def test_who_connects_and_asks_while_the_loop_stands_still_is_heard_before_a_deadline_passes() -> None:
+async def test_a_client_that_asks_while_the_loop_stands_still_is_heard_before_a_deadline_passes() -> None:
     """Beyond the deadline, but for less than what is taken for a pause: only the turns of the loop help."""
     connections = 50
     clock, heard = SystemClock(), 0

@@ -34,7 +34,7 @@ async def test_a_wait_makes_it_a_task_that_goes_on_where_it_was() -> None:
     assert steps == ["began", "went on"]
 
 
-async def test_what_was_waited_for_may_be_done_before_the_task_runs() -> None:
+async def test_an_awaited_future_may_be_done_before_the_task_runs() -> None:
     gate: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def waits() -> int:

@@ -27,7 +27,7 @@ class Jobs:
             yield
 
 
-async def test_what_fits_into_a_turn_is_done_at_once() -> None:
+async def test_steps_that_fit_into_a_turn_are_done_at_once() -> None:
     jobs = Jobs(4)
     jobs.add("a", 3)
     assert jobs.done == ["a"] * 3
@@ -54,7 +54,7 @@ async def test_steps_that_take_long_end_a_turn_early() -> None:
     assert jobs.done == ["a"] * 3
 
 
-async def test_whoever_waits_is_woken_when_all_jobs_are_done() -> None:
+async def test_waiting_callers_are_woken_when_all_jobs_are_done() -> None:
     jobs = Jobs(1)
     jobs.add("a", 3)
     waiting = [asyncio.ensure_future(jobs.queue.finished()) for _ in range(2)]
@@ -66,7 +66,7 @@ async def test_whoever_waits_is_woken_when_all_jobs_are_done() -> None:
     await jobs.queue.finished()
 
 
-async def test_what_is_left_can_be_finished_at_once() -> None:
+async def test_the_remaining_jobs_can_be_finished_at_once() -> None:
     jobs = Jobs(1)
     jobs.add("a", 3)
     jobs.add("b", 1)

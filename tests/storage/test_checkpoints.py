@@ -33,7 +33,7 @@ def test_offsets_are_lines_in_order() -> None:
 @pytest.mark.parametrize(
     "content", [b"1\n0\n", b"0\n2\na 1 1\n", b"0\n1\na 1\n", b"0\n1\na x 1\n", b"0\n", b"\xff\xfe", b"0\n1\na 1 1 1\n"]
 )
-def test_malformed_offsets_are_told(content: bytes) -> None:
+def test_malformed_offsets_are_reported(content: bytes) -> None:
     with pytest.raises(MalformedCheckpoint):
         decode_offsets(content)
 
@@ -48,7 +48,7 @@ def test_partition_metadata() -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"version: 0", b"version: 0\ntopic_id: xyz", b"version: 0\ntopic_id: " + b"A" * 22]
 )
-def test_malformed_partition_metadata_is_told(content: bytes) -> None:
+def test_malformed_partition_metadata_is_reported(content: bytes) -> None:
     with pytest.raises(MalformedCheckpoint):
         decode_partition_metadata(content)
 

@@ -20,7 +20,7 @@ def synced_logs(config: LogConfig | None = None) -> tuple[Logs, ManualFlusher]:
     return Logs(durability=Durability.FSYNC, flusher=flusher, config=config), flusher
 
 
-async def test_the_high_watermark_is_what_was_written_before_the_sync_began() -> None:
+async def test_the_high_watermark_covers_writes_before_the_sync_began() -> None:
     logs, flusher = synced_logs()
     log = await logs.open()
     logs.append(log, data(2))
@@ -129,7 +129,7 @@ async def test_a_marker_waits_for_its_sync_as_data_does() -> None:
     assert await waiter == ErrorCode.NONE
 
 
-async def test_the_backlog_tells_what_is_not_synced() -> None:
+async def test_the_backlog_counts_unsynced_bytes() -> None:
     logs, flusher = synced_logs()
     log = await logs.open()
     logs.append(log, data())
@@ -150,7 +150,7 @@ async def test_a_checkpoint_does_not_stand_in_for_the_flusher() -> None:
     assert log.high_watermark == 1
 
 
-async def test_a_recovery_point_is_told_only_of_records_that_are_synced_at_any_level() -> None:
+async def test_a_recovery_point_covers_synced_records_only_at_every_durability() -> None:
     logs = Logs(durability=Durability.OS)
     log = await logs.open()
     logs.append(log, data())

@@ -47,7 +47,7 @@ async def filled(seed: int, *, index_interval_bytes: int, count: int = 80) -> tu
 
 @pytest.mark.parametrize("index_interval_bytes", [1, 4096, 1 << 30])
 @pytest.mark.parametrize("memory_bytes", [0, 5000, 20_000])
-async def test_a_range_holds_what_a_read_into_memory_holds(index_interval_bytes: int, memory_bytes: int) -> None:
+async def test_a_range_holds_the_same_bytes_as_a_read_into_memory(index_interval_bytes: int, memory_bytes: int) -> None:
     _, log = await filled(index_interval_bytes + memory_bytes, index_interval_bytes=index_interval_bytes)
     ranges = 0
     for offset in range(0, log.log_end_offset, 3):

@@ -99,7 +99,7 @@ async def test_appends_of_one_turn_share_a_flush_and_later_ones_the_next() -> No
     await flusher.close()
 
 
-async def test_what_nobody_waits_for_shares_the_next_flush_of_its_log() -> None:
+async def test_an_append_without_a_waiting_caller_shares_the_next_flush_of_its_log() -> None:
     flusher, log, other = ThreadFlusher(), StubLog(), StubLog()
     log.gate.set()
     other.gate.set()
@@ -115,7 +115,7 @@ async def test_what_nobody_waits_for_shares_the_next_flush_of_its_log() -> None:
     await flusher.close()
 
 
-async def test_what_nobody_waits_for_is_flushed_after_a_while_all_the_same() -> None:
+async def test_an_append_without_a_waiting_caller_is_flushed_after_a_while_all_the_same() -> None:
     flusher, log = ThreadFlusher(), StubLog()
     log.gate.set()
     for expected in (1, 2):
@@ -124,7 +124,7 @@ async def test_what_nobody_waits_for_is_flushed_after_a_while_all_the_same() -> 
     await flusher.close()
 
 
-async def test_closing_finishes_what_nobody_waits_for() -> None:
+async def test_closing_flushes_appends_without_a_waiting_caller() -> None:
     flusher, log = ThreadFlusher(), StubLog()
     log.gate.set()
     log.write(flusher, awaited=False)
@@ -168,7 +168,7 @@ async def test_a_flush_that_cannot_begin_is_an_error_of_the_log() -> None:
     await flusher.close()
 
 
-async def test_closing_finishes_what_was_appended_and_stops_the_threads() -> None:
+async def test_closing_flushes_every_append_and_stops_the_threads() -> None:
     flusher, log = ThreadFlusher(), StubLog()
     log.gate.set()
     log.write(flusher)
@@ -185,7 +185,7 @@ async def test_no_thread_is_started_before_it_is_needed() -> None:
     await flusher.close()
 
 
-async def test_without_syncs_what_is_written_is_reported_at_once() -> None:
+async def test_without_syncs_a_write_is_reported_at_once() -> None:
     for durability in (Durability.OS, Durability.MEMORY):
         flusher, log = flusher_for(durability), StubLog()
         assert isinstance(flusher, ImmediateFlusher)

@@ -114,7 +114,7 @@ async def test_a_stop_and_a_start_on_a_full_disk_are_clean() -> None:
     assert isinstance(logs.append(metadata, data()), Appended)
 
 
-async def test_a_start_on_a_full_disk_first_removes_what_a_deletion_left_behind() -> None:
+async def test_a_start_on_a_full_disk_first_removes_deleted_files() -> None:
     logs = full_logs(LogConfig(segment_bytes=20_000))
     log = await logs.open()
     fill(logs, log)
@@ -178,7 +178,7 @@ async def test_a_full_disk_is_one_line_when_it_begins_one_a_minute_and_one_when_
     ]
 
 
-def test_what_is_left_of_the_reserve_depends_on_what_it_is_for() -> None:
+def test_the_rest_of_the_reserve_depends_on_the_need() -> None:
     disk = FakeDisk()
     disk.make_directory(DATA_DIR)
     disk.space = 10 * RESERVE_BYTES

@@ -142,7 +142,7 @@ async def test_gaps_above_the_cleaners_offset_are_damage(
 
 
 @STOPS
-async def test_what_is_missing_at_the_end_is_damage_whatever_was_cleaned(is_clean: bool) -> None:
+async def test_records_missing_at_the_end_are_damage_in_every_compacted_log(is_clean: bool) -> None:
     logs, _ = await written()
     disk = await stopped(logs, is_clean=is_clean)
     take(disk, 20, 22)
@@ -170,7 +170,7 @@ async def table(logs: Logs, log: PartitionLog) -> None:
 
 
 @STOPS
-async def test_what_is_missing_in_a_log_that_eosin_has_compacted_is_damage(is_clean: bool) -> None:
+async def test_records_missing_in_a_log_that_eosin_has_compacted_are_damage(is_clean: bool) -> None:
     logs, log = await written()
     await table(logs, log)
     assert log.compaction_state.compacted_below == 24
@@ -220,7 +220,7 @@ async def test_gaps_of_a_cleaner_that_came_after_eosins_are_no_damage(is_clean: 
 
 
 @STOPS
-async def test_a_log_that_is_offline_keeps_what_the_cleaner_said_of_it(is_clean: bool) -> None:
+async def test_an_offline_log_keeps_its_cleaner_offset(is_clean: bool) -> None:
     logs, _ = await written()
     disk = await stopped(logs, is_clean=is_clean)
     take(disk, 4, 20)
@@ -240,7 +240,7 @@ async def test_a_log_that_is_offline_keeps_what_the_cleaner_said_of_it(is_clean:
 
 
 @STOPS
-async def test_a_log_start_that_only_the_first_segments_name_tells_is_believed_where_eosin_has_told_none(
+async def test_the_first_segments_name_is_the_log_start_where_eosin_has_saved_none(
     is_clean: bool,
 ) -> None:
     logs, _ = await written()
@@ -256,7 +256,7 @@ async def test_a_log_start_that_only_the_first_segments_name_tells_is_believed_w
     assert await is_damage(disk, logs), "from now on it is Eosin that tells"
 
 
-async def test_a_log_that_is_offline_is_not_told_to_begin_at_0() -> None:
+async def test_an_offline_log_does_not_begin_at_0_in_the_checkpoint() -> None:
     logs, _ = await written()
     disk = await stopped(logs, is_clean=True)
     take(disk, 0, 2, 10)

@@ -55,7 +55,7 @@ async def test_a_round_looks_at_the_logs_that_have_changed_and_at_no_other() -> 
     assert decode_offsets(logs.fake.read_whole(HIGH_WATERMARKS)) == told
 
 
-async def test_a_log_that_was_never_written_is_told_of_nowhere() -> None:
+async def test_a_log_that_was_never_written_is_in_no_checkpoint_file() -> None:
     logs = Logs()
     await logs.open()
     logs.log(MANY[0])
@@ -65,7 +65,7 @@ async def test_a_log_that_was_never_written_is_told_of_nowhere() -> None:
         assert list(decode_offsets(logs.fake.read_whole(f"{DATA_DIR}/{name}-offset-checkpoint"))) == [MANY[1]]
 
 
-async def test_what_could_not_be_saved_is_saved_by_the_next_round() -> None:
+async def test_a_log_that_could_not_be_saved_is_saved_by_the_next_round() -> None:
     logs = await many_logs()
     log = logs.log(MANY[7])
     appended(logs.append(log, data()))
@@ -78,7 +78,7 @@ async def test_what_could_not_be_saved_is_saved_by_the_next_round() -> None:
     assert decode_offsets(logs.fake.read_whole(RECOVERY_POINTS))[MANY[7]] == 2
 
 
-def test_a_table_says_what_a_file_made_anew_would_say() -> None:
+def test_a_table_encodes_to_the_same_file_as_one_made_anew() -> None:
     table = OffsetTable()
     for offset, partition in enumerate(MANY):
         table.put(partition, offset)

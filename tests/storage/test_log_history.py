@@ -208,7 +208,7 @@ def test_a_log_agrees_with_its_model_through_any_history_and_restarts(
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STEPS, max_size=40), st.integers(0, 2**32))
-def test_what_was_acknowledged_survives_a_power_loss(steps: list[tuple[str, int, int]], seed: int) -> None:
+def test_acknowledged_records_survive_a_power_loss(steps: list[tuple[str, int, int]], seed: int) -> None:
     async def run() -> None:
         logs = Logs(config=TINY, durability=Durability.FSYNC)
         history = History(logs)

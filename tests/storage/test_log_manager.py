@@ -76,7 +76,7 @@ async def test_the_room_of_the_file_system_is_that_of_the_data_directory(tmp_pat
     await manager.close()
 
 
-async def test_the_directory_keeps_who_it_belongs_to(tmp_path: Path) -> None:
+async def test_the_directory_keeps_its_owner(tmp_path: Path) -> None:
     manager = system_manager(tmp_path, cluster_id="c-1", node_id=3)
     await manager.open()
     directory_id = manager.directory_id
@@ -306,14 +306,14 @@ async def test_a_name_is_free_again_when_all_its_logs_are_put_away_and_forgotten
     assert not logs.manager.tells_of_deleted("orders")
 
 
-async def test_a_stop_puts_away_what_is_still_to_be_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stop_finishes_the_deletions(monkeypatch: pytest.MonkeyPatch) -> None:
     logs = await many_logs(7, monkeypatch)
     logs.manager.deletions.begin("orders")
     await logs.manager.close()
     assert put_away(logs) == 7
 
 
-async def test_what_cannot_be_put_away_stays_for_the_next_start(
+async def test_a_log_that_cannot_be_deleted_stays_for_the_next_start(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     logs = await many_logs(7, monkeypatch)
@@ -378,7 +378,7 @@ async def test_a_very_long_name_is_cut_when_it_is_deleted() -> None:
     assert len(name) == 255
 
 
-async def test_partitions_that_nobody_knows_are_set_aside() -> None:
+async def test_unknown_partitions_are_set_aside() -> None:
     logs = Logs()
     log = await logs.open()
     logs.append(log, data())

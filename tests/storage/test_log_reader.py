@@ -74,7 +74,7 @@ async def test_offsets_outside_the_log_are_out_of_range() -> None:
     assert (result.error, len(result.records), result.high_watermark, result.log_start_offset) == (0, 0, 20, 4)
 
 
-async def test_readers_see_what_is_durable_and_stable() -> None:
+async def test_readers_see_durable_and_stable_records() -> None:
     flusher = ManualFlusher()
     logs = Logs(durability=Durability.FSYNC, flusher=flusher)
     log = await logs.open()
@@ -97,7 +97,7 @@ async def test_a_log_behaves_the_same_when_no_place_is_remembered() -> None:
         assert offsets(result)[0] == offset
 
 
-async def test_what_is_not_in_the_cache_is_read_in_a_thread() -> None:
+async def test_bytes_that_are_not_in_the_cache_are_read_in_a_thread() -> None:
     logs = Logs(config=SMALL)
     log = await filled(logs, 30)
     logs.fake.cold = True
@@ -115,7 +115,7 @@ async def test_a_cold_read_outlives_the_deletion_of_its_segment() -> None:
     assert offsets(await result) == [0, 1]
 
 
-async def test_bytes_available_counts_what_the_reader_may_see() -> None:
+async def test_bytes_available_counts_visible_bytes() -> None:
     flusher = ManualFlusher()
     logs = Logs(durability=Durability.FSYNC, flusher=flusher, config=SMALL)
     log = await logs.open()
@@ -270,7 +270,7 @@ async def test_leader_epochs_tell_where_each_ends() -> None:
 
 
 @pytest.mark.parametrize("whole", ["batches", "runs"])
-async def test_reading_a_log_through_finds_what_is_written_meanwhile(whole: str) -> None:
+async def test_reading_a_log_through_finds_batches_written_meanwhile(whole: str) -> None:
     logs = Logs(config=SMALL)
     log = await filled(logs, 5)
     found = []

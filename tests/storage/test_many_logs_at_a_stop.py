@@ -80,7 +80,7 @@ async def test_small_logs_share_one_sync_and_nothing_is_written_for_them() -> No
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("killed", [False, True])
-async def test_a_small_log_of_a_clean_stop_outlives_what_comes_after_the_next_start(killed: bool) -> None:
+async def test_a_small_log_of_a_clean_stop_survives_a_crash_after_the_next_start(killed: bool) -> None:
     logs = await written()
     await logs.manager.close()
     await logs.start_again(logs.fake.power_loss())
@@ -142,7 +142,7 @@ async def test_many_logs_share_two_syncs_and_the_next_start_has_nothing_to_recov
         assert [(found.producer_id, found.last_sequence) for found in log.producers()] == [(7, 5)]
 
 
-async def test_it_leaves_what_saving_each_log_alone_leaves() -> None:
+async def test_saving_together_leaves_the_same_files_as_saving_each_log_alone() -> None:
     directories = []
     for together in (False, True):
         logs = await written(together=together)
@@ -174,7 +174,7 @@ async def test_a_stop_that_is_interrupted_at_any_call_loses_nothing_that_was_sav
     assert stops > 20
 
 
-async def test_a_file_system_that_cannot_be_synced_is_synced_file_by_file_which_tells_the_log_that_fails() -> None:
+async def test_a_file_system_that_cannot_be_synced_is_synced_file_by_file_which_shows_the_log_that_fails() -> None:
     logs = await written()
     logs.fake.faults.append(Fault("whole_sync", errno.EIO))
     logs.fake.faults.append(Fault("sync", errno.EIO, path=f"{ORDERS.topic}-1/"))

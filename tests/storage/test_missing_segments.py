@@ -179,7 +179,7 @@ async def deleting(logs: Logs, stages: list[int]) -> None:
 
 
 @pytest.mark.parametrize("durability", [Durability.OS, Durability.FSYNC])
-async def test_what_a_recovery_point_tells_of_has_its_directory_after_a_power_loss(durability: Durability) -> None:
+async def test_a_log_with_a_recovery_point_has_its_directory_after_a_power_loss(durability: Durability) -> None:
     logs = Logs(config=SMALL, durability=durability)
     log = await logs.open()
     appended(logs.append(log, data()))
@@ -200,7 +200,7 @@ def power_loss(disk: FakeDisk, chance: random.Random) -> FakeDisk:
 
 
 @pytest.mark.parametrize("stop", [killed, power_loss])
-async def test_what_retention_has_deleted_is_not_missed_wherever_a_stop_comes(
+async def test_deleted_segments_are_not_missed_wherever_a_stop_comes(
     stop: Callable[[FakeDisk, random.Random], FakeDisk],
 ) -> None:
     config = LogConfig(internal_segment_bytes=200, retention_ms=-1)
@@ -229,7 +229,7 @@ async def test_what_retention_has_deleted_is_not_missed_wherever_a_stop_comes(
             assert not any("missing" in reason for reason in errors(disk.killed())), (stop_at, second)
 
 
-async def test_a_topic_that_is_made_anew_does_not_miss_what_the_old_one_had() -> None:
+async def test_a_topic_that_is_made_anew_does_not_miss_the_records_of_the_old_one() -> None:
     whole = Logs(config=SMALL)
 
     async def life(logs: Logs, steps: list[str]) -> None:

@@ -205,7 +205,7 @@ async def test_any_other_write_error_takes_the_log_offline(fault: Fault) -> None
     assert isinstance(log.append_marker(marker(1, 0, commit=True), now_ms=NOW_MS), Refused)
 
 
-async def test_progress_is_told_for_every_append_when_nothing_has_to_be_synced() -> None:
+async def test_progress_is_reported_for_every_append_when_nothing_has_to_be_synced() -> None:
     logs = Logs()
     log = await logs.open()
     seen: list[int] = []

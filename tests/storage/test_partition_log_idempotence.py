@@ -134,7 +134,7 @@ async def test_batches_of_an_older_epoch_are_not_read_back_as_the_last_ones() ->
     assert error(logs.append(log, data(pid=9, epoch=0, seq=2))) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-async def test_what_producers_are_known_is_told() -> None:
+async def test_the_known_producers_are_listed() -> None:
     logs = Logs()
     log = await logs.open()
     logs.append(log, data(2, pid=9, epoch=3, seq=0, txn=True, at=NOW_MS))

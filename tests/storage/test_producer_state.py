@@ -144,7 +144,7 @@ def test_the_oldest_transaction_is_unstable_until_its_marker_is_replicated() -> 
     assert [transactions.first_open, transactions.first_unstable] == [None, None]
 
 
-def test_transactions_may_be_told_in_any_order() -> None:
+def test_transactions_may_be_added_in_any_order() -> None:
     transactions = OpenTransactions()
     for first in (30, 10, 20):
         transactions.opened(first)
@@ -175,7 +175,7 @@ def test_a_snapshot_has_the_bytes_of_apache_kafka() -> None:
 
 
 @given(st.lists(ENTRIES, max_size=5), st.booleans())
-def test_a_snapshot_tells_what_it_was_told(entries: list[ProducerEntry], with_batches: bool) -> None:
+def test_a_snapshot_decodes_to_the_producers_it_was_made_of(entries: list[ProducerEntry], with_batches: bool) -> None:
     for entry in entries:
         if with_batches:
             entry.keep(3, 8, 100, 5, entry.last_timestamp)
@@ -193,7 +193,7 @@ def test_a_snapshot_tells_what_it_was_told(entries: list[ProducerEntry], with_ba
         assert after.needs_refill == with_batches
 
 
-def test_a_snapshot_tells_all_last_batches_behind_what_apache_kafka_reads() -> None:
+def test_a_snapshot_has_all_last_batches_behind_the_part_that_apache_kafka_reads() -> None:
     entry = entry_with((0, 2), (3, 3), (4, 9), (10, 10), (11, 12), (13, 20), (21, 21))
     few = entry_with((MAX_SEQUENCE - 1, MAX_SEQUENCE), (0, 4))
     one = entry_with((7, 8))

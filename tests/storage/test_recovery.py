@@ -53,7 +53,7 @@ async def test_a_torn_tail_is_cut_and_kept_aside(caplog: pytest.LogCaptureFixtur
 
 
 @pytest.mark.parametrize("durability", [Durability.FSYNC, Durability.OS])
-async def test_what_was_cut_does_not_come_back_when_the_power_goes(durability: Durability) -> None:
+async def test_a_cut_tail_does_not_come_back_after_a_power_loss(durability: Durability) -> None:
     """Nothing of the segment is written any more when the log goes on in the next one."""
     logs = Logs(durability=durability)
     await filled(logs)
@@ -106,7 +106,7 @@ async def test_a_damaged_batch_with_whole_ones_behind_it_takes_the_partition_off
     assert {path: disk.read_whole(path) for path in disk.paths() if path.endswith(".log")} == before
 
 
-async def test_what_follows_a_write_that_was_lost_goes_and_is_kept_aside() -> None:
+async def test_batches_after_a_lost_write_go_and_are_kept_aside() -> None:
     """The power went: a sector that was never synced is all zeros, though later ones made it to the disk."""
     logs = Logs(config=LogConfig(internal_segment_bytes=3000))
     log = await filled(logs, 80)

@@ -44,7 +44,7 @@ async def test_time_retention_drops_the_segments_that_are_too_old_and_moves_the_
 
 
 @pytest.mark.parametrize("limit", [{"retention_ms": 5000}, {"retention_bytes": 200}])
-async def test_what_is_not_decided_stays_however_old_it_is_and_whatever_is_behind_it(limit: dict[str, int]) -> None:
+async def test_an_undecided_transaction_stays_at_any_age_and_size(limit: dict[str, int]) -> None:
     # A transaction may be prepared for as long as its external coordinator takes (KIP-939).
     logs = Logs(config=config(**limit))
     log = await filled(logs, 4)
@@ -63,7 +63,7 @@ async def test_what_is_not_decided_stays_however_old_it_is_and_whatever_is_behin
 
 @pytest.mark.parametrize("durability", [Durability.OS, Durability.FSYNC])
 @pytest.mark.parametrize("saved", ["by retention", "by a checkpoint", "and stopped cleanly"])
-async def test_retries_are_recognised_after_a_stop_though_retention_took_what_they_repeat(
+async def test_retries_are_recognised_after_a_stop_though_retention_took_the_first_attempts(
     saved: str, durability: Durability
 ) -> None:
     logs = Logs(config=config(retention_ms=5000), durability=durability)
@@ -90,7 +90,7 @@ async def test_retries_are_recognised_after_a_stop_though_retention_took_what_th
     assert appended(logs.append(log, data(pid=9, epoch=0, seq=8))).base_offset == 9
 
 
-async def test_batches_that_only_the_log_tells_of_stay_until_a_snapshot_does() -> None:
+async def test_batches_that_are_only_in_the_log_stay_until_a_snapshot_has_them() -> None:
     logs = Logs(config=config(retention_ms=5000))
     log = await filled(logs, 0)
     for seq in range(8):
@@ -139,7 +139,7 @@ async def test_size_retention_keeps_at_least_the_limit() -> None:
     assert 500 <= log.size_bytes < 500 + segment
 
 
-async def test_compacted_topics_only_lose_what_lies_below_the_log_start() -> None:
+async def test_compacted_topics_only_lose_records_below_the_log_start() -> None:
     logs = Logs(config=config(cleanup_policy=frozenset({"compact"}), retention_ms=1, retention_bytes=1))
     log = await filled(logs)
     await logs.manager.apply_retention(NOW_MS + 10**9)

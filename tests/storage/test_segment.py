@@ -106,7 +106,7 @@ def test_it_is_full_by_bytes_and_by_relative_offset() -> None:
     assert is_over(made, last_offset=100 + 2**31)
 
 
-def test_what_was_released_is_read_again() -> None:
+def test_a_released_segment_is_read_again() -> None:
     made = segment()
     for index in range(30):
         put(made, at=NOW_MS + index, interval=100)

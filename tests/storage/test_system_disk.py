@@ -20,7 +20,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Disk, str]:
     return disk, "/root"
 
 
-def test_what_is_appended_can_be_read(place: tuple[Disk, str]) -> None:
+def test_appended_bytes_can_be_read(place: tuple[Disk, str]) -> None:
     disk, root = place
     file = disk.open(f"{root}/a", create=True)
     file.append([b"one", memoryview(b"-two-"), bytearray(b"three")])
@@ -152,7 +152,7 @@ def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert file.size == 10
 
 
-def test_a_torn_write_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_torn_write_has_an_error_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = SystemDisk().open(f"{tmp_path}/a", create=True)
 
     def fail(*_: object) -> int:
@@ -196,7 +196,7 @@ def test_a_read_of_which_only_a_part_is_cached_is_not_answered(tmp_path: Path, m
     assert file.read_now(0, 6) is None
 
 
-def test_who_only_looks_can_change_nothing(tmp_path: Path) -> None:
+def test_a_read_only_disk_can_change_nothing(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"content")
     (tmp_path / "a").chmod(0o444)
     disk, path = ReadOnlyDisk(), str(tmp_path / "a")

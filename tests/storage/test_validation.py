@@ -68,7 +68,7 @@ def accepted(batch: bytes | bytearray | memoryview, config: LogConfig = DEFAULTS
 
 
 @given(built())
-def test_what_a_producer_builds_is_accepted_uncopied(drawn: Drawn) -> None:
+def test_a_batch_of_a_producer_is_accepted_uncopied(drawn: Drawn) -> None:
     arguments = drawn.arguments | {"base_offset": 0}
     view = memoryview(build_batch(drawn.records, **arguments))
     answer = accepted(view, ANY_TIME)
@@ -269,7 +269,7 @@ def test_a_log_append_time_topic_stamps_the_batch_in_a_copy(codec: Compression) 
 
 
 @pytest.mark.parametrize("codec", [codec for codec in Compression if codec is not Compression.NONE])
-def test_what_cannot_be_decompressed_is_invalid(codec: Compression) -> None:
+def test_a_batch_that_cannot_be_decompressed_is_invalid(codec: Compression) -> None:
     batch = a_batch(compression=codec)
     batch[61:] = b"\x7f" * (len(batch) - 61)
     seal(batch)

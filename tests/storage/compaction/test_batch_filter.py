@@ -64,7 +64,7 @@ RECORDS = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(RECORDS, st.sets(st.sampled_from(KEYS)), st.sampled_from(list(Compression)), st.booleans(), st.booleans())
-def test_a_filtered_batch_is_what_record_by_record_building_gives(
+def test_a_filtered_batch_equals_one_built_record_by_record(
     records: list[NewRecord], gone: set[bytes], compression: Compression, appended: bool, stays: bool
 ) -> None:
     built = build_batch(
@@ -117,7 +117,7 @@ def test_a_second_pass_leaves_a_horizon_where_it_is() -> None:
     assert filtered(first, {b"b"}, now_ms=NOW_MS + 1000) is None
 
 
-def test_a_marker_with_a_horizon_says_what_it_said() -> None:
+def test_a_marker_with_a_horizon_keeps_its_kind() -> None:
     batch = build_control_batch(producer_id=1, producer_epoch=4, commit=False, coordinator_epoch=9, timestamp=NOW_MS)
     kept = filtered(placed(batch), set())
     assert kept is not None

@@ -115,7 +115,7 @@ async def test_min_compaction_lag_lets_nothing_through_behind_the_first_young_se
     assert found(log, NOW_MS + 3000).end == 1
 
 
-async def test_a_log_is_worth_it_when_its_dirty_share_is_beyond_the_ratio() -> None:
+async def test_a_log_is_worth_it_when_its_dirty_ratio_is_beyond_the_limit() -> None:
     logs = compacted_logs(LARGE)
     log = await segments_of(logs, 5)
     log.compaction_state.loaded(5, gaps_below=0)
@@ -150,7 +150,7 @@ async def test_an_active_segment_ends_when_its_records_wait_longer_than_max_comp
     assert not should_roll(log, NOW_MS + 1001)
 
 
-async def test_a_clean_offset_that_makes_no_sense_counts_as_the_log_start() -> None:
+async def test_a_compacted_offset_that_makes_no_sense_counts_as_the_log_start() -> None:
     logs = compacted_logs(replace(LARGE, cleanup_policy=frozenset({"compact", "delete"})))
     log = await segments_of(logs, 5, 5)
     log.compaction_state.loaded(99, gaps_below=0)
@@ -160,7 +160,7 @@ async def test_a_clean_offset_that_makes_no_sense_counts_as_the_log_start() -> N
     assert found(log).first_uncompacted == 4
 
 
-async def test_an_internal_log_ends_its_segment_when_it_is_large_and_four_times_what_was_left() -> None:
+async def test_an_internal_log_ends_its_segment_when_it_is_large_and_four_times_the_kept_bytes() -> None:
     logs = compacted_logs(LARGE)
     await logs.open()
     log = logs.log(STATE)
@@ -179,7 +179,7 @@ async def test_an_internal_log_ends_its_segment_when_it_is_large_and_four_times_
     assert should_roll(log, NOW_MS)
 
 
-async def test_markers_that_need_not_wait_any_longer_count_as_what_may_go() -> None:
+async def test_markers_that_need_not_wait_any_longer_count_as_bytes_that_may_go() -> None:
     logs = compacted_logs(LARGE)
     await logs.open()
     log = logs.log(STATE)
@@ -206,7 +206,7 @@ async def test_a_users_segment_does_not_end_early() -> None:
     assert not should_roll(log, NOW_MS)
 
 
-async def test_the_dirtiest_comes_first_but_after_what_is_overdue() -> None:
+async def test_the_log_with_the_largest_dirty_ratio_comes_first_but_after_an_overdue_one() -> None:
     log = await segments_of(compacted_logs(replace(LARGE, min_cleanable_dirty_ratio=0.1)), 2, 3)
     plan = found(log)
     some, more = (

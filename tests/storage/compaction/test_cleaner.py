@@ -135,7 +135,7 @@ async def test_an_aborted_transactions_records_go_at_once_and_its_index_row_when
     assert markers(log) == []
 
 
-async def test_a_transaction_whose_marker_is_beyond_what_may_be_compacted_is_aborted_all_the_same() -> None:
+async def test_a_transaction_whose_marker_may_not_be_compacted_yet_is_aborted_all_the_same() -> None:
     logs = compacted_logs(WIDE)
     log = await logs.open()
     appended(logs.append(log, keyed(("a", "1"))))
@@ -275,7 +275,7 @@ async def test_memory_durability_is_compacted_likewise() -> None:
     await logs.manager.close()
 
 
-async def test_an_internal_log_stays_small_whatever_is_written() -> None:
+async def test_an_internal_log_stays_small_under_every_load() -> None:
     logs = compacted_logs(WIDE)
     await logs.open()
     log = logs.log(STATE)
@@ -295,7 +295,7 @@ async def test_an_internal_log_stays_small_whatever_is_written() -> None:
 # With others at work
 
 
-async def test_a_read_that_waits_for_the_disk_while_segments_are_replaced_gets_what_it_asked_for() -> None:
+async def test_a_read_that_waits_for_the_disk_while_segments_are_replaced_gets_its_records() -> None:
     logs = compacted_logs(WIDE)
     log = await logs.open()
     appended(logs.append(log, keyed(("a", "1"), pid=1, seq=0, txn=True)))
@@ -549,7 +549,7 @@ async def test_without_the_cleaner_nothing_is_compacted() -> None:
     assert len(stored(log)) == 2
 
 
-async def test_a_broker_that_stops_waits_for_no_compaction_but_for_what_it_does_to_files() -> None:
+async def test_a_broker_that_stops_waits_for_the_file_work_of_a_compaction_only() -> None:
     logs = compacted_logs(WIDE, cleaner=CleanerConfig(backoff_ms=0, io_max_bytes_per_second=1000))
     log = await logs.open()
     for index in range(9):

@@ -49,7 +49,7 @@ async def test_without_a_limit_nothing_waits() -> None:
         await asyncio.wait_for(pace.moved(1 << 30), 1)
 
 
-async def test_a_clock_that_goes_back_holds_nobody_up() -> None:
+async def test_a_clock_that_goes_back_delays_nothing() -> None:
     clock = ManualClock()
     pace = Pace(clock, bytes_per_second=1000)
     await pace.moved(1000 * WINDOW_MS // 1000 - 1)
@@ -57,7 +57,7 @@ async def test_a_clock_that_goes_back_holds_nobody_up() -> None:
     await asyncio.wait_for(pace.moved(1), 1)
 
 
-async def test_what_is_not_wanted_any_more_ends_at_its_next_rest() -> None:
+async def test_unwanted_work_ends_at_its_next_rest() -> None:
     pace = Pace(ManualClock(), bytes_per_second=1e300)
     wanted = True
     pace.unwanted = lambda: not wanted
@@ -67,7 +67,7 @@ async def test_what_is_not_wanted_any_more_ends_at_its_next_rest() -> None:
         await pace.rest()
 
 
-async def test_stopping_wakes_who_waits() -> None:
+async def test_stopping_wakes_waiting_work() -> None:
     clock = ManualClock()
     pace = Pace(clock, bytes_per_second=1)
     task = asyncio.create_task(pace.moved(10_000))

@@ -38,7 +38,7 @@ async def left(rounds: list[list[list[tuple[str, str | None]]]]) -> list[bytes]:
 
 @settings(max_examples=60, deadline=None)
 @given(ROUNDS)
-def test_what_the_short_cut_leaves_is_what_the_rules_leave(rounds: list[list[list[tuple[str, str | None]]]]) -> None:
+def test_the_short_cut_keeps_the_same_batches_as_the_rules(rounds: list[list[list[tuple[str, str | None]]]]) -> None:
     quick = asyncio.run(left(rounds))
     with (
         patch.object(BatchFilter, "stays", lambda *_: None),

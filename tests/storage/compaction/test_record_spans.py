@@ -35,7 +35,7 @@ def all_spans(data: bytes, limit: int = 10_000) -> list[Span]:
 
 @settings(max_examples=100, deadline=None)
 @given(RECORDS)
-def test_spans_tell_what_records_say(records: list[NewRecord]) -> None:
+def test_spans_agree_with_decoded_records(records: list[NewRecord]) -> None:
     batch = build_batch(records, timestamp=1000)
     built = list(iter_records(batch))
     base = built[0].timestamp

@@ -73,7 +73,7 @@ def test_of_each_key_the_latest_record_stays() -> None:
     assert surviving(rules({"a": 12, "b": 40}), batch) == [12, 13]
 
 
-def test_a_record_whose_key_has_no_later_one_in_the_dirty_part_stays() -> None:
+def test_a_record_whose_key_has_no_later_one_in_the_uncompacted_part_stays() -> None:
     assert surviving(rules({}), at(keyed(("a", "1")), 10)) == [10]
 
 
@@ -118,7 +118,7 @@ def test_the_horizon_is_delete_retention_ms_away() -> None:
 # Aborted transactions
 
 
-def test_the_records_of_an_aborted_transaction_go_whatever_they_say() -> None:
+def test_the_records_of_an_aborted_transaction_go_with_any_key_and_value() -> None:
     judge = rules({}, AbortedRow(1, 10, 30, 31))
     assert judge.judge_data(read_header(at(keyed(("a", "1"), pid=1, seq=0, txn=True), 9))) is Verdict.JUDGE_RECORDS
     assert judge.judge_data(read_header(at(keyed(("a", "1"), pid=1, seq=1, txn=True), 10))) is Verdict.DROP_RECORDS
@@ -129,7 +129,7 @@ def test_the_records_of_an_aborted_transaction_go_whatever_they_say() -> None:
     assert judge.judge_data(read_header(at(keyed(("a", "1"), pid=1, seq=4, txn=True), 31))) is Verdict.JUDGE_RECORDS
 
 
-def test_what_comes_after_an_aborted_transaction_counts_although_its_marker_was_not_met() -> None:
+def test_records_after_an_aborted_transaction_count_although_its_marker_was_not_met() -> None:
     judge = rules({}, AbortedRow(1, 10, 20, 21), AbortedRow(1, 40, 50, 51))
     verdicts = [
         judge.judge_data(read_header(at(keyed(("a", "1"), pid=1, seq=0, txn=True), offset))) for offset in (30, 45, 60)
@@ -246,7 +246,7 @@ def test_of_batches_without_sequences_only_the_last_is_needed() -> None:
     assert producers.need(one(20, seq=-1))
 
 
-def test_after_a_restart_the_log_tells_which_batches_were_the_last_five() -> None:
+def test_after_a_restart_the_log_shows_which_batches_were_the_last_five() -> None:
     producers = live(entry_with(60, refill=True), uncompacted_from=5)
     for offset in (10, 20, 30, 40, 50, 60):
         producers.met(one(offset))

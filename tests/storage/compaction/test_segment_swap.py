@@ -286,7 +286,7 @@ def _on_rename(disk: FakeDisk, ending: str, act: Callable[[], None], *, last: bo
     disk.sync_directory = synced  # type: ignore[method-assign]
 
 
-async def test_what_is_settled_is_the_same_in_a_second_life() -> None:
+async def test_a_settled_directory_stays_the_same_at_a_second_start() -> None:
     logs = compacted_logs()
     log = await eventful(logs)
     expected, end = view(log), log.log_end_offset

@@ -50,7 +50,7 @@ def test_a_flipped_byte_anywhere_makes_it_no_group(position: int) -> None:
     assert decode_group(ID, memoryview(encoded), 0) is None
 
 
-def test_what_is_cut_off_or_of_another_journal_is_no_group() -> None:
+def test_a_cut_group_and_one_of_another_journal_are_no_groups() -> None:
     encoded = encode_group(ID, HEADER, parts(bytes(BLOCK_BYTES)))
     assert decode_group(ID, memoryview(encoded)[:BLOCK_BYTES], 0) is None
     assert decode_group(bytes(16), memoryview(encoded), 0) is None

@@ -28,7 +28,7 @@ def dumped(logs: JournalledLogs) -> list[Value]:
     return list(dump_file(logs.disk, file, DumpOptions()))
 
 
-async def test_dump_log_shows_groups_and_what_each_log_has_in_them() -> None:
+async def test_dump_log_shows_groups_and_the_entries_of_each_log() -> None:
     start, *found = dumped(await journalled())
     assert isinstance(start, FileStart)
     groups = [value for value in found if isinstance(value, GroupFound)]

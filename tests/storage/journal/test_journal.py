@@ -32,7 +32,7 @@ async def journalled(logs: JournalledLogs, count: int = 3) -> PartitionLog:
     return log
 
 
-async def test_one_sync_makes_what_many_logs_have_appended_durable() -> None:
+async def test_one_sync_makes_the_appends_of_many_logs_durable() -> None:
     logs = JournalledLogs()
     await logs.open()
     many = [logs.log(TopicPartition("orders", index)) for index in range(20)]
@@ -60,7 +60,7 @@ async def test_the_high_watermark_waits_for_the_sync_of_the_group() -> None:
     assert (log.high_watermark, waiter.done()) == (5, True)
 
 
-async def test_what_a_power_loss_takes_from_the_logs_comes_back_from_the_journal() -> None:
+async def test_records_that_a_power_loss_takes_from_the_logs_come_back_from_the_journal() -> None:
     logs = JournalledLogs()
     expected = content(await journalled(logs))
     after = logs.disk.power_loss()
@@ -73,7 +73,7 @@ async def test_what_a_power_loss_takes_from_the_logs_comes_back_from_the_journal
 
 
 @pytest.mark.parametrize("seed", range(30))
-async def test_whatever_else_a_power_loss_leaves_acknowledged_batches_are_there(seed: int) -> None:
+async def test_acknowledged_batches_survive_every_power_loss(seed: int) -> None:
     logs = JournalledLogs()
     log = await journalled(logs, count=20)
     expected = content(log)
@@ -149,7 +149,7 @@ async def test_a_large_batch_is_synced_in_its_own_log() -> None:
     assert content(await JournalledLogs(logs.disk.power_loss()).open()) == content(log)
 
 
-async def test_what_nobody_waits_for_goes_into_the_next_group() -> None:
+async def test_an_append_without_a_waiting_caller_goes_into_the_next_group() -> None:
     logs = JournalledLogs()
     log = await journalled(logs)
     other = logs.log(TopicPartition("orders", 1))
@@ -294,7 +294,7 @@ async def test_a_torn_last_group_ends_the_journal() -> None:
 
 
 @pytest.mark.parametrize("block", range(3))
-async def test_a_damaged_group_is_told_unless_it_is_the_last_one(block: int) -> None:
+async def test_a_damaged_group_is_reported_unless_it_is_the_last_one(block: int) -> None:
     logs = JournalledLogs()
     await journalled(logs, count=3)
     disk = logs.disk.killed()
@@ -307,7 +307,7 @@ async def test_a_damaged_group_is_told_unless_it_is_the_last_one(block: int) -> 
         await JournalledLogs(disk).open()
 
 
-async def test_what_earlier_rounds_have_left_is_never_taken_for_a_group() -> None:
+async def test_the_rest_of_earlier_rounds_never_counts_as_a_group() -> None:
     logs = JournalledLogs(journal_bytes=4 * 8192)
     log = await logs.open()
     for _ in range(100):

@@ -64,7 +64,7 @@ def test_groups_follow_each_other_and_number_their_generations() -> None:
     assert large.header.oldest_generation == 2, "no log had anything in the first file"
 
 
-def test_a_full_ring_gives_no_place_until_the_logs_are_synced_and_that_is_told() -> None:
+def test_a_full_ring_gives_no_place_until_the_logs_are_synced_and_a_group_announces_that() -> None:
     made, member = ring(2), log()
     fill(made, member, 5)
     fill(made, member, 9)
