@@ -248,7 +248,7 @@ class LogManager:
             log.fail(OSError(errno.EIO, "its topic id was lost, so the journal was not used: start again", path))
         log.adopt_topic_id(topic_id)
         log.update_config(config)
-        log.leader_epoch = max(log.leader_epoch, self._leader_epoch, leader_epoch)
+        log.raise_leader_epoch(max(self._leader_epoch, leader_epoch))
         return log
 
     def logs_of(self, topic: str) -> list[PartitionLog]:
@@ -280,7 +280,7 @@ class LogManager:
         """Stamp this epoch, or a higher one that a log has already, on every batch from now on."""
         self._leader_epoch = max(self._leader_epoch, leader_epoch)
         for log in self.logs.values():
-            log.leader_epoch = max(log.leader_epoch, leader_epoch)
+            log.raise_leader_epoch(leader_epoch)
 
     def delete_logs(self, topic: str) -> None:
         """Stop serving every partition of a topic. Their files are renamed now and removed after

@@ -102,6 +102,10 @@ class SegmentedLog:
         self._index_interval_bytes = config.index_interval_bytes
         self._max_index_bytes = config.segment_index_bytes
 
+    def raise_leader_epoch(self, leader_epoch: int) -> None:
+        """Stamp this epoch on every batch from now on, unless the log has a higher one."""
+        self.leader_epoch = max(self.leader_epoch, leader_epoch)
+
     @property
     def files_busy(self) -> bool:
         """Whether a thread works on files of this log by their names: no other may rename or remove them."""

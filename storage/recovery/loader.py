@@ -108,7 +108,7 @@ def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog
         log.mark_unsaved()
     if not order.is_clean and context.flusher.defers:
         log.doubt_names(names)
-    log.leader_epoch = max(log.leader_epoch, log.epochs.latest)
+    log.raise_leader_epoch(log.epochs.latest)
     log.release_files()
     return log
 

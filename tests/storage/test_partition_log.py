@@ -8,7 +8,7 @@ from fake_disk import Fault
 from logs import Logs, appended, read_now
 
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import uuid_text
+from eosin.protocol.names import TopicPartition, uuid_text
 from eosin.protocol.records.batch import batches, read_header, verify_crc
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.log_results import Appended, AppendOrigin, Isolation, Refused
@@ -240,3 +240,15 @@ async def test_the_view_of_an_empty_log_is_empty() -> None:
     assert log.bytes_available(0, isolation=None, limit=10) == 0
     assert log.size_bytes == 0
     assert log.topic_partition == ORDERS
+
+
+async def test_the_leader_epoch_of_a_log_is_raised_alone_and_never_lowered() -> None:
+    logs = Logs()
+    log = await logs.open()
+    other = logs.log(TopicPartition("orders", 1))
+    for epoch in (5, 3):
+        log.raise_leader_epoch(epoch)
+        appended(logs.append(log, data()))
+    appended(logs.append(other, data()))
+    assert [read_header(batch).partition_leader_epoch for batch in log.batches()] == [5, 5]
+    assert [read_header(batch).partition_leader_epoch for batch in other.batches()] == [0]
