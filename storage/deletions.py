@@ -58,7 +58,7 @@ class Deletions:
         return topic in self._topics
 
     def begin(self, topic: str) -> None:
-        """Delete the logs of `topic`, which nobody may ask for any more: some now, the others in later turns of the
+        """Delete the logs of `topic`, which has no metadata any more: some now, the others in later turns of the
         event loop. After an error the rest is left to the next start, which knows that the topic is gone."""
         logs = self._logs.of_topic(topic)
         if logs:
@@ -71,7 +71,7 @@ class Deletions:
                 self._retire(log, DELETED)
                 yield
         except OSError as error:
-            _LOG.error("could not delete all of topic %s: what is left goes at the next start: %s", topic, error)
+            _LOG.error("topic %s could not be deleted in full, the next start deletes the rest: %s", topic, error)
         finally:
             self._topics.discard(topic)
 

@@ -277,7 +277,7 @@ def plain_batch(
     base_offset: int = 0,
     partition_leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytearray:
-    """A batch of no producer's, with `count` uncompressed records that all have the same `timestamp` (ms)."""
+    """A batch without producer, with `count` uncompressed records that all have the same `timestamp` (ms)."""
     return assemble(
         payload,
         base_offset=base_offset,

@@ -210,7 +210,7 @@ def run_together(sync: WholeSync, checkpoints: Sequence[Checkpoint]) -> set[Chec
         if any(checkpoint.has_snapshots for checkpoint in named):
             sync.run()
     except OSError as error:
-        _LOG.warning("the file system could not be synced as a whole, now each file is: %s", error)
+        _LOG.warning("the file system could not be synced as a whole, so each file is synced: %s", error)
         return set()
     return named
 

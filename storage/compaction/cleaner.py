@@ -177,4 +177,4 @@ class Cleaner:
         try:
             await self._save_offsets()
         except OSError as error:
-            _LOG.warning("how far logs are compacted could not be saved, which only repeats work: %s", error)
+            _LOG.warning("cleaner offsets could not be saved, so a start repeats some compaction: %s", error)

@@ -66,7 +66,7 @@ class DelayedDelete:
             for parent in {each.path.rpartition("/")[0] for each in due if each.is_tree}:
                 self._disk.sync_directory(parent)
         except OSError as error:
-            _LOG.warning("deleted topics stay behind for now: %s", error)
+            _LOG.warning("files of deleted topics cannot be removed for now: %s", error)
             left, due = [each for each in due if each.is_tree], [each for each in due if not each.is_tree]
         for each in due:
             try:
@@ -78,5 +78,5 @@ class DelayedDelete:
                 if is_no_space(error):  # where even deleting takes room
                     left.append(each)
                 else:
-                    _LOG.warning("%s stays behind until the next start: %s", each.path, error)
+                    _LOG.warning("%s cannot be removed before the next start: %s", each.path, error)
         return left

@@ -111,8 +111,8 @@ class DiskSpace:
         self._full_since_ms = self._told_ms = self._elapsed_ms()
         self._refused = self._refused_in_all = 0
         _LOG.error(
-            "no space left on the file system of %s (%s): records are refused until there is room; what retention or a"
-            " deleted topic frees is used at once, else free some there (docs/operations.md, Full disk)",
+            "no space left on the file system of %s (%s): records are refused until there is room. Retention and"
+            " deleted topics free some; if they do not, free some by hand (docs/operations.md, Full disk)",
             self._data_dir,
             error.strerror,
         )

@@ -78,7 +78,7 @@ class DirectoryLoader:
         if self._loading is not None and not self._loading.done():
             await asyncio.wait((self._loading,))
             if not self._loading.cancelled() and (error := self._loading.exception()) is not None:
-                _LOG.info("the start was given up: %s", error if str(error) else "it was not wanted any more")
+                _LOG.info("the start was given up: %s", error if str(error) else "the broker was stopped")
 
     def _load(self, node_id: int, cluster_id: str | None) -> None:
         contents = self._directory.open(node_id=node_id, cluster_id=cluster_id, chance=self._context.chance)

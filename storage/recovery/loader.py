@@ -129,7 +129,7 @@ def _topic_id(context: LogContext, order: LoadOrder, names: list[str]) -> Uuid:
         if order.is_clean:
             raise
         # The power went before the partition's first record was durable.
-        _LOG.warning("%s is taken as unknown: %s", order.directory, error)
+        _LOG.warning("the topic id of %s cannot be read and counts as unknown: %s", order.directory, error)
         return ZERO_UUID
 
 
@@ -138,7 +138,7 @@ def _epochs(context: LogContext, directory: str) -> LeaderEpochs:
     try:
         return LeaderEpochs.decode(context.disk.read_whole(path))
     except MalformedCheckpoint as error:
-        _LOG.warning("%s is ignored: %s", path, error)
+        _LOG.warning("the leader epochs in %s are ignored: %s", path, error)
         return LeaderEpochs()
 
 

@@ -1,4 +1,4 @@
-"""Torn tails: which bytes at the end of a log a stop explains, and which are damage that nobody may repair in silence.
+"""Torn tails: which bytes at the end of a log a stop explains, and which are damage that no start may hide.
 
 A killed process leaves at most the beginning of one batch behind the last whole one. A stopped machine may also have
 lost any write that was not synced: the file is too short, or has zeros in place of data, perhaps with later batches
