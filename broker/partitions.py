@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 from eosin.broker.fetching.long_poll import LongPolls
 from eosin.broker.metadata.cluster import NO_LEADER, Cluster, PartitionState, Topic
 from eosin.broker.metadata.log import METADATA_PARTITION
-from eosin.broker.transactions.markers import LocalMarkers
+from eosin.broker.transactions.markers import LocalMarkers, MarkerRoutes
 from eosin.broker.transactions.verification import TransactionVerification
-from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs, MarkerTarget, TransactionVerifier
+from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs, TransactionVerifier
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.runtime.clock import Clock
@@ -40,8 +40,8 @@ FROZEN_AT_ONCE: Final = 2000
 
 
 class Partitions:
-    """The partitions that this broker leads. A listener of the cluster (`ClusterListener`), the marker sender's map
-    (`MarkerTargets`), and the place where fetches wait."""
+    """The partitions that this broker leads. A listener of the cluster (`ClusterListener`), and the place where
+    fetches wait."""
 
     def __init__(self, *, cluster: Cluster, log_manager: "LogManager", clock: Clock, config: "BrokerConfig") -> None:
         self._cluster = cluster
@@ -54,6 +54,7 @@ class Partitions:
         self._not_frozen = 0
         self.long_polls = LongPolls(clock)
         self.markers = LocalMarkers(self, clock=clock)
+        self.marker_routes = MarkerRoutes(cluster, local=self.markers)
         self.verification = TransactionVerification(clock=clock, config=config)
         self.consumer_offsets_logs: CoordinatorLogs = _InternalLogs(
             self, cluster, CONSUMER_OFFSETS_TOPIC, planned=config.offsets_topic_num_partitions
@@ -128,16 +129,6 @@ class Partitions:
         leader = self._cluster.leader_of(partition)
         log = self._log(partition)
         return NO_LEADER if leader is None else leader, -1 if log is None else log.leader_epoch
-
-    def target(self, partition: TopicPartition) -> MarkerTarget | ErrorCode:
-        """Where a marker for `partition` goes (`MarkerTargets`)."""
-        leader = self._cluster.leader_of(partition)
-        if leader is None:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if leader == self._cluster.node_id:
-            return self.markers
-        # With more brokers, the path over the wire to `leader` is found here.
-        return ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     # The cluster's changes ------------------------------------------------------------------------------------------
 

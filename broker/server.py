@@ -176,7 +176,7 @@ class Server:
         partitions = Partitions(cluster=cluster, log_manager=logs, clock=clock, config=config)
         transactions = TransactionCoordinator(
             logs=partitions.transaction_state_logs,
-            markers=partitions,
+            markers=partitions.marker_routes,
             producer_ids=cluster,
             clock=clock,
             config=transaction_config(config),

@@ -100,9 +100,14 @@ class ProducerIds(Protocol):
 
 
 class TransactionVerifier(Protocol):
-    """What a partition leader or the group coordinator asks the transaction coordinator (KIP-890)."""
+    """What a partition leader or the group coordinator asks the coordinator of a transactional id (KIP-890), on this
+    broker or on another.
 
-    def verify(
+    Both methods are begun outside a task. A coordinator on this broker answers `verify` without a wait, so its answer
+    still holds in the step that asked; that of another broker is a moment old.
+    """
+
+    async def verify(
         self,
         transactional_id: str,
         *,
@@ -121,4 +126,5 @@ class TransactionVerifier(Protocol):
         producer_epoch: int,
         partitions: Sequence[TopicPartition],
     ) -> "PendingRequest":
-        """Add partitions to the producer's transaction, starting one if none is open; NONE once that is durable."""
+        """Add partitions to the producer's transaction, starting one if none is open; NONE once that is durable. Often
+        the reply is there at once."""

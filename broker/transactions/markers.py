@@ -1,16 +1,17 @@
-"""Transaction markers written into the partitions of this broker (transactions.md 4.7 and 5).
+"""Transaction markers: where each goes, and how this broker's own partitions get theirs (transactions.md 4.7 and 5).
 
-`LocalMarkers` is the near end of the marker sender's two paths. Always true: every marker of a call is appended before
-any is waited for, so that one group commit takes them all; each (producer id, partition) gets its own answer, whatever
-became of the others; and a marker on `__consumer_offsets` is answered only when the offsets of its transaction are
-visible.
+`MarkerRoutes` finds the broker that leads a partition. `LocalMarkers` writes into the partitions of this one. Always
+true: every marker of a call is appended before any is waited for, so that one group commit takes them all; each
+(producer id, partition) gets its own answer, whatever became of the others; and a marker on `__consumer_offsets` is
+answered only when the offsets of its transaction are visible.
 """
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
-from eosin.coordinator.ports import MarkersForPartitions
+from eosin.broker.metadata.cluster import NO_LEADER
+from eosin.coordinator.ports import MarkersForPartitions, MarkerTarget
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from eosin.runtime.clock import Clock
@@ -18,6 +19,7 @@ from eosin.runtime.start_now import start_now
 from eosin.storage.log.log_results import Marker, Refused
 
 if TYPE_CHECKING:
+    from eosin.broker.metadata.cluster import Cluster
     from eosin.broker.partitions import Partitions
     from eosin.coordinator.groups.coordinator import GroupCoordinator
 
@@ -31,6 +33,39 @@ _GROUP_ERRORS: Final[Mapping[ErrorCode, ErrorCode]] = {
     ErrorCode.NOT_COORDINATOR: ErrorCode.NOT_LEADER_OR_FOLLOWER,
 }
 """The group coordinator's answers as a marker sender knows them: it expects only partition errors (4.7 rule 6)."""
+
+
+class OtherBrokers(Protocol):
+    """The marker targets of the other brokers in the cluster."""
+
+    def marker_target(self, node_id: int) -> MarkerTarget | ErrorCode:
+        """The target that reaches the broker `node_id`, or why there is none."""
+
+
+class NoOtherBrokers:
+    """Those of the embedded cluster, which is this broker alone."""
+
+    def marker_target(self, node_id: int) -> MarkerTarget | ErrorCode:
+        """A leader elsewhere cannot be reached; it may come back to this broker."""
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+class MarkerRoutes:
+    """Finds the broker that leads a partition, for the marker sender (`MarkerTargets`)."""
+
+    def __init__(self, cluster: "Cluster", *, local: MarkerTarget, others: OtherBrokers | None = None) -> None:
+        self._cluster = cluster
+        self._local = local
+        self._others = others or NoOtherBrokers()
+
+    def target(self, partition: TopicPartition) -> MarkerTarget | ErrorCode:
+        """The target of the partition's leader: this broker's own partitions, or another broker."""
+        leader = self._cluster.leader_of(partition)
+        if leader is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if leader == self._cluster.node_id:
+            return self._local
+        return ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else self._others.marker_target(leader)
 
 
 class LocalMarkers:

@@ -8,7 +8,7 @@ producer's request waits for the coordinator, its later requests wait behind it,
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from eosin.coordinator.ports import TransactionVerifier
@@ -16,6 +16,7 @@ from eosin.coordinator.transactions.entries import PendingRequest
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.runtime.clock import Clock
+from eosin.runtime.start_now import start_now
 from eosin.storage.log.log_results import AppendResult, Refused, VerificationGuard
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class TransactionalBatch(Protocol):
 class VerificationRequest:
     """What one Produce request asks the coordinator: one producer, all its batches that may start a transaction."""
 
-    __slots__ = ("adds_partitions", "api_version", "asked", "batches", "producer", "transactional_id", "waits")
+    __slots__ = ("adds_partitions", "api_version", "batches", "is_put_off", "producer", "transactional_id", "trying")
 
     def __init__(self, transactional_id: str, batches: Sequence[TransactionalBatch], *, api_version: int) -> None:
         header = batches[0].header
@@ -82,10 +83,10 @@ class VerificationRequest:
         self.api_version = api_version
         self.adds_partitions = api_version >= FIRST_ADDING_VERSION
         self.producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
-        self.asked: PendingRequest | None = None
-        """What the coordinator was asked and has not answered yet."""
-        self.waits = False
-        """Whether the coordinator was asked and the answer, or the time to ask again, is still to come."""
+        self.trying: asyncio.Task[bool] | None = None
+        """What `verify_now` has begun, when that has to be waited for."""
+        self.is_put_off = False
+        """Whether the coordinator was asked just now and is busy: it is asked again after a pause."""
 
 
 def translated(refused: Refused, api_version: int) -> Refused:
@@ -117,7 +118,13 @@ class TransactionVerification:
 
     def verify_now(self, request: VerificationRequest) -> bool:
         """Settle every batch of `request`, if that takes no wait; else the caller goes on, at once, with `verify`."""
-        return request.producer not in self._queues and self._try(request)
+        if request.producer in self._queues:
+            return False
+        is_settled = start_now(self._try(request))
+        if isinstance(is_settled, bool):
+            return is_settled
+        request.trying = is_settled
+        return False
 
     async def verify(self, request: VerificationRequest) -> None:
         """Settle every batch of `request`, after whatever its producer has waiting already: give it its guard, or its
@@ -136,73 +143,55 @@ class TransactionVerification:
     async def _verify(self, request: VerificationRequest) -> None:
         """While the coordinator or a log is busy with the producer's previous transaction, try again, for a while."""
         deadline_ms = self._clock.now_ms() + self._retry_for_ms
-        is_settled = False if request.waits else self._try(request)
-        while not is_settled:
-            if request.asked is not None:
-                await request.asked
-            elif self._clock.now_ms() + RETRY_BACKOFF_MS > deadline_ms:
-                _translate(request)
-                return
-            else:
-                await self._clock.sleep(RETRY_BACKOFF_MS)
-            is_settled = self._try(request)
+        if request.trying is not None:
+            is_settled = await request.trying
+        else:
+            is_settled = False if request.is_put_off else await self._try(request)
+        while not is_settled and self._clock.now_ms() + RETRY_BACKOFF_MS <= deadline_ms:
+            await self._clock.sleep(RETRY_BACKOFF_MS)
+            is_settled = await self._try(request)
+        if not is_settled:
+            _translate(request)
 
-    def _try(self, request: VerificationRequest) -> bool:
-        """Ask once, or take the answer to the last question. False when the request has to wait: for `request.asked` if
-        that is set, else for a log or a coordinator that is busy."""
-        asked, request.asked = request.asked, None
-        if asked is None:
-            asked = self._begin_asking(request)
-        if asked is not None:
-            if asked.reply is None:
-                request.asked, request.waits = asked, True
-                return False
-            _take_answer(request, asked.reply.error)
+    async def _try(self, request: VerificationRequest) -> bool:
+        """Ask the logs, and the coordinator about what these do not know. Returns whether every batch is settled: else
+        a log, or the coordinator, is busy."""
+        unknown = _begin(request)
+        if len(unknown) < len(request.batches):
+            await self._recognise(request)
+        if unknown and request.adds_partitions:
+            asked = self._add(request, unknown)
+            _take_answer(request, (asked.reply or await asked).error)
+        elif unknown and self._enabled:
+            for batch, error in await self._verified(request, unknown):
+                if error != ErrorCode.NONE:
+                    batch.outcome = Refused(error)
         if request.adds_partitions and _is_busy(request.batches):
-            request.waits = asked is not None
+            request.is_put_off = bool(unknown)
             return False
         _translate(request)
         return True
 
-    def _begin_asking(self, request: VerificationRequest) -> PendingRequest | None:
-        """Ask the logs, and the coordinator about what these do not know. None unless there is an answer to take."""
-        unknown = _begin(request)
-        if len(unknown) < len(request.batches):
-            self._recognise(request)
-        if unknown and request.adds_partitions:
-            return self._add(request, unknown)
-        if unknown:
-            self._ask(request, unknown)
-        return None
-
-    def _ask(self, request: VerificationRequest, unknown: Sequence[TransactionalBatch]) -> None:
-        if not self._enabled:
-            return
-        for batch, error in self._verified(request, unknown):
-            if error != ErrorCode.NONE:
-                batch.outcome = Refused(error)
-
-    def _verified(
+    async def _verified(
         self, request: VerificationRequest, batches: Sequence[TransactionalBatch]
-    ) -> Iterator[tuple[TransactionalBatch, ErrorCode]]:
+    ) -> list[tuple[TransactionalBatch, ErrorCode]]:
         assert self._verifier is not None, "a transactional batch before the coordinator is bound"
         producer_id, producer_epoch = request.producer
-        answers = self._verifier.verify(
+        answers = await self._verifier.verify(
             request.transactional_id,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             partitions=[batch.partition for batch in batches],
         )
-        for batch in batches:
-            yield batch, answers[batch.partition]
+        return [(batch, answers[batch.partition]) for batch in batches]
 
-    def _recognise(self, request: VerificationRequest) -> None:
+    async def _recognise(self, request: VerificationRequest) -> None:
         """A log cannot tell the next transaction of a producer from an epoch that nobody was ever given: both are newer
         than what is open there. The coordinator can."""
         early = [batch for batch in request.batches if _is_early(batch)]
         if not early or not (self._enabled or request.adds_partitions):
             return
-        for batch, error in self._verified(request, early):
+        for batch, error in await self._verified(request, early):
             if error in _IMPOSSIBLE:
                 batch.outcome = Refused(error)
 

@@ -234,7 +234,7 @@ class TransactionCoordinator:
         transaction complete. Clients of version 2 are told the pair to go on with."""
         return self._request(transactional_id, EndTxn(producer_id, producer_epoch, commit, client_transaction_version))
 
-    def verify(
+    async def verify(
         self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, ErrorCode]:
         """Whether each partition is in the producer's ongoing transaction: NONE, TRANSACTION_ABORTABLE (not in it), or

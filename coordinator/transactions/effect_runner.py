@@ -46,7 +46,7 @@ from eosin.coordinator.transactions.rules.events import (
     InitProducerId,
     RetryDue,
 )
-from eosin.coordinator.transactions.rules.state import TransactionState, Txn
+from eosin.coordinator.transactions.rules.state import NO_EPOCH, TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.backoff import backoff_ms
 from eosin.runtime.chance import Chance
@@ -115,12 +115,13 @@ class EffectRunner:
     def run(self, entry: Entry, event: Event, request: PendingRequest | None = None) -> None:
         """Decide, and go on until nothing follows at once; `request` gets the reply. Called from within itself, through
         an effect that ended at once, it leaves the event to the outermost call."""
-        self._events.append((entry, event, request))
         if self._running:
+            self._events.append((entry, event, request))
             return
         self._running = True
         self._now_ms = self._clock.now_ms()
         try:
+            self._decide(entry, event, request)
             while self._events or self._woken:
                 if self._events:
                     self._decide(*self._events.popleft())
@@ -148,7 +149,7 @@ class EffectRunner:
             self._carry_out(entry, effect, event, request)
         if event is _APPENDED:
             self._appended(entry)
-        elif entry.txn.is_fresh and entry.txn.pending is None:
+        elif entry.txn.producer_epoch == NO_EPOCH and entry.txn.pending is None:
             self._owner.forget(entry)  # refused before anything of it was stored
         if (entry.waiting or entry.held) and entry.txn.is_settled:
             self._settled(entry)

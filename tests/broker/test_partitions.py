@@ -12,7 +12,7 @@ from manual_clock import ManualClock
 
 from eosin.broker import partitions
 from eosin.broker.metadata.cluster import ConfigChange, PartitionState
-from eosin.broker.transactions.markers import LocalMarkers
+from eosin.broker.transactions.markers import LocalMarkers, MarkerRoutes
 from eosin.coordinator.ports import MarkersForPartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -195,8 +195,25 @@ async def test_a_partition_led_by_another_broker_is_not_served(monkeypatch: pyte
     monkeypatch.setattr(broker.cluster, "_state_here", lambda: PartitionState(2, 0, (2,), (2,), ()))
     await broker.create_topic()
     assert broker.partitions.get(ORDERS) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert broker.partitions.target(ORDERS) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert broker.partitions.marker_routes.target(ORDERS) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert broker.partitions.leader(ORDERS) == (2, -1)
+
+
+async def test_a_marker_for_a_partition_that_another_broker_leads_goes_to_that_broker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = await DataBroker.started()
+    await broker.create_topic()
+    remote = LocalMarkers(broker.partitions, clock=broker.clock)
+
+    class Others:
+        def marker_target(self, node_id: int) -> LocalMarkers | ErrorCode:
+            return remote if node_id == 2 else ErrorCode.LEADER_NOT_AVAILABLE
+
+    routes = MarkerRoutes(broker.cluster, local=broker.partitions.markers, others=Others())
+    assert routes.target(ORDERS) is broker.partitions.markers
+    monkeypatch.setattr(broker.cluster, "leader_of", lambda _: 2)
+    assert routes.target(ORDERS) is remote
 
 
 async def test_records_are_there_again_after_a_restart_and_strays_are_set_aside(

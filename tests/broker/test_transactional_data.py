@@ -134,7 +134,7 @@ async def committed(broker: DataBroker, partition: int = 0) -> list[str]:
 
 def hold_markers(broker: DataBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """No partition has a leader for markers, until the test undoes it."""
-    monkeypatch.setattr(type(broker.partitions), "target", lambda _, __: ErrorCode.LEADER_NOT_AVAILABLE)
+    monkeypatch.setattr(type(broker.partitions.marker_routes), "target", lambda _, __: ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 # What readers see
@@ -504,7 +504,7 @@ async def test_b30_every_partition_answers_for_itself() -> None:
 async def test_all_markers_are_written_before_any_is_waited_for() -> None:
     broker = await broker_with_topic(partitions=3)
     broker.flusher.held = True
-    target = broker.partitions.target(TopicPartition("orders", 0))
+    target = broker.partitions.marker_routes.target(TopicPartition("orders", 0))
     assert not isinstance(target, ErrorCode)
     writing = asyncio.create_task(write(target, markers((7, 0, (0, 1, 2)), (8, 0, (0,)))))
     await settle()
@@ -522,7 +522,7 @@ async def test_a_partition_that_is_gone_from_the_cluster_is_told_from_one_withou
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     broker = await broker_with_topic()
-    target = broker.partitions.target
+    target = broker.partitions.marker_routes.target
     assert target(TopicPartition("orders", 9)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     monkeypatch.setattr(broker.cluster, "leader_of", lambda _: -1)
     assert target(TopicPartition("orders", 0)) is ErrorCode.LEADER_NOT_AVAILABLE

@@ -21,6 +21,7 @@ from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import read_header
 from eosin.protocol.records.header import plain_batch
 from eosin.runtime.chance import SeededChance
+from eosin.runtime.start_now import start_now
 from eosin.storage.log.log_results import Appended, AppendOrigin, AppendResult, Marker, Refused
 
 ORDERS_0 = TopicPartition("orders", 0)
@@ -382,12 +383,15 @@ class Producer:
 
     def produce(self, partition: TopicPartition, value: str) -> ErrorCode:
         """Write one record, as the leader of the partition lets it: only after it asked the coordinator."""
-        answer = self.broker.transactions.verify(
+        question = self.broker.transactions.verify(
             self.transactional_id,
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             partitions=[partition],
-        )[partition]
+        )
+        answers = start_now(question)
+        assert not isinstance(answers, asyncio.Task), "a coordinator on this broker answers at once"
+        answer = answers[partition]
         if answer is not ErrorCode.NONE:
             return answer
         return self.broker.partitions[partition].produce(self.producer_id, self.producer_epoch, value)

@@ -110,7 +110,7 @@ class DataBroker:
         self.partitions = Partitions(cluster=self.cluster, log_manager=self.logs, clock=clock, config=config)
         self.transactions = TransactionCoordinator(
             logs=self.partitions.transaction_state_logs,
-            markers=self.partitions,
+            markers=self.partitions.marker_routes,
             producer_ids=self.cluster,
             clock=clock,
             config=transaction_config(config),

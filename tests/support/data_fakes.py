@@ -70,7 +70,7 @@ class FakeVerifier:
     def _answer(self) -> ErrorCode:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
-    def verify(
+    async def verify(
         self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, ErrorCode]:
         self.asked.append(("verify", tuple(partitions)))

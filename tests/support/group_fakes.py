@@ -138,7 +138,7 @@ class FakeTransactions:
         self.verified: list[tuple[str, int, int, tuple[TopicPartition, ...]]] = []
         self.added: list[tuple[str, int, int, tuple[TopicPartition, ...]]] = []
 
-    def verify(
+    async def verify(
         self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, ErrorCode]:
         self.verified.append((transactional_id, producer_id, producer_epoch, tuple(partitions)))
