@@ -1,8 +1,8 @@
 """`TransactionCoordinator`: the transactions of the `__transaction_state` partitions that this broker leads.
 
-Owns the entries, and which partitions they belong to. What is decided about an entry, and what follows, is up to
-`decide` and to `EffectRunner`, which carries it out. Always true: an id is only ever answered for out of a
-partition that was read whole and is still ours; everybody else is told to wait or to go elsewhere.
+Owns the entries and the partitions that they belong to. `decide` decides about an entry, and `EffectRunner` carries the
+decision out. Always true: requests about an id are decided only when its partition was read to the end and is still
+ours; otherwise the client is told to wait or to look for another coordinator.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ from eosin.runtime.clock import Clock
 _LOG: Final = logging.getLogger(__name__)
 
 DEADLINE_RETRY_MS: Final = 50
-"""Before a transaction that is out of time is looked at again, when it could not be aborted at once."""
+"""Before a timed-out transaction that could not be aborted at once is tried again."""
 ENTRIES_PER_TURN: Final = 1000
 """Ids that are looked at, for a listing or a producer id, in one turn of the event loop."""
 EXPIRED_IDS_PER_TURN: Final = 200
@@ -60,7 +60,7 @@ EXPIRED_IDS_PER_TURN: Final = 200
 
 
 class TransactionCoordinator:
-    """What handlers, partitions and the group coordinator ask about transactions (`TransactionVerifier` among it)."""
+    """Transactions as handlers, partitions and the group coordinator use them. It is a `TransactionVerifier`."""
 
     def __init__(
         self,
@@ -108,14 +108,14 @@ class TransactionCoordinator:
     # Life -----------------------------------------------------------------------------------------------------------
 
     async def load(self) -> None:
-        """Have producer ids ready, and read every partition that this broker leads."""
+        """Get producer ids ready, and read every partition that this broker leads."""
         await self._producer_ids.fill()
         for index in range(self._logs.partition_count):
             await self.load_partition(index)
         self._never_loaded = False
 
     async def load_partition(self, index: int) -> None:
-        """Become the coordinator of a partition (transactions.md 8). A log that cannot be believed is not served."""
+        """Become the coordinator of a partition (transactions.md 8). A partition whose log is corrupt is not served."""
         self.resign(index)
         log = self._logs.log(index)
         if isinstance(log, ErrorCode):
@@ -128,17 +128,17 @@ class TransactionCoordinator:
             _LOG.exception("__transaction_state-%d cannot be read, and is not served until it is loaded again", index)
             txns = None
         if self._loading.get(index) is not partition:
-            return  # somebody else owns it by now, or a newer load is under way
+            return  # another broker leads it by now, or a newer load is under way
         del self._loading[index]
         if txns is not None:
             self._publish(partition, txns)
 
     def start(self) -> None:
-        """Begin to look for ids that nobody uses. Deadlines are watched from the first load on."""
+        """Start the rounds that expire unused ids. Deadlines are watched from the first load on."""
         self._expiry_rounds.start()
 
     async def stop(self) -> None:
-        """Answer everybody, and end. What is decided is in the log: the next start carries it out."""
+        """Answer all requests, and end. Decisions are in the log: the next start carries them out."""
         self._expiry_rounds.stop()
         self._deadlines.stop()
         self._producer_ids.stop()
@@ -153,7 +153,7 @@ class TransactionCoordinator:
         await asyncio.gather(*reloads, return_exceptions=True)
 
     def resign(self, index: int) -> None:
-        """Stop being the coordinator of a partition: forget it, and send everybody away to find its next owner."""
+        """Stop being the coordinator of a partition: forget it, and answer its requests with NOT_COORDINATOR."""
         self._loading.pop(index, None)
         partition = self._owned.pop(index, None)
         if partition is None:
@@ -173,7 +173,7 @@ class TransactionCoordinator:
         return partition_for(transactional_id, self._logs.partition_count)
 
     async def _read(self, partition: OwnedPartition) -> dict[str, Txn]:
-        # What is still on its way to the disk must not be acted upon.
+        # Records that are not durable yet must not be acted upon.
         await partition.log.durable(partition.log.log_end_offset)
         found = StateReplay()
         await replay(partition.log, found.take)
@@ -231,14 +231,14 @@ class TransactionCoordinator:
         client_transaction_version: int,
     ) -> PendingRequest:
         """Commit or abort (transactions.md 4.5): NONE once the outcome is durable and, if that takes only a moment, the
-        transaction complete. Clients of version 2 are told the pair to go on with."""
+        transaction complete. For clients of version 2 the reply has the pair to go on with."""
         return self._request(transactional_id, EndTxn(producer_id, producer_epoch, commit, client_transaction_version))
 
     async def verify(
         self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, ErrorCode]:
         """Whether each partition is in the producer's ongoing transaction: NONE, TRANSACTION_ABORTABLE (not in it), or
-        why it cannot be said (transactions.md 4.3)."""
+        the reason why that is unknown (transactions.md 4.3)."""
         entry = self._entries.get(transactional_id)
         if entry is None:
             return dict.fromkeys(partitions, self._absence(transactional_id))
@@ -254,7 +254,7 @@ class TransactionCoordinator:
         return Reply(error) if entry is None else refusal(entry.txn, error, (producer_id, producer_epoch))
 
     def describe(self, transactional_id: str) -> TransactionDescription | ErrorCode:
-        """One id as it is now; TRANSACTIONAL_ID_NOT_FOUND, or why it cannot be said (transactions.md 10.2)."""
+        """One id as it is now; TRANSACTIONAL_ID_NOT_FOUND, or why that is unknown (transactions.md 10.2)."""
         entry = self._entries.get(transactional_id)
         if entry is not None and not entry.txn.is_fresh:
             return describe(entry.txn)
@@ -323,7 +323,7 @@ class TransactionCoordinator:
             request.answer(reply)
 
     def _absence(self, transactional_id: str) -> ErrorCode:
-        """Why there is no entry; INVALID_PRODUCER_ID_MAPPING when nothing is known of the id."""
+        """Why there is no entry; INVALID_PRODUCER_ID_MAPPING when the id does not exist."""
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
         index = self.partition_for(transactional_id)
@@ -350,7 +350,7 @@ class TransactionCoordinator:
         self._effect_runner.run(entry, passed)
         txn = entry.txn
         if txn.phase is TransactionState.ONGOING and not txn.never_times_out:
-            # It is younger than the one that was watched, or it could not be aborted just now.
+            # The transaction began after the one that was watched, or it could not be aborted just now.
             again_ms = max(entry.began_ms + txn.timeout_ms, now_ms + DEADLINE_RETRY_MS)
             self._deadlines.watch(transactional_id, again_ms)
 
@@ -397,8 +397,8 @@ class TransactionCoordinator:
     def opened(self, entry: Entry) -> None:
         """A transaction is open: it has a deadline, unless it takes part in a two-phase commit (KIP-939).
 
-        The wall clock is asked once, for how long it has been open: of one that was read from the log, nobody else
-        knows. From then on only time counts in which its producer could be heard."""
+        The wall clock is read once, for how long it has been open: for a transaction from the log there is no other
+        source. From then on only the time counts in which the broker could read its producer's requests."""
         txn = entry.txn
         if entry.began_start_ms != txn.start_ms:
             entry.began_start_ms = txn.start_ms
@@ -415,9 +415,8 @@ class TransactionCoordinator:
             self._effect_runner.run(entry, MarkersWritten(job.marker.producer_id, job.marker.producer_epoch))
 
     def markers_fenced(self, job: MarkerJob) -> bool:
-        """A partition knows a newer coordinator epoch than ours (transactions.md 5.3.1). When that is so, the newer one
-        finishes the job; when we still are the leader with this very epoch, something is badly wrong, and only time can
-        tell."""
+        """A partition knows a newer coordinator epoch than ours (transactions.md 5.3.1). The newer coordinator finishes
+        the job. If we still lead our partition in this very epoch, something is badly wrong: log it, and try on."""
         index = job.coordinator_partition
         log = self._logs.log(index)
         if not isinstance(log, ErrorCode) and log.leader_epoch == job.marker.coordinator_epoch:

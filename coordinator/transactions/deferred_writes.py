@@ -1,8 +1,9 @@
 """`DeferredWrites`: records of transaction states that may be written later (docs/adr/0022).
 
-Of an id with such a record, the log ends in Prepare*, and every marker is written: the transaction is over, and whoever
-reads the log writes the markers again and comes to the same. Always true: it is written within `DEFERRED_MS`,
-many of a partition in one batch, or not at all once a newer record of the id is in the log; never behind a newer one.
+The log of an id with such a record ends in Prepare*, and every marker is written: the transaction is over, and a
+coordinator that reads the log writes the markers again and arrives at the same state. Always true: the record is
+written within `DEFERRED_MS`, many of a partition in one batch; or not at all, once a newer record of the id is in the
+log; and never after a newer one.
 """
 
 import logging
@@ -17,9 +18,9 @@ from eosin.storage.log.log_results import Refused
 _LOG: Final = logging.getLogger(__name__)
 
 DEFERRED_MS: Final = 100
-"""How long a record may be deferred. A busy producer's next transaction begins before."""
+"""How long a record may be deferred. A busy producer's next transaction begins sooner."""
 RETRY_MS: Final = 1000
-"""Before what could not be written is tried again."""
+"""Before a refused write is tried again."""
 RECORDS_PER_BATCH: Final = 200
 
 
@@ -34,7 +35,7 @@ class DeferredWrites:
         self._timer: Timer | None = None
 
     def add(self, entry: Entry) -> None:
-        """The state of `entry` is to be written, some time."""
+        """The state of `entry` is to be written later."""
         entry.has_deferred_write = True
         self._entries[entry] = None
         if self._timer is None:
@@ -46,12 +47,12 @@ class DeferredWrites:
         del self._entries[entry]
 
     def drop(self, partition: OwnedPartition) -> None:
-        """The partition is not ours any more: its next owner finds Prepare*."""
+        """Forget the partition, which is not ours any more: its next owner finds Prepare*."""
         for entry in [entry for entry in self._entries if entry.partition is partition]:
             self.written(entry)
 
     def write(self) -> None:
-        """Write what is deferred, now. What has another record under way, and what is refused, stays."""
+        """Write all deferred records now, except for ids with another record under way. Refused ones stay deferred."""
         by_partition: dict[OwnedPartition, list[Entry]] = {}
         for entry in self._entries:
             if entry.txn.pending is None:
@@ -61,7 +62,7 @@ class DeferredWrites:
                 self._write(partition, entries[first : first + RECORDS_PER_BATCH])
 
     def stop(self) -> None:
-        """Write what is deferred, and be done."""
+        """Write all deferred records, and end."""
         self.write()
         if self._timer is not None:
             self._timer.cancel()

@@ -1,10 +1,10 @@
 """Sends the markers of a decided transaction to its partitions, again and again until each has one (transactions.md 5).
 
-A job is one transaction: its marker, and the partitions that still need it. Always true: a partition is crossed off by
-its own answer alone, whatever the others answer; a job ends exactly once, with every partition crossed off or by being
-dropped; and the outcome is already durable, so nothing here can change it.
+A job is one transaction: its marker, and the partitions that still need it. Always true: a partition is done by its own
+answer alone, whatever the others answer; a job ends exactly once, when every partition is done or when it is dropped;
+and the outcome is already durable, so nothing here can change it.
 
-Nothing assumes that a partition is local: each is asked for from whoever leads it at the moment.
+Nothing assumes that a partition is local: each attempt asks for the partition's current leader.
 """
 
 import asyncio
@@ -37,11 +37,11 @@ SETTLED: Final = frozenset(
         ErrorCode.INVALID_PRODUCER_EPOCH,
     }
 )
-"""Answers after which a partition needs no more of us."""
+"""Answers after which a partition is done."""
 
 
 def marker_of(txn: Txn, *, coordinator_epoch: int) -> Marker:
-    """What tells a partition how the transaction of `txn`, which is in Prepare*, has ended."""
+    """The marker of the transaction of `txn`, which is in Prepare*."""
     return Marker(
         producer_id=txn.producer_id,
         producer_epoch=txn.producer_epoch,
@@ -86,7 +86,7 @@ class MarkerJob:
 
     @property
     def is_worth_a_line(self) -> bool:
-        """Whether the log is to hear of this attempt's failure: of the 1st, 2nd, 4th, 8th and so on."""
+        """Whether a failure of this attempt is logged: of the 1st, 2nd, 4th, 8th and so on."""
         return self.attempts & (self.attempts - 1) == 0
 
 
@@ -116,12 +116,12 @@ class MarkerSender:
         self._attempt(job)
 
     def drop(self, coordinator_partition: int) -> None:
-        """Give up the jobs of a coordinator partition that is not ours any more: the next owner repeats them."""
+        """Drop the jobs of a coordinator partition that is not ours any more: its next owner repeats them."""
         for job in [job for job in self._jobs if job.coordinator_partition == coordinator_partition]:
             self._end(job)
 
     async def stop(self) -> None:
-        """Give up everything."""
+        """Drop all jobs."""
         for job in list(self._jobs):
             self._end(job)
         tasks = list(self._tasks)
@@ -143,7 +143,7 @@ class MarkerSender:
         job.retry = None
         job.attempts += 1
         by_target = self._by_target(job)
-        # Counted before the first is asked: one that answers at once must not take itself for the last.
+        # Set before the first target is asked: an answer that comes at once must not count as the last.
         job.in_flight = len(by_target) + 1
         for target, partitions in by_target.items():
             self._ask(job, target, partitions)

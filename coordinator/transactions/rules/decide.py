@@ -1,19 +1,19 @@
-"""`decide`: from what is remembered of a transactional id, a request and the time, to what is remembered then and what
-must be done. Pure: no clock, no I/O, no exceptions for refusals.
+"""`decide`: takes the state of a transactional id, an event and the time, and returns the next state and its effects.
+Pure: no clock, no I/O, no exceptions for refusals.
 
     Empty --add--> Ongoing --end, fence--> PrepareCommit / PrepareAbort --markers--> CompleteCommit / CompleteAbort
       ^                                                                                     |           |
       +------------- init ------------------------------------------------------------------+<--- add --+
 
 A change has two steps. The first returns the same state with `pending` set and a `Persist`; the second, `Appended`,
-makes the pending record the state and returns what was to follow. In between every other request is told to come back,
-so there is never more than one record of an id under way. When an append fails for certain, nothing has happened. When
-nobody can tell whether it failed, the record is rolled forward: the client is told to come back and the same record is
-written again until that succeeds, so that memory never knows less than the log may hold (transactions.md 1.5).
+makes the pending record the state and returns the effects that had to wait for it. In between every other request is
+told to come back, so there is never more than one record of an id under way. When an append is known to have failed,
+nothing has happened. When that is unknown, the record is rolled forward: the client is told to come back and the same
+record is written again until that succeeds. So memory never knows less than the log may hold (transactions.md 1.5).
 
-Complete* takes one step: it follows from Prepare* in the log and the markers in the partitions, so it is the state at
-once, and its record is written later or not at all. The next record of the id, which is only written after the
-markers, says the same and more.
+Complete* takes one step: it follows from Prepare* in the log and the markers in the partitions, so it becomes the state
+at once, and its record is written later or not at all. The next record of the id, which is only written after the
+markers, implies it.
 
 The rules of InitProducerId and of timeouts are in `init_producer_id`, those of EndTxn and of markers in `end_txn`,
 those of a transaction that outlives its producer in `two_phase`.
@@ -58,7 +58,7 @@ APPEND_ERRORS: Final = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""What a client is told when the coordinator's own append failed; anything else is passed on."""
+"""The client's error when the coordinator's own append failed; any other is passed on."""
 
 
 def decide(txn: Txn, event: Event, now_ms: int) -> Decision:
@@ -89,7 +89,7 @@ def decide(txn: Txn, event: Event, now_ms: int) -> Decision:
 
 
 def unknown(event: Event) -> Reply | None:
-    """The answer to a request about an id of which nothing is known; None when the id begins with it."""
+    """The reply to a request about an id that does not exist; None when the request creates it."""
     if isinstance(event, InitProducerId):
         return None
     if isinstance(event, EndTxn) and not event.commit and event.client_transaction_version < 2:
@@ -98,8 +98,8 @@ def unknown(event: Event) -> Reply | None:
 
 
 def verify(txn: Txn, partition: TopicPartition, *, producer_id: int, producer_epoch: int) -> ErrorCode:
-    """Whether `partition` is in the producer's open transaction (transactions.md 4.3). What is pending is not looked
-    at: the guard at the append is the real test."""
+    """Whether `partition` is in the producer's open transaction (transactions.md 4.3). A pending record does not
+    count: the guard at the append is the real test."""
     if (producer_id, producer_epoch) == txn.timed_out:
         return ErrorCode.PRODUCER_FENCED
     if txn.is_preparing:
@@ -114,8 +114,9 @@ def verify(txn: Txn, partition: TopicPartition, *, producer_id: int, producer_ep
 
 
 def _add_partitions(txn: Txn, event: AddPartitions, now_ms: int) -> Decision:
-    """The order of Kafka 4.0: while something is under way nobody is judged by a pair that is about to change (B3).
-    Only the producer that timed out need not wait to hear that this transaction is over (transactions.md 12.3.7)."""
+    """The checks in the order of Kafka 4.0: while something is under way, no request is judged by a pair that is about
+    to change (B3). Only the producer that timed out learns at once that its transaction is over (transactions.md
+    12.3.7)."""
     pair = (event.producer_id, event.producer_epoch)
     if pair == txn.timed_out:
         return refuse_producer(txn, ErrorCode.PRODUCER_FENCED, pair)
@@ -144,12 +145,12 @@ def _add_partitions(txn: Txn, event: AddPartitions, now_ms: int) -> Decision:
 
 
 def _appended(txn: Txn) -> Decision:
-    assert txn.pending is not None, "an append nobody waits for"
+    assert txn.pending is not None, "an append that was not pending"
     return txn.pending.after, txn.pending.then
 
 
 def _append_failed(txn: Txn, event: AppendFailed) -> Decision:
-    assert txn.pending is not None, "an append nobody waits for"
+    assert txn.pending is not None, "an append that was not pending"
     told = Reply(APPEND_ERRORS.get(event.error, event.error))
     if event.error in UNCERTAIN or txn.pending.in_doubt:
         return _roll_forward(txn, told)
@@ -158,7 +159,7 @@ def _append_failed(txn: Txn, event: AppendFailed) -> Decision:
 
 
 def _roll_forward(txn: Txn, told: Reply) -> Decision:
-    """Whoever asked is answered now; what else was to follow still will."""
+    """Answer the request now; the other effects still follow when the record is written."""
     assert txn.pending is not None
     then: tuple[Effect, ...] = tuple(effect for effect in txn.pending.then if not isinstance(effect, Reply))
     return msgspec.structs.replace(txn, pending=Pending(txn.pending.after, then, in_doubt=True)), (told, RetryLater())

@@ -1,8 +1,8 @@
-"""What a decision asks for. Pure values; `eosin.coordinator.transactions.coordinator` alone carries them out.
+"""The effects of a decision: pure values, which `EffectRunner` alone carries out.
 
 The order of a tuple of effects is a promise: they are carried out from left to right. `Persist` is always the last of
-its tuple, because what follows it depends on how it ends: that comes back as `Appended` or `AppendFailed`, and what is
-to be done after success waits in `Txn.pending`, never in the service.
+its tuple, because what follows depends on how it ends: that comes back as the event `Appended` or `AppendFailed`, and
+the effects of success wait in `Txn.pending`, never in the runner.
 """
 
 import msgspec
@@ -19,41 +19,41 @@ class Persist(msgspec.Struct, frozen=True, gc=False):
 
 
 class PersistLater(msgspec.Struct, frozen=True, gc=False):
-    """Write the record of `txn` when there is time for it, unless a newer one of the id is in the log before. Nobody
-    waits for it, nobody is told how it ends, and it is tried until it succeeds."""
+    """Write the record of `txn` later, unless a newer record of the id is in the log by then. Nothing waits for it, no
+    event follows, and it is tried until it succeeds."""
 
     txn: Txn
 
 
 class Reply(msgspec.Struct, frozen=True, gc=False):
-    """Answer the request that this decision, or the record it wrote, came from. Nobody may be waiting."""
+    """Answer the request that led to this decision, or to the record that it wrote. There may be none."""
 
     error: ErrorCode
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_EPOCH
     after_markers: bool = False
-    """The answer is true already, but is better held for a moment until the transaction is complete (B17)."""
+    """The reply is true already, but is better held for a moment until the transaction is complete (B17)."""
     timed_out: bool = False
     """The refused pair's transaction timed out, and nobody has replaced its producer since: the error that lets this
     client recover depends on the client (`timeout_errors`)."""
     can_return: bool = True
     """With `timed_out`: `Txn.can_return`."""
     ongoing: ProducerIdAndEpoch | None = None
-    """The pair of the transaction that was kept open for whoever asked (KIP-939)."""
+    """The pair of the transaction that was kept open for the producer (KIP-939)."""
 
 
 class WriteMarkers(msgspec.Struct, frozen=True, gc=False):
-    """Begin to write the markers of `txn`, which is in Prepare*, to its partitions; ends in `MarkersWritten`."""
+    """Start writing the markers of `txn`, which is in Prepare*, to its partitions; ends in `MarkersWritten`."""
 
     txn: Txn
 
 
 class AllocateProducerId(msgspec.Struct, frozen=True, gc=False):
-    """The decision needs a producer id that was never used: decide the same request again with one in it."""
+    """The decision needs a producer id that was never used: decide the same event again with one in it."""
 
 
 class RetryLater(msgspec.Struct, frozen=True, gc=False):
-    """The record in `pending` must get into the log: feed `RetryDue` after a backoff."""
+    """The record in `pending` must get into the log: send `RetryDue` after a backoff."""
 
 
 class Forget(msgspec.Struct, frozen=True, gc=False):

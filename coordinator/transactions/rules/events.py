@@ -1,8 +1,7 @@
-"""What `decide` is asked about: the requests of clients, and the events that follow from effects and from time. Pure
-values.
+"""The events that `decide` takes: requests of clients, and what follows from effects and from time. Pure values.
 
-Requests carry what the coordinator has checked already (the id is not empty, the timeout is within its limits) and
-nothing about versions of the wire, except where the protocol's rules themselves differ by it.
+The coordinator has checked requests before (the id is not empty, the timeout is within its limits). They say nothing
+about versions of the wire, except where the protocol's rules themselves differ by version.
 """
 
 import msgspec
@@ -13,20 +12,20 @@ from eosin.protocol.names import TopicPartition
 
 
 class InitProducerId(msgspec.Struct, frozen=True, gc=False):
-    """A producer introduces itself (transactions.md 3): a new instance, or with its pair one that wants a new epoch."""
+    """A producer asks for its pair (transactions.md 3): a new instance, or one that shows its pair for a new epoch."""
 
     timeout_ms: int
     """`NO_TIMEOUT_MS` for a producer that takes part in two-phase commits."""
     transaction_version: int
-    """The server's own: what a transaction that has to be aborted first is ended by."""
+    """The server's own: the version by which a transaction that must be aborted first is ended."""
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_EPOCH
     can_return: bool = True
-    """Whether the client's version of the request has room for a pair."""
+    """Whether the client's version of the request has fields for a pair."""
     keeps: bool = False
-    """Whether a transaction that is open is to be left so, for this instance to end (KIP-939)."""
+    """Whether an open transaction is kept open, for this instance to end (KIP-939)."""
     fresh_producer_id: int = NO_PRODUCER_ID
-    """Filled in when the decision asked for one."""
+    """Set when a decision asked for one."""
 
 
 class AddPartitions(msgspec.Struct, frozen=True, gc=False):
@@ -54,9 +53,10 @@ class DeadlinePassed(msgspec.Struct, frozen=True, gc=False):
     transaction_version: int
     """The server's own."""
     open_ms: float
-    """For how long it has been open while its producer could be heard: no wall clock, and no pause of the broker."""
+    """How long it has been open while the broker could read its producer's requests: pauses of the broker do not count,
+    and the wall clock plays no part."""
     recovering: bool = True
-    """Whether the producer that is late may come back; else it is fenced as by a new instance."""
+    """Whether the late producer may come back; else it is fenced as by a new instance."""
     fresh_producer_id: int = NO_PRODUCER_ID
 
 
@@ -75,7 +75,7 @@ class Appended(msgspec.Struct, frozen=True, gc=False):
 
 
 class AppendFailed(msgspec.Struct, frozen=True, gc=False):
-    """The pending record is not in the log, or it cannot be said whether it is; `error` tells which."""
+    """The pending record is not in the log, or that is unknown; `error` tells which."""
 
     error: ErrorCode
 
