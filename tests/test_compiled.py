@@ -1,4 +1,5 @@
-"""The compiled package (setup.py) behaves as its sources: a selection of their tests, and a client's transactions.
+"""The compiled package (setup.py) behaves as its sources: all tests at the wire, a selection of the sources' own,
+simulated worlds, and a client's transactions.
 
 A machine without a C compiler runs Eosin as well as any other, so these tests are skipped there, in CI, too. They are
 not about speed.
@@ -15,9 +16,11 @@ from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
-from compiled_broker import ROOT, compiled_package, compiled_sources, missing
+from compiled_broker import ROOMS, ROOT, compiled_package, compiled_sources, missing
 from confluent_kafka import Consumer, Producer
 
+BUILT_WITHIN_S = 900
+"""The first test of a run waits for the compiler: two minutes of a core."""
 SAME = (
     "tests/protocol/test_frames.py",
     "tests/protocol/test_golden.py",
@@ -65,6 +68,61 @@ def test_a_compiled_module_gives_no_name_to_two_kinds_of_error(path: Path) -> No
             assert all(len(each) == 1 for each in kinds.values()), f"{function.name}: {kinds}"
 
 
+def test_no_plain_class_derives_from_a_compiled_one() -> None:
+    """A compiled class refuses that when the module is imported, so the wheel would not start."""
+    compiled = set(compiled_sources())
+    classes = {(installed_name(path), node.name) for path in compiled for node in definitions(path)}
+    derived = []
+    for path in sorted(set().union(*((ROOT / room).rglob("*.py") for room in ROOMS)) - compiled):
+        imported = {
+            each.asname or each.name: (node.module, each.name)
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.ImportFrom)
+            for each in node.names
+        }
+        for node in definitions(path):
+            bases = {imported.get(ast.unparse(base).partition("[")[0]) for base in node.bases}
+            derived += [f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"] if bases & classes else []
+    assert classes
+    assert not derived
+
+
+def test_no_compiled_class_with_slots_derives_from_a_plain_one_of_ours() -> None:
+    """The compiler takes no `__slots__` of such a class."""
+    compiled = set(compiled_sources())
+    modules = {installed_name(path) for path in compiled}
+    derived = []
+    for path in compiled:
+        imported = {
+            each.asname or each.name: node.module
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.ImportFrom) and node.module is not None and node.module.startswith("eosin.")
+            for each in node.names
+        }
+        for node in definitions(path):
+            bases = {imported.get(ast.unparse(base).partition("[")[0]) for base in node.bases} - {None}
+            if bases - modules and "__slots__" in ast.unparse(node):
+                derived.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.name}")
+    assert not derived
+
+
+def definitions(path: Path) -> list[ast.ClassDef]:
+    return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)]
+
+
+def installed_name(path: Path) -> str:
+    return "eosin." + path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+
+
+def test_every_pattern_of_the_list_finds_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that finds nothing, after a module was renamed, would leave it plain in silence."""
+    monkeypatch.setattr("setuptools.setup", dict)
+    listed = runpy.run_path(str(ROOT / "setup.py"), run_name="listed")
+    for pattern in (*listed["COMPILED"], *listed["PLAIN"]):
+        assert list(ROOT.glob(pattern)), pattern
+    assert [ROOT / path for path in listed["modules"]()] == compiled_sources()
+
+
 def test_a_front_end_is_told_of_all_that_the_compiler_has_to_see(monkeypatch: pytest.MonkeyPatch) -> None:
     """It installs that into an empty environment; here, where everything is installed, nothing would be missed."""
     asked: dict[str, list[str]] = {}
@@ -80,7 +138,7 @@ def test_a_front_end_is_told_of_all_that_the_compiler_has_to_see(monkeypatch: py
 
 @pytest.mark.slow
 @pytest.mark.full
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(BUILT_WITHIN_S)
 def test_every_module_of_the_list_is_compiled_and_has_its_source_beside_it(package: Path) -> None:
     asked = {f"eosin/{path.relative_to(ROOT).with_suffix('').as_posix()}" for path in compiled_sources()}
     built = {f"{path.relative_to(package).parent}/{path.name.split('.')[0]}" for path in package.rglob("eosin/**/*.so")}
@@ -90,7 +148,7 @@ def test_every_module_of_the_list_is_compiled_and_has_its_source_beside_it(packa
 
 @pytest.mark.slow
 @pytest.mark.full
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(BUILT_WITHIN_S)
 def test_the_version_says_that_it_is_compiled(package: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "eosin.broker", "--version"]
     told = subprocess.run(
@@ -101,7 +159,7 @@ def test_the_version_says_that_it_is_compiled(package: Path, tmp_path: Path) -> 
 
 @pytest.mark.slow
 @pytest.mark.full
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(BUILT_WITHIN_S)
 def test_what_its_sources_are_tested_for_is_true_of_the_compiled_package(package: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", *SAME]
     for name in PATCHED:
@@ -112,7 +170,17 @@ def test_what_its_sources_are_tested_for_is_true_of_the_compiled_package(package
 
 @pytest.mark.slow
 @pytest.mark.full
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(2 * BUILT_WITHIN_S)
+def test_a_compiled_broker_passes_every_test_at_the_wire(package: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "auto", "--dist", "worksteal"]
+    ran = subprocess.run([*command, "tests/wire"], cwd=ROOT, env=environment(package), capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout[-20000:]
+    assert " passed" in ran.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.full
+@pytest.mark.timeout(BUILT_WITHIN_S)
 def test_the_compiled_package_holds_in_simulated_worlds(package: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "simulation", "--runs", "20", "--seed", "1", "--workers", "1"]
     where = os.pathsep.join(str(each) for each in (package, ROOT / "tests" / "support", ROOT / "tests"))
@@ -128,7 +196,7 @@ def test_the_compiled_package_holds_in_simulated_worlds(package: Path, tmp_path:
 
 @pytest.mark.slow
 @pytest.mark.full
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(BUILT_WITHIN_S)
 @pytest.mark.parametrize("durability", ["os", "fsync"])
 def test_a_client_commits_and_aborts_at_a_compiled_broker(
     package: Path, durability: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

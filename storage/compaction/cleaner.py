@@ -163,8 +163,8 @@ class Cleaner:
             self._left_alone[log] = self._clock.elapsed_ms() + self._config.backoff_ms
         except OSError as error:
             self._leave_alone(log, str(error))
-        except CorruptRecords as error:
-            _LOG.error("%s is damaged and will not be compacted: %s", log.topic_partition, error)
+        except CorruptRecords as damage:
+            _LOG.error("%s is damaged and will not be compacted: %s", log.topic_partition, damage)
             self._left_alone[log] = LONG_MAX
         else:
             _LOG.debug("%s: compacted, %d bytes before, %d now", log.topic_partition, before, log.size_bytes)

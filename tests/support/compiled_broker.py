@@ -26,17 +26,18 @@ def missing() -> str | None:
 
 def compiled_sources() -> list[Path]:
     """The modules that setup.py compiles."""
-    tree = ast.parse((ROOT / "setup.py").read_text())
-    (patterns,) = (
-        ast.literal_eval(node.value)
-        for node in tree.body
-        if isinstance(node, ast.AnnAssign) and node.value is not None and ast.unparse(node.target) == "COMPILED"
-    )
-    return [path for pattern in patterns for path in sorted(ROOT.glob(pattern)) if path.name != "__init__.py"]
+    tables = {
+        ast.unparse(node.target): node.value
+        for node in ast.parse((ROOT / "setup.py").read_text()).body
+        if isinstance(node, ast.AnnAssign) and node.value is not None
+    }
+    plain = {ROOT / path for path in ast.literal_eval(tables["PLAIN"])}
+    found = {path for pattern in ast.literal_eval(tables["COMPILED"]) for path in ROOT.glob(pattern)}
+    return sorted(path for path in found - plain if path.name != "__init__.py")
 
 
 def compiled_package() -> Path:
-    """A folder for PYTHONPATH with the whole package in it, compiled without optimisation, which takes a minute."""
+    """A folder for PYTHONPATH with the whole package in it, compiled as `make wheels` does it, which takes minutes."""
     sources = [ROOT / name for name in ("pyproject.toml", "README.md", "setup.py")]
     sources += [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
     return made("compiled", [*sources, sys.version], _compile)
@@ -49,6 +50,6 @@ def _compile(folder: Path) -> None:
     for name in ("pyproject.toml", "README.md", "setup.py"):
         shutil.copy(ROOT / name, source)
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
-    asked = {"EOSIN_COMPILE": "1", "EOSIN_COMPILE_LEVEL": "0"}
+    asked = {"EOSIN_COMPILE": "1"}
     build([*command, "--target", str(folder / "package"), "."], "the package", cwd=source, env=asked)
     shutil.rmtree(source)
