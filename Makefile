@@ -1,8 +1,9 @@
 # Everything a newcomer needs: `make run` starts a broker, `make test` proves the checkout.
-# Variables: PYTHON (the interpreter for .venv), ARGS (for run, bench and conformance), FRAMES, SEED and FIRST_CHUNK (for fuzz),
+# Variables: PYTHON (the interpreter for .venv), PYTHONS (those that get a wheel), ARGS (for run, bench and conformance), FRAMES, SEED and FIRST_CHUNK (for fuzz),
 # ROUNDS and SEED (for crash), MINUTES (for soak), COMPILED=1 (for run and bench: the broker that `make compiled` has built).
 
 PYTHON ?= python3
+PYTHONS ?= $(PYTHON)
 ARGS ?=
 FRAMES ?= 10000000
 SEED ?= 1
@@ -25,7 +26,7 @@ TYPED := $(addprefix .types/eosin/,$(ROOMS))
 WITH := $(if $(COMPILED),env PYTHONPATH=$(CURDIR)/build/compiled)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode compiled run check format lint imports types test test-full test-spark quick bench fuzz crash soak codec-fuzz simulate model docs transcripts clean conformance conformance-kafka conformance-page
+.PHONY: help setup bytecode compiled wheels run check format lint imports types test test-full test-spark quick bench fuzz crash soak codec-fuzz simulate model docs transcripts clean conformance conformance-kafka conformance-page
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -55,6 +56,14 @@ bytecode: .venv/run-ready
 compiled: setup  ## compile the path of a transaction into build/compiled, for run and bench with COMPILED=1 (needs a C compiler)
 	rm -rf build/compiled
 	EOSIN_COMPILE=1 $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --target build/compiled .
+
+wheels:  ## build the compiled wheel for each of PYTHONS (default: PYTHON) into dist; needs a C compiler and takes minutes
+	@for python in $(PYTHONS); do \
+		rm -rf build/wheel-env && $$python -m venv build/wheel-env \
+		&& EOSIN_COMPILE=1 build/wheel-env/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist . \
+		|| exit 1; \
+	done
+	@rm -rf build/wheel-env; ls dist/*.whl
 
 run: bytecode  ## run a broker on 127.0.0.1:9092, its logs in ./data (ARGS="--durability os" and so on)
 	exec $(WITH) $(BIN)/eosin serve $(ARGS)
