@@ -1,8 +1,9 @@
 """Finds the packages, and compiles the modules on the path of a transaction if EOSIN_COMPILE=1 asks for it, as
-`make wheels` does; else the wheel is plain Python.
+`make wheels` and the image do; else the wheel is plain Python.
 
 The sources stay what they are and are in the wheel as well: a compiled module is found before its source. Editable
-installs are never compiled. Why, and what it gains: docs/adr/0025-compiled-if-asked-for.md.
+installs are never compiled. Why, and what it gains: docs/adr/0025-compiled-if-asked-for.md and
+docs/adr/0036-wheels-and-the-image-are-compiled.md.
 """
 
 import contextlib

@@ -24,6 +24,14 @@ def test_every_room_is_copied_into_the_image() -> None:
     assert copied <= let_in
 
 
+def test_the_image_is_compiled_unless_its_builder_says_otherwise() -> None:
+    assert re.findall(r"^ARG COMPILE=(.*)$", DOCKERFILE, re.MULTILINE) == ["1"]
+    assert "EOSIN_COMPILE=${COMPILE}" in DOCKERFILE
+    built, _, run = DOCKERFILE.partition(" AS broker")
+    assert "gcc" in built
+    assert "gcc" not in run, "the compiler belongs into the stage that builds"
+
+
 def test_the_commands_of_the_image_are_understood() -> None:
     def words(instruction: str) -> list[str]:
         found = re.search(rf"^{instruction}\[(.*)\]$", DOCKERFILE, re.MULTILINE)
