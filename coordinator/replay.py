@@ -1,4 +1,4 @@
-"""Reading an internal log from its start, with turns for others: a load takes long, and requests come in meanwhile."""
+"""Reads an internal log from its start in pieces: a load takes long, and requests come in meanwhile."""
 
 import asyncio
 from collections.abc import Callable, Iterable

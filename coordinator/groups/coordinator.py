@@ -1,8 +1,8 @@
 """`GroupCoordinator`: consumer groups as the handlers ask for them (groups.md 2 to 14). Offsets are in `offsets/`.
 
-One method per API. Each finds the shard that the group belongs to, asks the pure parts (`decide`, `checks`, `expiry`)
-what is to happen, has it carried out, and answers. Nothing is awaited between a check and the change that it permits;
-what is awaited is durability, and the transaction coordinator, after which the check is made anew.
+One method per API. Each finds the shard of the group, lets the pure parts (`decide`, `checks`, `expiry`) decide, has
+the decision carried out, and answers. Nothing is awaited between a check and the change that it permits. Methods await
+durability, and the transaction coordinator, after which they check again.
 
     request -> Shards -> Shard -+-> EffectRunner   groups, timers, waiting requests
                                 +-> Commits       offsets, committed and pending
@@ -70,7 +70,7 @@ class GroupCoordinator:
         await self._shards.load()
 
     async def stop(self) -> None:
-        """Answer whoever waits with NOT_COORDINATOR, and stop every timer."""
+        """Answer waiting requests with NOT_COORDINATOR, and stop every timer."""
         if self._expiry is not None:
             self._expiry.cancel()
         self._shards.close()
@@ -183,7 +183,7 @@ class GroupCoordinator:
         """SyncGroup: fetch one's assignment; the leader brings everybody's. Waits for the leader."""
         shard = self._shards.of_group(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
         if isinstance(shard, ErrorCode):
-            # Clients know no "loading" here; told of a rebalance they join, which does.
+            # SyncGroup has no error for loading that clients know. At a rebalance they join, and JoinGroup has one.
             loading = shard is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return SyncResult(ErrorCode.REBALANCE_IN_PROGRESS if loading else shard)
         if api_version >= 5 and (protocol_type is None or protocol_name is None):
@@ -230,7 +230,7 @@ class GroupCoordinator:
             return LeaveResult(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,) * len(members))
         ticket, answer = shard.runner.ticket()
         shard.runner.happen(group_id, Leave(ticket, tuple(members)))
-        result = answer.result()  # nobody waits to leave
+        result = answer.result()  # leaving never waits
         assert isinstance(result, LeaveResult)
         return result
 

@@ -1,6 +1,6 @@
-"""`EffectRunner`: carries out what `decide` asks for, for the groups of one partition.
+"""`EffectRunner`: carries out the effects of `decide` for the groups of one partition.
 
-It owns the groups, their timers and the requests that wait for an answer. Always true: the group is replaced before
+It owns the groups, their timers and the requests that wait for a response. Always true: the group is replaced before
 the first effect of its decision starts, and an event that comes up while effects are carried out (a write that is
 durable at once) is decided only after the last of them. So the events of a partition happen one after the other.
 """
@@ -35,7 +35,7 @@ _tickets: Final = itertools.count(1)
 
 
 class EffectRunner:
-    """The groups of one partition, in motion."""
+    """Runs the events of one partition's groups through `decide`."""
 
     def __init__(
         self, *, writer: LogWriter, clock: Clock, config: GroupConfig, holds_offsets: Callable[[str], bool]
@@ -51,14 +51,14 @@ class EffectRunner:
         self._deciding = False
 
     def ticket(self) -> "tuple[Ticket, Future[Answer]]":
-        """A name for a request that is about to happen, and where its answer will appear."""
+        """A number for a request that is about to be decided, and the future of its answer."""
         ticket = next(_tickets)
         future: Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting[ticket] = future
         return ticket, future
 
     def happen(self, group_id: str, event: Event) -> None:
-        """Let an event happen to a group. One for a group that is gone is nobody's business any more."""
+        """Decide an event of a group. An event of a group that is gone is dropped."""
         self._events.append((group_id, event))
         if self._deciding:
             return
@@ -70,7 +70,7 @@ class EffectRunner:
             self._deciding = False
 
     def restart_session(self, group: Group, member_id: str) -> None:
-        """A member has shown a sign of life. (Not an event: it changes nothing but a timer.)"""
+        """A member has shown that it is alive. (Not an event: it changes nothing but a timer.)"""
         self._start_timer(group, TimerName(TimerKind.SESSION, member_id), group.members[member_id].session_timeout_ms)
 
     def _decide(self, group_id: str, event: Event) -> None:
@@ -88,7 +88,7 @@ class EffectRunner:
         match effect:
             case Reply():
                 waiting = self._waiting.pop(effect.ticket)
-                if not waiting.done():  # else whoever asked is gone
+                if not waiting.done():  # else the client is gone
                     waiting.set_result(effect.answer)
             case Persist():
                 now_ms = self._clock.now_ms()

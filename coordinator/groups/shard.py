@@ -94,7 +94,7 @@ class Shard:
             self.forget_topics(self._deleted_topics)
 
     def start_empty(self) -> None:
-        """There is nothing to read: answer at once."""
+        """Answer at once: the log is empty."""
         assert self.log.log_end_offset == 0
         self.state = ShardState.ACTIVE
 
@@ -103,7 +103,7 @@ class Shard:
         self._writer.after_writes(settled)
 
     def close(self) -> None:
-        """Stop: whoever waits is sent to look for another coordinator."""
+        """Stop: waiting requests are answered with NOT_COORDINATOR."""
         self.state = ShardState.CLOSED
         for group_id in list(self.groups):
             self.runner.happen(group_id, Unloaded())
@@ -113,7 +113,7 @@ class Shard:
     # Groups
 
     def create_group(self, group_id: str) -> None:
-        """A group that nobody has joined yet."""
+        """Create a group without members."""
         self.groups[group_id] = Group(group_id, state_timestamp_ms=self._clock.now_ms())
 
     def _group_appears(self, group_id: str) -> None:
@@ -148,7 +148,7 @@ class Shard:
     # Offsets that go away by themselves
 
     def expire(self) -> None:
-        """Delete what has outlived its retention, and groups of which nothing is left."""
+        """Delete offsets that have outlived their retention, and groups of which nothing is left."""
         if self.state is not ShardState.ACTIVE:
             return
         now_ms, retention_ms = self._clock.now_ms(), self._config.offsets_retention_ms

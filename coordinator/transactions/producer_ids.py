@@ -1,7 +1,7 @@
 """Hands out producer ids from blocks that cluster metadata has made durable (transactions.md 9).
 
-Always true: an id is handed out once; the next block is asked for before the present one is used up, one request at a
-time; and what is left of a block at the end of the process is never used.
+Always true: an id is handed out once; the next block is requested before the present one is used up, one request at a
+time; and the rest of a block at the end of the process is never used.
 """
 
 import asyncio
@@ -54,13 +54,13 @@ class ProducerIdBlocks:
         return producer_id
 
     async def fill(self) -> None:
-        """Ask for the first block, and wait for the answer whatever it is."""
+        """Request the first block, and wait until that has succeeded or failed."""
         self._prefetch()
         if self._asked is not None:
             await asyncio.wait([self._asked])
 
     def stop(self) -> None:
-        """Ask no more."""
+        """Request no more blocks."""
         if self._retry is not None:
             self._retry.cancel()
         if self._asked is not None:

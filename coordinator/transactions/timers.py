@@ -1,9 +1,8 @@
-"""When to look at what: deadlines of open transactions, and transactional ids that nobody uses.
+"""Timers of the transaction coordinator: deadlines of open transactions, and rounds over unused transactional ids.
 
-Owns times only. What is due is handed to the coordinator, which decides again (transactions.md 7): being named here
-proves nothing. Always true: every watched id is due soon after its deadline, and never before what came in time was
-read (`Clock.start_deadline`); no wall clock comes into it; one that fails when it is due does not keep the others
-waiting.
+Owns times only: the coordinator decides again about an id that is due (transactions.md 7). Always true: every watched
+id is due soon after its deadline, and never before the requests that came in time were read (`Clock.start_deadline`);
+the wall clock plays no part; an id that fails when it is due does not delay the others.
 """
 
 import heapq
@@ -16,9 +15,9 @@ from eosin.runtime.clock import Clock, Timer
 class Deadlines:
     """The next deadline of each transactional id that is watched.
 
-    A heap holds at most one live item per id: an id that is watched again for a later moment keeps its earlier item,
-    and who is asked too early asks to be watched again. So a producer with many short transactions costs one item, not
-    one per transaction.
+    A heap holds at most one live item per id: an id that is watched again for a later moment keeps its earlier item.
+    When that is due too early, the coordinator watches the id again. So a producer with many short transactions costs
+    one item, not one per transaction.
     """
 
     def __init__(self, clock: Clock, *, longest_sleep_ms: int, due: Callable[[str], None]) -> None:
@@ -42,7 +41,7 @@ class Deadlines:
             self._arm()
 
     def stop(self) -> None:
-        """Call nobody any more."""
+        """Stop: `due` is not called any more."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()

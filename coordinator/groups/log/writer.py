@@ -1,8 +1,8 @@
-"""`LogWriter`: appends to one partition of `__consumer_offsets`, and tells in the order of the log what became durable.
+"""`LogWriter`: appends to one partition of `__consumer_offsets`, and reports in the order of the log what is durable.
 
 Always true: every write is settled exactly once, writes that were accepted are settled in the order of their offsets,
-and one is settled with NONE only when the high watermark has passed it. So whoever applies writes when they settle sees
-what a reload of the log would show.
+and one is settled with NONE only when the high watermark has passed it. So memory that applies
+writes when they settle equals a reload of the log.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class LogWriter:
         self._enqueue(_Write(self._log.log_end_offset, NO_OFFSET, settled))
 
     def close(self, error: ErrorCode) -> None:
-        """Settle whatever is in flight with `error`. It is in the log all the same, and a reload may find it."""
+        """Settle all writes in flight with `error`. They are in the log all the same, and a reload may find them."""
         if self._watched is not None:
             self._watched.remove_done_callback(self._on_durable)
             self._watched = None

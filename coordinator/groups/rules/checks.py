@@ -1,7 +1,7 @@
-"""Requests that ask a group whether they may, and leave it as it is: Heartbeat and the offset commits. Pure.
+"""Checks of requests that leave a group as it is: Heartbeat and the offset commits. Pure.
 
-They are separate from `decide` because they are the requests a group sees most, and only their answer matters: the
-service restarts the member's session where a function here says so.
+They are separate from `decide` because they are the most frequent requests, and only their answer matters: the
+coordinator restarts the member's session where a function here says so.
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ ALIVE: Final = frozenset({ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS})
 
 
 def heartbeat(group: Group, *, member_id: str, instance_id: str | None, generation_id: int) -> ErrorCode:
-    """What a Heartbeat is answered (groups.md 7)."""
+    """The answer to a Heartbeat (groups.md 7)."""
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     error = group.check_member(member_id, instance_id)
@@ -64,7 +64,7 @@ def _commit(group: Group, *, member_id: str, instance_id: str | None, generation
 
 
 def commit_to_absent_group(*, generation_id: int, transactional: bool, api_version: int) -> ErrorCode:
-    """What a commit to a group that does not exist is answered: with NONE it makes a group that only holds offsets."""
+    """The answer to a commit to a group that does not exist. NONE creates a group that only holds offsets."""
     if generation_id < 0:
         return ErrorCode.NONE
     if not transactional and api_version >= 9:
@@ -73,7 +73,7 @@ def commit_to_absent_group(*, generation_id: int, transactional: bool, api_versi
 
 
 def keeps_session_alive(group: Group) -> bool:
-    """Whether an accepted offset commit counts as a sign of life."""
+    """Whether an accepted offset commit shows that the member is alive."""
     return group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE)
 
 

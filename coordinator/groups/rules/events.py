@@ -1,4 +1,4 @@
-"""What can happen to a group: the requests that change it, its timers, and the outcome of its writes."""
+"""The events of a group: requests that change it, its timers, and the outcome of its writes."""
 
 from enum import Enum
 from typing import NamedTuple
@@ -48,7 +48,7 @@ class LeavingMember(msgspec.Struct, frozen=True, gc=False):
     """One member of a LeaveGroup request."""
 
     member_id: str
-    """Empty: remove whoever holds `instance_id` (an administrator's removal)."""
+    """Empty: remove the member that holds `instance_id` (an administrator's removal)."""
     instance_id: str | None
 
 
@@ -60,7 +60,7 @@ class Leave(msgspec.Struct, frozen=True, gc=False):
 
 
 class TimerKind(Enum):
-    """What a timer of a group waits for."""
+    """What the timer waits for."""
 
     SESSION = "session"
     """A sign of life from a member."""
