@@ -1,4 +1,4 @@
-"""`Api` and `Services`: all that a handler sees.
+"""`Api`, `RequestContext` and `Services`: everything that a handler sees.
 
 A handler is an `async def handle` that returns a response. Requests of a connection begin in order and are answered in
 order; nothing else may be assumed about what runs between two awaits.
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class RequestContext:
-    """One request's surroundings: who sent it, over which listener, at which version."""
+    """A request's version, client and listener."""
 
     api_version: int
     client_id: str | None
     client_host: str
     """The peer's address in Java's form, with a leading slash: `/127.0.0.1`."""
     listener: str
-    """Name of the listener the request came in on; answers carry the addresses advertised for it."""
+    """Name of the listener that the request came in on; responses carry the addresses advertised for it."""
     client_software_name: str = ""
     client_software_version: str = ""
 
 
 @dataclass(slots=True)
 class Services:
-    """The owners of the broker's state. Handlers ask them; they never reach behind them."""
+    """The owners of the broker's state. Handlers call these, and never the objects behind them."""
 
     config: "BrokerConfig"
     clock: Clock
@@ -65,9 +65,8 @@ It runs to its first wait at once, outside of a task: up to there, no `asyncio.t
 
 
 class CloseConnection(Exception):
-    """Raised by a handler whose request has no answer to carry its error in (Produce with acks=0, storage.md 19): the
-    connection is to be closed, so that the client looks again. It is an answer to the peer, not a fault of the broker.
-    """
+    """Raised by a handler to close the connection, where no response can carry the error (Produce with acks=0,
+    storage.md 19): the client then looks for the leader again. It is the reply to a peer, not a fault of the broker."""
 
 
 Refuse = Callable[[Any, RequestContext, ErrorCode], Any]

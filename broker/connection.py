@@ -1,16 +1,15 @@
-"""One client's life: bytes become frames, frames become exchanges, answers leave in order.
+"""One client's connection: bytes become frames, frames become exchanges, responses leave in order.
 
 Always true:
-- Requests begin in the order they came and are answered in that order; at most `max_in_flight` are in between. Those
-  about one transaction are carried out in order as well (`TransactionOrder`).
-- Whatever is wrong with what a peer sent ends that peer's connection, and nothing else; a peer that comes again with
-  the same is kept waiting first. The log has a line for each peer and reason, then counts.
-- A client that is gone leaves nothing waiting but what it has asked to be written; an idle one holds no memory of the
-  socket.
-- Nothing piles up: at the limit of requests, or when the peer does not read its answers, no request is begun and the
-  socket is not read. Answers to Fetch are large, so one of them at a time waits for its turn, and `AnswerStream` sends
-  them as the socket takes them, from their files where it can. After
-  `max_frames_per_turn` requests, other connections get their turn of the loop.
+- Requests begin in the order in which they came, and responses leave in that order; at most `max_in_flight` requests
+  are in between. Requests for one transaction also run in order (`TransactionOrder`).
+- A bad request ends the connection of its peer, and nothing else. If the same peer repeats it, the connection is closed
+  only after a delay. The log has one line for each peer and reason, then counts.
+- When a client is gone, only its writes go on. An idle connection holds no memory for the socket.
+- Nothing piles up. At the limit of requests in flight, or when the client does not read its responses, the connection
+  begins no request and does not read its socket. Fetch responses are large, so only one at a time waits for its turn,
+  and `AnswerStream` sends it as the socket takes it, from its file where it can. After `max_frames_per_turn` requests,
+  other connections get a turn of the event loop.
 """
 
 import asyncio
@@ -40,7 +39,7 @@ from eosin.storage.log.file_range import as_range
 log = logging.getLogger(__name__)
 
 _PEER_HAS_CLOSED: Final[int] = getattr(select, "POLLRDHUP", 0)
-"""What tells, where the system can, that a client sends no more while there is something unread."""
+"""The poll event for a client that sends no more, though something is unread; 0 where the system has none."""
 
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 _FETCH: Final = ApiKey.FETCH
@@ -59,25 +58,25 @@ class ConnectionHost:
     write_buffer_bytes: int = 1_048_576
     max_connections: int = 2**31 - 1
     why_full: str = ""
-    """What an operator may do about `max_connections`."""
+    """What limits `max_connections`, and how an operator raises it."""
     refusals: Refusals = field(default_factory=Refusals)
     refused_delay_ms: int = 0
-    """A peer that comes again after it was refused is closed only after this."""
+    """A peer that repeats a refused request is closed only after this."""
     max_refused: int = 100
-    """Peers that are kept waiting so at a time."""
+    """Connections that are kept open for that delay at a time."""
     spare_buffers: SpareBuffers = field(default_factory=SpareBuffers)
     connections_changed: Callable[[int], None] = lambda _: None
-    """Told how many there are when more have come."""
+    """Called with the number of connections when it has grown."""
     hooks: RequestHooks | None = None
     response_memory: ResponseMemory = field(default_factory=ResponseMemory)
     connections: "dict[Connection, None]" = field(default_factory=dict)
     """Open connections, oldest first."""
     arriving: int = 0
-    """Connections that are accepted and not among those yet."""
+    """Connections that are accepted and not in `connections` yet."""
     refused: int = 0
-    """Connections that were refused and are not closed yet."""
+    """Connections of refused peers that are not closed yet."""
     running: "dict[asyncio.Future[Any], ApiKey]" = field(default_factory=dict)
-    """Requests that wait for something, also those whose client is gone: a caller that leaves undoes nothing."""
+    """Requests that wait, also those of clients that are gone: a lost client undoes nothing."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -120,42 +119,42 @@ class Connection(asyncio.BufferedProtocol):
         self.peer = "?"
         """HOST:PORT of the client."""
         self.software = ("", "")
-        """The client library's name and version as it told them; empty when it did not (KIP-511)."""
+        """The client library's name and version, as in its ApiVersions request; empty before (KIP-511)."""
         self.idle_rounds = 0
-        """For the server: how often in a row `is_idle` was true."""
+        """How often in a row the server has found `is_idle` true."""
         self._host = host
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._decoder = FrameDecoder(host.max_frame_bytes, spare=host.spare_buffers)
         # Lists, although they are queues: an empty deque has 620 bytes, in each of thousands of idle connections.
         self._frames: list[memoryview] = []
-        """Received, not yet begun: what one buffer holds."""
+        """Received, not begun yet; at most the frames of one buffer."""
         self._exchanges: list[Exchange] = []
-        """Begun, not yet answered, in order; at most `max_in_flight`."""
+        """Begun, without a response yet, in order; at most `max_in_flight`."""
         self._order = TransactionOrder()
         self._out: list[Buffer] = []
-        """Answers of this turn of the loop, not yet with the transport."""
+        """Responses of this turn of the loop, not handed to the transport yet."""
         self._out_bytes = 0
         self._stream: AnswerStream | None = None
-        """Made for the first large answer."""
+        """Made for the first large response."""
         self._streams_next = False
-        """Whether a large answer is in `_out`."""
+        """Whether a large response is in `_out`."""
         self._waiting_bytes = 0
-        """Memory of an answer to Fetch that is known and waits for those before it."""
+        """Memory of a Fetch response that waits for the responses before it."""
         self._close_when_sent = False
         self._contexts: dict[int, RequestContext] = {}
-        """Requests of one kind share their surroundings: by api key and version."""
+        """Requests of one API and version share their context: by both in one number."""
         self._begin_later: asyncio.Handle | None = None
         self._flush_later: asyncio.Handle | None = None
         self._active = False
         self._fetching = False
         """Whether a Fetch is among `_exchanges`."""
         self._waiting_fetch: asyncio.Future[Any] | None = None
-        """What a Fetch waits for."""
+        """The task of a Fetch that waits."""
         self._has_hung_up = False
-        """Whether the client is gone, though not all that it has sent is read."""
+        """Whether the client is gone, though the socket still holds some of its bytes."""
         self._refusal: asyncio.TimerHandle | None = None
-        """Closes the connection of a peer that was refused."""
+        """Closes the connection of a refused peer."""
         self._pause: Timer | None = None
         """Until it fires, a hook keeps the connection from being read."""
         self._reading = True
@@ -188,11 +187,11 @@ class Connection(asyncio.BufferedProtocol):
             self._begin_requests()
 
     def eof_received(self) -> bool:
-        """The client sends no more; like Kafka, we take it as gone."""
+        """The client sends no more. As in Kafka, that is its end."""
         return False
 
     def pause_writing(self) -> None:
-        """The client does not read its answers."""
+        """The client does not read its responses."""
         self._write_blocked = True
         self._steer_reading()
 
@@ -206,7 +205,7 @@ class Connection(asyncio.BufferedProtocol):
         self._schedule_begin()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client is gone. What it began goes on; nobody will see the answers."""
+        """The client is gone. Its requests go on, and their responses are dropped."""
         self._closing = True
         self._transport = None
         self._host.connections.pop(self, None)
@@ -229,14 +228,14 @@ class Connection(asyncio.BufferedProtocol):
     # Called by the stream
 
     def stream_ended(self) -> None:
-        """The client has taken the large answers."""
+        """The client has taken the large responses."""
         self._write_blocked = False
         if self._close_when_sent and self._transport is not None:
             self._transport.close()
         self._schedule_begin()
 
     def stream_failed(self, error: OSError) -> None:
-        """The rest of an answer cannot be read, and its size is told already."""
+        """The rest of a response cannot be read, and its size is sent already."""
         log.error("closing a connection in the middle of an answer: %s", error, extra=fields(peer=self.peer))
         self.abort()
 
@@ -244,18 +243,20 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def in_flight(self) -> int:
-        """Requests begun and not answered."""
+        """Requests begun, without a response yet."""
         return len(self._exchanges)
 
     def is_idle(self) -> bool:
-        """Whether nothing came since this was last asked, and nothing is being answered."""
+        """Whether nothing came since the last call, and no request is in flight."""
         idle = not self._active and not self._exchanges and not self._frames
         self._active = False
         return idle
 
     def look_for_end(self) -> None:
-        """Notice that the client is gone although its socket is not read, since a Fetch waits in front of what it has
-        sent: end that wait, and any that follows. (Requests that want no answer are carried out all the same.)"""
+        """End the wait of a Fetch whose client is gone, and any wait that follows.
+
+        The socket does not tell, since nothing is read from it while a Fetch waits before other requests. Requests
+        without a response run all the same."""
         if self._reading or self._waiting_fetch is None or self._transport is None or not _PEER_HAS_CLOSED:
             return
         socket = self._transport.get_extra_info("socket")
@@ -268,13 +269,13 @@ class Connection(asyncio.BufferedProtocol):
             self._waiting_fetch.cancel()
 
     def stop_beginning(self) -> None:
-        """Begin no more requests; those that run are answered."""
+        """Begin no more requests. Those in flight still get their responses."""
         self._closing = True
         self._frames.clear()
         self._steer_reading()
 
     def close(self) -> None:
-        """Send the answers that are known already, and close."""
+        """Send the responses that are ready, and close."""
         self._closing = True
         self._frames.clear()
         if self._transport is not None:
@@ -285,14 +286,14 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.close()
 
     def close_idle(self) -> None:
-        """Close, without waiting for a client that has not read its answers for as long as it was idle."""
+        """Close, but do not wait for a client that reads none of its responses either."""
         if self._write_blocked:
             self.abort()
         else:
             self.close()
 
     def abort(self) -> None:
-        """Close now, whatever is unsent."""
+        """Close now, and drop what is unsent."""
         self._closing = True
         if self._transport is not None:
             self._transport.abort()
@@ -300,7 +301,7 @@ class Connection(asyncio.BufferedProtocol):
     # Begin
 
     def _begin_requests(self) -> None:
-        """Begin what may be begun in this turn of the loop, and send the answers that are known, in one piece."""
+        """Begin as many requests as this turn of the loop allows, and send the ready responses in one piece."""
         frames = self._frames
         turn = self._host.max_frames_per_turn
         while frames and turn and self._may_begin():
@@ -335,7 +336,7 @@ class Connection(asyncio.BufferedProtocol):
         self._begin_requests()
 
     def _steer_reading(self) -> None:
-        """Read only while what was read can be begun."""
+        """Read the socket only while its requests may begin."""
         wanted = not self._frames and not self._write_blocked and not self._closing and self._pause is None
         if wanted is self._reading or self._transport is None or self._transport.is_closing():
             return
@@ -346,7 +347,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def _begin(self, frame: memoryview) -> None:
-        """Take one request through the steps as far as it goes now."""
+        """Decode one request and run its handler up to its first wait."""
         host = self._host
         try:
             exchange = self._decode(frame)
@@ -375,7 +376,7 @@ class Connection(asyncio.BufferedProtocol):
             self._wait(exchange, waiting)
 
     def _decode(self, frame: memoryview) -> Exchange | None:
-        """The exchange that a frame begins; None when it cannot be begun and that is dealt with."""
+        """The exchange for a frame; None for a frame that begins none and has been dealt with."""
         header = decode_request_header(frame)
         version = header.api_version
         api = self._host.apis.get(header.api_key)
@@ -408,10 +409,10 @@ class Connection(asyncio.BufferedProtocol):
             self.software = software
             self._contexts.clear()
 
-    # Answer
+    # Respond
 
     def _wait(self, exchange: Exchange, future: "asyncio.Future[Any]") -> None:
-        """Keep a place for the answer."""
+        """Keep a place for the response of a request that waits."""
         self._order.add(exchange.api.key, exchange.request, future)
         self._append(exchange)
         self._host.running[future] = exchange.api.key
@@ -443,17 +444,17 @@ class Connection(asyncio.BufferedProtocol):
         if self._fetching and exchange.api.key is _FETCH:
             self._count_waiting(_memory_of(exchange))
         if self._frames:
-            self._schedule_begin()  # which sends the answers as well
+            self._schedule_begin()  # which sends the responses too
         elif not exchanges:
             self._flush()
             if self._transport is not None:  # of a client that is gone, others may still be under way
                 self._decoder.release()
         elif self._flush_later is None:
-            # More may be answered in this turn of the loop: one write for all of them.
+            # More responses may follow in this turn of the loop: one write for all of them.
             self._flush_later = self._loop.call_soon(self._flush)
 
     def _append(self, exchange: Exchange) -> None:
-        """Keep a place in the order of answers."""
+        """Keep a place in the order of responses."""
         self._exchanges.append(exchange)
         if exchange.api.key is _FETCH:
             self._fetching = True
@@ -464,7 +465,7 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting_bytes = held_bytes
 
     def _queue(self, exchange: Exchange) -> None:
-        """The answer is the next in order."""
+        """Send a response that is the next in order."""
         buffers = exchange.answer
         assert buffers is not None
         if len(buffers) == 1:
@@ -503,7 +504,7 @@ class Connection(asyncio.BufferedProtocol):
         self._schedule_begin()
 
     def _flush(self) -> None:
-        """Hand the answers to the transport in one piece."""
+        """Hand the responses to the transport in one piece."""
         if self._flush_later is not None:
             self._flush_later.cancel()
             self._flush_later = None
@@ -522,7 +523,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.writelines(out)
 
     def _send_stream(self, out: list[Buffer]) -> None:
-        """Send answers of which one is large, or which follow one that is not sent yet."""
+        """Send responses of which one is large, or which follow a large one that is not sent yet."""
         assert self._transport is not None
         self._streams_next = False
         if self._stream is None:
@@ -538,8 +539,8 @@ class Connection(asyncio.BufferedProtocol):
             self._write_blocked = True
 
     def _refuse_peer(self, reason: str, detail: str = "") -> None:
-        """End the connection of a peer that sent what cannot be served. One that does so again and again would come
-        back at once: it is kept waiting, as long as there are not too many of these."""
+        """Close the connection of a peer whose request cannot be served. A peer that repeats it would reconnect at
+        once, so its connection is closed only after a delay, unless too many wait so already."""
         host = self._host
         again = host.refusals.note(
             self.peer.rpartition(":")[0], reason, peer=self.peer, listener=self.listener, detail=detail
@@ -561,5 +562,5 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def _memory_of(exchange: Exchange) -> int:
-    """What the answer holds in memory, as far as it is known."""
+    """Bytes that a response holds in memory; 0 while it is not known."""
     return sum(len(buffer) for buffer in exchange.answer or () if as_range(buffer) is None)

@@ -18,13 +18,13 @@ from eosin.broker.logging_format import fields
 from eosin.broker.request_hooks import ObservedRequest, RequestHooks
 from eosin.protocol.codec import Buffer, encode_response
 from eosin.protocol.errors import ErrorCode
-from eosin.runtime.start_now import go_on
+from eosin.runtime.drivers import IDLE, go_on, new_driver
 
 log = logging.getLogger(__name__)
 
 
 class Exchange:
-    """One request, from its handler on, and the bytes of its answer."""
+    """One request, from its handler to the bytes of its response."""
 
     __slots__ = ("answer", "api", "context", "correlation_id", "observed", "request")
 
@@ -34,7 +34,7 @@ class Exchange:
         self.correlation_id = correlation_id
         self.request = request
         self.answer: list[Buffer] | None = None
-        """None until it is known; empty for a request that has none."""
+        """The encoded response: None until it is known, empty for a request without one."""
         self.observed: ObservedRequest | None = None
         """Only where there are hooks."""
 
@@ -49,12 +49,15 @@ class Exchange:
                 handling = self.api.handle(self.request, self.context, services)
             else:
                 handling = self._handle_with(hooks, services)
-            try:  # as `start_now` does, without the call: every request comes by here
-                waits_for = handling.send(None)
-            except StopIteration as end:
-                response = end.value
-            else:
-                return go_on(handling, waits_for)
+            try:
+                driver = IDLE.pop()
+            except IndexError:
+                driver = new_driver()
+            found = driver.send(handling)
+            if type(found) is not list:
+                return go_on(driver, found)
+            response = found.pop()
+            IDLE.append(driver)
             if response is None:
                 self.answer = []
             else:
@@ -68,14 +71,14 @@ class Exchange:
         return None
 
     def finish(self, future: "Future[Any]") -> None:
-        """Take the handler's answer from its finished future, unless it is known.
+        """Take the response from the finished task of the handler, unless it is known.
 
         Raises `CloseConnection`, and CancelledError as it is.
         """
         try:
             response = future.result()
             if self.answer is not None:
-                return  # it had to wait for its turn, and then for nothing more
+                return  # it waited for its turn, and its handler for nothing
             self._encode(response)
         except CloseConnection:
             raise
@@ -119,7 +122,7 @@ class Exchange:
         self.answer = encode_response(self.api.key, self.context.api_version, self.correlation_id, response)
 
     def _refuse(self) -> None:
-        """Answer with UNKNOWN_SERVER_ERROR. Raises `CloseConnection` when not even that is possible."""
+        """Respond with UNKNOWN_SERVER_ERROR. Raises `CloseConnection` if not even that is possible."""
         try:
             response = self.api.refuse(self.request, self.context, ErrorCode.UNKNOWN_SERVER_ERROR)
             if self.observed is not None:

@@ -19,11 +19,6 @@ def start_now(coroutine: Coroutine[Any, Any, T]) -> T | asyncio.Task[T]:
     except StopIteration as end:
         result: T = end.value
         return result
-    return go_on(coroutine, waits_for)
-
-
-def go_on(coroutine: Coroutine[Any, Any, T], waits_for: Any) -> asyncio.Task[T]:
-    """The task in which a coroutine goes on that was sent None outside of any and waits for `waits_for`."""
     return asyncio.get_running_loop().create_task(_Started(coroutine, waits_for))
 
 

@@ -1,9 +1,9 @@
-"""`TransactionOrder`: what one connection asks about one transactional id is carried out in the order in which it came.
+"""`TransactionOrder`: one connection's requests for one transactional id run in the order in which they came.
 
-Apache Kafka handles one request of a connection at a time. Here they overlap, and a client may rely on their order all
-the same: it sends EndTxn behind Produce, or AddPartitionsToTxn behind EndTxn, and need not wait for the answers. Always
-true: a request about a transaction begins when every earlier one that may decide its outcome has been answered. Records
-do not wait for records, so batches still share their syncs; and whoever waits for each answer never waits here.
+Apache Kafka handles one request of a connection at a time. Here requests overlap, and a client may still rely on their
+order: it sends EndTxn behind Produce, or AddPartitionsToTxn behind EndTxn, without waiting for the responses. Always
+true: a request for a transaction begins when every earlier one that may decide its outcome has its response. Produce
+does not wait for Produce, so batches still share their syncs. A client that waits for each response never waits here.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.runtime.start_now import start_now
 
 _ENDS: Final = frozenset({ApiKey.END_TXN, ApiKey.INIT_PRODUCER_ID})
-"""Requests that wait for records too: after them there is no transaction for these to be in."""
+"""Requests that also wait for Produce: after them its records would be in no transaction."""
 IN_ORDER: Final = _ENDS | {
     ApiKey.PRODUCE,
     ApiKey.ADD_PARTITIONS_TO_TXN,
@@ -25,7 +25,7 @@ IN_ORDER: Final = _ENDS | {
 """The APIs whose requests may name a transactional id."""
 
 Begin = Callable[[], "asyncio.Future[Any] | None"]
-"""Begins a request: None when it is answered now, else what to wait for."""
+"""Begins a request. Returns None if its response is ready, else the future to wait for."""
 
 
 def transactional_id_of(key: ApiKey, request: Any) -> str | None:
@@ -38,13 +38,13 @@ def transactional_id_of(key: ApiKey, request: Any) -> str | None:
 
 
 class TransactionOrder:
-    """The unanswered requests about transactions of one connection."""
+    """The requests of one connection that name a transactional id and have no response yet."""
 
     __slots__ = ("unanswered",)
 
     def __init__(self) -> None:
         self.unanswered: dict[str, dict[asyncio.Future[Any], ApiKey]] = {}
-        """For readers: without any there is nothing to wait for."""
+        """By transactional id. Read from outside: while it is empty, nothing has to wait."""
 
     def queued(self, key: ApiKey, request: Any, begin: Begin) -> "asyncio.Future[Any] | None":
         """Begin a request now, or when those before it have been answered. What is returned is for `add`."""
@@ -56,7 +56,7 @@ class TransactionOrder:
         return start_now(_begin_after(earlier, begin)) if earlier else begin()
 
     def add(self, key: ApiKey, request: Any, waiting: "asyncio.Future[Any]") -> None:
-        """Remember a request that is answered when `waiting` is done."""
+        """Remember a request whose response is ready when `waiting` is done."""
         transactional_id = transactional_id_of(key, request) if key in IN_ORDER else None
         if transactional_id is not None:
             self.unanswered.setdefault(transactional_id, {})[waiting] = key
