@@ -1,11 +1,9 @@
 """`Partitions`: from a topic partition to its log (what Kafka calls the replica manager).
 
-Owns the question "is it mine?": a log is handed out when this broker leads the partition, else the error that says why
-not. Everything that must know whether a partition is local asks here, and nobody else may assume it. Always true: every
-partition that the cluster metadata gives to this broker is in `_logs`, unless its log could not be opened, belongs
-to an internal topic and was never written to: of those most partitions stay unused, so they cost nothing before; or is
-still to be opened, which is done in turns with everybody else, and at once for whoever asks for it. Whoever waits for a
-log is woken when the log goes away.
+Only this class knows whether a partition is local: it returns the log of a partition that this broker leads, else the
+error that says why not. Always true: every partition that the cluster metadata give to this broker is in `_logs`,
+unless its log could not be opened, or is still to be opened: new logs are opened a few in each turn of the event loop,
+and one that a request needs at once. A fetch that waits for a log ends when the log goes away.
 """
 
 import gc

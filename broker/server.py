@@ -1,9 +1,9 @@
 """`Server`: one broker from start to stop.
 
-Startup builds the rooms from the disk up and begins to listen last, except that coordinators with much to read go on
-loading while requests come in; shutdown takes them down in the opposite order: no new requests, running ones finish up
-to a limit, coordinators stop, logs are flushed and closed. Ports are bound before
-anything else, so that a broker that could not be reached never touches its data.
+The start builds the rooms from the disk up and listens last; only coordinators with much to read go on loading while
+requests come in. The stop goes the other way: no new requests, a limited time for running ones, then the coordinators
+stop, and the logs are flushed and closed. Ports are bound before anything else, so a broker that no client could reach
+never touches its data.
 """
 
 import asyncio
@@ -55,10 +55,10 @@ IDLE_ROUNDS: Final = 4
 """A connection is closed when it was found idle this often in a row, each a part of connections.max.idle.ms apart."""
 
 _WAIT_FOR_OTHERS: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
-"""Requests that only other clients' requests can finish, and those are not begun any more."""
+"""Requests that end only with requests of other clients, which a stopping broker does not begin."""
 
 LOOK_FOR_END_MS: Final = 1000
-"""How often connections that are not read are looked at: their clients may have gone."""
+"""How often connections that are not read are checked for clients that are gone."""
 
 MEMORY_DIR: Final = "memory"
 """The data directory's name where nothing is written."""
@@ -67,7 +67,7 @@ LOAD_BEFORE_LISTENING_MS: Final = 500
 """How long the coordinators may read their logs before the broker listens anyway."""
 
 _DRAIN_MS: Final = 1000
-"""How long a closing connection may take to send what was answered."""
+"""How long a closing connection may take to send its responses."""
 
 
 class Server:
@@ -138,7 +138,7 @@ class Server:
             )
         except socket.gaierror as error:
             raise cannot_listen(listener, error) from error
-        # One socket per listener, and IPv4 first: a name with addresses of both kinds is then reached as it is told.
+        # One socket per listener, and IPv4 first: clients resolve a name with addresses of both kinds likewise.
         family, kind, protocol, _, address = min(found, key=lambda each: each[0] != socket.AF_INET)
         bound = socket.socket(family, kind, protocol)
         try:
@@ -153,8 +153,8 @@ class Server:
         return Listener(listener.name, listener.host, bound.getsockname()[1]), bound
 
     def _set_options(self, bound: socket.socket) -> None:
-        """Connections inherit the options of the socket that accepts them. As with Kafka, the system asks now and then
-        whether a silent client is still there: one that vanished without a word would leave its Fetch waiting."""
+        """Connections inherit the options of the socket that accepts them. With keepalive, as in Kafka, the system
+        finds silent clients that are gone: the Fetch of such a client would wait for ever."""
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         sizes = (
             (socket.SO_SNDBUF, self.config.socket_send_buffer_bytes),
@@ -217,8 +217,8 @@ class Server:
             self._disk.open_files.limit_to(self._descriptors.files_beside(connections))
 
     async def _begin_loading(self) -> None:
-        """Have the coordinators read their logs. What takes only a moment is done before anybody can ask; the rest goes
-        on while requests come in, which are told to wait (transactions.md 8.2, groups.md 13)."""
+        """Let the coordinators read their logs. Short loading ends before the broker listens; long loading goes on
+        while requests come in, which get COORDINATOR_LOAD_IN_PROGRESS (transactions.md 8.2, groups.md 13)."""
         self._loading = asyncio.get_running_loop().create_task(self._load())
         await asyncio.wait((self._loading,), timeout=LOAD_BEFORE_LISTENING_MS / 1000)
         if self._loading.done():
@@ -285,7 +285,7 @@ class Server:
         return lambda: Connection(host, listener.name, loop)
 
     async def _abandon(self) -> None:
-        """Let go of everything after a failed start."""
+        """Close everything after a failed start."""
         for acceptor in self._listening:
             await acceptor.close()
         for _, bound in self._sockets:
@@ -320,7 +320,7 @@ class Server:
     # Stop
 
     async def shutdown(self) -> bool:
-        """Stop in order. True when every request was answered in time and every log closed cleanly."""
+        """Stop in order. Returns whether every request got its response in time and every log closed cleanly."""
         assert not self.is_stopping, "shutdown happens once"
         self.is_stopping = True
         services, host = self.services, self.host
@@ -380,7 +380,7 @@ class _OffsetsFollowTopics(ClusterListener):
         self._groups = groups
 
     def topic_deleted(self, topic: Topic) -> None:
-        """Its offsets go with it, so that a topic of the same name starts without."""
+        """Drop its offsets, so that a new topic of the same name starts without any."""
         self._groups.topic_deleted(topic.name)
 
 

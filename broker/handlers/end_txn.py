@@ -3,8 +3,9 @@
 v2 knows PRODUCER_FENCED; below it is INVALID_PRODUCER_EPOCH (KIP-588). v3 is the first flexible version. v4 knows
 TRANSACTION_ABORTABLE. v5 takes one epoch more with each end, and answers with the pair to go on with (KIP-890).
 
-The outcome is durable when this is answered. The answer is then held until the transaction is complete as well, at most
-`eosin.end.txn.marker.wait.ms`, so that the next transaction is not told to come back (transactions.md 4.5.3).
+The outcome is durable before the response. The response also waits until the transaction is complete, at most for
+`eosin.end.txn.marker.wait.ms`, so that the next transaction does not get CONCURRENT_TRANSACTIONS (transactions.md
+4.5.3).
 """
 
 from typing import Final

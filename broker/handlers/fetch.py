@@ -1,4 +1,4 @@
-"""Fetch (key 1), versions 4-18: read whole record batches from partitions, waiting for them if asked to.
+"""Fetch (key 1), versions 4-18: read whole record batches from partitions, and wait for them if the client asks.
 
 v4 is the first with isolation levels, and with answers that hold batches as they were written. v5 tells log start
 offsets. v7 brings fetch sessions (KIP-227). v9 brings leader epochs (KIP-320). v10 is the first that may be given zstd.
@@ -10,10 +10,10 @@ v18 its high watermark (KIP-1166); consumers send neither.
 A replica id of 0 or more would read what is not committed yet. There are no other brokers, so that is refused for
 every partition, as Kafka refuses a fetcher that may not act for the cluster.
 
-An answer comes at once when there are `min_bytes`, or an error or parting logs to tell; else when that has become so,
-or after `max_wait_ms` (storage.md 15; sessions: storage.md 16). Reading is done by
-`broker/fetching/fetch_pass.py`. Records are what the log gave, uncopied. An answer without records holds empty records,
-never null: librdkafka breaks on null.
+The handler responds at once when `min_bytes` are there, or an error or diverging logs to report; else as soon as that
+is so, or after `max_wait_ms` (storage.md 15; sessions: storage.md 16). `broker/fetching/fetch_pass.py` reads. Records
+go out as the log returned them, uncopied. A response without records holds empty records, never null: librdkafka
+breaks on null.
 """
 
 from typing import Final, cast
@@ -162,7 +162,7 @@ def _failed(look: PartitionFetch, limits: FetchLimits, services: Services) -> Pa
 
 
 def _endpoints(leaders: set[int], context: RequestContext, services: Services) -> tuple[NodeEndpoint, ...]:
-    """The addresses of the leaders that the answer names."""
+    """The addresses of the leaders that the response names."""
     brokers = services.cluster.brokers(context.listener)
     return tuple(NodeEndpoint(*broker) for broker in brokers if broker.node_id in leaders)
 

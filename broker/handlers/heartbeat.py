@@ -1,7 +1,7 @@
-"""Heartbeat (key 12), versions 0-4: a member is alive, and hears whether its group rebalances (27).
+"""Heartbeat (key 12), versions 0-4: a member is alive, and learns whether its group rebalances (27).
 
-v3 has static members, v4 is the first flexible version. While the group's partition is loading the answer is 0: a
-member is not to lose its place because its coordinator has just started.
+v3 has static members, v4 is the first flexible version. While the group's partition is loading the response is 0:
+a member does not lose its place because its coordinator has just started.
 """
 
 from eosin.broker.api import Api, RequestContext, Services

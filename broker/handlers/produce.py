@@ -8,14 +8,15 @@ transaction by itself (KIP-890). v13 names topics by id.
 ApiVersions announces 0-13: librdkafka before 2.11.1 compresses only when it can see version 0, and never uses it
 (transactions.md 11.12). A request below 3 closes its connection.
 
-Checks come in Kafka's order (storage.md section 4): steps 1 to 6 in `broker/handlers/produce_request.py`, the
-transaction coordinator's word in `broker/transactions/verification.py`, the rest in the log. Batches are appended
-before the handler returns, so that pipelined requests reach the logs in the order in which they came; only a request
-that needs the coordinator's word first appends later, and its producer's next ones wait for it, and so does a batch
-that is checked in a thread, with what comes for its log after it (`broker/large_batches.py`). What is waited for after
-that is durability: acks=1 and acks=-1 both answer when the high watermark has passed the batch (storage.md 19). The
-request's timeout is for the wait for other replicas, as in Kafka, and there are none: an error for what is written
-makes a client without idempotence write it twice. acks=0 answers nothing; an error closes the connection.
+Checks come in Kafka's order (storage.md section 4): steps 1 to 6 in `broker/handlers/produce_request.py`, verification
+by the transaction coordinator in `broker/transactions/verification.py`, the rest in the log. The handler appends
+before its first wait, so that pipelined requests reach the logs in the order in which they came. There are two
+exceptions. A request whose verification waits appends later, and the next requests of its producer wait behind it. A
+large batch is checked in a thread, and later batches for its log wait behind it (`broker/large_batches.py`). After the
+append the handler waits for durability: acks=1 and acks=-1 both respond when the high watermark has passed the batch
+(storage.md 19). The timeout of the request limits the wait for other replicas, as in Kafka, and there are none: an
+error for written records would make a client without idempotence write them twice. acks=0 has no response; an error
+closes the connection.
 """
 
 from typing import Final
@@ -43,8 +44,7 @@ from eosin.storage.log.validation import QUICK_BYTES, QUICK_RECORDS, ValidBatch,
 FIRST_LEADER_VERSION: Final = 10
 
 FLUSH_BACKLOG_MAX_BYTES: Final = 64 * 1024 * 1024
-"""Bytes that are written but not durable yet, over all partitions, beyond which producers with acks=0 have to wait,
-too."""
+"""Beyond so many bytes that are written and not durable yet, over all partitions, producers with acks=0 wait too."""
 
 
 async def handle(request: ProduceRequest, context: RequestContext, services: Services) -> ProduceResponse | None:
@@ -76,7 +76,7 @@ async def handle(request: ProduceRequest, context: RequestContext, services: Ser
 def _append_small(
     produced: Produced, large_batches: LargeBatches, now_ms: int, api_version: int
 ) -> tuple[list[ProducedBatch], list[ProducedBatch]]:
-    """Append what is checked quickly. Returns the batches that are to be durable yet, and those that are left."""
+    """Append the batches that are checked quickly. Returns those still to become durable, and those not appended."""
     waiting: list[ProducedBatch] = []
     large: list[ProducedBatch] = []
     records_left = QUICK_RECORDS
@@ -107,7 +107,7 @@ def _append_small(
 async def _append_large(
     large: list[ProducedBatch], large_batches: LargeBatches, now_ms: int, api_version: int
 ) -> list[ProducedBatch]:
-    """Append what is checked in a thread, in its turn. Returns the batches that are to be durable yet."""
+    """Append the batches that are checked in a thread, in turn. Returns those still to become durable."""
     waiting: list[ProducedBatch] = []
 
     def append(batch: ProducedBatch, valid: ValidBatch | Refused) -> None:
@@ -120,7 +120,7 @@ async def _append_large(
 
 
 def _append_one(batch: ProducedBatch, valid: ValidBatch | Refused, now_ms: int, api_version: int) -> bool:
-    """Append what was found valid, and set the batch's outcome; whether that is to be durable yet."""
+    """Append a valid batch, and set its outcome. Returns whether it is still to become durable."""
     if isinstance(valid, Refused):
         batch.outcome = valid
         return False
@@ -178,7 +178,7 @@ def _response(produced: Produced, context: RequestContext, services: Services) -
 def _told(
     batch: ProducedBatch, refused: Refused, transactional_id: str, context: RequestContext, services: Services
 ) -> Refused:
-    """A refusal by epoch, after the coordinator was asked whether the producer has only timed out."""
+    """The refusal of an old epoch, or the error that says that the producer's transaction has only timed out."""
     reply = services.transactions.refusal(
         transactional_id,
         refused.error,
@@ -204,7 +204,7 @@ def _refusal(batch: ProducedBatch, refused: Refused, services: Services) -> Part
 
 
 def _endpoints(topics: list[ProducedTopic], context: RequestContext, services: Services) -> tuple[NodeEndpoint, ...]:
-    """The addresses of the leaders that the answer names."""
+    """The addresses of the leaders that the response names."""
     leaders = {
         services.partitions.leader(batch.partition)[0]
         for topic in topics
@@ -217,7 +217,7 @@ def _endpoints(topics: list[ProducedTopic], context: RequestContext, services: S
 
 
 def refuse(request: ProduceRequest, context: RequestContext, error: ErrorCode) -> ProduceResponse | None:
-    """`error` for every partition; nothing when the client wants no answer."""
+    """`error` for every partition; nothing for acks=0."""
     if request.acks == 0:
         return None
     return ProduceResponse(

@@ -1,4 +1,4 @@
-"""What a Produce request holds, and whether its batches may go to a log at all.
+"""Reads a Produce request, and decides which of its batches may go to a log.
 
 Owns the checks that need the request, the version or the cluster (storage.md section 4, steps 1 to 6); all that follow
 need a log's configuration or state and belong to the log. Nothing here changes anything: a request is read to its end
@@ -36,7 +36,7 @@ _TWO_PRODUCERS: Final = Refused(
 
 
 class ProducedBatch:
-    """One partition of a Produce request, from the request to its answer."""
+    """One partition of a Produce request, from the request to its response."""
 
     __slots__ = ("guard", "header", "index", "log", "outcome", "partition", "records")
 
@@ -53,7 +53,7 @@ class ProducedBatch:
         """The batch, until it is appended."""
         self.guard: VerificationGuard | None = None
         self.outcome: AppendResult | None = None
-        """What the answer says; None for a batch that is still to be appended."""
+        """What the response says; None for a batch that is still to be appended."""
 
 
 class ProducedTopic:
@@ -114,7 +114,7 @@ def read_produced(request: "ProduceRequest", context: "RequestContext", services
 def _producer_error(
     header: BatchHeader, transactional_id: str | None, producer: tuple[int, int] | None
 ) -> Refused | None:
-    """What a transactional batch says about the whole request (step 1), after one of `producer`."""
+    """The error that a transactional batch means for the whole request (step 1), after a batch of `producer`."""
     if transactional_id is None:
         return _NO_TRANSACTIONAL_ID
     if producer is not None and producer != (header.producer_id, header.producer_epoch):
@@ -154,8 +154,8 @@ def _find(
 ) -> Refused | None:
     """The first thing that is wrong with a partition (steps 2 to 6), or None with its `log` set.
 
-    Nobody writes to internal topics through Produce. Kafka lets in whoever takes the client id `__admin_client`, which
-    any client may do; one forged record of `__transaction_state` would undo every promise.
+    No client writes to internal topics. Kafka allows it to the client id `__admin_client`, which any client may take;
+    one forged record of `__transaction_state` would break every guarantee.
 
     That enough replicas are in sync (step 6) needs no test as long as the leader is the only one: the least number
     asked for is never more than there are replicas.
