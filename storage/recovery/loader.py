@@ -106,11 +106,27 @@ def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog
     if not is_saved and len(log.segments):
         log.checkpoint_state.all_unsaved(log.size_bytes)
         log.mark_unsaved()
-    if not order.is_clean and context.flusher.defers:
+    if not order.is_clean and (context.flusher.defers or order.journal is not None):
         log.doubt_names(names)
+        if _has_unvouched_names(log, order.recovery_point):
+            _sync_names(log)
     log.raise_leader_epoch(log.epochs.latest)
     log.release_files()
     return log
+
+
+def _has_unvouched_names(log: PartitionLog, recovery_point: int) -> bool:
+    """Whether a segment with records is younger than the last checkpoint, which synced the directory: what is in it
+    counts as durable from now on, so its name has to be."""
+    return any(segment.size and segment.base_offset >= recovery_point for segment in log.segments)
+
+
+def _sync_names(log: PartitionLog) -> None:
+    flush = log.begin_flush()
+    try:
+        flush.run()
+    finally:
+        flush.release()
 
 
 def _log_start(disk: Disk, order: LoadOrder, names: list[str], bases: list[int]) -> int:

@@ -2,12 +2,14 @@
 
 import asyncio
 import errno
+import random
 
 import pytest
 from batches import NOW_MS, data, marker
 from fake_disk import Fault
-from logs import Logs, read_now
+from logs import Logs, appended, read_now
 from manual_flusher import ManualFlusher
+from simulation.disk import SimulatedDisk
 
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.disk.flusher import Durability
@@ -178,3 +180,17 @@ async def test_a_recovered_log_is_synced_before_anybody_relies_on_it() -> None:
     log = await logs.start_again(disk)
     assert log.high_watermark == 5
     assert disk.count("sync", "orders-0/00000000000000000000.log") == 1
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_records_that_a_start_found_unsynced_survive_a_power_loss_afterwards(seed: int) -> None:
+    disk = SimulatedDisk(random.Random(seed), lambda: NOW_MS)
+    logs = Logs(disk=disk, durability=Durability.FSYNC, data_dir="data")
+    appended(logs.append(await logs.open(), data(pid=7, seq=0)))
+    # Nothing was synced, not even the names of the new files. The next start shows the record, and its retry succeeds.
+    killed = disk.killed()
+    log = await logs.start_again(killed)
+    assert log.high_watermark == 1
+    assert appended(logs.append(log, data(pid=7, seq=0))).base_offset == 0
+    log = await logs.start_again(killed.power_loss())
+    assert log.log_end_offset == 1
