@@ -140,7 +140,7 @@ async def test_a_commit_without_an_answer_is_repeated_and_never_turned_into_an_a
 
     losing = Losing()
     losing.after = lambda _, seen: seen.key is ApiKey.END_TXN and len(lost) < 3 and not lost.append(True)
-    faults.decoded, faults.handled = losing.decoded, losing.handled  # type: ignore[method-assign]
+    faults.begun, faults.handled = losing.begun, losing.handled  # type: ignore[method-assign]
     await job.run_until(job.runner(), lambda: True)
     assert len(lost) == 3
     ends = losing.requests(ApiKey.END_TXN)

@@ -269,7 +269,7 @@ async def test_a_topic_of_small_batches_is_written_to_with_a_smaller_batch_size(
     await job.feed("a")
     with pytest.raises(BrokerError, match="MESSAGE_TOO_LARGE") as raised:
         await job.runner(many).run()
-    assert raised.value.__notes__[0].endswith("how large a batch may be, and batch.size how large they are made")
+    assert raised.value.__notes__[0].endswith("limits a batch, and batch.size says how large batches are made")
     await job.run_until(job.runner(many, **{"batch.size": "16384"}), lambda: True)
     assert len(await job.outputs()) == 100
 

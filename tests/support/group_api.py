@@ -8,6 +8,7 @@ from group_fakes import Broker
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.metadata.cluster import Topic
 from eosin.coordinator.groups.config import GroupConfig
+from eosin.coordinator.transactions.rules.effects import Reply
 from eosin.protocol.codec import decode_request, decode_request_header, decode_response, encode_request, encode_response
 from eosin.protocol.errors import ErrorCode
 
@@ -31,6 +32,7 @@ class GroupApis(Broker):
             groups=self.groups,
             cluster=SimpleNamespace(topics=self.topics, topic_by_id=self._topic_by_id),
             clock=self.clock,
+            transactions=SimpleNamespace(refusal=lambda _, error, **producer: Reply(error)),
         )
         return _leave(api, version, await api.handle(decoded, context, _as_services(services)))
 

@@ -93,12 +93,12 @@ def late_writes_accepted() -> Iterator[None]:
     def careless(self: ProducerState, producer_id: int, guard: VerificationGuard | None, enabled: bool) -> bool:
         return True
 
-    def no_question(self: Any, request: Any, unknown: Any) -> None:
-        """The answer would be no."""
+    async def no_question(self: Any, request: Any, batches: Any) -> list[Any]:
+        return []  # the response would be no
 
     with (
         patch.object(ProducerState, "_is_verified", careless),
-        patch("eosin.broker.transactions.verification.TransactionVerification._ask", no_question),
+        patch("eosin.broker.transactions.verification.TransactionVerification._verified", no_question),
     ):
         yield
 
