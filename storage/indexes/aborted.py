@@ -46,14 +46,16 @@ class AbortedIndex(IndexRows):
     def rows(self) -> list[AbortedRow]:
         """All rows, in the order of their markers."""
         if self._rows is None:
-            self._rows = [AbortedRow(*row[1:]) for row in self._stored_rows(0, self.stored)]
+            stored = self._stored_rows(0, self.stored)
+            self._rows = [AbortedRow(*row[1:]) for row in (*stored, *self.ROW.iter_unpack(self._pending))]
         return self._rows
 
     def add(self, row: AbortedRow) -> None:
-        """Append a row; its marker is behind all others."""
-        rows = self.rows()
-        assert not rows or row.last_offset > rows[-1].last_offset, f"{row} after {rows[-1]}"
-        rows.append(row)
+        """Append a row; its marker is behind all others. Reads no file: the marker is in the log already, and without
+        its row the transaction's records would be shown."""
+        if self._rows is not None:
+            assert not self._rows or row.last_offset > self._rows[-1].last_offset, f"{row} after {self._rows[-1]}"
+            self._rows.append(row)
         self._add(0, *row)
 
     def write(self) -> IndexWrite:

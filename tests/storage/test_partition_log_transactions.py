@@ -1,7 +1,10 @@
 """Transactions in a partition: verification, markers, the last stable offset, the aborted list."""
 
+import errno
+
 import pytest
 from batches import NOW_MS, data, marker
+from fake_disk import Fault
 from logs import Logs, appended, read_now
 from manual_flusher import ManualFlusher
 
@@ -318,3 +321,19 @@ async def test_the_stable_offset_never_lies_below_the_log_start() -> None:
     assert seen == [3]
     mark(log, 1, 0, commit=True)
     assert log.last_stable_offset == 5
+
+
+async def test_an_abort_is_indexed_though_its_index_cannot_be_read_at_that_moment() -> None:
+    logs = Logs()
+    log = await logs.open()
+    for sequence in range(2):
+        logs.append(log, data(pid=1, epoch=0, seq=sequence, txn=True))
+        if sequence:
+            # The rows so far are in the file, and nobody has asked for them for a while.
+            logs.fake.faults.append(Fault("read", errno.EIO, path=".txnindex", times=1))
+        appended(mark(log, 1, 0, commit=False))
+        await logs.manager.checkpoint(force=True)
+        for _ in range(2):
+            log.release_idle_files()
+    logs.fake.faults.clear()
+    assert read_now(log, isolation=COMMITTED).aborted == (AbortedTransaction(1, 0), AbortedTransaction(1, 2))
