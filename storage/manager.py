@@ -243,7 +243,8 @@ class LogManager:
             if self._checkpoints.inherits(partition.topic):
                 self._checkpoints.save_now()
             log = self._table.add(self._new_log(partition, topic_id, config))
-        if log.topic_id == ZERO_UUID and journalled is not None:
+        is_missing = journalled is not None and journalled > log.checkpoint_state.recovery_point
+        if log.topic_id == ZERO_UUID and is_missing:
             # With its id known, the next start takes its records from the journal.
             log.fail(OSError(errno.EIO, "its topic id was lost, so the journal was not used: start again", path))
         log.adopt_topic_id(topic_id)

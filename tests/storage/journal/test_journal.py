@@ -1,5 +1,6 @@
 """Logs with a journal: what is durable when, and what a start makes of what a stop has left."""
 
+import asyncio
 import errno
 import random
 from contextlib import suppress
@@ -317,3 +318,25 @@ async def test_the_rest_of_earlier_rounds_never_counts_as_a_group() -> None:
     assert disk.size(FIRST_FILE) is None
     assert ORDERS in logs.manager.logs
     assert log.topic_id == TOPIC_ID
+
+
+@pytest.mark.parametrize("saved", [False, True])
+async def test_a_log_whose_topic_id_was_lost_is_offline_only_if_the_journal_has_more_than_is_saved(saved: bool) -> None:
+    logs = JournalledLogs()
+    log = await logs.open()
+    for sequence in range(3):
+        await logs.append(log, data(pid=7, seq=sequence))
+    if saved:
+        saving = asyncio.ensure_future(logs.manager.checkpoint(force=True))
+        while not saving.done():
+            await logs.flusher.run()
+        await saving
+    disk = logs.disk.killed()
+    disk.unlink(f"{DATA_DIR}/{ORDERS}/partition.metadata")
+    again = JournalledLogs(disk)
+    log = await again.open()
+    assert (log.failure is None) is saved
+    assert log.topic_id == TOPIC_ID
+    third = JournalledLogs(disk.killed())
+    log = await third.open()
+    assert (log.failure, log.log_end_offset) == (None, 3)
