@@ -34,12 +34,12 @@ help:  ## list the targets
 setup: .venv/ready .types/eosin  ## create .venv with everything that tests and editors need
 
 # A broker needs a fifteenth of what the tests need, so `make run` installs that alone.
-.venv/run-ready: pyproject.toml
+.venv/run-ready: pyproject.toml setup.py
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(INSTALL) .
 	touch $@
 
-.venv/ready: pyproject.toml
+.venv/ready: pyproject.toml setup.py
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(INSTALL) '.[test]'
 	touch .venv/run-ready $@

@@ -23,7 +23,7 @@ class Checkout:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        for name in ("Makefile", "pyproject.toml"):
+        for name in ("Makefile", "pyproject.toml", "setup.py"):
             shutil.copy(ROOT / name, folder)
         commands = folder / ".venv" / "bin"
         commands.mkdir(parents=True)
