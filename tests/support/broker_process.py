@@ -34,6 +34,8 @@ class BrokerProcess:
         self.settings = settings or {}
         self.port = port
         self.ready_line = ""
+        self.options: tuple[str, ...] = ()
+        """More of the command line."""
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -65,6 +67,7 @@ class BrokerProcess:
         """Start, and do not wait."""
         command = [sys.executable, "-m", "eosin.broker", "serve", "--listen", self.address]
         command += ["--durability", self.durability]
+        command += self.options
         if self.durability != "memory":
             command += ["--data-dir", str(self.data_dir)]
         for name, value in self.settings.items():

@@ -1,0 +1,31 @@
+"""One controller of Apache Kafka for the session. Topics have unique names; brokers are a module's or a test's."""
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kraft_node import QuorumController
+from toolchains import skipped_without
+
+
+@pytest.fixture(scope="session")
+def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuorumController]:
+    """The controller that brokers of this session join."""
+    with skipped_without():
+        made = QuorumController(tmp_path_factory.mktemp("controller") / "controller")
+    with made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def node_ids() -> Iterator[int]:
+    """Ids of brokers, each given out once: what a broker left behind in the cluster is no other broker's."""
+    return itertools.count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A JVM and real processes are slow by definition."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.slow)

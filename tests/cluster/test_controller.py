@@ -1,0 +1,32 @@
+"""The controller that Eosin brokers join, as docs/cluster.md starts it, before any of them is there."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kraft_node import KafkaBroker, QuorumController
+
+
+def test_a_controller_formatted_by_the_page_leads_its_quorum(controller: QuorumController) -> None:
+    status = controller.ask("kafka-metadata-quorum.sh", "describe", "--status")
+    assert controller.cluster_id in status
+    assert re.search(rf"^LeaderId:\s+{controller.node_id}$", status, re.MULTILINE)
+
+
+def test_the_features_of_the_page_are_those_that_eosin_can_join(controller: QuorumController) -> None:
+    lines = controller.ask("kafka-features.sh", "describe").splitlines()
+    levels = {line.split()[1]: line.split("FinalizedVersionLevel: ")[1].split()[0] for line in lines}
+    assert levels["metadata.version"] == "4.3-IV0"
+    assert levels["transaction.version"] == "2"
+    assert levels["eligible.leader.replicas.version"] == "1"
+    assert levels["group.version"] == levels["share.version"] == levels["streams.version"] == "0"
+
+
+@pytest.mark.full
+def test_a_broker_of_apache_kafka_joins_the_same_cluster(
+    controller: QuorumController, node_ids: Iterator[int], tmp_path: Path
+) -> None:
+    with KafkaBroker(tmp_path / "kafka", controller, node_id=next(node_ids)) as kafka:
+        listed = kafka.run("kafka-cluster.sh", "list-endpoints", "--bootstrap-server", kafka.address)
+        assert str(kafka.port) in listed

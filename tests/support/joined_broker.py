@@ -1,0 +1,47 @@
+"""An Eosin broker that has joined the cluster of a controller of Apache Kafka, in a process of its own."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from broker_process import BrokerProcess
+from kraft_node import QuorumController
+
+QUICK: Final[Mapping[str, str]] = {
+    "broker.heartbeat.interval.ms": "500",
+    "replica.lag.time.max.ms": "2000",
+    "offsets.topic.num.partitions": "4",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "eosin.connection.refused.delay.ms": "0",
+}
+"""Times that make failures quick to notice, and internal topics that one broker can hold."""
+
+
+class JoinedBroker(BrokerProcess):
+    """`eosin serve` as broker `node_id` of the controller's cluster. Its directory is formatted at its first start."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        controller: QuorumController,
+        *,
+        node_id: int,
+        durability: str = "os",
+        settings: Mapping[str, str] | None = None,
+        port: int = 0,
+    ) -> None:
+        joined = {
+            "process.roles": "broker",
+            "node.id": str(node_id),
+            "controller.quorum.bootstrap.servers": controller.address,
+            "controller.listener.names": "CONTROLLER",
+            **QUICK,
+            **(settings or {}),
+        }
+        super().__init__(data_dir, durability=durability, settings=joined, port=port)
+        self.node_id = node_id
+        self.options = ("--cluster-id", controller.cluster_id)

@@ -1,0 +1,290 @@
+"""Nodes of Apache Kafka that make a cluster for Eosin brokers: one controller, and brokers beside ours.
+
+    with QuorumController(tmp_path / "controller") as controller:
+        ...  # controller.address is host:port of the controller listener, controller.cluster_id its cluster
+
+The controller is formatted and started by the lines of docs/cluster.md, so that they are tested; only its ports, its
+folder and the times that make failures quick to notice are the test's. The jars come from Maven once (`maven.py`).
+"""
+
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import maven
+from apache_kafka import PROJECT, QUICK_JVM
+
+PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "cluster.md"
+SCRIPTS: Final = {
+    "kafka-storage.sh": "kafka.tools.StorageTool",
+    "kafka-server-start.sh": "kafka.Kafka",
+    "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
+    "kafka-configs.sh": "kafka.admin.ConfigCommand",
+    "kafka-features.sh": "org.apache.kafka.tools.FeatureCommand",
+    "kafka-metadata-quorum.sh": "org.apache.kafka.tools.MetadataQuorumCommand",
+    "kafka-reassign-partitions.sh": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    "kafka-leader-election.sh": "org.apache.kafka.tools.LeaderElectionCommand",
+    "kafka-cluster.sh": "org.apache.kafka.tools.ClusterTool",
+}
+SESSION_TIMEOUT_MS: Final = 3000
+"""After so long without a heartbeat the controller fences a broker; Kafka's default is 9000."""
+_QUICK_CONTROLLER: Final = {
+    "broker.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+    "controller.quorum.election.timeout.ms": "300",
+    "controller.quorum.fetch.timeout.ms": "1000",
+    "metadata.log.segment.bytes": "8388608",
+}
+_QUICK_BROKER: Final = {
+    "broker.heartbeat.interval.ms": "500",
+    "replica.lag.time.max.ms": "2000",
+    "log.cleaner.dedupe.buffer.size": "2097152",
+    "num.io.threads": "2",
+    "num.network.threads": "2",
+    "offsets.topic.num.partitions": "4",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.initial.task.delay.ms": "3600000",
+}
+_RUN_TIMEOUT_S: Final = 60
+_START_TIMEOUT_S: Final = 60
+
+
+class _Node:
+    """One JVM, its files in one folder. Leaving the context stops it by its process id."""
+
+    def __init__(self, folder: Path, *, heap_mb: int) -> None:
+        self._java = maven.java("Apache Kafka")
+        self._jars = maven.jars(PROJECT)
+        self.folder = folder
+        self.log_path = folder / "server.log"
+        self.properties = folder / "node.properties"
+        self._jvm = (*QUICK_JVM, "-Xms64m", f"-Xmx{heap_mb}m", "-Xss512k", "-Dlog4j2.level=WARN")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def log(self) -> str:
+        """What the node has said so far."""
+        return self.log_path.read_text() if self.log_path.exists() else ""
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def run(self, *command: str) -> str:
+        """Run one of Kafka's scripts, named as in its bin folder, in this node's folder. Returns what it printed;
+        fails unless it ends with 0."""
+        done = subprocess.run(
+            self._command(command), cwd=self.folder, capture_output=True, text=True, check=False, timeout=_RUN_TIMEOUT_S
+        )
+        said = f"{done.stdout}{done.stderr}"
+        assert done.returncode == 0, f"{' '.join(command)} ended with {done.returncode}:\n{said}"
+        return done.stdout
+
+    def _command(self, command: Sequence[str]) -> list[str]:
+        script, *arguments = command
+        return [self._java, *self._jvm, "-cp", f"{self._jars}/*", SCRIPTS[script], *arguments]
+
+    def _launch(self, command: Sequence[str]) -> None:
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command(command), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=self.folder
+            )
+
+    def _wait_for_port(self, port: int) -> None:
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while True:
+            assert self._process is not None
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                log = self.log
+                self.kill()
+                raise AssertionError(f"the node of Apache Kafka did not start:\n{log}")
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            except OSError:
+                time.sleep(0.05)
+            else:
+                return
+
+    def stop(self, timeout_s: float = 20) -> None:
+        """SIGTERM; SIGKILL if it does not end in time."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._process = None
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(10)
+            self._process = None
+
+    def start(self) -> Self:
+        """Start, formatted if this is the first time, and wait until it listens."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+class QuorumController(_Node):
+    """The one controller of a cluster (`process.roles=controller`).
+
+    `settings` go over those of docs/cluster.md; `features` over the levels that its line formats with, and None takes
+    Kafka's own default of a feature. After `stop` or `kill`, `start` goes on with the same files and port.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        node_id: int = 1000,
+        settings: Mapping[str, str] | None = None,
+        features: Mapping[str, int | None] | None = None,
+    ) -> None:
+        super().__init__(folder, heap_mb=128)
+        self.node_id = node_id
+        self.port = free_port()
+        self.cluster_id = ""
+        self._settings = dict(settings or {})
+        self._features = dict(features or {})
+
+    @property
+    def address(self) -> str:
+        """host:port of the controller listener, as `controller.quorum.bootstrap.servers` wants it."""
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> Self:
+        if not self.properties.exists():
+            self._format()
+        self._launch(self._filled_in("kafka-server-start.sh"))
+        self._wait_for_port(self.port)
+        return self
+
+    def ask(self, script: str, *arguments: str) -> str:
+        """Run a tool that can ask the controller itself (`kafka-features.sh`, `kafka-metadata-quorum.sh`)."""
+        return self.run(script, "--bootstrap-controller", self.address, *arguments)
+
+    def _format(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        listener = f"CONTROLLER://{self.address}"
+        settings = {
+            **properties_of_the_page(),
+            "node.id": str(self.node_id),
+            "listeners": listener,
+            "advertised.listeners": listener,
+            "controller.quorum.bootstrap.servers": self.address,
+            "log.dirs": str(self.folder / "data"),
+            **_QUICK_CONTROLLER,
+            **self._settings,
+        }
+        _write(self.properties, settings)
+        self.cluster_id = self.run("kafka-storage.sh", "random-uuid").strip()
+        self.run(*self._with_features(self._filled_in("kafka-storage.sh format")))
+
+    def _with_features(self, command: list[str]) -> list[str]:
+        kept = list(command)
+        for name, level in self._features.items():
+            if any(each.startswith(f"{name}=") for each in kept):
+                at = next(i for i, each in enumerate(kept) if each.startswith(f"{name}="))
+                del kept[at - 1 : at + 1]
+            if level is not None:
+                kept += ["--feature", f"{name}={level}"]
+        return kept
+
+    def _filled_in(self, start: str) -> list[str]:
+        """The page's command that begins so, with this node's cluster and file in it."""
+        command = command_of_the_page(start)
+        filled = {"$ID": self.cluster_id, "controller.properties": str(self.properties)}
+        return [filled.get(word, word) for word in command]
+
+
+class KafkaBroker(_Node):
+    """A broker of Apache Kafka in the cluster of a controller: Eosin's peer in mixed clusters."""
+
+    def __init__(
+        self, folder: Path, controller: QuorumController, *, node_id: int, settings: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(folder, heap_mb=256)
+        self._controller = controller
+        self.node_id = node_id
+        self.port = free_port()
+        self._settings = dict(settings or {})
+
+    @property
+    def address(self) -> str:
+        """host:port that clients bootstrap from."""
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> Self:
+        if not self.properties.exists():
+            self._format()
+        self._launch(["kafka-server-start.sh", str(self.properties)])
+        self._wait_for_port(self.port)
+        return self
+
+    def _format(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        settings = {
+            "process.roles": "broker",
+            "node.id": str(self.node_id),
+            "listeners": f"PLAINTEXT://{self.address}",
+            "advertised.listeners": f"PLAINTEXT://{self.address}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "controller.quorum.bootstrap.servers": self._controller.address,
+            "log.dirs": str(self.folder / "data"),
+            **_QUICK_BROKER,
+            **self._settings,
+        }
+        _write(self.properties, settings)
+        self.run("kafka-storage.sh", "format", "-t", self._controller.cluster_id, "-c", str(self.properties))
+
+
+def properties_of_the_page() -> dict[str, str]:
+    """`controller.properties` as docs/cluster.md tells a user to write it."""
+    (block,) = re.findall(r"^```properties\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    return dict(line.split("=", 1) for line in block.splitlines())
+
+
+def command_of_the_page(start: str) -> list[str]:
+    """The one command of docs/cluster.md that begins with `start` in Kafka's bin folder: its words, without settings
+    of the environment."""
+    found = [
+        line[line.index("bin/") + len("bin/") :]
+        for block in re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+        for line in block.splitlines()
+        if re.match(rf"(?:\w+=\"[^\"]*\" )?bin/{re.escape(start)} ", line)
+    ]
+    assert len(found) == 1, f"docs/cluster.md has {len(found)} commands {start}"
+    return shlex.split(found[0])
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens on now."""
+    with socket.create_server(("127.0.0.1", 0)) as opened:
+        return int(opened.getsockname()[1])
+
+
+def _write(path: Path, settings: Mapping[str, str]) -> None:
+    path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
