@@ -151,16 +151,18 @@ class PartitionLog(ReadableLog):
         `awaited` no caller waits until it is durable, and it takes no sync of its own."""
         if self._unusable is not None:
             return self._unusable
-        if self.context.space.refuses_records and self._need is Need.RECORDS:
-            return self._no_space()
         if header is None:
             header = read_header(batch)
+        from_client = origin is AppendOrigin.CLIENT
+        has_producer = header.producer_id >= 0
+        if self.context.space.refuses_records and self._need is Need.RECORDS:
+            if has_producer and from_client:
+                self.producer_state.refused_for_now(header)
+            return self._no_space()
         size = header.size
         assert size == len(batch), "one whole batch"
-        from_client = origin is AppendOrigin.CLIENT
         if size > self._segment_limit_bytes or (not from_client and size > self._config.max_message_bytes):
             return self._too_large(size)
-        has_producer = header.producer_id >= 0
         if has_producer:
             verdict = self._check_producer(header, from_client, guard)
             if verdict is not None:
@@ -180,6 +182,8 @@ class PartitionLog(ReadableLog):
                 break
             except OSError as error:
                 if not self.context.space.makes_room(error, self._need):
+                    if has_producer and from_client:
+                        self.producer_state.refused_for_now(header)
                     return self._write_failed(error)
         if has_producer:
             self.producer_state.data_appended(header, base_offset, max_timestamp=header.max_timestamp, now_ms=now_ms)

@@ -1,4 +1,5 @@
-"""Verification of transactional appends: the guards of one partition (KIP-890 part 1, transactions.md 6.4).
+"""Batches that a partition awaits: those being verified, with their guards (KIP-890 part 1, transactions.md 6.4), and
+those that a producer sends again because they were refused for now (transactions.md 6.2).
 
 A guard is handed out before the transaction coordinator is asked, and the append that relies on the reply must present
 it. Always true: at most one guard per producer, compared by identity; any transactional batch or
@@ -13,31 +14,25 @@ from eosin.storage.log.log_results import VerificationGuard
 _HALF: Final = 2**30
 
 
-class Verification:
-    """One producer's verification that is under way."""
+class AwaitedBatch:
+    """The first batch that a producer has asked for and that is not in the log yet: later ones must not overtake it."""
 
-    __slots__ = ("from_zero", "guard", "lowest_sequence", "producer_epoch", "seen_ms")
+    __slots__ = ("lowest_sequence", "producer_epoch", "seen_ms")
 
-    def __init__(self, *, producer_epoch: int, base_sequence: int, from_zero: bool) -> None:
-        self.guard = VerificationGuard()
+    def __init__(self, *, producer_epoch: int, base_sequence: int) -> None:
         self.producer_epoch = producer_epoch
         self.lowest_sequence = base_sequence
-        """The lowest first sequence asked for: a later batch must not overtake it."""
-        self.from_zero = from_zero
-        """Whether an unknown producer must start with sequence 0 (KAFKA-18202)."""
+        """The lowest first sequence asked for."""
         self.seen_ms = -1
         """When expiry first saw it, ms."""
 
-    def again(self, *, producer_epoch: int, base_sequence: int, from_zero: bool) -> None:
-        """Another batch of the producer waits for the same reply."""
+    def also_asked(self, *, producer_epoch: int, base_sequence: int) -> None:
+        """The producer has asked for another batch."""
         if producer_epoch > self.producer_epoch:
             self.producer_epoch = producer_epoch
             self.lowest_sequence = base_sequence
-            self.from_zero = from_zero
-        elif producer_epoch == self.producer_epoch:
-            if self._ahead(base_sequence) >= _HALF:
-                self.lowest_sequence = base_sequence
-            self.from_zero = self.from_zero or from_zero
+        elif producer_epoch == self.producer_epoch and self._ahead(base_sequence) >= _HALF:
+            self.lowest_sequence = base_sequence
 
     def is_overtaken_by(self, base_sequence: int) -> bool:
         """Whether a batch that starts at `base_sequence` comes after the lowest one."""
@@ -46,3 +41,23 @@ class Verification:
     def _ahead(self, base_sequence: int) -> int:
         """How far after the lowest sequence this one is, with wrap: half the circle or more means before."""
         return (base_sequence - self.lowest_sequence) % (MAX_SEQUENCE + 1)
+
+
+class Verification(AwaitedBatch):
+    """One producer's verification that is under way."""
+
+    __slots__ = ("from_zero", "guard")
+
+    def __init__(self, *, producer_epoch: int, base_sequence: int, from_zero: bool) -> None:
+        super().__init__(producer_epoch=producer_epoch, base_sequence=base_sequence)
+        self.guard = VerificationGuard()
+        self.from_zero = from_zero
+        """Whether an unknown producer must start with sequence 0 (KAFKA-18202)."""
+
+    def again(self, *, producer_epoch: int, base_sequence: int, from_zero: bool) -> None:
+        """Another batch of the producer waits for the same reply."""
+        if producer_epoch > self.producer_epoch:
+            self.from_zero = from_zero
+        elif producer_epoch == self.producer_epoch:
+            self.from_zero = self.from_zero or from_zero
+        self.also_asked(producer_epoch=producer_epoch, base_sequence=base_sequence)

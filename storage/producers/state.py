@@ -6,20 +6,23 @@ with an open transaction is never dropped; `transactions` names exactly the open
 whose marker is not below the high watermark yet.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import BatchHeader, next_sequence
 from eosin.storage.log.log_results import Appended, Marker, Refused, VerificationGuard
 from eosin.storage.producers.entry import NO_TRANSACTION, KeptBatch, ProducerEntry
-from eosin.storage.producers.guards import Verification
+from eosin.storage.producers.guards import AwaitedBatch, Verification
 from eosin.storage.producers.open_transactions import OpenTransactions
 
 MAX_EPOCH: Final = 32767
 """Never given to a client; kept so that the coordinator can always fence once more."""
 STRICT_VERSION: Final = 2
 """From this transaction version on a marker's epoch proves which transaction it ends (KIP-1228)."""
+
+MAX_REFUSED_PRODUCERS: Final = 1000
+"""Unknown producers of which a partition keeps the refused batch: beyond them the oldest is forgotten."""
 
 
 class EndedTransaction(NamedTuple):
@@ -34,11 +37,13 @@ class EndedTransaction(NamedTuple):
 class ProducerState:
     """The producers of one partition."""
 
-    __slots__ = ("_entries", "_verifications", "transactions")
+    __slots__ = ("_entries", "_refused", "_verifications", "transactions")
 
     def __init__(self) -> None:
         self._entries: dict[int, ProducerEntry] = {}
         self._verifications: dict[int, Verification] = {}
+        self._refused: dict[int, AwaitedBatch] = {}
+        """The first batches of unknown producers that were refused for now, oldest first."""
         self.transactions = OpenTransactions()
 
     def __len__(self) -> int:
@@ -110,15 +115,18 @@ class ProducerState:
         return verification is not None and verification.guard is guard
 
     def _check_sequence(self, header: BatchHeader, entry: ProducerEntry | None) -> Refused | None:
-        first = header.base_sequence
+        first, epoch = header.base_sequence, header.producer_epoch
         verification = self._verifications.get(header.producer_id)
         if verification is not None and verification.is_overtaken_by(first):
             return _out_of_order(header, f"a batch from {verification.lowest_sequence} on is still being verified")
         if entry is None or entry.producer_epoch < 0:
+            awaited = self._refused.get(header.producer_id)
+            if awaited is not None and awaited.producer_epoch == epoch and awaited.is_overtaken_by(first):
+                return _out_of_order(header, f"the batch from {awaited.lowest_sequence} on was refused for now")
             if first and header.is_transactional and verification is not None and verification.from_zero:
                 return _out_of_order(header, "the first sequence of a new producer is 0")
             return None
-        if entry.producer_epoch != header.producer_epoch:
+        if entry.producer_epoch != epoch:
             return _out_of_order(header, "the first sequence of a new epoch is 0") if first else None
         if entry.follows(first):
             return None
@@ -141,12 +149,27 @@ class ProducerState:
             and not entry.holds(header.base_sequence, header.last_sequence)
         )
 
+    def refused_for_now(self, header: BatchHeader) -> None:
+        """A client's batch was refused for a reason that passes, such as a full disk, and will come again: until then
+        none of those in flight behind it may be taken for the beginning of a producer that is unknown here."""
+        producer_id, epoch, first = header.producer_id, header.producer_epoch, header.base_sequence
+        if producer_id in self._entries:
+            return
+        awaited = self._refused.get(producer_id)
+        if awaited is not None:
+            awaited.also_asked(producer_epoch=epoch, base_sequence=first)
+            return
+        if len(self._refused) >= MAX_REFUSED_PRODUCERS:
+            del self._refused[next(iter(self._refused))]
+        self._refused[producer_id] = AwaitedBatch(producer_epoch=epoch, base_sequence=first)
+
     def data_appended(self, header: BatchHeader, base_offset: int, *, max_timestamp: int, now_ms: int) -> None:
         """A data batch that passed the checks was written at `base_offset`."""
         producer_id = header.producer_id
         entry = self._entries.get(producer_id)
         if entry is None:
             entry = self._entries[producer_id] = ProducerEntry(producer_id)
+            self._refused.pop(producer_id, None)
         if entry.producer_epoch != header.producer_epoch:
             entry.set_epoch(header.producer_epoch)
         delta = header.last_offset_delta
@@ -200,6 +223,7 @@ class ProducerState:
         entry = self._entries.get(producer_id)
         if entry is None:
             entry = self._entries[producer_id] = ProducerEntry(producer_id)
+            self._refused.pop(producer_id, None)
         entry.set_epoch(producer_epoch)
         entry.coordinator_epoch = coordinator_epoch
         entry.last_timestamp = timestamp
@@ -253,7 +277,7 @@ class ProducerState:
 
     def expire(self, now_ms: int, *, after_ms: int) -> int:
         """Drop producers without an open transaction for which nothing was written in `after_ms`, by the broker's
-        clock, and forgotten verifications; how many producers went."""
+        clock, and batches that are awaited in vain; how many producers went."""
         gone = [
             entry.producer_id
             for entry in self._entries.values()
@@ -261,11 +285,10 @@ class ProducerState:
         ]
         for producer_id in gone:
             del self._entries[producer_id]
-        for producer_id, verification in list(self._verifications.items()):
-            if verification.seen_ms < 0:
-                verification.seen_ms = now_ms
-            elif now_ms - verification.seen_ms >= after_ms:
-                del self._verifications[producer_id]
+        for producer_id in _awaited_in_vain(self._verifications, now_ms, after_ms):
+            del self._verifications[producer_id]
+        for producer_id in _awaited_in_vain(self._refused, now_ms, after_ms):
+            del self._refused[producer_id]
         return len(gone)
 
 
@@ -278,6 +301,17 @@ def repeated(kept: KeptBatch, *, is_log_append_time: bool, log_start_offset: int
         log_start_offset=log_start_offset,
         duplicate=True,
     )
+
+
+def _awaited_in_vain(batches: Mapping[int, AwaitedBatch], now_ms: int, after_ms: int) -> list[int]:
+    """The producers whose batch an earlier expiry has seen, `after_ms` ago or more."""
+    gone: list[int] = []
+    for producer_id, batch in batches.items():
+        if batch.seen_ms < 0:
+            batch.seen_ms = now_ms
+        elif now_ms - batch.seen_ms >= after_ms:
+            gone.append(producer_id)
+    return gone
 
 
 def _fenced(header: BatchHeader, entry: ProducerEntry) -> Refused:

@@ -12,7 +12,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.storage.disk.space import RESERVE, DiskSpace, Need
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.log_results import Appended, Refused
+from eosin.storage.log.log_results import Appended, AppendResult, Refused
 from eosin.storage.log.partition_log import PartitionLog
 
 RESERVE_BYTES = 64_000
@@ -204,3 +204,34 @@ def test_the_reserve_is_at_most_a_small_part_of_the_disk(setting: int, total: in
     disk.space, disk.total = total, total
     assert DiskSpace(disk, DATA_DIR, reserve_bytes=setting, elapsed_ms=lambda: 0).fill()
     assert disk.size(f"{DATA_DIR}/{RESERVE}") == held
+
+
+def refused_as(result: AppendResult) -> ErrorCode:
+    assert isinstance(result, Refused), result
+    return result.error
+
+
+async def test_batches_do_not_overtake_the_first_one_of_a_producer_that_found_no_space() -> None:
+    logs = Logs()
+    log = await logs.open()
+    logs.fake.space = 0
+    assert refused_as(logs.append(log, data(pid=9, epoch=0, seq=0))) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert isinstance(logs.append(log, data(pid=9, epoch=0, seq=1)), Refused)
+    logs.fake.space = 1_000_000
+    for sequence in (2, 1):
+        refused = logs.append(log, data(pid=9, epoch=0, seq=sequence))
+        assert refused_as(refused) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    for sequence in (0, 1, 2):
+        assert appended(logs.append(log, data(pid=9, epoch=0, seq=sequence))).base_offset == sequence
+
+
+async def test_batches_do_not_overtake_one_that_was_refused_while_the_reserve_is_given_away() -> None:
+    logs = full_logs(LogConfig(segment_bytes=20_000))
+    log = await logs.open()
+    logs.manager.space.refuses_records = True
+    assert refused_as(logs.append(log, data(pid=9, epoch=0, seq=0))) is ErrorCode.KAFKA_STORAGE_ERROR
+    logs.manager.space.refuses_records = False
+    overtaking = logs.append(log, data(pid=9, epoch=0, seq=1))
+    assert refused_as(overtaking) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    appended(logs.append(log, data(pid=9, epoch=0, seq=0)))
+    appended(logs.append(log, data(pid=9, epoch=0, seq=1)))

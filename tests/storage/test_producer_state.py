@@ -15,7 +15,7 @@ from eosin.storage.producers.entry import KeptBatch, ProducerEntry, first_sequen
 from eosin.storage.producers.guards import Verification
 from eosin.storage.producers.open_transactions import OpenTransactions
 from eosin.storage.producers.snapshot import CorruptSnapshot, decode_snapshot, encode_snapshot
-from eosin.storage.producers.state import ProducerState
+from eosin.storage.producers.state import MAX_REFUSED_PRODUCERS, ProducerState
 
 
 def entry_with(*sequences: tuple[int, int], epoch: int = 0) -> ProducerEntry:
@@ -113,6 +113,57 @@ def test_forgotten_verifications_expire() -> None:
     refused = state.check_data(header, from_client=True, guard=guard, verification_enabled=True)
     assert isinstance(refused, Refused)
     assert refused.error == ErrorCode.INVALID_TXN_STATE
+
+
+def overtakes(state: ProducerState, *, producer_id: int, sequence: int, epoch: int = 0) -> bool:
+    """Whether a batch is refused because an earlier one of its producer is awaited."""
+    header = read_header(data(pid=producer_id, epoch=epoch, seq=sequence))
+    verdict = state.check_data(header, from_client=True, guard=None, verification_enabled=True)
+    assert verdict is None or (isinstance(verdict, Refused) and verdict.error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    return verdict is not None
+
+
+def test_the_lowest_batch_that_was_refused_for_now_holds_back_later_ones_of_its_epoch_alone() -> None:
+    state = ProducerState()
+    for sequence in (4, 3, 5):
+        state.refused_for_now(read_header(data(pid=1, epoch=0, seq=sequence)))
+    assert [overtakes(state, producer_id=1, sequence=sequence) for sequence in (2, 3, 4, 5)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+    assert not overtakes(state, producer_id=1, sequence=4, epoch=1)
+    assert not overtakes(state, producer_id=2, sequence=4)
+
+
+def test_a_batch_that_is_in_holds_nothing_back_though_it_was_refused_before() -> None:
+    state = ProducerState()
+    first = read_header(data(pid=1, epoch=0, seq=0))
+    state.refused_for_now(first)
+    state.data_appended(first, 0, max_timestamp=0, now_ms=0)
+    state.refused_for_now(read_header(data(pid=1, epoch=0, seq=1)))
+    state.expire(100, after_ms=50)
+    assert state.get(1) is None
+    assert not overtakes(state, producer_id=1, sequence=7)
+
+
+def test_batches_that_were_refused_and_never_come_again_expire() -> None:
+    state = ProducerState()
+    state.refused_for_now(read_header(data(pid=1, epoch=0, seq=0)))
+    state.expire(1000, after_ms=50)
+    state.expire(1049, after_ms=50)
+    assert overtakes(state, producer_id=1, sequence=1)
+    state.expire(1050, after_ms=50)
+    assert not overtakes(state, producer_id=1, sequence=1)
+
+
+def test_of_too_many_refused_producers_the_oldest_is_forgotten() -> None:
+    state = ProducerState()
+    for producer_id in range(MAX_REFUSED_PRODUCERS + 1):
+        state.refused_for_now(read_header(data(pid=producer_id, epoch=0, seq=0)))
+    kept = [overtakes(state, producer_id=producer_id, sequence=1) for producer_id in range(MAX_REFUSED_PRODUCERS + 1)]
+    assert kept == [False, *[True] * MAX_REFUSED_PRODUCERS]
 
 
 def test_checks_change_nothing() -> None:
