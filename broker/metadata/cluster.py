@@ -66,6 +66,12 @@ class PartitionState(NamedTuple):
     """The replicas that have everything up to the high watermark."""
     offline: tuple[int, ...]
     """The replicas that cannot serve now: their broker is away or their log has failed."""
+    partition_epoch: int = 0
+    """One more with each change of the partition in a cluster of several machines; 0 in one of its own."""
+    eligible: tuple[int, ...] = ()
+    """The eligible leader replicas (KIP-966): not in sync now, but known to have all that was committed."""
+    last_known_eligible: tuple[int, ...] = ()
+    """The last member of an ISR that became empty."""
 
 
 class Outcome(NamedTuple):
@@ -162,6 +168,10 @@ class Cluster(Protocol):
         """The broker that changes are sent to."""
 
     @property
+    def is_joined(self) -> bool:
+        """Whether brokers of several machines share the cluster, whose metadata a quorum of controllers keeps."""
+
+    @property
     def features_epoch(self) -> int:
         """Clients keep the finalized features that they were sent with the highest epoch: it grows with each change of
         them, and never goes back."""
@@ -187,6 +197,14 @@ class Cluster(Protocol):
 
     def brokers(self, listener: str) -> Sequence[Endpoint]:
         """Every live broker that has `listener`, by node id."""
+
+    def inter_broker_endpoint(self, node_id: int) -> Endpoint | None:
+        """How other brokers reach this one, alive or not; None when it is not registered or has no listener for
+        that."""
+
+    def broker_epoch(self, node_id: int) -> int | None:
+        """The epoch of a broker's registration, which grows with each of its starts; None when it is not registered
+        (cluster.md 2.3)."""
 
     def topic_by_id(self, topic_id: Uuid) -> Topic | None:
         """The topic with this id, or None."""

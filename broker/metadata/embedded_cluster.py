@@ -149,6 +149,10 @@ class EmbeddedCluster:
         return self.node_id
 
     @property
+    def is_joined(self) -> bool:
+        return False
+
+    @property
     def features_epoch(self) -> int:
         return self._start_epoch  # the settings decide the features, and only a start changes them
 
@@ -169,6 +173,12 @@ class EmbeddedCluster:
 
     def brokers(self, listener: str) -> Sequence[Endpoint]:
         return (self._endpoints[listener],)
+
+    def inter_broker_endpoint(self, node_id: int) -> Endpoint | None:
+        return next(iter(self._endpoints.values()), None) if node_id == self.node_id else None
+
+    def broker_epoch(self, node_id: int) -> int | None:
+        return self._start_epoch if node_id == self.node_id else None
 
     def topic_by_id(self, topic_id: Uuid) -> Topic | None:
         return self._image.topic_by_id(topic_id)

@@ -175,10 +175,19 @@ async def test_a_partition_lives_on_its_broker() -> None:
     cluster, _ = await started(FakeLogManager())
     await cluster.create_topic("orders", partitions=2)
     assert cluster.leader_of(TopicPartition("orders", 1)) == cluster.node_id
-    assert cluster.partition_state(TopicPartition("orders", 1)) == (1, 0, (1,), (1,), ())
+    assert cluster.partition_state(TopicPartition("orders", 1)) == PartitionState(1, 0, (1,), (1,), ())
     for unknown in (TopicPartition("orders", 2), TopicPartition("orders", -1), TopicPartition("other", 0)):
         assert cluster.leader_of(unknown) is None
         assert cluster.partition_state(unknown) is None
+
+
+async def test_a_broker_alone_knows_itself_and_no_other() -> None:
+    cluster, _ = await started(FakeLogManager())
+    assert not cluster.is_joined
+    assert cluster.inter_broker_endpoint(1) == Endpoint(1, "localhost", 9092)
+    assert cluster.broker_epoch(1) == 0
+    assert cluster.inter_broker_endpoint(99) is None
+    assert cluster.broker_epoch(99) is None
 
 
 async def test_a_partition_whose_log_has_failed_is_offline() -> None:
