@@ -1,0 +1,242 @@
+"""`ControllerChannel`: one connection to whichever controller is active now, for one purpose (cluster.md 2.1, 2.2).
+
+Always true: one request is on its way at a time, in the order in which they were asked; every new connection starts
+with ApiVersions, and a request leaves at the highest version that both sides know; a request that a controller refuses
+as not the active one, or whose connection is lost, stays first in the queue until another controller has answered it or
+its time is over. A request that timed out takes its connection with it, so that a late response meets no other request.
+
+Purposes have channels of their own: a heartbeat behind anything else is how a broker gets fenced.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, Protocol
+
+from eosin.client.addresses import Address
+from eosin.client.connection import Connection
+from eosin.client.errors import BrokerError, ConnectionFailed, ProtocolViolation, RequestTimedOut
+from eosin.client.versions import Versions, negotiate
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.envelope import EnvelopeRequest, EnvelopeResponse
+from eosin.protocol.types import Message
+from eosin.protocol.varints import uvarint
+from eosin.runtime.clock import Clock
+
+_LOG: Final = logging.getLogger(__name__)
+
+RETRY_MS: Final = 100
+"""Between two looks for an active controller, and after an attempt that failed (cluster.md 2.1)."""
+SOCKET_TIMEOUT_MS: Final = 30_000
+"""`controller.socket.timeout.ms`: a connection that is silent for so long with a request on its way is given up."""
+FORWARD_TIMEOUT_MS: Final = 60_000
+"""How long a request of a client waits for a controller (cluster.md 5.2)."""
+_CORRELATION_ID_AT: Final = 4
+"""Where the correlation id stands in a request without its size: behind the API's key and version."""
+
+
+class ControllerAddress(Protocol):
+    """The active controller as the metadata follower knows it."""
+
+    @property
+    def node_id(self) -> int:
+        """Its node id."""
+
+    @property
+    def epoch(self) -> int:
+        """The raft epoch in which it leads."""
+
+    @property
+    def host(self) -> str:
+        """Its host on the controller listener."""
+
+    @property
+    def port(self) -> int:
+        """Its port there."""
+
+
+class Dial(Protocol):
+    """Opens a connection that is ready for ApiVersions: the place for TLS and SASL (cluster.md 7.1)."""
+
+    async def __call__(self, address: Address, *, timeout_ms: int) -> Connection:
+        """Connect, or raise a ClientError."""
+
+
+class ControllerUnavailable(OSError):
+    """No active controller answered in time. The request may have been carried out, or may yet be."""
+
+
+class ForwardedResponse(NamedTuple):
+    """What became of a client's request that was passed on."""
+
+    error_code: ErrorCode
+    """NONE: `frame` is the response. UNSUPPORTED_VERSION: the client's connection has to close. Anything else is the
+    error that the client gets."""
+    frame: bytes
+    """The response's header and body, without a size: what the client reads. Empty after an error."""
+
+
+class ControllerChannel:
+    """A connection to the active controller that follows it wherever it goes."""
+
+    def __init__(
+        self,
+        find_leader: Callable[[], ControllerAddress | None],
+        *,
+        clock: Clock,
+        client_id: str,
+        dial: Dial | None = None,
+        socket_timeout_ms: int = SOCKET_TIMEOUT_MS,
+    ) -> None:
+        """`find_leader` tells the active controller, None while it is unknown; nothing is dialled before a request."""
+        self._find_leader = find_leader
+        self._clock = clock
+        self._dial = dial or _Plain(client_id)
+        self._socket_timeout_ms = socket_timeout_ms
+        self._turn = asyncio.Lock()
+        self._connection: Connection | None = None
+        self._leader: tuple[int, str, int] | None = None
+        """Id and address of the controller that the connection leads to."""
+        self._versions: Versions | None = None
+        self._last_complaint = ""
+
+    def served(self, key: ApiKey) -> tuple[int, int] | None:
+        """The versions of an API that the controller asked last serves; None when it has no such API, or when none was
+        asked yet."""
+        return None if self._versions is None else self._versions.served(key)
+
+    async def request(
+        self, key: ApiKey, message: Message, *, timeout_ms: int | None = None, at_most: int | None = None
+    ) -> Any:
+        """The active controller's response, which is not NOT_CONTROLLER at any level.
+
+        Waits its turn, and for a controller, `timeout_ms` in all; None waits for ever. `at_most` limits the version.
+        Raises ControllerUnavailable when the time is over, and UnsupportedVersion when both sides share no version.
+        """
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000), self._turn:
+                while True:
+                    response = await self._attempt(key, message, at_most)
+                    if response is not None:
+                        self._last_complaint = ""
+                        return response
+                    await self._clock.sleep(RETRY_MS)
+        except TimeoutError:
+            why = self._last_complaint or "the active controller is silent, or busy with earlier requests"
+            raise ControllerUnavailable(f"{key.name} had no answer in {timeout_ms} ms: {why}") from None
+
+    async def forward(
+        self, request: bytes, *, principal: bytes, client_host: bytes, timeout_ms: int = FORWARD_TIMEOUT_MS
+    ) -> ForwardedResponse:
+        """Pass a client's request on in an Envelope (cluster.md 5.2).
+
+        `request` is the frame as it came, without its size; `principal` from `principal_data`; `client_host` the 4 or
+        16 bytes of the client's address. The response's correlation id is the client's.
+        """
+        envelope = EnvelopeRequest(request_data=request, request_principal=principal, client_host_address=client_host)
+        try:
+            response: EnvelopeResponse = await self.request(ApiKey.ENVELOPE, envelope, timeout_ms=timeout_ms)
+        except ControllerUnavailable as error:
+            _LOG.warning("a client's request could not be passed on: %s", error)
+            return ForwardedResponse(ErrorCode.REQUEST_TIMED_OUT, b"")
+        return opened_envelope(request, response)
+
+    async def close(self) -> None:
+        """Close the connection; a request on its way fails. A later request opens another."""
+        await self._hang_up()
+
+    async def _attempt(self, key: ApiKey, message: Message, at_most: int | None) -> Any:
+        """The response; None when the request has to be tried again."""
+        leader = self._find_leader()
+        if leader is None:
+            self._complain("the active controller is unknown")
+            await self._hang_up()
+            return None
+        try:
+            connection, versions = await self._connected(leader)
+            version = versions.pick(key, at_most=at_most)
+            response = await connection.request(key, message, version=version, timeout_ms=self._socket_timeout_ms)
+        except (BrokerError, ConnectionFailed, ProtocolViolation, RequestTimedOut) as error:
+            self._complain(str(error))
+            await self._hang_up()
+            return None
+        except BaseException:  # given up half way: a response that comes later must not meet the next request
+            await self._hang_up()
+            raise
+        if is_not_controller(response):
+            self._complain(f"controller {leader.node_id} is not the active one any more")
+            await self._hang_up()
+            return None
+        return response
+
+    async def _connected(self, leader: ControllerAddress) -> tuple[Connection, Versions]:
+        wanted = (leader.node_id, leader.host, leader.port)
+        if self._connection is not None and self._connection.is_open and self._leader == wanted:
+            assert self._versions is not None
+            return self._connection, self._versions
+        await self._hang_up()
+        address = Address(leader.host, leader.port)
+        self._connection = await self._dial(address, timeout_ms=self._socket_timeout_ms)
+        self._versions = await negotiate(self._connection)
+        self._leader = wanted
+        return self._connection, self._versions
+
+    async def _hang_up(self) -> None:
+        connection, self._connection, self._leader = self._connection, None, None
+        if connection is not None:
+            await connection.close()
+
+    def _complain(self, sentence: str) -> None:
+        """Log why there is no answer, once until there is one."""
+        if sentence != self._last_complaint:
+            self._last_complaint = sentence
+            _LOG.debug("no answer from a controller: %s", sentence)
+
+
+class _Plain:
+    """Dials without TLS and SASL."""
+
+    def __init__(self, client_id: str) -> None:
+        self._client_id = client_id
+
+    async def __call__(self, address: Address, *, timeout_ms: int) -> Connection:
+        return await Connection.open(
+            address, client_id=self._client_id, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms
+        )
+
+
+def is_not_controller(response: Message) -> bool:
+    """Whether an error code at any level of a response is NOT_CONTROLLER."""
+    if getattr(response, "error_code", ErrorCode.NONE) == ErrorCode.NOT_CONTROLLER:
+        return True
+    for name in response.__struct_fields__:
+        value = getattr(response, name)
+        if isinstance(value, tuple) and any(isinstance(each, Message) and is_not_controller(each) for each in value):
+            return True
+    return False
+
+
+def opened_envelope(request: bytes, response: EnvelopeResponse) -> ForwardedResponse:
+    """What the client of `request` gets for the controller's response to its Envelope: the table of cluster.md 5.2,
+    without 41, which the channel sees to."""
+    if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+        return ForwardedResponse(ErrorCode.UNSUPPORTED_VERSION, b"")
+    frame = response.response_data
+    if response.error_code != ErrorCode.NONE or frame is None:
+        _LOG.error("the controller refused a client's request that was passed on, with error %d", response.error_code)
+        return ForwardedResponse(ErrorCode.UNKNOWN_SERVER_ERROR, b"")
+    if frame[:4] != request[_CORRELATION_ID_AT : _CORRELATION_ID_AT + 4]:
+        _LOG.error("the controller answered another request than the one that was passed on")
+        return ForwardedResponse(ErrorCode.UNKNOWN_SERVER_ERROR, b"")
+    return ForwardedResponse(ErrorCode.NONE, frame)
+
+
+def principal_data(name: str = "ANONYMOUS", *, kind: str = "User", token_authenticated: bool = False) -> bytes:
+    """A principal as an Envelope carries it: version 0 of DefaultPrincipalData behind its number (KIP-590)."""
+    return b"".join((b"\0\0", _compact(kind), _compact(name), bytes((token_authenticated, 0))))
+
+
+def _compact(text: str) -> bytes:
+    encoded = text.encode()
+    return uvarint(len(encoded) + 1) + encoded
