@@ -105,6 +105,19 @@ class Transaction:
     disowned: bool = False
     """Whether its producer, refused a commit, asked to abort it and was told that it is aborted."""
 
+    def end_requested(self, moment: int, *, commit: bool) -> None:
+        """An instance asks to end it, perhaps not the first one to do so (KIP-939). A decision of a database stands: a
+        fenced instance that looks for it late finds the next one in its place, and asks to abort."""
+        self.commit = commit or self.decided
+        self.end_asked = min(self.end_asked, moment)
+
+    def end_response(self, moment: int, now_ms: int, *, error: str) -> None:
+        """An instance was told that it has ended, or why it cannot end it; once it has ended only the first counts."""
+        if self.acknowledged:
+            return
+        self.end_answered, self.ended_ms = moment, now_ms
+        self.acknowledged, self.error = not error, error
+
     @property
     def may_be_committed(self) -> bool:
         """Whether its producer has ever asked to commit it, and was not told that it is aborted."""

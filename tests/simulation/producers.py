@@ -187,15 +187,11 @@ class TransactionalProducer:
     async def end(self, transaction: Transaction, *, commit: bool) -> bool:
         """Commit or abort; False if it was to be committed and had timed out. Raises Over."""
         history = self.world.history
-        transaction.commit = commit
-        transaction.end_asked = history.moment()
+        transaction.end_requested(history.moment(), commit=commit)
         error = await self._end(commit=commit)
-        transaction.end_answered = history.moment()
-        transaction.ended_ms = self.world.now_ms
-        transaction.acknowledged = error == ErrorCode.NONE
+        transaction.end_response(history.moment(), self.world.now_ms, error=error.name if error else "")
         if error == ErrorCode.NONE:
             return True
-        transaction.error = error.name
         if not commit or error not in COMES_TOO_LATE:
             raise Over(error.name)
         error = await self._end(commit=False)

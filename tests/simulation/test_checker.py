@@ -418,6 +418,18 @@ def test_instances_that_end_what_they_found_open_may_commit_it_one_after_the_oth
     assert judge(history) == []
 
 
+def test_a_fenced_instance_that_finds_the_next_decision_does_not_undo_the_one_before() -> None:
+    history = good()
+    transaction = history.transactions[2]
+    transaction.decided = True
+    asked, answered = transaction.end_asked, transaction.end_answered
+    transaction.end_requested(answered + 1, commit=False)
+    transaction.end_response(answered + 2, 0, error="PRODUCER_FENCED")
+    assert transaction.may_be_committed
+    assert (transaction.end_asked, transaction.end_answered, transaction.acknowledged) == (asked, answered, True)
+    assert judge(history) == []
+
+
 def test_faults_and_calls_that_are_never_answered_are_violations() -> None:
     history = good()
     history.faults.append("a task died")

@@ -88,10 +88,6 @@ class DatabaseApp:
         await self._end(producer, transaction, commit=commit)
 
     async def _end(self, producer: TransactionalProducer, transaction: Transaction, *, commit: bool) -> None:
-        asked = transaction.end_asked  # perhaps an older instance has asked for the same
         if transaction.instance != producer.name:
             transaction.ended_by.add(producer.name)
-        try:
-            await producer.end(transaction, commit=commit)
-        finally:
-            transaction.end_asked = min(asked, transaction.end_asked)
+        await producer.end(transaction, commit=commit)
