@@ -1,14 +1,45 @@
 """Reads an internal log from its start in pieces: a load takes long, and requests come in meanwhile."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
 from eosin.coordinator.ports import CoordinatorLog
+from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.scan import Head, sound_batches
+from eosin.runtime.clock import Clock
+
+_LOG: Final = logging.getLogger("eosin.coordinator")
 
 BATCHES_PER_TURN: Final = 200
 """Steps between two turns of the event loop: well below a millisecond."""
+
+COMMIT_PATIENCE_MS: Final = 10_000
+"""A load that waits so long for its log to be committed says so."""
+
+
+async def until_committed(log: CoordinatorLog, clock: Clock, *, name: str) -> ErrorCode:
+    """Wait until everything in `log` is below its high watermark: a record above it may still be taken back by the
+    next leader, so nothing may be carried out from it (cluster.md 6.4). NONE, or why that will not come."""
+    committed = log.durable(log.log_end_offset)
+    if committed.done():
+        return committed.result()
+
+    def complain() -> None:
+        _LOG.warning(
+            "%s is not served yet: its records up to %d are not committed, only those below %d are; too few of its"
+            " replicas are in sync",
+            name,
+            log.log_end_offset,
+            log.high_watermark,
+        )
+
+    timer = clock.call_later(COMMIT_PATIENCE_MS, complain)
+    try:
+        return await committed
+    finally:
+        timer.cancel()
 
 
 async def replay(log: CoordinatorLog, take: Callable[[memoryview, Head], None], *, from_offset: int = 0) -> int:

@@ -9,7 +9,8 @@ durability, and the transaction coordinator, after which they check again.
                                 +-> LogWriter     the one log under both
 """
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -60,6 +61,8 @@ class GroupCoordinator:
         self._config = config
         self._shards = Shards(logs, clock=clock, config=config)
         self._expiry: Timer | None = None
+        self._loads: dict[asyncio.Task[None], None] = {}
+        """Those that nobody waits for."""
         self.offsets = OffsetRequests(shards=self._shards, verifier=verifier, clock=clock, config=config)
 
     # Life
@@ -69,11 +72,33 @@ class GroupCoordinator:
         self._schedule_expiry()
         await self._shards.load()
 
+    def elect(self, partition: int, topics: Callable[[], Iterable[str]]) -> None:
+        """Become the coordinator of a partition at its present leader epoch: what was known of an older one is dropped
+        now, and the log is read in the background (cluster.md 6.3). Offsets of topics that are not among `topics` when
+        it has been read are deleted."""
+        shard = self._shards.elect(partition)
+        if shard is not None:
+            task = asyncio.get_running_loop().create_task(self._load(shard, topics))
+            self._loads[task] = None
+            task.add_done_callback(self._loads.pop)
+
+    async def _load(self, shard: Shard, topics: Callable[[], Iterable[str]]) -> None:
+        await shard.load()
+        shard.keep_topics(topics())
+
+    def resign(self, partition: int) -> None:
+        """Stop being the coordinator of a partition: forget it, and answer its requests with NOT_COORDINATOR."""
+        self._shards.resign(partition)
+
     async def stop(self) -> None:
         """Answer waiting requests with NOT_COORDINATOR, and stop every timer."""
         if self._expiry is not None:
             self._expiry.cancel()
         self._shards.close()
+        loads = list(self._loads)
+        for task in loads:
+            task.cancel()
+        await asyncio.gather(*loads, return_exceptions=True)
 
     def partition_for(self, group_id: str) -> int:
         """The partition of `__consumer_offsets` that coordinates a group."""

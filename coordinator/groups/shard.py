@@ -20,6 +20,7 @@ from eosin.coordinator.groups.rules.expiry import expired_offsets, may_vanish
 from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs
+from eosin.coordinator.replay import until_committed
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import CorruptRecords
@@ -77,6 +78,7 @@ class Shard:
         """Read the log, then start to answer."""
         loader = Loader(self.commits.offsets)
         try:
+            await until_committed(self.log, self._clock, name=f"__consumer_offsets-{self.partition}")
             await loader.load(self.log)
         except (CorruptRecords, DecodeError, OSError):
             _LOG.exception("__consumer_offsets-%d could not be read: its groups are unavailable", self.partition)
@@ -234,6 +236,18 @@ class Shards:
         shards = [shard for partition in range(self._logs.partition_count) if (shard := self._open(partition))]
         for shard in shards:
             await shard.load()
+
+    def elect(self, partition: int) -> Shard | None:
+        """Begin anew with a partition, whose log has a new leader epoch; None when this broker does not lead it. The
+        shard is still to be loaded."""
+        self.resign(partition)
+        return self._open(partition) if self._running else None
+
+    def resign(self, partition: int) -> None:
+        """Another broker coordinates the partition from now on, or none does."""
+        shard = self._shards.pop(partition, None)
+        if shard is not None:
+            shard.close()
 
     def close(self) -> None:
         """Stop coordinating."""

@@ -13,7 +13,7 @@ from typing import Final
 
 from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.ports import CoordinatorLogs, MarkerTargets, ProducerIds
-from eosin.coordinator.replay import replay
+from eosin.coordinator.replay import replay, until_committed
 from eosin.coordinator.transactions.config import TransactionConfig
 from eosin.coordinator.transactions.deferred_writes import DeferredWrites
 from eosin.coordinator.transactions.effect_runner import EffectRunner
@@ -103,7 +103,8 @@ class TransactionCoordinator:
         self._never_loaded = True
         self._publications = 0
         """How many partitions were loaded so far."""
-        self._reloads: dict[asyncio.Task[None], None] = {}
+        self._loads: dict[asyncio.Task[None], None] = {}
+        """Those that nobody waits for."""
 
     # Life -----------------------------------------------------------------------------------------------------------
 
@@ -116,11 +117,30 @@ class TransactionCoordinator:
 
     async def load_partition(self, index: int) -> None:
         """Become the coordinator of a partition (transactions.md 8). A partition whose log is corrupt is not served."""
+        partition = self._begin(index)
+        if partition is not None:
+            await self._load(partition)
+
+    def elect(self, index: int) -> None:
+        """Become the coordinator of a partition at its present leader epoch: what was known of an older one is dropped
+        now, and the log is read in the background (cluster.md 6.3)."""
+        partition = self._begin(index)
+        if partition is not None:
+            task = asyncio.get_running_loop().create_task(self._load(partition))
+            self._loads[task] = None
+            task.add_done_callback(self._loads.pop)
+
+    def _begin(self, index: int) -> OwnedPartition | None:
+        """Requests are told to wait from now on, unless another broker leads the partition."""
         self.resign(index)
         log = self._logs.log(index)
         if isinstance(log, ErrorCode):
-            return
+            return None
         partition = self._loading[index] = OwnedPartition(index, log)
+        return partition
+
+    async def _load(self, partition: OwnedPartition) -> None:
+        index = partition.index
         txns: dict[str, Txn] | None
         try:
             txns = await self._read(partition)
@@ -147,10 +167,10 @@ class TransactionCoordinator:
         for index in list(self._owned):
             self.resign(index)
         await self._markers.stop()
-        reloads = list(self._reloads)
-        for task in reloads:
+        loads = list(self._loads)
+        for task in loads:
             task.cancel()
-        await asyncio.gather(*reloads, return_exceptions=True)
+        await asyncio.gather(*loads, return_exceptions=True)
 
     def resign(self, index: int) -> None:
         """Stop being the coordinator of a partition: forget it, and answer its requests with NOT_COORDINATOR."""
@@ -173,8 +193,7 @@ class TransactionCoordinator:
         return partition_for(transactional_id, self._logs.partition_count)
 
     async def _read(self, partition: OwnedPartition) -> dict[str, Txn]:
-        # Records that are not durable yet must not be acted upon.
-        await partition.log.durable(partition.log.log_end_offset)
+        await until_committed(partition.log, self._clock, name=f"__transaction_state-{partition.index}")
         found = StateReplay()
         await replay(partition.log, found.take)
         return found.txns()
@@ -428,9 +447,5 @@ class TransactionCoordinator:
                     job.attempts,
                 )
             return True
-        self.resign(index)
-        if not isinstance(log, ErrorCode):
-            task = asyncio.get_running_loop().create_task(self.load_partition(index))
-            self._reloads[task] = None
-            task.add_done_callback(self._reloads.pop)
+        self.elect(index)
         return False

@@ -6,7 +6,7 @@ import logging
 import pytest
 from coordinator_fakes import ORDERS_0, ORDERS_1, FakeBroker, Producer
 
-from eosin.coordinator.replay import BATCHES_PER_TURN
+from eosin.coordinator.replay import BATCHES_PER_TURN, COMMIT_PATIENCE_MS
 from eosin.coordinator.transactions.rules.state import TransactionState
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NewRecord, build_batch
@@ -189,3 +189,40 @@ async def test_after_a_fence_somebody_else_owns_the_partition() -> None:
     await broker.clock.run(5)
     assert await committing is NONE, "it is decided"
     assert await producer.commit() is ErrorCode.NOT_COORDINATOR
+
+
+async def test_an_election_drops_the_old_epoch_at_once_and_reads_the_log_in_the_background() -> None:
+    broker = FakeBroker()
+    await broker.start()
+    producer = Producer(broker)
+    await producer.init()
+    broker.log.leader_epoch += 1
+    broker.transactions.elect(0)
+    assert await Producer(broker).init() is LOADING
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert await producer.add(ORDERS_0) is NONE
+    producer.produce(ORDERS_0, "v")
+    assert await producer.commit() is NONE
+    assert [marker.coordinator_epoch for marker in broker.partitions[ORDERS_0].markers] == [broker.log.leader_epoch]
+
+
+async def test_a_log_that_stays_uncommitted_for_long_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    broker = FakeBroker()
+    await broker.start()
+    producer = Producer(broker)
+    await producer.init()
+    broker.log.held = True
+    adding = start_now(producer.add(ORDERS_0))
+    broker.transactions.elect(0)
+    assert isinstance(adding, asyncio.Task)
+    assert await adding is ErrorCode.NOT_COORDINATOR
+    await asyncio.sleep(0)
+    broker.clock.advance(COMMIT_PATIENCE_MS)
+    assert "__transaction_state-0 is not served yet" in caplog.text
+    assert await producer.add(ORDERS_0) is LOADING
+    broker.log.held = False
+    broker.log.release()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert await producer.commit() is NONE

@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 import pytest
-from group_fakes import Broker, FakeOffsetsLog
+from group_fakes import Broker, FakeOffsetsLog, turns
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +20,9 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch, build_control_batch, retain_records
 from eosin.protocol.records.scan import sound_batches
+from eosin.storage.log.log_results import Marker
 
+NONE = ErrorCode.NONE
 P0 = TopicPartition("orders", 0)
 CONFIG = GroupConfig()
 
@@ -225,3 +227,41 @@ def test_the_result_is_that_of_a_store_that_is_told_of_each_record_and_marker(hi
         for pid in (1, 2):
             script.marker(commit=commit, pid=pid)
             told.complete(pid, commit=commit)
+
+
+# Elections
+
+
+async def test_a_partition_that_is_led_again_is_read_anew_and_one_that_is_lost_is_not_served() -> None:
+    broker = await Broker().started()
+    joined = await broker.member()
+    broker.log.leader_epoch += 1
+    broker.groups.elect(0, lambda: ("orders",))
+    assert (await broker.join(member_id=joined.member_id)).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    await turns()
+    assert broker.groups.heartbeat("g", generation_id=joined.generation_id, member_id=joined.member_id) is NONE
+    broker.groups.resign(0)
+    broker.logs.logs.clear()
+    assert (await broker.join(member_id=joined.member_id)).error is ErrorCode.NOT_COORDINATOR
+
+
+async def test_a_group_is_served_only_when_what_was_read_of_it_is_committed() -> None:
+    broker = await Broker().started()
+    joined = await broker.member()
+    broker.log.held = True
+    broker.log.append_marker(Marker(0, 0, commit=True, coordinator_epoch=0), now_ms=0)
+    broker.groups.elect(0, lambda: ("orders",))
+    await turns()
+    assert (await broker.join(member_id=joined.member_id)).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    await broker.log.release()
+    assert broker.groups.heartbeat("g", generation_id=joined.generation_id, member_id=joined.member_id) is NONE
+
+
+async def test_offsets_of_topics_that_are_gone_are_deleted_after_an_election() -> None:
+    log = Script().plain(offset(5)).log
+    broker = await Broker(log=log).started()
+    broker.groups.elect(0, lambda: ())
+    await turns()
+    shard = broker.groups._shards.of_partition(0)
+    assert not isinstance(shard, ErrorCode)
+    assert not list(shard.commits.partitions("g"))
