@@ -73,6 +73,7 @@ DECLARED: Final = frozenset(
         ApiKey.DELETE_SHARE_GROUP_OFFSETS,
         ApiKey.ALTER_PARTITION,
         ApiKey.ENVELOPE,
+        ApiKey.FETCH_SNAPSHOT,
         ApiKey.BROKER_REGISTRATION,
         ApiKey.BROKER_HEARTBEAT,
         ApiKey.ALLOCATE_PRODUCER_IDS,
