@@ -8,6 +8,8 @@ Uuid = bytes
 """A Kafka uuid: exactly 16 bytes, high 64 bits first. Kept raw because it is compared and hashed on the hot path."""
 
 ZERO_UUID: Final[Uuid] = bytes(16)
+RESERVED_UUIDS: Final = 100
+"""Uuids below this number stand for no thing of their own (cluster.md 1.4)."""
 
 CONSUMER_OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
@@ -41,6 +43,15 @@ class ProducerIdAndEpoch(NamedTuple):
 def is_legal_topic_name(name: str) -> bool:
     """Whether Kafka accepts `name` for a topic: 1 to 249 of `[a-zA-Z0-9._-]`, and neither `.` nor `..`."""
     return _LEGAL_TOPIC.fullmatch(name) is not None and name not in (".", "..")
+
+
+def is_usable_uuid(text: str) -> bool:
+    """Whether `text` is a uuid that Kafka does not reserve: the first hundred of its numbers mean something else."""
+    try:
+        uuid = uuid_from_text(text)
+    except ValueError:
+        return False
+    return uuid_text(uuid) == text and int.from_bytes(uuid, "big") >= RESERVED_UUIDS
 
 
 def uuid_text(uuid: Uuid) -> str:

@@ -66,6 +66,7 @@ def parser() -> Parser:
     )
     options.add_argument("--data-dir", metavar="DIR", help="where logs are kept (data)")
     options.add_argument("--durability", choices=DURABILITIES, help="what an acknowledged write has survived (fsync)")
+    options.add_argument("--cluster-id", metavar="ID", help="the cluster that an empty data directory is formatted for")
     options.add_argument("--config", metavar="FILE", help="a properties file with Kafka's names")
     options.add_argument(
         "--set", action="append", metavar="NAME=VALUE", default=[], help="set one setting; may be repeated"
@@ -82,6 +83,7 @@ def _configure(arguments: Sequence[str]) -> LoadedConfig:
         "advertised.listeners": _listeners("--advertise", options.advertise),
         "log.dirs": options.data_dir,
         "eosin.durability": options.durability,
+        "eosin.cluster.id": options.cluster_id,
         "eosin.log.level": options.log_level,
         "eosin.event.loop": options.loop or os.environ.get("EOSIN_LOOP"),
     }

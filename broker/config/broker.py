@@ -11,6 +11,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal, cast
 
+from eosin.broker.config.quorum import (
+    QuorumSettings,
+    QuorumVoter,
+    bootstrap_servers,
+    inter_broker_listener,
+    quorum_voters,
+)
 from eosin.broker.config.settings import INT_MAX, LONG_MAX, Kind, Setting, setting, settings_of, value_text
 from eosin.broker.config.topics import CODECS, defaults_from
 from eosin.broker.fetching.response_memory import DEFAULT_LIMIT_BYTES
@@ -30,7 +37,7 @@ LIST: Final = Kind.LIST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfig:
+class BrokerConfig(QuorumSettings):
     """All settings, typed. `sources.load_config` builds one from texts; fields may also be given directly."""
 
     # Who and where
@@ -40,6 +47,9 @@ class BrokerConfig:
     )
     advertised_listeners: tuple[str, ...] = setting(
         (), "Addresses for clients, for listeners whose own address they cannot use.", kind=LIST
+    )
+    listener_security_protocol_map: tuple[str, ...] = setting(
+        (), "The protocol of each listener, NAME:PLAINTEXT.", kind=LIST
     )
     log_dirs: tuple[str, ...] = setting(("data",), "The data directory; one. (Kafka: /tmp/kafka-logs)", kind=LIST)
 
@@ -379,6 +389,26 @@ class BrokerConfig:
     def told_listeners(self) -> tuple[Listener, ...]:
         """What clients are told, for the listeners that say so."""
         return parse_listeners(self.advertised_listeners, key="advertised.listeners")
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether this broker is one of a cluster that has controllers, not a cluster of its own (cluster.md 1.2)."""
+        return bool(self.controller_quorum_bootstrap_servers or self.controller_quorum_voters)
+
+    @property
+    def controllers(self) -> tuple[tuple[str, int], ...]:
+        """Joined mode: hosts and ports of controllers to ask first."""
+        return bootstrap_servers(self)
+
+    @property
+    def voters(self) -> tuple[QuorumVoter, ...]:
+        """Joined mode: the controllers of a static quorum."""
+        return quorum_voters(self)
+
+    @property
+    def inter_broker_listener(self) -> str:
+        """Joined mode: the name of the listener on which brokers reach each other."""
+        return inter_broker_listener(self)
 
     @property
     def recovers_from_timeouts(self) -> bool:

@@ -11,23 +11,19 @@ UNUSED_PREFIXES: Final = ("listener.name.", "ssl.", "sasl.")
 _NAMES: Final = """
 add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms alter.config.policy.class.name
 alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
-auto.include.jmx.reporter auto.leader.rebalance.enable background.threads broker.heartbeat.interval.ms
-broker.id.generation.enable broker.rack broker.session.timeout.ms client.quota.callback.class config.providers
-connection.failed.authentication.delay.ms connections.max.reauth.ms control.plane.listener.name
-controlled.shutdown.enable controlled.shutdown.max.retries controlled.shutdown.retry.backoff.ms
-controller.listener.names controller.performance.always.log.threshold.ms controller.performance.sample.period.ms
-controller.quorum.append.linger.ms controller.quorum.auto.join.enable controller.quorum.bootstrap.servers
-controller.quorum.election.backoff.max.ms controller.quorum.election.timeout.ms controller.quorum.fetch.max.bytes
-controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms
-controller.quorum.retry.backoff.ms controller.quorum.voters controller.quota.window.num
-controller.quota.window.size.seconds controller.socket.timeout.ms cordoned.log.dirs create.topic.policy.class.name
-delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms delegation.token.master.key
-delegation.token.max.lifetime.ms delegation.token.secret.key delete.records.purgatory.purge.interval.requests
-early.start.listeners fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
-group.consumer.assignment.interval.ms group.consumer.assignors group.consumer.heartbeat.interval.ms
-group.consumer.max.assignment.interval.ms group.consumer.max.heartbeat.interval.ms
-group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy
-group.consumer.min.assignment.interval.ms group.consumer.min.heartbeat.interval.ms
+auto.include.jmx.reporter auto.leader.rebalance.enable background.threads broker.id.generation.enable
+client.quota.callback.class config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms
+control.plane.listener.name controlled.shutdown.enable controlled.shutdown.max.retries
+controlled.shutdown.retry.backoff.ms controller.performance.always.log.threshold.ms
+controller.performance.sample.period.ms controller.quorum.append.linger.ms controller.quorum.auto.join.enable
+controller.quorum.election.backoff.max.ms controller.quorum.election.timeout.ms controller.quota.window.num
+controller.quota.window.size.seconds create.topic.policy.class.name delegation.token.expiry.check.interval.ms
+delegation.token.expiry.time.ms delegation.token.master.key delegation.token.max.lifetime.ms
+delegation.token.secret.key delete.records.purgatory.purge.interval.requests early.start.listeners
+fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable group.consumer.assignment.interval.ms
+group.consumer.assignors group.consumer.heartbeat.interval.ms group.consumer.max.assignment.interval.ms
+group.consumer.max.heartbeat.interval.ms group.consumer.max.session.timeout.ms group.consumer.max.size
+group.consumer.migration.policy group.consumer.min.assignment.interval.ms group.consumer.min.heartbeat.interval.ms
 group.consumer.min.session.timeout.ms group.consumer.regex.refresh.interval.ms group.consumer.session.timeout.ms
 group.coordinator.append.linger.ms group.coordinator.append.max.buffer.size group.coordinator.background.threads
 group.coordinator.cached.buffer.max.bytes group.coordinator.new.enable group.coordinator.rebalance.protocols
@@ -43,22 +39,21 @@ group.streams.assignment.interval.ms group.streams.heartbeat.interval.ms group.s
 group.streams.max.assignment.interval.ms group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms
 group.streams.max.size group.streams.max.standby.replicas group.streams.min.assignment.interval.ms
 group.streams.min.heartbeat.interval.ms group.streams.min.session.timeout.ms group.streams.num.standby.replicas
-group.streams.session.timeout.ms initial.broker.registration.timeout.ms inter.broker.listener.name
-inter.broker.protocol.version internal.log.cleaner.threads kafka.metrics.polling.interval.secs kafka.metrics.reporters
-leader.imbalance.check.interval.seconds leader.imbalance.per.broker.percentage log.cleaner.io.buffer.load.factor
-log.cleaner.io.buffer.size log.cleaner.threads log.dir.failure.timeout.ms log.flush.offset.checkpoint.interval.ms
-log.flush.start.offset.checkpoint.interval.ms log.initial.task.delay.ms log.local.retention.bytes
-log.local.retention.ms log.message.downconversion.enable log.message.format.version
-log.message.timestamp.difference.max.ms max.connection.creation.rate max.connections.per.ip
+group.streams.session.timeout.ms inter.broker.protocol.version internal.log.cleaner.threads
+kafka.metrics.polling.interval.secs kafka.metrics.reporters leader.imbalance.check.interval.seconds
+leader.imbalance.per.broker.percentage log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
+log.cleaner.threads log.flush.offset.checkpoint.interval.ms log.flush.start.offset.checkpoint.interval.ms
+log.initial.task.delay.ms log.local.retention.bytes log.local.retention.ms log.message.downconversion.enable
+log.message.format.version log.message.timestamp.difference.max.ms max.connection.creation.rate max.connections.per.ip
 max.connections.per.ip.overrides max.request.partition.size.limit message.downconversion.enable metadata.log.dir
 metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes
 metadata.log.segment.min.bytes metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes
 metadata.max.retention.ms metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
 num.io.threads num.network.threads num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads
-num.replica.fetchers offsets.commit.required.acks offsets.load.buffer.size offsets.topic.compression.codec.level
+offsets.commit.required.acks offsets.load.buffer.size offsets.topic.compression.codec.level
 password.encoder.cipher.algorithm password.encoder.iterations password.encoder.key.length
 password.encoder.keyfactory.algorithm password.encoder.old.secret password.encoder.secret principal.builder.class
-process.roles producer.purgatory.purge.interval.requests queued.max.request.bytes queued.max.requests quota.window.num
+producer.purgatory.purge.interval.requests queued.max.request.bytes queued.max.requests quota.window.num
 quota.window.size.seconds remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
 remote.log.index.file.cache.total.size.bytes remote.log.manager.copier.thread.pool.size
 remote.log.manager.copy.max.bytes.per.second remote.log.manager.copy.quota.window.num
@@ -71,21 +66,18 @@ remote.log.metadata.custom.metadata.max.bytes remote.log.metadata.manager.class.
 remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
 remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks remote.log.reader.threads
 remote.log.storage.manager.class.name remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix
-remote.log.storage.system.enable replica.fetch.backoff.ms replica.fetch.max.bytes replica.fetch.min.bytes
-replica.fetch.response.max.bytes replica.fetch.wait.max.ms replica.high.watermark.checkpoint.interval.ms
-replica.lag.time.max.ms replica.selector.class replica.socket.receive.buffer.bytes replica.socket.timeout.ms
-replication.quota.window.num replication.quota.window.size.seconds reserved.broker.max.id
-security.inter.broker.protocol security.providers server.max.startup.time.ms share.coordinator.append.linger.ms
-share.coordinator.cached.buffer.max.bytes share.coordinator.load.buffer.size
-share.coordinator.snapshot.update.records.per.snapshot share.coordinator.state.topic.compression.codec
-share.coordinator.state.topic.min.isr share.coordinator.state.topic.num.partitions
-share.coordinator.state.topic.prune.interval.ms share.coordinator.state.topic.replication.factor
-share.coordinator.state.topic.segment.bytes share.coordinator.threads share.coordinator.write.timeout.ms
-share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
-socket.connection.setup.timeout.ms telemetry.max.bytes transaction.state.log.load.buffer.size
-unclean.leader.election.interval.ms unstable.api.versions.enable unstable.feature.versions.enable zookeeper.connect
-zookeeper.connection.timeout.ms zookeeper.max.in.flight.requests zookeeper.metadata.migration.enable
-zookeeper.session.timeout.ms zookeeper.set.acl
+remote.log.storage.system.enable replica.selector.class replica.socket.receive.buffer.bytes
+replication.quota.window.num replication.quota.window.size.seconds reserved.broker.max.id security.providers
+server.max.startup.time.ms share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
+share.coordinator.load.buffer.size share.coordinator.snapshot.update.records.per.snapshot
+share.coordinator.state.topic.compression.codec share.coordinator.state.topic.min.isr
+share.coordinator.state.topic.num.partitions share.coordinator.state.topic.prune.interval.ms
+share.coordinator.state.topic.replication.factor share.coordinator.state.topic.segment.bytes share.coordinator.threads
+share.coordinator.write.timeout.ms share.fetch.purgatory.purge.interval.requests
+socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms telemetry.max.bytes
+transaction.state.log.load.buffer.size unclean.leader.election.interval.ms unstable.api.versions.enable
+unstable.feature.versions.enable zookeeper.connect zookeeper.connection.timeout.ms zookeeper.max.in.flight.requests
+zookeeper.metadata.migration.enable zookeeper.session.timeout.ms zookeeper.set.acl
 """
 
 UNUSED: Final = frozenset(_NAMES.split())

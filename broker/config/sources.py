@@ -6,12 +6,20 @@ Whatever cannot be used is a `SettingError` whose text is one sentence that name
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
 from eosin.broker.config.broker import BROKER_SETTINGS, BrokerConfig
 from eosin.broker.config.kafka_keys import is_unused
+from eosin.broker.config.quorum import (
+    QUORUM_SETTINGS,
+    check_alone,
+    check_joined,
+    joined_values,
+    protocol_map,
+    warnings_of,
+)
 from eosin.broker.config.settings import SettingError
 from eosin.broker.listeners import check_advertised, parse_listeners
 from eosin.broker.transactions.timeout_errors import profiles
@@ -39,16 +47,36 @@ def load_config(
     """Build a config from the text of a properties file, `name=value` assignments and flags by key, the later over the
     earlier. Raises `SettingError`."""
     given: dict[str, str] = {}
+    on_command_line: dict[str, str] = {}
     unused: list[str] = []
-    for source in (parse_properties(properties), map(_assignment, assignments), (flags or {}).items()):
-        _merge(given, unused, source)
+    _merge(given, unused, parse_properties(properties))
+    for source in (map(_assignment, assignments), (flags or {}).items()):
+        _merge(on_command_line, unused, source)
+    given |= on_command_line
     values = {BROKER_SETTINGS[key].field_name: BROKER_SETTINGS[key].parse(text) for key, text in given.items()}
     config = BrokerConfig(**values, given=MappingProxyType(given))
-    _check(config)
-    warnings: tuple[str, ...] = ()
+    warnings: list[str] = []
+    if config.is_joined:
+        config = replace(config, **joined_values(given))
+        _check(config)
+        check_joined(
+            config,
+            protocols=protocol_map(config.listener_security_protocol_map),
+            on_command_line=frozenset(on_command_line),
+        )
+        warnings += warnings_of(config)
+    else:
+        _check(config)
+        check_alone(config)
+        of_a_quorum = sorted(key for key in given if key in QUORUM_SETTINGS)
+        if of_a_quorum:
+            warnings.append(
+                "Settings of brokers in a quorum, which a broker that runs alone does not use:"
+                f" {', '.join(of_a_quorum)}"
+            )
     if unused:
-        warnings = (f"Kafka settings that Eosin does not use: {', '.join(sorted(set(unused)))}",)
-    return LoadedConfig(config, warnings)
+        warnings.append(f"Kafka settings that Eosin does not use: {', '.join(sorted(set(unused)))}")
+    return LoadedConfig(config, tuple(warnings))
 
 
 def parse_properties(text: str) -> list[tuple[str, str]]:
@@ -66,8 +94,6 @@ def _merge(given: dict[str, str], unused: list[str], source: Iterable[tuple[str,
         key = ALIASES.get(written, written)
         if key in BROKER_SETTINGS:
             given[key] = text
-        elif key == PROTOCOL_MAP:
-            _check_protocol_map(text)
         elif is_unused(key):
             unused.append(key)
         else:
@@ -88,8 +114,8 @@ def _unknown(key: str) -> str:
     )
 
 
-def _check_protocol_map(text: str) -> None:
-    for entry in filter(None, (part.strip() for part in text.split(","))):
+def _check_protocol_map(entries: Sequence[str]) -> None:
+    for entry in entries:
         name, _, protocol = entry.partition(":")
         if protocol.strip().upper() != "PLAINTEXT":
             raise SettingError(
@@ -101,6 +127,7 @@ def _check(config: BrokerConfig) -> None:
     """What no single setting can tell."""
     if not config.listeners:
         raise SettingError("listeners must name at least one address")
+    _check_protocol_map(config.listener_security_protocol_map)
     check_advertised(
         parse_listeners(config.listeners, key="listeners"),
         parse_listeners(config.advertised_listeners, key="advertised.listeners"),

@@ -57,10 +57,8 @@ def test_an_unknown_setting_is_refused_with_its_nearest_neighbour() -> None:
 
 
 def test_kafka_settings_without_a_use_here_are_listed_in_one_warning() -> None:
-    loaded = load_config(properties="num.io.threads=8\nprocess.roles=broker\nssl.keystore.type=JKS\nbroker.id=7")
-    assert loaded.warnings == (
-        "Kafka settings that Eosin does not use: num.io.threads, process.roles, ssl.keystore.type",
-    )
+    loaded = load_config(properties="num.io.threads=8\nssl.keystore.type=JKS\nbroker.id=7")
+    assert loaded.warnings == ("Kafka settings that Eosin does not use: num.io.threads, ssl.keystore.type",)
     assert loaded.config.node_id == 7
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from eosin.broker.config.broker import BrokerConfig
+from eosin.broker.config.quorum import QUORUM_SETTINGS
 from eosin.broker.config.settings import Setting, settings_of, value_text
 from eosin.broker.config.topics import TOPIC_CONFIGS
 
@@ -23,6 +24,16 @@ allow, ends the start with one sentence on stderr and exit code 2.
 `make docs` writes this page from the broker's own tables.
 
 ## Broker
+"""
+
+_QUORUM = """
+## Several machines
+
+A broker with `controller.quorum.bootstrap.servers` or `controller.quorum.voters` joins their cluster
+([several machines](cluster.md)). It needs `node.id` and `controller.listener.names`, too.
+`eosin.transaction.version` is refused, because the cluster decides it. Three settings above have Kafka's defaults:
+`offsets.topic.replication.factor` and `transaction.state.log.replication.factor` 3, `transaction.state.log.min.isr` 2.
+A broker that runs alone does not use the settings below.
 """
 
 _TOPICS = """
@@ -54,9 +65,10 @@ def _topic_rows(settings: Iterable[Setting]) -> Iterable[str]:
 
 def page() -> str:
     """The whole page."""
-    broker = "\n".join(_broker_rows(settings_of(BrokerConfig).values()))
+    alone = [each for each in settings_of(BrokerConfig).values() if each.name not in QUORUM_SETTINGS]
+    broker, quorum = "\n".join(_broker_rows(alone)), "\n".join(_broker_rows(QUORUM_SETTINGS.values()))
     topics = "\n".join(_topic_rows(TOPIC_CONFIGS.values()))
-    return f"{_INTRODUCTION}\n{broker}\n{_TOPICS}\n{topics}\n"
+    return f"{_INTRODUCTION}\n{broker}\n{_QUORUM}\n{quorum}\n{_TOPICS}\n{topics}\n"
 
 
 if __name__ == "__main__":
