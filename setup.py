@@ -47,6 +47,7 @@ COMPILED: Final = (
     "storage/compaction/segment_output.py",
     "storage/disk/system.py",
     "storage/indexes/*.py",
+    "storage/log/committed_log.py",
     "storage/log/config.py",
     "storage/log/leader_epochs.py",
     "storage/log/log_results.py",

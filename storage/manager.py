@@ -85,9 +85,11 @@ class LogManager:
         cleaner: CleanerConfig | None = None,
         reserve_bytes: int = 16 * 1024 * 1024,
         journal: JournalConfig | None = None,
+        replicated: bool = False,
     ) -> None:
         """Nothing is touched before `open`. `cluster_id` None takes the directory's, or a new one. `reserve_bytes`:
-        file space held back for the time when the disk is full. `journal` is for a flusher that writes one."""
+        file space held back for the time when the disk is full. `journal` is for a flusher that writes one.
+        `replicated`: other brokers may hold replicas of the logs, of which each is led or followed."""
         self.durability = durability
         self.flusher = flusher if flusher is not None else flusher_for(durability)
         """Its `backlog_bytes` says how far syncing is behind."""
@@ -110,7 +112,9 @@ class LogManager:
         """Every log that is served, by its partition."""
         self.space = DiskSpace(disk, data_dir, reserve_bytes=reserve_bytes, elapsed_ms=clock.elapsed_ms)
         """Whether the disk is full, and the reserve for that."""
-        self._context = LogContext(disk, self.flusher, chance, self, self.space, Patience(), verification_enabled)
+        self._context = LogContext(
+            disk, self.flusher, chance, self, self.space, Patience(), verification_enabled, is_replicated=replicated
+        )
         self._directory = DataDirectory(disk, data_dir, self.space)
         self._checkpoints = OffsetCheckpoints(disk, data_dir, self.logs, self.space, clock=clock)
         self._cleaner_offsets = CleanerOffsets(disk, data_dir, self.logs, self.space)
@@ -222,7 +226,8 @@ class LogManager:
         self, partition: TopicPartition, topic_id: Uuid, config: LogConfig, leader_epoch: int
     ) -> PartitionLog:
         """The log of a partition: the loaded one, or a new one, which has no files before its first append. A loaded
-        log of another topic id is set aside. Raises OSError."""
+        log of another topic id is set aside. The leader epoch of a log with replicas is that of its election. Raises
+        OSError."""
         log = self.logs.get(partition)
         if log is not None and ZERO_UUID not in (log.topic_id, topic_id) and log.topic_id != topic_id:
             _LOG.warning("%s belongs to an older topic of this name and is set aside", partition)
@@ -249,7 +254,8 @@ class LogManager:
             log.fail(OSError(errno.EIO, "its topic id was lost, so the journal was not used: start again", path))
         log.adopt_topic_id(topic_id)
         log.update_config(config)
-        log.raise_leader_epoch(max(self._leader_epoch, leader_epoch))
+        if not self._context.is_replicated:
+            log.raise_leader_epoch(max(self._leader_epoch, leader_epoch))
         return log
 
     def logs_of(self, topic: str) -> list[PartitionLog]:

@@ -151,7 +151,7 @@ class FetchPass:
         if wanted.fetch_offset < log.log_start_offset:
             return ErrorCode.OFFSET_OUT_OF_RANGE
         if wanted.last_fetched_epoch >= 0:
-            epoch, end_offset = log.epoch_end_offset(wanted.last_fetched_epoch)
+            epoch, end_offset = log.end_of_epoch(wanted.last_fetched_epoch)
             if end_offset < 0:
                 return ErrorCode.OFFSET_OUT_OF_RANGE
             if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:

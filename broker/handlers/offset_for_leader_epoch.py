@@ -43,7 +43,7 @@ def _answer(topic: str, wanted: OffsetForLeaderPartition, services: Services) ->
     error = check_leader_epoch(log, wanted.current_leader_epoch)
     if error:
         return EpochEndOffset(error, wanted.partition)
-    epoch, end_offset = log.epoch_end_offset(wanted.leader_epoch)
+    epoch, end_offset = log.end_of_epoch(wanted.leader_epoch)
     return EpochEndOffset(ErrorCode.NONE, wanted.partition, epoch, end_offset)
 
 

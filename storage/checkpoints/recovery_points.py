@@ -65,20 +65,28 @@ class OffsetCheckpoints:
         saved."""
         self._read_recovery_points: dict[TopicPartition, int] = {}
         self._read_log_starts: dict[TopicPartition, int] = {}
+        self._read_high_watermarks: dict[TopicPartition, int] = {}
         self._vanished: dict[TopicPartition, SavedOffsets] = {}
 
     @staticmethod
     def _file(disk: Disk, path: str, space: DiskSpace, *, durable: bool) -> "_TableFile":
         return _TableFile(CheckpointFile(disk, path, durable=durable, space=space))
 
-    def read(self) -> None:
-        """Read the files. Blocks. Raises OSError."""
+    def read(self, *, high_watermarks: bool = False) -> None:
+        """Read the files, that of the high watermarks only if these count: without replicas a log's end is its high
+        watermark after recovery. Blocks. Raises OSError."""
         self._read_recovery_points = self._recovery_points.read()
         self._read_log_starts = self._log_starts.read()
+        if high_watermarks:
+            self._read_high_watermarks = self._high_watermarks.read()
 
     def saved_offsets(self, partition: TopicPartition) -> SavedOffsets:
         """The offsets of a log that the files held when they were read."""
         return SavedOffsets(self._read_log_starts.get(partition), self._read_recovery_points.get(partition, 0))
+
+    def saved_high_watermark(self, partition: TopicPartition) -> int:
+        """The high watermark of a log that the file held when it was read; 0 if none was."""
+        return self._read_high_watermarks.get(partition, 0)
 
     def put_all(self) -> None:
         """Every log that has a directory is loaded: take its offsets. A log without a directory is missing, and its

@@ -124,9 +124,21 @@ class Flusher(Protocol):
     def backlog_bytes(self) -> int:
         """Appended and not yet durable, over all logs. When it grows, connections should read more slowly."""
 
-    def appended(self, log: Flushable, size: int, batch: Sequence[Buffer], *, awaited: bool = True) -> None:
+    def appended(
+        self,
+        log: Flushable,
+        size: int,
+        batch: Sequence[Buffer],
+        *,
+        awaited: bool = True,
+        base_offset: int | None = None,
+    ) -> None:
         """`log` has written `size` more bytes, those of `batch`; `awaited` if a caller waits until they are durable.
-        Called in the event loop; does not wait. The batch may change afterwards."""
+        `base_offset` is where the log ended before, if the batch begins behind that. Called in the event loop; does not
+        wait. The batch may change afterwards."""
+
+    async def settle(self, log: Flushable) -> None:
+        """Wait until no flush of `log`, which nothing is appended to meanwhile, is under way or due."""
 
     def synced(self, log: Flushable, end_offset: int) -> None:
         """A checkpoint has synced the files of `log`: everything below `end_offset` is durable there."""
@@ -144,9 +156,20 @@ class ImmediateFlusher:
     backlog_bytes: Final = 0
     defers: Final = False
 
-    def appended(self, log: Flushable, size: int, batch: Sequence[Buffer], *, awaited: bool = True) -> None:
+    def appended(
+        self,
+        log: Flushable,
+        size: int,
+        batch: Sequence[Buffer],
+        *,
+        awaited: bool = True,
+        base_offset: int | None = None,
+    ) -> None:
         """Report it durable at once."""
         log.advance(log.log_end_offset)
+
+    async def settle(self, log: Flushable) -> None:
+        """There is never a flush."""
 
     def synced(self, log: Flushable, end_offset: int) -> None:
         """No caller waits for that."""
@@ -191,11 +214,21 @@ class ThreadFlusher:
         self._unhurried: dict[Flushable, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._running: dict[Flushable, None] = {}
+        self._settlers: dict[Flushable, list[asyncio.Future[None]]] = {}
+        """Callers of `settle`, to be woken when a flush of their log has ended."""
         self._is_scheduled = False
         self._idle: asyncio.Future[None] | None = None
         self.backlog_bytes = 0
 
-    def appended(self, log: Flushable, size: int, batch: Sequence[Buffer], *, awaited: bool = True) -> None:
+    def appended(
+        self,
+        log: Flushable,
+        size: int,
+        batch: Sequence[Buffer],
+        *,
+        awaited: bool = True,
+        base_offset: int | None = None,
+    ) -> None:
         """Sync `log` at the end of this turn of the loop, or when its running flush has ended; within `UNHURRIED_S`
         if no caller waits for it."""
         self.backlog_bytes += size
@@ -244,6 +277,7 @@ class ThreadFlusher:
         except OSError as error:
             self.backlog_bytes -= covered
             log.end_flush(log.log_end_offset, error)
+            self._wake_settlers(log)
             return
         self._running[log] = None
         self._submit(flush, partial(self._ended, log, flush, covered))
@@ -255,6 +289,27 @@ class ThreadFlusher:
         if error is None:
             self.synced(log, flush.end_offset)
         log.end_flush(flush.end_offset, error)
+        self._wake_settlers(log)
+
+    async def settle(self, log: Flushable) -> None:
+        """Sync the log's own files if anything is due, and wait for what is under way."""
+        while self._is_running(log) or (log.unflushed_bytes and not log.is_lost):
+            if log.unflushed_bytes and not log.is_lost:
+                self._to_flush[log] = None
+                self._schedule()
+            woken: asyncio.Future[None] = self._running_loop().create_future()
+            self._settlers.setdefault(log, []).append(woken)
+            await woken
+
+    def _is_running(self, log: Flushable) -> bool:
+        """Whether a thread works for `log`."""
+        return log in self._running
+
+    def _wake_settlers(self, log: Flushable) -> None:
+        """A flush of `log` has ended."""
+        for woken in self._settlers.pop(log, ()):
+            if not woken.done():
+                woken.set_result(None)
 
     def synced(self, log: Flushable, end_offset: int) -> None:
         """Its own account is kept by flushes."""

@@ -32,10 +32,12 @@ SETTLERS: Final = 2
 class _Pending:
     """The batches that a log has appended since its last flush."""
 
-    __slots__ = ("is_direct", "name", "parts", "size")
+    __slots__ = ("base_offset", "is_direct", "name", "parts", "size")
 
     def __init__(self, name: LogName) -> None:
         self.name = name
+        self.base_offset: int | None = None
+        """Where the log ended before, if the first batch begins behind that."""
         self.parts: list[bytes] = []
         self.size = 0
         self.is_direct = False
@@ -77,11 +79,19 @@ class JournalFlusher(ThreadFlusher):
 
     # Appends --------------------------------------------------------------------------------------------------------
 
-    def appended(self, log: Flushable, size: int, batch: Sequence[Buffer], *, awaited: bool = True) -> None:
+    def appended(
+        self,
+        log: Flushable,
+        size: int,
+        batch: Sequence[Buffer],
+        *,
+        awaited: bool = True,
+        base_offset: int | None = None,
+    ) -> None:
         """Put the batch into the next group, or sync the log."""
         self.backlog_bytes += size
         log.unflushed_bytes += size
-        is_kept = self._journal is not None and not self._is_paused and self._keep(log, size, batch)
+        is_kept = self._journal is not None and not self._is_paused and self._keep(log, size, batch, base_offset)
         if not awaited:
             self._wait_for_company(log)
         elif is_kept:
@@ -92,7 +102,7 @@ class JournalFlusher(ThreadFlusher):
             self._to_flush[log] = None
             self._schedule()
 
-    def _keep(self, log: Flushable, size: int, batch: Sequence[Buffer]) -> bool:
+    def _keep(self, log: Flushable, size: int, batch: Sequence[Buffer], base_offset: int | None) -> bool:
         """Keep the batch for the next group; returns whether everything that the log has to flush is kept now."""
         pending = self._pending.get(log) or self._new_pending(log)
         if pending.is_direct:
@@ -101,6 +111,8 @@ class JournalFlusher(ThreadFlusher):
         if pending.size >= self._direct_bytes or pending.size != log.unflushed_bytes or log.has_new_names:
             self._sync_itself(log, pending)
             return False
+        if not pending.parts:
+            pending.base_offset = base_offset
         pending.parts.append(b"".join(batch))
         return True
 
@@ -127,6 +139,7 @@ class JournalFlusher(ThreadFlusher):
             self.backlog_bytes -= log.unflushed_bytes
             log.unflushed_bytes = 0
             log.end_flush(log.log_end_offset, self._failure)
+            self._wake_settlers(log)
             return
         super()._begin(log)
         if self._journal is not None and self._journal.ring.is_empty:
@@ -152,11 +165,13 @@ class JournalFlusher(ThreadFlusher):
             self._running[log] = None
             log.unflushed_bytes = 0
             end_offset = log.log_end_offset
-            first = pending.parts[0]
+            base_offset = pending.base_offset
+            if base_offset is None:
+                base_offset = int.from_bytes(pending.parts[0][:8], "big")
             parts.append(
                 pending.name.entry_head(
                     leader_epoch=log.leader_epoch,
-                    base_offset=int.from_bytes(first[:8], "big"),
+                    base_offset=base_offset,
                     end_offset=end_offset,
                     size=pending.size,
                 )
@@ -238,6 +253,7 @@ class JournalFlusher(ThreadFlusher):
             for log, end_offset, size in group.logs:
                 self.backlog_bytes -= size
                 log.end_flush(end_offset, None)
+                self._wake_settlers(log)
         elif error.errno in _NO_SPACE and not group.is_written:
             self._take_back(group, error)
         else:
@@ -254,6 +270,7 @@ class JournalFlusher(ThreadFlusher):
             log.unflushed_bytes += size
             self._waiting[log] = None
             self._sync_itself(log, self._pending.get(log) or self._new_pending(log))
+            self._wake_settlers(log)
 
     def _resume(self) -> None:
         self._is_paused = False
@@ -266,6 +283,7 @@ class JournalFlusher(ThreadFlusher):
         for log, end_offset, size in group.logs:
             self.backlog_bytes -= size
             log.end_flush(end_offset, error)
+            self._wake_settlers(log)
         self._to_flush.update(self._waiting)
         self._to_settle.clear()
         self._on_failure(error)
@@ -323,7 +341,11 @@ class JournalFlusher(ThreadFlusher):
             log.end_flush(flush.end_offset, error)
         else:
             self.synced(log, flush.end_offset)
+        self._wake_settlers(log)
         self._settle()
+
+    def _is_running(self, log: Flushable) -> bool:
+        return log in self._running or log in self._settling
 
     def synced(self, log: Flushable, end_offset: int) -> None:
         """The journal need not hold batches of `log` below `end_offset`. After a failed sync no other proves

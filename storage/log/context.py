@@ -65,3 +65,6 @@ class LogContext:
     patience: Patience
     verification_enabled: bool = True
     """Whether a transaction's first batch needs a guard (`transaction.partition.verification.enable`)."""
+    is_replicated: bool = False
+    """Whether other brokers may hold replicas of the logs: then a log takes no records before its partition's leader is
+    known, and its high watermark is set from outside (cluster.md 4.2)."""

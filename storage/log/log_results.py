@@ -56,6 +56,16 @@ class Refused(msgspec.Struct, frozen=True, gc=False):
 AppendResult = Appended | Refused
 
 
+class FollowerAppend(msgspec.Struct, frozen=True, gc=False):
+    """What a follower took of the batches that its leader sent."""
+
+    end_offset: int
+    """The log end now: the offset to ask for next, once it is durable."""
+    appended_bytes: int
+    stopped_at_epoch: int | None = None
+    """The leader epoch of the batch before which it stopped: it is later than the one that was asked for."""
+
+
 class Marker(msgspec.Struct, frozen=True, gc=False):
     """A transaction marker to be written into one partition (KIP-98)."""
 

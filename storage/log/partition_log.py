@@ -1,16 +1,12 @@
-"""`PartitionLog`: one partition: which batches may be appended, how durable they are, when the log is offline.
+"""`PartitionLog`: one partition: which batches may be appended, by whom, and what that changes.
 
-Always true:
-- log start <= last stable offset <= high watermark <= log end; offsets only grow.
-- The high watermark covers what is as durable as configured, and nothing else moves it. The last stable offset is the
-  first offset of the oldest transaction that is open or whose marker is not below the high watermark, or else the high
-  watermark itself.
+The top layer of a log. Always true:
 - An append checks, writes and updates state without an await, so there is no lock to hold or to lose.
-- A failed sync, or a failed write other than for want of space, takes the log offline for good.
+- A failed write other than for want of space takes the log offline for good.
+- Only a leader's log takes records of clients and coordinators, only a follower's log those of its leader.
 """
 
-import asyncio
-import heapq
+import errno
 from collections.abc import Callable
 from typing import Final
 
@@ -24,82 +20,40 @@ from eosin.protocol.records.batch import (
     read_header,
     stamp,
 )
-from eosin.protocol.records.header import LOG_APPEND_TIME, plain_batch
+from eosin.protocol.records.header import LOG_APPEND_TIME, NO_TIMESTAMP, plain_batch
 from eosin.storage.disk.interfaces import Buffer, TornWrite
 from eosin.storage.disk.space import Need, is_no_space
 from eosin.storage.indexes.aborted import AbortedRow
+from eosin.storage.log.committed_log import NOT_LEADER, CommittedLog
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.context import LogContext
+from eosin.storage.log.leader_batches import leader_batches
 from eosin.storage.log.log_results import (
     ActiveProducer,
     Appended,
     AppendOrigin,
     AppendResult,
+    FollowerAppend,
     Marker,
     Refused,
     VerificationGuard,
 )
 from eosin.storage.log.producer_refill import refill
-from eosin.storage.log.readable_log import ReadableLog
 from eosin.storage.log.segment import Segment
 from eosin.storage.log.segmented_log import LOG, PASSING_ERRORS
+from eosin.storage.producers.applied import apply_batch
 from eosin.storage.producers.snapshot import encode_snapshot
-from eosin.storage.producers.state import EndedTransaction, ProducerState, repeated
-
-Waiter = asyncio.Future[ErrorCode]
-
-
-class Waiters:
-    """Futures by the end offset that each waits for."""
-
-    __slots__ = ("_heap", "_made")
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Waiter]] = []
-        self._made = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._heap)
-
-    def add(self, end_offset: int) -> Waiter:
-        """A future that is done once the high watermark is at or beyond `end_offset`."""
-        waiter: Waiter = asyncio.get_running_loop().create_future()
-        self._made += 1
-        heapq.heappush(self._heap, (end_offset, self._made, waiter))
-        return waiter
-
-    def reached(self, high_watermark: int) -> bool:
-        """Complete every future up to `high_watermark`; returns whether any is left."""
-        heap = self._heap
-        while heap and heap[0][0] <= high_watermark:
-            waiter = heapq.heappop(heap)[2]
-            if not waiter.done():
-                waiter.set_result(ErrorCode.NONE)
-        return bool(heap)
-
-    def give_up(self, error: ErrorCode) -> None:
-        """Complete every future with `error`."""
-        waiting, self._heap = sorted(self._heap), []
-        for _, _, waiter in waiting:
-            if not waiter.done():
-                waiter.set_result(error)
-
+from eosin.storage.producers.state import EndedTransaction, repeated
 
 _TO_HIGH_WATERMARK: Final = -1
 _NEEDS: Final = {METADATA_TOPIC: Need.VITAL, TRANSACTION_STATE_TOPIC: Need.UPKEEP}
 """What may be written while the disk is full."""
 
 
-class PartitionLog(ReadableLog):
+class PartitionLog(CommittedLog):
     """One partition's log. Nothing of it is on disk before its first append."""
 
-    __slots__ = (
-        "_need",
-        "_waiters",
-        "failure",
-        "on_progress",
-        "producer_state",
-    )
+    __slots__ = ("_need", "on_append")
 
     def __init__(
         self,
@@ -123,13 +77,8 @@ class PartitionLog(ReadableLog):
             log_start_offset=log_start_offset,
         )
         self._need = _NEEDS.get(topic_partition.topic, Need.RECORDS)
-        self.failure: OSError | None = None
-        """Why the log is offline, if it is."""
-        self.on_progress: Callable[[PartitionLog], None] | None = None
-        """Called, in the event loop, whenever the high watermark, the last stable offset or `failure` has changed. It
-        may run inside an append, so it must not write to this log."""
-        self.producer_state = ProducerState()
-        self._waiters: Waiters | None = None
+        self.on_append: Callable[[PartitionLog], None] | None = None
+        """Called, in the event loop, when a leader's append has moved the log end; as restricted as `on_progress`."""
 
     def __repr__(self) -> str:
         return f"<PartitionLog {self.topic_partition} [{self.log_start_offset}, {self.log_end_offset})>"
@@ -149,8 +98,8 @@ class PartitionLog(ReadableLog):
         """Check one batch against the producer's state and write it, now. The batch has passed validation; `header` is
         its header when the caller has read it already (storage.md 4 steps 15 and 16, transactions.md 6.2). Without
         `awaited` no caller waits until it is durable, and it takes no sync of its own."""
-        if self._unusable is not None:
-            return self._unusable
+        if self._no_appends is not None:
+            return self._no_appends
         if header is None:
             header = read_header(batch)
         from_client = origin is AppendOrigin.CLIENT
@@ -188,6 +137,8 @@ class PartitionLog(ReadableLog):
         if has_producer:
             self.producer_state.data_appended(header, base_offset, max_timestamp=header.max_timestamp, now_ms=now_ms)
         self.context.flusher.appended(self, size, buffers, awaited=awaited)
+        if self.on_append is not None:
+            self.on_append(self)
         return Appended(
             base_offset,
             base_offset + header.last_offset_delta,
@@ -198,8 +149,8 @@ class PartitionLog(ReadableLog):
     def append_records(self, records: bytes, *, count: int, now_ms: int, awaited: bool = True) -> AppendResult:
         """Write `count` encoded records of a coordinator as one batch without a producer, now. It is made here, so only
         its size is checked. `awaited` as in `append`."""
-        if self._unusable is not None:
-            return self._unusable
+        if self._no_appends is not None:
+            return self._no_appends
         if self.context.space.refuses_records and self._need is Need.RECORDS:
             return self._no_space()
         offset, epoch = self.log_end_offset, self.leader_epoch
@@ -214,6 +165,8 @@ class PartitionLog(ReadableLog):
                 if not self.context.space.makes_room(error, self._need):
                     return self._write_failed(error)
         self.context.flusher.appended(self, size, (batch,), awaited=awaited)
+        if self.on_append is not None:
+            self.on_append(self)
         return Appended(offset, offset + count - 1, -1, self.log_start_offset)
 
     def _no_space(self) -> Refused:
@@ -250,7 +203,7 @@ class PartitionLog(ReadableLog):
 
     def append_marker(self, marker: Marker, *, now_ms: int) -> AppendResult:
         """Write a transaction marker, now (transactions.md 5.2 and 5.3, storage.md 5.4)."""
-        refused = self._unusable or self.producer_state.check_marker(marker)
+        refused = self._no_appends or self.producer_state.check_marker(marker)
         if refused is not None:
             return refused
         offset = self.log_end_offset
@@ -283,6 +236,8 @@ class PartitionLog(ReadableLog):
         if ended is not None and not ended.committed and self.segments.active is not None:
             self.index_aborted(self.segments.active, ended)
         self.context.flusher.appended(self, len(batch), (batch,))
+        if self.on_append is not None:
+            self.on_append(self)
         return Appended(offset, offset, -1, self.log_start_offset)
 
     def index_aborted(self, segment: Segment, ended: EndedTransaction) -> None:
@@ -320,78 +275,115 @@ class PartitionLog(ReadableLog):
         self.checkpoint_state.rolled(self.log_end_offset, encode_snapshot(self.producer_state))
         return segment
 
-    # Durability -----------------------------------------------------------------------------------------------------
+    # Replicas -------------------------------------------------------------------------------------------------------
 
-    def durable(self, end_offset: int) -> Waiter:
-        """Done with NONE once the high watermark is at or beyond `end_offset`; with KAFKA_STORAGE_ERROR when the log
-        has failed, UNKNOWN_TOPIC_OR_PARTITION when it is deleted. Cancelling it undoes nothing."""
-        if self._waiters is None:
-            self._waiters = Waiters()
-        waiter = self._waiters.add(end_offset)
-        if end_offset <= self.high_watermark:
-            self._waiters.reached(self.high_watermark)
-        elif self._unusable is not None:
-            self._waiters.give_up(self._unusable.error)
-        return waiter
-
-    def end_flush(self, end_offset: int, error: OSError | None) -> None:
-        """Everything below `end_offset` is durable, or a sync failed (`Flushable`)."""
-        if error is not None:
-            self.fail(error)
-        elif self._unusable is None:
-            self.advance(end_offset)
-
-    def advance(self, end_offset: int) -> None:
-        """Move the high watermark up to `end_offset`, and the last stable offset with it."""
-        if end_offset <= self.high_watermark:
-            return
-        self.high_watermark = end_offset
-        transactions = self.producer_state.transactions
-        if transactions.is_any:
-            self._settle(transactions.high_watermark_moved(end_offset))
-        else:
-            self.last_stable_offset = end_offset
-        if self._waiters is not None and not self._waiters.reached(end_offset):
-            self._waiters = None
-        if self.on_progress is not None:
-            self.on_progress(self)
-
-    def settle_last_stable(self) -> None:
-        """Compute the last stable offset again."""
-        self._settle(self.producer_state.transactions.first_unstable)
-
-    def _settle(self, unstable: int | None) -> None:
-        if unstable is None or unstable >= self.high_watermark:
-            self.last_stable_offset = self.high_watermark
-        else:
-            self.last_stable_offset = max(unstable, self.log_start_offset)
-
-    def fail(self, error: OSError) -> None:
-        """Take the log offline, for good: the page cache can no longer be trusted (storage.md section 11)."""
+    def become_leader(self, epoch: int) -> None:
+        """This broker leads the partition from now on, in leader epoch `epoch`: what is appended carries it, and the
+        epoch begins at the log end (cluster.md 4.4). That is durable before the first batch of the epoch is. Called
+        again for the same epoch it changes nothing."""
         if self._unusable is not None:
             return
-        LOG.critical("%s-%d is offline: %s", self.topic, self.partition, error)
-        self.failure = error
-        self.context.owner.failed(self)
-        self._stop(Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"the log is offline: {error}"))
+        if epoch < self.epochs.latest:
+            self.fail(
+                OSError(
+                    errno.ESTALE,
+                    f"the cluster elects leader epoch {epoch}, and records of epoch {self.epochs.latest} are here: its"
+                    " metadata is older than this log",
+                    self.directory,
+                )
+            )
+            return
+        self.leader_epoch = epoch
+        try:
+            self.begin_epoch(epoch, self.log_end_offset)
+        except OSError as error:
+            self._write_failed(error)  # the first append tries again
+        self._no_appends = self._unusable
 
-    def retire(self) -> None:
-        """The partition is deleted: refuse everything from now on."""
-        self.forget_unsynced()
-        if self._unusable is None or self.failure is not None:
-            self._stop(Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition has been deleted"))
+    def become_follower(self) -> None:
+        """Another broker leads the partition, or none does: callers that wait for an append hear that (cluster.md
+        4.5). The log keeps what it has."""
+        if self._unusable is None:
+            self._no_appends = NOT_LEADER
+            self.fail_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def _stop(self, refused: Refused) -> None:
-        self._unusable = refused
-        if self._waiters is not None:
-            self._waiters.give_up(refused.error)
-        if self.on_progress is not None:
-            self.on_progress(self)
+    def append_as_follower(self, data: Buffer, *, max_epoch: int, now_ms: int) -> FollowerAppend | Refused:
+        """Write the whole batches in `data`, as the leader sent them, up to the first one of a leader epoch above
+        `max_epoch` (cluster.md 4.6): all of them, or none if `leader_batches` refuses one. Producers and transactions
+        follow without refusals (cluster.md 4.13). Refused with KAFKA_STORAGE_ERROR the first of them may have been
+        written: the log end tells."""
+        if self._unusable is not None:
+            return self._unusable
+        assert self._no_appends is not None, "a leader's log takes nothing from elsewhere"
+        if self.context.space.refuses_records and self._need is Need.RECORDS:
+            return self._no_space()
+        is_empty = not len(self.segments)
+        found = leader_batches(data, log_end_offset=self.log_end_offset, is_empty=is_empty, max_epoch=max_epoch)
+        if isinstance(found, Refused):
+            return found
+        if is_empty and found.headers and found.headers[0].base_offset < self.log_end_offset:
+            self._begin_at(found.headers[0].base_offset)
+        base_offset, view, position = self.log_end_offset, memoryview(data), 0
+        failed: OSError | None = None
+        for header in found.headers:
+            batch = view[position : position + header.size]
+            failed = self._take_from_leader(header, batch, now_ms)
+            if failed is not None:
+                break
+            position += header.size
+        if position:
+            self.context.flusher.appended(self, position, (view[:position],), base_offset=base_offset)
+        if failed is not None:
+            return self._write_failed(failed)
+        return FollowerAppend(self.log_end_offset, position, found.stopped_at_epoch)
 
-    @property
-    def is_lost(self) -> bool:
-        """Whether it is offline (`Flushable`)."""
-        return self.failure is not None
+    def _begin_at(self, offset: int) -> None:
+        """The first batch of an empty log begins before the offset at which the log was to start."""
+        self.log_start_offset = self.log_end_offset = self.durable_end = offset
+        self.high_watermark = self.last_stable_offset = offset
+
+    def _take_from_leader(self, header: BatchHeader, batch: memoryview, now_ms: int) -> OSError | None:
+        """Write one batch; the error if that failed."""
+        while True:
+            try:
+                self.begin_epoch(header.partition_leader_epoch, header.base_offset)
+                self.leader_epoch = self.epochs.latest
+                self.write(
+                    (batch,),
+                    size=header.size,
+                    last_offset=header.last_offset,
+                    max_timestamp=header.max_timestamp if header.records_count else NO_TIMESTAMP,
+                    now_ms=now_ms,
+                )
+                break
+            except OSError as error:
+                if not self.context.space.makes_room(error, self._need):
+                    return error
+        if header.producer_id >= 0:
+            self._follow_producer(header, batch, now_ms)
+        return None
+
+    def _follow_producer(self, header: BatchHeader, batch: memoryview, now_ms: int) -> None:
+        entry = self.producer_state.get(header.producer_id)
+        if entry is not None and header.producer_epoch < entry.producer_epoch:
+            LOG.warning(
+                "%s: the leader's batch at offset %d has epoch %d of producer %d, after epoch %d",
+                self.topic_partition,
+                header.base_offset,
+                header.producer_epoch,
+                header.producer_id,
+                entry.producer_epoch,
+            )
+        ended = apply_batch(self.producer_state, header, batch, log_name=self.topic_partition, now_ms=now_ms)
+        if ended is not None and not ended.committed and self.segments.active is not None:
+            self.index_aborted(self.segments.active, ended)
+
+    def follow_log_start(self, offset: int) -> None:
+        """The leader's log starts at `offset`: so does this one, as far as its high watermark allows (cluster.md 4.6).
+        Retention removes the segments below."""
+        target = min(offset, self.high_watermark)
+        if self._unusable is None and target > self.log_start_offset:
+            self.move_log_start(target)
 
     # Producers ------------------------------------------------------------------------------------------------------
 

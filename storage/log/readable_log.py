@@ -1,6 +1,6 @@
 """`ReadableLog`: reads one partition: fetches, whole logs, searches by timestamp (storage.md 15 and 18).
 
-The middle layer of a log: `SegmentedLog` below it writes, `PartitionLog` above it decides. Always true: log start <=
+The second layer of a log: `SegmentedLog` below it writes, `CommittedLog` above it commits. Always true: log start <=
 last stable offset <= high watermark <= log end; a read returns whole batches below the reader's visible end; the list
 of aborted transactions covers everything that is returned, across segments.
 """
@@ -32,7 +32,7 @@ _NOTHING_ABORTED: Final[tuple[AbortedTransaction, ...]] = ()
 class ReadableLog(SegmentedLog):
     """Segments as one log that can be read."""
 
-    __slots__ = ("_unusable", "high_watermark", "last_stable_offset", "log_start_offset")
+    __slots__ = ("_unusable", "durable_end", "high_watermark", "last_stable_offset", "log_start_offset")
 
     def __init__(
         self,
@@ -56,8 +56,10 @@ class ReadableLog(SegmentedLog):
         )
         self.log_start_offset = log_start_offset
         """The first offset that may be read."""
+        self.durable_end = log_start_offset
+        """Everything below is as durable on this broker as configured."""
         self.high_watermark = log_start_offset
-        """Everything below is as durable as configured."""
+        """Everything below is committed: it is on every replica that has to have it."""
         self.last_stable_offset = log_start_offset
         """Everything below belongs to no undecided transaction."""
         self._unusable: Refused | None = None
@@ -221,7 +223,7 @@ class ReadableLog(SegmentedLog):
 
     # Leader epochs --------------------------------------------------------------------------------------------------
 
-    def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """(largest epoch at or below `epoch`, where it ends), else (-1, -1) (storage.md sections 10 and 17)."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 

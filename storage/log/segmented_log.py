@@ -1,6 +1,6 @@
 """`SegmentedLog`: writes batches to the segment files of one partition; rolls, leader epochs, unsynced files.
 
-The lowest layer of a log: `ReadableLog` above it reads, `PartitionLog` above that decides what may be written. Always
+The lowest layer of a log: `ReadableLog` above it reads, `CommittedLog` and `PartitionLog` commit and decide. Always
 true: nothing is on disk before the first write; the log end is behind the last batch of the active segment; the next
 flush covers every write and every new name since the last one began.
 """
@@ -136,7 +136,7 @@ class SegmentedLog:
         ):
             segment = self.roll(now_ms)
         if self.epochs.latest < self.leader_epoch:
-            self._begin_leader_epoch()
+            self.begin_epoch(self.leader_epoch, self.log_end_offset)
         segment.append(
             buffers,
             size=size,
@@ -154,6 +154,8 @@ class SegmentedLog:
     def _create_first_segment(self, now_ms: int) -> Segment:
         self.context.disk.make_directory(self.directory)
         self._write_metadata()
+        if not self.epochs.is_saved:
+            self.write_epochs()
         self._unsynced_directories.append(self.directory.rpartition("/")[0])
         return self._start_segment(now_ms)
 
@@ -193,12 +195,16 @@ class SegmentedLog:
         self.mark_unsaved()
         return segment
 
-    def _begin_leader_epoch(self) -> None:
-        if self.epochs.assign(self.leader_epoch, self.log_end_offset):
+    def begin_epoch(self, epoch: int, offset: int) -> None:
+        """What is written from `offset` on, at or behind the log end, is of leader epoch `epoch`. The file has that
+        before the batch is in the log, or once the log has a directory. Raises OSError with nothing changed."""
+        if epoch < self.epochs.latest and epoch >= 0:
+            self.epochs.truncate_from_end(offset)  # epochs in which nothing was written
+        if self.epochs.assign(epoch, offset) and len(self.segments):
             try:
                 self.write_epochs()
             except OSError:
-                self.epochs.truncate_from_end(self.log_end_offset)
+                self.epochs.truncate_from_end(offset)
                 raise
 
     def write_epochs(self) -> None:

@@ -84,7 +84,7 @@ class DirectoryLoader:
         contents = self._directory.open(node_id=node_id, cluster_id=cluster_id, chance=self._context.chance)
         # Made before the first write: it reports every write that fails from now until the stop.
         self.whole_sync = self._disk.whole_sync(self._directory.path)
-        self._checkpoints.read()
+        self._checkpoints.read(high_watermarks=self._context.is_replicated)
         self._cleaner_offsets.read()
         now_ms = self._clock.now_ms()
         journal = None if contents.is_clean else find_journal(self._disk, self._directory.path)
@@ -105,6 +105,7 @@ class DirectoryLoader:
                 gaps_below=self._cleaner_offsets.gaps_below(partition),
                 compacted_below=self._cleaner_offsets.compacted_below(partition),
                 journal=journal,
+                high_watermark=self._checkpoints.saved_high_watermark(partition),
             )
             self._logs.add(self._load_log(order, now_ms))
         self._release_journal(journal)

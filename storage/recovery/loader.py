@@ -1,6 +1,7 @@
 """Loading a partition from its directory: after a clean stop on trust, after any other by recovery (storage.md 12).
 
-Always true: a loaded log has one active segment unless it has none at all; its high watermark is its log end;
+Always true: a loaded log has one active segment unless it has none at all; its high watermark is its log end, or, of a
+log with replicas, what the checkpoint says, within the log;
 everything that recovery had to read again is synced before the log is served, when durability asks for that.
 """
 
@@ -63,6 +64,8 @@ class LoadOrder:
     """Below this offset compaction may have changed the log."""
     journal: FoundJournal | None = None
     """The journal that an unclean stop has left."""
+    high_watermark: int = 0
+    """From the checkpoint, for a log with replicas; 0 without an entry."""
 
 
 def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog:
@@ -94,6 +97,8 @@ def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog
         if offset > log.log_end_offset and context.disk.size(snapshot_path(log, offset)) is not None:
             context.disk.unlink(snapshot_path(log, offset))
     log.advance(log.log_end_offset)
+    if context.is_replicated:
+        log.advance_high_watermark(order.high_watermark)
     recovery_point = log.log_end_offset if order.is_clean else order.recovery_point
     log.checkpoint_state.loaded(recovery_point)
     is_saved = log.epochs.is_saved and (

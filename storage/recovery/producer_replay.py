@@ -7,11 +7,10 @@ Nothing is refused here: the log is the authority.
 import logging
 from typing import TYPE_CHECKING, Final
 
-from eosin.protocol.records.batch import BatchHeader, CorruptRecords
-from eosin.protocol.records.scan import marker_of
 from eosin.storage.log.batch_scan import scan_markers, seek
 from eosin.storage.log.retention import snapshot_path
 from eosin.storage.log.segment import Segment
+from eosin.storage.producers.applied import apply_batch
 from eosin.storage.producers.snapshot import CorruptSnapshot, decode_snapshot
 
 if TYPE_CHECKING:
@@ -51,37 +50,12 @@ def _replay(log: "PartitionLog", segment: Segment, start_offset: int, now_ms: in
     if start_offset > segment.base_offset:
         hint = segment.offset_index.position_before(start_offset - segment.base_offset)
         position = seek(read, hint, segment.size, start_offset)
-    state = log.producer_state
     for _, header, control in scan_markers(read, position, segment.size):
         if header.producer_id < 0:
             continue
-        if header.is_control:
-            _replay_marker(log, segment, header, control, now_ms)
-        else:
-            state.data_appended(header, header.base_offset, max_timestamp=header.max_timestamp, now_ms=now_ms)
-
-
-def _replay_marker(log: "PartitionLog", segment: Segment, header: BatchHeader, batch: memoryview, now_ms: int) -> None:
-    try:
-        marker = marker_of(batch, header)
-    except CorruptRecords as error:
-        _LOG.warning("%s: the control batch at offset %d: %s", log.topic_partition, header.base_offset, error)
-        return
-    if marker is None:  # of a kind that says nothing about transactions, or emptied by compaction
-        if not header.records_count:
-            log.producer_state.empty_marker_found(header, now_ms)
-        return
-    ended = log.producer_state.marker_appended(
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        coordinator_epoch=marker.coordinator_epoch,
-        commit=marker.is_commit,
-        offset=header.last_offset,
-        timestamp=header.max_timestamp,
-        now_ms=now_ms,
-    )
-    if ended is None or ended.committed:
-        return
-    rows = [] if segment.aborted_index is None else segment.aborted_index.rows()
-    if not rows or rows[-1].last_offset < ended.marker_offset:
-        log.index_aborted(segment, ended)
+        ended = apply_batch(log.producer_state, header, control, log_name=log.topic_partition, now_ms=now_ms)
+        if ended is None or ended.committed:
+            continue
+        rows = [] if segment.aborted_index is None else segment.aborted_index.rows()
+        if not rows or rows[-1].last_offset < ended.marker_offset:
+            log.index_aborted(segment, ended)

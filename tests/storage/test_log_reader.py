@@ -256,12 +256,12 @@ async def test_leader_epochs_tell_where_each_ends() -> None:
         log.leader_epoch = epoch
         appended(logs.append(log, data(2)))
     assert list(log.epochs.entries) == [(2, 0), (5, 4), (7, 6)]
-    assert log.epoch_end_offset(1) == (1, 0)
-    assert log.epoch_end_offset(2) == (2, 4)
-    assert log.epoch_end_offset(6) == (5, 6)
-    assert log.epoch_end_offset(7) == (7, 8)
-    assert log.epoch_end_offset(8) == (-1, -1)
-    assert log.epoch_end_offset(-1) == (-1, -1)
+    assert log.end_of_epoch(1) == (1, 0)
+    assert log.end_of_epoch(2) == (2, 4)
+    assert log.end_of_epoch(6) == (5, 6)
+    assert log.end_of_epoch(7) == (7, 8)
+    assert log.end_of_epoch(8) == (-1, -1)
+    assert log.end_of_epoch(-1) == (-1, -1)
     await log.delete_records_before(5)
     assert list(log.epochs.entries) == [(5, 5), (7, 6)]
     assert log.epoch_at_start() == 5

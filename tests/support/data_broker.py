@@ -49,11 +49,22 @@ class HeldFlusher:
         self.held = False
         self._waiting: dict[Flushable, None] = {}
 
-    def appended(self, log: Flushable, size: int, batch: Sequence[Buffer], *, awaited: bool = True) -> None:
+    def appended(
+        self,
+        log: Flushable,
+        size: int,
+        batch: Sequence[Buffer],
+        *,
+        awaited: bool = True,
+        base_offset: int | None = None,
+    ) -> None:
         self._waiting[log] = None
         self.backlog_bytes += size
         if not self.held:
             self.release()
+
+    async def settle(self, log: Flushable) -> None:
+        self.release()
 
     def synced(self, log: Flushable, end_offset: int) -> None:
         pass

@@ -33,6 +33,7 @@ class Logs:
         cleaner: CleanerConfig | None = None,
         data_dir: str = DATA_DIR,
         reserve_bytes: int = 0,
+        replicated: bool = False,
     ) -> None:
         self.clock = clock or ManualClock()
         self.disk = disk if disk is not None else FakeDisk(self.clock.now_ms)
@@ -43,6 +44,7 @@ class Logs:
         self.cleaner = cleaner
         self.data_dir = data_dir
         self.reserve_bytes = reserve_bytes
+        self.replicated = replicated
         self.epoch = 0
         self.manager = self._manager()
 
@@ -60,6 +62,7 @@ class Logs:
             defaults=self.config,
             cleaner=self.cleaner,
             reserve_bytes=self.reserve_bytes,
+            replicated=self.replicated,
         )
 
     @property

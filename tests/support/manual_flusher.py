@@ -19,7 +19,15 @@ class ManualFlusher:
     def backlog_bytes(self) -> int:
         return sum(log.unflushed_bytes for log in self.dirty)
 
-    def appended(self, log: Flushable, size: int, batch: Sequence[Buffer], *, awaited: bool = True) -> None:
+    def appended(
+        self,
+        log: Flushable,
+        size: int,
+        batch: Sequence[Buffer],
+        *,
+        awaited: bool = True,
+        base_offset: int | None = None,
+    ) -> None:
         log.unflushed_bytes += size
         self.dirty[log] = None
 
@@ -28,6 +36,9 @@ class ManualFlusher:
 
     def forget(self, log: Flushable) -> None:
         pass
+
+    async def settle(self, log: Flushable) -> None:
+        self.flush()
 
     def begin(self) -> None:
         """Begin a flush of every log that has something to flush."""
