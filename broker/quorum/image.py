@@ -8,7 +8,7 @@ them from records, `follower.py` publishes them.
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from eosin.broker.quorum.sorted_map import SortedMap
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
@@ -112,6 +112,10 @@ class QuotaEntity(NamedTuple):
     name: str | None
     """None: the default of its type."""
 
+    def __lt__(self, other: tuple[Any, ...]) -> bool:
+        """By type and name; the default comes first."""
+        return (self[0], self[1] is not None, self[1] or "") < (other[0], other[1] is not None, other[1] or "")
+
 
 class ScramKey(NamedTuple):
     """Whose SCRAM credential."""
@@ -146,7 +150,7 @@ class ClusterImage:
     controllers: Mapping[int, RegisterControllerRecord] = field(default_factory=SortedMap, hash=False)
     acls: Mapping[Uuid, AccessControlEntryRecord] = field(default_factory=SortedMap, hash=False)
     scram: Mapping[ScramKey, UserScramCredentialRecord] = field(default_factory=SortedMap, hash=False)
-    quotas: Mapping[QuotaEntities, Mapping[str, float]] = field(default_factory=dict, hash=False)
+    quotas: Mapping[QuotaEntities, Mapping[str, float]] = field(default_factory=SortedMap, hash=False)
     tokens: Mapping[str, DelegationTokenRecord] = field(default_factory=SortedMap, hash=False)
     """Delegation tokens by id."""
     partition_count: int = 0
@@ -165,6 +169,10 @@ class ClusterImage:
     def metadata_version(self) -> int:
         """The finalized level of `metadata.version`; 0 before the log has said it."""
         return self.features.get(METADATA_VERSION, 0)
+
+
+EMPTY: Final = ClusterImage()
+"""Before the first record."""
 
 
 class PartitionChange(NamedTuple):
