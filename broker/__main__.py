@@ -19,6 +19,7 @@ IMPORTED_AT: Final = time.monotonic()
 
 COMMANDS: Final = {
     "serve": "run a broker",
+    "format": "make an empty directory that of a broker of a quorum",
     "health": "tell by the exit code whether a broker answers",
     "dump-log": "show what is in log, index, snapshot and checkpoint files",
     "check": "verify the data directory of a stopped broker",
@@ -62,6 +63,10 @@ def _find(name: str) -> Command | None:
         from eosin.broker.cli import serve
 
         return serve.main
+    if name == "format":
+        from eosin.broker.cli import format as format_command
+
+        return format_command.main
     if name == "health":
         from eosin.broker.cli import health
 

@@ -29,7 +29,7 @@ from eosin.storage.checkpoints.cleaner_offsets import CleanerOffsets
 from eosin.storage.checkpoints.recovery_points import OffsetCheckpoints, SavedOffsets
 from eosin.storage.compaction.cleaner import Cleaner, CleanerConfig
 from eosin.storage.deletions import Deletions
-from eosin.storage.disk.data_directory import DataDirectory
+from eosin.storage.disk.data_directory import NO_BROKER_EPOCH, DataDirectory
 from eosin.storage.disk.delayed_delete import DelayedDelete
 from eosin.storage.disk.flusher import Durability, Flusher, flusher_for
 from eosin.storage.disk.interfaces import DirectoryInUse, Disk, FreeBytes, UnusableDirectory
@@ -76,6 +76,7 @@ class LogManager:
         durability: Durability = Durability.FSYNC,
         node_id: int = 0,
         cluster_id: str | None = None,
+        joined: bool = False,
         defaults: LogConfig | None = None,
         flusher: Flusher | None = None,
         verification_enabled: bool = True,
@@ -87,9 +88,10 @@ class LogManager:
         journal: JournalConfig | None = None,
         replicated: bool = False,
     ) -> None:
-        """Nothing is touched before `open`. `cluster_id` None takes the directory's, or a new one. `reserve_bytes`:
-        file space held back for the time when the disk is full. `journal` is for a flusher that writes one.
-        `replicated`: other brokers may hold replicas of the logs, of which each is led or followed."""
+        """Nothing is touched before `open`. `cluster_id` None takes the directory's, or a new one. `joined`: the
+        broker is one of a quorum, and so has to be the directory (cluster.md 1.9). `reserve_bytes`: file space held
+        back for the time when the disk is full. `journal` is for a flusher that writes one. `replicated`: other
+        brokers may hold replicas of the logs, of which each is led or followed."""
         self.durability = durability
         self.flusher = flusher if flusher is not None else flusher_for(durability)
         """Its `backlog_bytes` says how far syncing is behind."""
@@ -100,6 +102,8 @@ class LogManager:
         self._chance = chance
         self._node_id = node_id
         self._wanted_cluster_id = cluster_id
+        self._is_joined = joined
+        self._broker_epoch: int | None = None
         self._defaults = defaults if defaults is not None else LogConfig()
         self._journal_config = journal or JournalConfig()
         self._producer_id_expiration_ms = producer_id_expiration_ms
@@ -153,7 +157,7 @@ class LogManager:
 
     async def open(self) -> None:
         """Take the directory and load every log in it. Raises UnusableDirectory, OSError."""
-        await self._loader.load(node_id=self._node_id, cluster_id=self._wanted_cluster_id)
+        await self._loader.load(node_id=self._node_id, cluster_id=self._wanted_cluster_id, joined=self._is_joined)
         size_bytes = self._journal_config.size_bytes
         if isinstance(self.flusher, JournalFlusher) and size_bytes and not self._loader.keeps_journal:
             journal = Journal(self._disk, self._directory.path, self._chance.uuid(), self._journal_config)
@@ -197,7 +201,8 @@ class LogManager:
     def _mark_clean(self) -> None:
         # The journal goes first: a start that finds the mark must not find what was journalled before it.
         remove_journal(self._disk, self._directory.path)
-        self._directory.mark_clean(broker_epoch=self._leader_epoch)
+        epoch = self._leader_epoch if self._broker_epoch is None else self._broker_epoch
+        self._directory.mark_clean(broker_epoch=epoch)
 
     # The directory --------------------------------------------------------------------------------------------------
 
@@ -210,6 +215,19 @@ class LogManager:
     def directory_id(self) -> Uuid:
         """The data directory's id. Known once open."""
         return self._directory.directory_id
+
+    @property
+    def previous_broker_epoch(self) -> int:
+        """What a broker of a quorum may claim when it registers: the epoch of its last run, if that ended with a clean
+        stop and every log is sound; else -1 (cluster.md 2.9). Known once open."""
+        is_sound = all(log.failure is None for log in self.logs.values())
+        return self._loader.previous_broker_epoch if is_sound else NO_BROKER_EPOCH
+
+    async def save_broker_epoch(self, broker_epoch: int) -> None:
+        """Note, durably, the epoch with which a broker of a quorum is about to be unfenced; the mark of a clean stop
+        will name it. Raises OSError."""
+        await self._disk.off_loop(self._directory.save_broker_epoch, broker_epoch)
+        self._broker_epoch = broker_epoch
 
     @property
     def path(self) -> str:

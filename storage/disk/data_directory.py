@@ -10,17 +10,28 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from eosin.protocol.names import TopicPartition, Uuid, is_legal_topic_name, uuid_from_text, uuid_text
+from eosin.protocol.names import (
+    METADATA_TOPIC,
+    TopicPartition,
+    Uuid,
+    is_legal_topic_name,
+    is_usable_uuid,
+    uuid_from_text,
+    uuid_text,
+)
 from eosin.runtime.chance import Chance
 from eosin.storage.disk.interfaces import Disk, Lock, UnusableDirectory
 from eosin.storage.disk.meta_properties import FILE_NAME as META_PROPERTIES
-from eosin.storage.disk.meta_properties import MetaProperties
+from eosin.storage.disk.meta_properties import DirectoryKind, MetaProperties, claimed
 from eosin.storage.disk.space import DiskSpace, Need, is_no_space
 
 LOCK: Final = ".lock"
 CLEAN_MARK: Final = ".kafka_cleanshutdown"
 DELETED: Final = "delete"
 STRAY: Final = "stray"
+BROKER_EPOCH: Final = "eosin.broker.epoch"
+"""The epoch that this broker was last unfenced with, of a broker of a quorum (cluster.md 2.9)."""
+NO_BROKER_EPOCH: Final = -1
 BOOT_ID: Final = ".eosin_boot_id"
 """Names the boot of the machine during which the directory was last open."""
 SYSTEM_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
@@ -50,6 +61,8 @@ class Contents:
     """Paths of partition directories that only wait to be removed."""
     same_boot: bool = False
     """Whether the machine is known not to have stopped since: then everything that was ever written is there."""
+    broker_epoch: int = NO_BROKER_EPOCH
+    """The epoch of a broker of a quorum whose last stop was clean; else -1. It claims that nothing is lost."""
 
 
 class DataDirectory:
@@ -63,13 +76,20 @@ class DataDirectory:
         self._lock: Lock | None = None
         self.properties: MetaProperties | None = None
 
-    def open(self, *, node_id: int, cluster_id: str | None, chance: Chance) -> Contents:
-        """Take the directory, making it if there is none. Blocks. Raises UnusableDirectory, OSError."""
+    def open(self, *, node_id: int, cluster_id: str | None, chance: Chance, joined: bool = False) -> Contents:
+        """Take the directory, making it if there is none; `joined`: for a broker of a quorum. Blocks. Raises
+        UnusableDirectory, OSError."""
+        if joined:
+            refuse_for_quorum(self._disk, self.path, node_id=node_id, cluster_id=cluster_id)
         self._disk.make_directory(self.path)
         self._lock = self._disk.lock(f"{self.path}/{LOCK}")
         try:
             self._refuse_apache_kafkas()
-            self.properties = self._identify(node_id=node_id, cluster_id=cluster_id, chance=chance)
+            self.properties = (
+                format_for_quorum(self._disk, self.path, node_id=node_id, cluster_id=cluster_id, chance=chance)
+                if joined
+                else self._identify(node_id=node_id, cluster_id=cluster_id, chance=chance)
+            )
             return self._take_stock()
         except BaseException:
             self.close()
@@ -86,15 +106,18 @@ class DataDirectory:
         path = f"{self.path}/{META_PROPERTIES}"
         if self._disk.size(path) is not None:
             found = MetaProperties.decode(self._disk.read_whole(path))
-            if cluster_id not in (None, found.cluster_id):
-                raise ForeignDirectory(f"it belongs to cluster {found.cluster_id}, not {cluster_id}")
-            if node_id != found.node_id:
-                raise ForeignDirectory(f"it belongs to node {found.node_id}, not {node_id}")
+            if found.kind is DirectoryKind.KRAFT:
+                raise ForeignDirectory(
+                    "it belongs to a broker of a quorum: give its controllers in controller.quorum.bootstrap.servers,"
+                    " or name another directory with --data-dir"
+                )
+            _check_owner(found, node_id=node_id, cluster_id=cluster_id)
             return found
         made = MetaProperties(
             cluster_id=cluster_id or uuid_text(chance.uuid()),
             node_id=node_id,
             directory_id=uuid_text(chance.uuid()),
+            kind=DirectoryKind.STANDALONE,
         )
         self._disk.write_atomic(path, made.encode())
         return made
@@ -113,10 +136,31 @@ class DataDirectory:
             elif retired[1] == DELETED:
                 deleted.append(path)
         is_clean = CLEAN_MARK in names
+        broker_epoch = self._clean_epoch(names) if is_clean else NO_BROKER_EPOCH
         if is_clean:
             self._disk.unlink(f"{self.path}/{CLEAN_MARK}")
             self._disk.sync_directory(self.path)
-        return Contents(is_clean, tuple(partitions), tuple(deleted), self._note_boot(names))
+        return Contents(is_clean, tuple(partitions), tuple(deleted), self._note_boot(names), broker_epoch)
+
+    def _clean_epoch(self, names: list[str]) -> int:
+        """The broker epoch that the mark of a clean stop names. -1 unless it is the one that this directory's broker
+        was last unfenced with: a mark from somewhere else claims nothing."""
+        if BROKER_EPOCH not in names:
+            return NO_BROKER_EPOCH
+        stopped, unfenced = (
+            _epoch_in(self._disk.read_whole(f"{self.path}/{name}")) for name in (CLEAN_MARK, BROKER_EPOCH)
+        )
+        return stopped if stopped == unfenced else NO_BROKER_EPOCH
+
+    def save_broker_epoch(self, broker_epoch: int) -> None:
+        """Note, durably, the epoch with which this broker is about to be unfenced. Blocks. Raises OSError."""
+        self._space.attempt(
+            Need.VITAL,
+            self._disk.write_atomic,
+            f"{self.path}/{BROKER_EPOCH}",
+            _epoch_file(broker_epoch),
+            durable=True,
+        )
 
     def _note_boot(self, names: list[str]) -> bool:
         """Whether the directory was last open during this boot; it is now."""
@@ -148,9 +192,8 @@ class DataDirectory:
 
     def mark_clean(self, *, broker_epoch: int) -> None:
         """Mark the stop as clean, since everything is saved: the last call before `close`. Blocks."""
-        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
         self._space.attempt(
-            Need.VITAL, self._disk.write_atomic, f"{self.path}/{CLEAN_MARK}", content.encode(), durable=True
+            Need.VITAL, self._disk.write_atomic, f"{self.path}/{CLEAN_MARK}", _epoch_file(broker_epoch), durable=True
         )
 
     def close(self) -> None:
@@ -172,6 +215,77 @@ class DataDirectory:
         renamed = f"{self.path}/{partition.topic[: _MAX_NAME - len(suffix)]}{suffix}"
         self._disk.rename(path, renamed)
         return renamed
+
+
+def refuse_for_quorum(disk: Disk, path: str, *, node_id: int, cluster_id: str | None) -> None:
+    """Raise UnusableDirectory when a directory cannot be that of broker `node_id` of the quorum's cluster, None for any
+    cluster. Touches nothing. Blocks."""
+    if not disk.is_directory(path):
+        if cluster_id is None:
+            raise ForeignDirectory(_UNFORMATTED)
+        return
+    names = [name for name in disk.list(path) if name not in _NOT_OURS and name != LOCK]
+    if META_PROPERTIES not in names:
+        if names:
+            raise ForeignDirectory(
+                f"it has no {META_PROPERTIES}, and {names[0]} is in it: only an empty one is formatted"
+            )
+        if cluster_id is None:
+            raise ForeignDirectory(_UNFORMATTED)
+        return
+    found = MetaProperties.decode(disk.read_whole(f"{path}/{META_PROPERTIES}"))
+    if found.kind is DirectoryKind.STANDALONE or f"{METADATA_TOPIC}-0" in names:
+        raise ForeignDirectory("it belongs to a broker that runs alone: name another directory with --data-dir")
+    _check_owner(found, node_id=node_id, cluster_id=cluster_id)
+    if found.directory_id and not is_usable_uuid(found.directory_id):
+        raise ForeignDirectory(
+            f"directory.id in {META_PROPERTIES} must be an id of its own, not {found.directory_id!r}"
+        )
+
+
+def format_for_quorum(disk: Disk, path: str, *, node_id: int, cluster_id: str | None, chance: Chance) -> MetaProperties:
+    """Make a directory that `refuse_for_quorum` lets pass that of broker `node_id`, durably; nothing changes if it is
+    so already. Blocks. Raises OSError."""
+    file = f"{path}/{META_PROPERTIES}"
+    if disk.size(file) is None:
+        assert cluster_id is not None, "it was refused"
+        made = MetaProperties(cluster_id, node_id, uuid_text(chance.uuid()), DirectoryKind.KRAFT)
+        disk.write_atomic(file, made.encode())
+        return made
+    data = disk.read_whole(file)
+    found = MetaProperties.decode(data)
+    if found.kind is DirectoryKind.KRAFT and found.directory_id:
+        return found
+    taken = MetaProperties(
+        found.cluster_id, found.node_id, found.directory_id or uuid_text(chance.uuid()), DirectoryKind.KRAFT
+    )
+    disk.write_atomic(file, claimed(data, taken))
+    return taken
+
+
+_UNFORMATTED: Final = "it is not formatted: run eosin format, or give the cluster's id with --cluster-id"
+
+
+def _check_owner(found: MetaProperties, *, node_id: int, cluster_id: str | None) -> None:
+    if cluster_id not in (None, found.cluster_id):
+        raise ForeignDirectory(f"it belongs to cluster {found.cluster_id}, not {cluster_id}")
+    if node_id != found.node_id:
+        raise ForeignDirectory(f"it belongs to node {found.node_id}, not {node_id}")
+
+
+def _epoch_file(broker_epoch: int) -> bytes:
+    """A broker epoch as Apache Kafka writes it into the mark of a clean stop."""
+    return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
+
+
+def _epoch_in(data: bytes) -> int:
+    """The inverse of `_epoch_file`; -1 for anything else, such as the empty mark of older releases."""
+    try:
+        content = json.loads(data)
+    except ValueError:
+        return NO_BROKER_EPOCH
+    epoch = content.get("brokerEpoch") if isinstance(content, dict) and content.get("version") == 0 else None
+    return epoch if isinstance(epoch, int) and epoch >= 0 else NO_BROKER_EPOCH
 
 
 def boot_of(disk: Disk, data_dir: str) -> bytes | None:

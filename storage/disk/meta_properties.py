@@ -1,11 +1,13 @@
 """`meta.properties`: whose directory this is, and in which format (storage.md 2.1, wire.md section 17).
 
-Apache Kafka's file, version 1, with one key of our own that Kafka ignores. Always true: a directory of a newer format
-is refused, never touched.
+Apache Kafka's file, version 1, with two keys of our own that Kafka ignores. Always true: a directory of a newer format
+is refused, never touched; so is one of the other kind, because a broker that runs alone and one of a quorum
+disagree about what the directory's partitions are (cluster.md 1.9).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 from eosin.storage.disk.interfaces import UnusableDirectory
@@ -15,6 +17,7 @@ FORMAT: Final = 1
 """The newest directory format that this version understands."""
 
 _FORMAT_KEY: Final = "eosin.format"
+_KIND_KEY: Final = "eosin.cluster"
 _VERSION: Final = "1"
 
 
@@ -26,6 +29,17 @@ class MalformedProperties(UnusableDirectory):
     """`meta.properties` lacks a property or has a wrong one."""
 
 
+class DirectoryKind(Enum):
+    """What kind of broker a directory belongs to."""
+
+    UNDECIDED = ""
+    """Formatted by Apache Kafka's tool, and used by no Eosin broker yet; or by one that runs alone, long ago."""
+    STANDALONE = "standalone"
+    """A broker that runs alone: the metadata are in the directory."""
+    KRAFT = "kraft"
+    """A broker of a quorum: the metadata are the quorum's."""
+
+
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
     """The content of `meta.properties`."""
@@ -33,6 +47,8 @@ class MetaProperties:
     cluster_id: str
     node_id: int
     directory_id: str
+    """Empty when the file names none, as Apache Kafka's did before 3.7."""
+    kind: DirectoryKind = DirectoryKind.UNDECIDED
 
     def encode(self) -> bytes:
         """The file's content."""
@@ -43,6 +59,8 @@ class MetaProperties:
             "directory.id": self.directory_id,
             _FORMAT_KEY: FORMAT,
         }
+        if self.kind is DirectoryKind.KRAFT:
+            values[_KIND_KEY] = self.kind.value
         return "".join(f"{key}={value}\n" for key, value in values.items()).encode()
 
     @classmethod
@@ -58,7 +76,26 @@ class MetaProperties:
             cluster_id=values["cluster.id"],
             node_id=_number(values, "node.id", 0),
             directory_id=values.get("directory.id", ""),
+            kind=_kind(values),
         )
+
+
+def claimed(data: bytes, properties: MetaProperties) -> bytes:
+    """The file `data` of Apache Kafka's tool, with what makes it the directory of a broker of a quorum. All that
+    stands there stays."""
+    text = data.decode(errors="replace")
+    lines = [*text.splitlines(), f"{_FORMAT_KEY}={FORMAT}", f"{_KIND_KEY}={DirectoryKind.KRAFT.value}"]
+    if "directory.id" not in _properties(text):
+        lines.append(f"directory.id={properties.directory_id}")
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _kind(values: Mapping[str, str]) -> DirectoryKind:
+    if _KIND_KEY not in values:
+        return DirectoryKind.STANDALONE if _FORMAT_KEY in values else DirectoryKind.UNDECIDED
+    if values[_KIND_KEY] != DirectoryKind.KRAFT.value:
+        raise DirectoryTooNew(f"{_KIND_KEY} is {values[_KIND_KEY]!r}, which this version of Eosin does not know")
+    return DirectoryKind.KRAFT
 
 
 def _properties(text: str) -> dict[str, str]:

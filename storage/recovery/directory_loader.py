@@ -15,7 +15,7 @@ from eosin.runtime.clock import Clock
 from eosin.storage.checkpoints.cleaner_offsets import CleanerOffsets
 from eosin.storage.checkpoints.recovery_points import OffsetCheckpoints, SavedOffsets
 from eosin.storage.disk.checkpoint_formats import MalformedCheckpoint
-from eosin.storage.disk.data_directory import DataDirectory
+from eosin.storage.disk.data_directory import NO_BROKER_EPOCH, DataDirectory
 from eosin.storage.disk.delayed_delete import DelayedDelete
 from eosin.storage.disk.interfaces import WholeSync
 from eosin.storage.disk.space import is_no_space
@@ -63,12 +63,14 @@ class DirectoryLoader:
         """Known once the directory is locked."""
         self.keeps_journal = False
         """Whether the journal of an earlier process still holds something that is needed."""
+        self.previous_broker_epoch = NO_BROKER_EPOCH
+        """The epoch of a broker of a quorum whose last stop was clean; else -1."""
         self.missed: dict[tuple[TopicPartition, Uuid], int] = {}
         """Logs that the journal has records of and that have no directory, by the offset at which they ended."""
 
-    async def load(self, *, node_id: int, cluster_id: str | None) -> None:
+    async def load(self, *, node_id: int, cluster_id: str | None, joined: bool = False) -> None:
         """Take the directory and load every log in it. Raises UnusableDirectory, OSError."""
-        self._loading = asyncio.ensure_future(self._disk.off_loop(self._load, node_id, cluster_id))
+        self._loading = asyncio.ensure_future(self._disk.off_loop(self._load, node_id, cluster_id, joined))
         # Shielded: a caller that gives up waiting does not stop the thread. `finish` waits for it.
         await asyncio.shield(self._loading)
 
@@ -80,8 +82,11 @@ class DirectoryLoader:
             if not self._loading.cancelled() and (error := self._loading.exception()) is not None:
                 _LOG.info("the start was given up: %s", error if str(error) else "the broker was stopped")
 
-    def _load(self, node_id: int, cluster_id: str | None) -> None:
-        contents = self._directory.open(node_id=node_id, cluster_id=cluster_id, chance=self._context.chance)
+    def _load(self, node_id: int, cluster_id: str | None, joined: bool) -> None:
+        contents = self._directory.open(
+            node_id=node_id, cluster_id=cluster_id, chance=self._context.chance, joined=joined
+        )
+        self.previous_broker_epoch = contents.broker_epoch
         # Made before the first write: it reports every write that fails from now until the stop.
         self.whole_sync = self._disk.whole_sync(self._directory.path)
         self._checkpoints.read(high_watermarks=self._context.is_replicated)
