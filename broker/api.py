@@ -1,7 +1,8 @@
 """`Api`, `RequestContext` and `Services`: everything that a handler sees.
 
-A handler is an `async def handle` that returns a response. Requests of a connection begin in order and are answered in
-order; nothing else may be assumed about what runs between two awaits.
+A handler that may wait is an `async def handle`, one that never waits is a `def respond`; both return the response.
+Requests of a connection begin in order and are answered in order; nothing else may be assumed about what runs between
+two awaits.
 """
 
 from collections.abc import Callable, Coroutine
@@ -63,6 +64,9 @@ Handler = Callable[[Any, RequestContext, Services], Coroutine[Any, Any, Any]]
 
 It runs to its first wait at once, outside of a task: up to there, no `asyncio.timeout` and no `TaskGroup`."""
 
+Responder = Callable[[Any, RequestContext, Services], Any]
+"""The same for an API that never waits: it costs no coroutine (docs/adr/0011-handlers-are-functions-in-a-list.md)."""
+
 
 class CloseConnection(Exception):
     """Raised by a handler to close the connection, where no response can carry the error (Produce with acks=0,
@@ -80,12 +84,25 @@ class Api:
     key: ApiKey
     versions: range
     """Served versions."""
-    handle: Handler
     refuse: Refuse
+    handle: Handler | None = None
+    """Where the API may wait."""
+    respond: Responder | None = None
+    """Where it never does; an `Api` has one of the two."""
     advertised: range | None = None
     """What ApiVersions announces when that differs from what is served (Produce, storage.md section 4)."""
     announced_to: "Callable[[BrokerConfig], int] | None" = None
     """The highest version that ApiVersions announces when that is a matter of settings (InitProducerId)."""
+
+    def __post_init__(self) -> None:
+        assert (self.handle is None) != (self.respond is None), f"{self.key.name} needs one handler"
+
+    async def response(self, request: Any, context: RequestContext, services: Services) -> Any:
+        """Handle a request, of an API that waits or of one that does not."""
+        if self.respond is not None:
+            return self.respond(request, context, services)
+        assert self.handle is not None
+        return await self.handle(request, context, services)
 
     def announced(self, config: "BrokerConfig") -> range:
         """What ApiVersions announces under these settings."""

@@ -45,24 +45,29 @@ class Exchange:
         `CloseConnection`.
         """
         try:
-            if hooks is None:
-                handling = self.api.handle(self.request, self.context, services)
+            api = self.api
+            if hooks is None and api.respond is not None:
+                response = api.respond(self.request, self.context, services)
             else:
-                handling = self._handle_with(hooks, services)
-            try:
-                driver = IDLE.pop()
-            except IndexError:
-                driver = new_driver()
-            found = driver.send(handling)
-            if type(found) is not list:
-                return go_on(driver, found)
-            response = found.pop()
-            IDLE.append(driver)
+                if hooks is not None:
+                    handling = self._handle_with(hooks, services)
+                else:
+                    assert api.handle is not None
+                    handling = api.handle(self.request, self.context, services)
+                try:
+                    driver = IDLE.pop()
+                except IndexError:
+                    driver = new_driver()
+                found = driver.send(handling)
+                if type(found) is not list:
+                    return go_on(driver, found)
+                response = found.pop()
+                IDLE.append(driver)
             if response is None:
                 self.answer = []
             else:
                 context = self.context
-                self.answer = encode_response(self.api.key, context.api_version, self.correlation_id, response)
+                self.answer = encode_response(api.key, context.api_version, self.correlation_id, response)
         except CloseConnection:
             raise
         except Exception:
@@ -93,7 +98,7 @@ class Exchange:
         if verdict is not None and verdict.error is not ErrorCode.NONE:
             response = self.api.refuse(self.request, self.context, verdict.error)
         else:
-            response = await self.api.handle(self.request, self.context, services)
+            response = await self.api.response(self.request, self.context, services)
         response = hooks.handled(observed, response)
         if verdict is not None:
             observed.pause_ms = verdict.pause_ms

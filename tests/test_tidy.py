@@ -183,10 +183,22 @@ def test_the_pipeline_reaches_brokers_over_tcp_only() -> None:
 def test_every_handler_is_in_the_registry() -> None:
     from eosin.broker.registry import APIS
 
-    registered = {api.handle.__module__ for api in APIS}
+    registered = {(api.handle or api.respond).__module__ for api in APIS}
     files = {f"eosin.broker.handlers.{path.stem}" for path in sources("broker/handlers") if path.stem != "__init__"}
     helpers = {name for name in files if not re.search(r"^API\b", _text_of(name), re.MULTILINE)}
     assert files - helpers == registered
+
+
+def test_a_handler_is_a_coroutine_if_and_only_if_it_waits() -> None:
+    for path in sources("broker/handlers"):
+        for function in ast.parse(path.read_text()).body:
+            name = getattr(function, "name", "")
+            if name in ("handle", "respond"):
+                waits = any(isinstance(node, ast.Await | ast.AsyncFor | ast.AsyncWith) for node in ast.walk(function))
+                kind = (ast.AsyncFunctionDef, "handle") if waits else (ast.FunctionDef, "respond")
+                assert (type(function), name) == kind, (
+                    f"{path.name}: a handler that waits is `async def handle`, one that never waits `def respond`"
+                )
 
 
 def _text_of(module: str) -> str:

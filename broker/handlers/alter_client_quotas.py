@@ -20,7 +20,7 @@ _ENTITY_TYPES: Final = ("user", "client-id", "ip")
 _NO_QUOTAS: Final = "Eosin enforces no client quotas, so none can be set"
 
 
-async def handle(
+def respond(
     request: AlterClientQuotasRequest, context: RequestContext, services: Services
 ) -> AlterClientQuotasResponse:
     return AlterClientQuotasResponse(entries=tuple(_answer(each, _outcome(each)) for each in request.entries))
@@ -47,4 +47,4 @@ def refuse(request: AlterClientQuotasRequest, context: RequestContext, error: Er
     return AlterClientQuotasResponse(entries=tuple(_answer(each, Outcome(error)) for each in request.entries))
 
 
-API = Api(key=ApiKey.ALTER_CLIENT_QUOTAS, versions=range(0, 2), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.ALTER_CLIENT_QUOTAS, versions=range(0, 2), respond=respond, refuse=refuse)

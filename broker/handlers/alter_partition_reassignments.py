@@ -21,7 +21,7 @@ from eosin.protocol.schemas.alter_partition_reassignments import (
 )
 
 
-async def handle(
+def respond(
     request: AlterPartitionReassignmentsRequest, context: RequestContext, services: Services
 ) -> AlterPartitionReassignmentsResponse:
     brokers = [each.node_id for each in services.cluster.brokers(context.listener)]
@@ -64,4 +64,4 @@ def refuse(
     return AlterPartitionReassignmentsResponse(error_code=error)
 
 
-API = Api(key=ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=range(0, 2), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=range(0, 2), respond=respond, refuse=refuse)

@@ -19,7 +19,7 @@ from eosin.protocol.schemas.alter_replica_log_dirs import (
 )
 
 
-async def handle(
+def respond(
     request: AlterReplicaLogDirsRequest, context: RequestContext, services: Services
 ) -> AlterReplicaLogDirsResponse:
     ours = log_dir(services.config)
@@ -54,4 +54,4 @@ def refuse(
     return _answered(request, lambda path, partition: error)
 
 
-API = Api(key=ApiKey.ALTER_REPLICA_LOG_DIRS, versions=range(0, 3), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.ALTER_REPLICA_LOG_DIRS, versions=range(0, 3), respond=respond, refuse=refuse)

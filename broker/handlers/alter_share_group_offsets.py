@@ -13,7 +13,7 @@ from eosin.protocol.schemas.alter_share_group_offsets import (
 )
 
 
-async def handle(
+def respond(
     request: AlterShareGroupOffsetsRequest, context: RequestContext, services: Services
 ) -> AlterShareGroupOffsetsResponse:
     return AlterShareGroupOffsetsResponse(
@@ -27,4 +27,4 @@ def refuse(
     return AlterShareGroupOffsetsResponse(error_code=error)
 
 
-API = Api(key=ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions=range(0, 1), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.ALTER_SHARE_GROUP_OFFSETS, versions=range(0, 1), respond=respond, refuse=refuse)

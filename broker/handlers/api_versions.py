@@ -36,7 +36,7 @@ _FEATURES_FROM_ZERO_FROM: Final = 4
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-async def handle(request: ApiVersionsRequest, context: RequestContext, services: Services) -> ApiVersionsResponse:
+def respond(request: ApiVersionsRequest, context: RequestContext, services: Services) -> ApiVersionsResponse:
     """Answer with everything; the connection keeps the client's name from `context`."""
     if context.api_version >= _FEATURES_FROM:
         software = (request.client_software_name, request.client_software_version)
@@ -88,4 +88,4 @@ def refuse(request: ApiVersionsRequest, context: RequestContext, error: ErrorCod
     return ApiVersionsResponse(error_code=error)
 
 
-API = Api(key=ApiKey.API_VERSIONS, versions=range(0, 5), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.API_VERSIONS, versions=range(0, 5), respond=respond, refuse=refuse)

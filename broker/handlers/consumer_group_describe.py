@@ -15,7 +15,7 @@ from eosin.protocol.schemas.consumer_group_describe import (
 )
 
 
-async def handle(
+def respond(
     request: ConsumerGroupDescribeRequest, context: RequestContext, services: Services
 ) -> ConsumerGroupDescribeResponse:
     return _refused(request, ErrorCode.UNSUPPORTED_VERSION, GroupProtocol.CONSUMER.value)
@@ -34,4 +34,4 @@ def _refused(
     return ConsumerGroupDescribeResponse(groups=tuple(groups))
 
 
-API = Api(key=ApiKey.CONSUMER_GROUP_DESCRIBE, versions=range(0, 2), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.CONSUMER_GROUP_DESCRIBE, versions=range(0, 2), respond=respond, refuse=refuse)

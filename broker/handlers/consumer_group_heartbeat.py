@@ -14,7 +14,7 @@ from eosin.protocol.schemas.consumer_group_heartbeat import (
 )
 
 
-async def handle(
+def respond(
     request: ConsumerGroupHeartbeatRequest, context: RequestContext, services: Services
 ) -> ConsumerGroupHeartbeatResponse:
     text = services.unserved_groups.refused(GroupProtocol.CONSUMER, request.group_id, context)
@@ -27,4 +27,4 @@ def refuse(
     return ConsumerGroupHeartbeatResponse(error_code=error)
 
 
-API = Api(key=ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=range(0, 2), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=range(0, 2), respond=respond, refuse=refuse)

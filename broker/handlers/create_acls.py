@@ -10,7 +10,7 @@ from eosin.protocol.schemas.create_acls import AclCreationResult, CreateAclsRequ
 _DISABLED: Final = AclCreationResult(ErrorCode.SECURITY_DISABLED, "No authorizer is configured on this broker")
 
 
-async def handle(request: CreateAclsRequest, context: RequestContext, services: Services) -> CreateAclsResponse:
+def respond(request: CreateAclsRequest, context: RequestContext, services: Services) -> CreateAclsResponse:
     return CreateAclsResponse(results=(_DISABLED,) * len(request.creations))
 
 
@@ -18,4 +18,4 @@ def refuse(request: CreateAclsRequest, context: RequestContext, error: ErrorCode
     return CreateAclsResponse(results=(AclCreationResult(error),) * len(request.creations))
 
 
-API = Api(key=ApiKey.CREATE_ACLS, versions=range(0, 4), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.CREATE_ACLS, versions=range(0, 4), respond=respond, refuse=refuse)

@@ -11,7 +11,7 @@ from eosin.protocol.schemas.delete_acls import DeleteAclsFilterResult, DeleteAcl
 _DISABLED: Final = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, "No authorizer is configured on this broker")
 
 
-async def handle(request: DeleteAclsRequest, context: RequestContext, services: Services) -> DeleteAclsResponse:
+def respond(request: DeleteAclsRequest, context: RequestContext, services: Services) -> DeleteAclsResponse:
     return DeleteAclsResponse(filter_results=(_DISABLED,) * len(request.filters))
 
 
@@ -19,4 +19,4 @@ def refuse(request: DeleteAclsRequest, context: RequestContext, error: ErrorCode
     return DeleteAclsResponse(filter_results=(DeleteAclsFilterResult(error),) * len(request.filters))
 
 
-API = Api(key=ApiKey.DELETE_ACLS, versions=range(0, 4), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.DELETE_ACLS, versions=range(0, 4), respond=respond, refuse=refuse)

@@ -13,7 +13,7 @@ from eosin.protocol.schemas.delete_share_group_offsets import (
 )
 
 
-async def handle(
+def respond(
     request: DeleteShareGroupOffsetsRequest, context: RequestContext, services: Services
 ) -> DeleteShareGroupOffsetsResponse:
     return DeleteShareGroupOffsetsResponse(
@@ -27,4 +27,4 @@ def refuse(
     return DeleteShareGroupOffsetsResponse(error_code=error)
 
 
-API = Api(key=ApiKey.DELETE_SHARE_GROUP_OFFSETS, versions=range(0, 1), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.DELETE_SHARE_GROUP_OFFSETS, versions=range(0, 1), respond=respond, refuse=refuse)

@@ -9,7 +9,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
 
-async def handle(request: DescribeAclsRequest, context: RequestContext, services: Services) -> DescribeAclsResponse:
+def respond(request: DescribeAclsRequest, context: RequestContext, services: Services) -> DescribeAclsResponse:
     return DescribeAclsResponse(
         error_code=ErrorCode.SECURITY_DISABLED, error_message="No authorizer is configured on this broker"
     )
@@ -19,4 +19,4 @@ def refuse(request: DescribeAclsRequest, context: RequestContext, error: ErrorCo
     return DescribeAclsResponse(error_code=error)
 
 
-API = Api(key=ApiKey.DESCRIBE_ACLS, versions=range(0, 4), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.DESCRIBE_ACLS, versions=range(0, 4), respond=respond, refuse=refuse)

@@ -6,7 +6,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 
 
-async def handle(
+def respond(
     request: DescribeClientQuotasRequest, context: RequestContext, services: Services
 ) -> DescribeClientQuotasResponse:
     return DescribeClientQuotasResponse(entries=())
@@ -18,4 +18,4 @@ def refuse(
     return DescribeClientQuotasResponse(error_code=error)
 
 
-API = Api(key=ApiKey.DESCRIBE_CLIENT_QUOTAS, versions=range(0, 2), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.DESCRIBE_CLIENT_QUOTAS, versions=range(0, 2), respond=respond, refuse=refuse)

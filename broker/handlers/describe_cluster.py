@@ -17,9 +17,7 @@ from eosin.protocol.schemas.describe_cluster import (
 BROKERS, CONTROLLERS = 1, 2
 
 
-async def handle(
-    request: DescribeClusterRequest, context: RequestContext, services: Services
-) -> DescribeClusterResponse:
+def respond(request: DescribeClusterRequest, context: RequestContext, services: Services) -> DescribeClusterResponse:
     if request.endpoint_type == CONTROLLERS:
         return _refused(request, ErrorCode.MISMATCHED_ENDPOINT_TYPE, "This is a broker's address, not a controller's")
     if request.endpoint_type != BROKERS:
@@ -44,4 +42,4 @@ def refuse(request: DescribeClusterRequest, context: RequestContext, error: Erro
     return _refused(request, error, None)
 
 
-API = Api(key=ApiKey.DESCRIBE_CLUSTER, versions=range(0, 3), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.DESCRIBE_CLUSTER, versions=range(0, 3), respond=respond, refuse=refuse)

@@ -25,9 +25,7 @@ from eosin.protocol.schemas.describe_configs import (
 )
 
 
-async def handle(
-    request: DescribeConfigsRequest, context: RequestContext, services: Services
-) -> DescribeConfigsResponse:
+def respond(request: DescribeConfigsRequest, context: RequestContext, services: Services) -> DescribeConfigsResponse:
     return DescribeConfigsResponse(results=tuple(_describe(each, request, services) for each in request.resources))
 
 
@@ -97,4 +95,4 @@ def refuse(request: DescribeConfigsRequest, context: RequestContext, error: Erro
     return DescribeConfigsResponse(results=tuple(_result(each, Outcome(error)) for each in request.resources))
 
 
-API = Api(key=ApiKey.DESCRIBE_CONFIGS, versions=range(0, 5), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.DESCRIBE_CONFIGS, versions=range(0, 5), respond=respond, refuse=refuse)

@@ -24,7 +24,7 @@ _ON_A_GROUP: Final = 1 << _READ | 1 << _DELETE | 1 << _DESCRIBE
 """Without an authorizer: everything that can be done to a group (KIP-430)."""
 
 
-async def handle(request: DescribeGroupsRequest, context: RequestContext, services: Services) -> DescribeGroupsResponse:
+def respond(request: DescribeGroupsRequest, context: RequestContext, services: Services) -> DescribeGroupsResponse:
     operations = _ON_A_GROUP if request.include_authorized_operations else NOT_ASKED
     groups = (_describe(group_id, context, services, operations) for group_id in request.groups)
     return DescribeGroupsResponse(groups=tuple(groups))
@@ -77,4 +77,4 @@ def refuse(request: DescribeGroupsRequest, context: RequestContext, error: Error
     )
 
 
-API = Api(key=ApiKey.DESCRIBE_GROUPS, versions=range(0, 7), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.DESCRIBE_GROUPS, versions=range(0, 7), respond=respond, refuse=refuse)

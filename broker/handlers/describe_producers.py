@@ -21,7 +21,7 @@ from eosin.protocol.schemas.describe_producers import (
 )
 
 
-async def handle(
+def respond(
     request: DescribeProducersRequest, context: RequestContext, services: Services
 ) -> DescribeProducersResponse:
     """Each partition's answer."""
@@ -55,4 +55,4 @@ def refuse(request: DescribeProducersRequest, context: RequestContext, error: Er
     return DescribeProducersResponse(topics=tuple(topics))
 
 
-API: Final = Api(key=ApiKey.DESCRIBE_PRODUCERS, versions=range(0, 1), handle=handle, refuse=refuse)
+API: Final = Api(key=ApiKey.DESCRIBE_PRODUCERS, versions=range(0, 1), respond=respond, refuse=refuse)

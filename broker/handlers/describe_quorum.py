@@ -21,7 +21,7 @@ from eosin.protocol.schemas.describe_quorum import (
 KAFKAS_METADATA_TOPIC = "__cluster_metadata"
 
 
-async def handle(request: DescribeQuorumRequest, context: RequestContext, services: Services) -> DescribeQuorumResponse:
+def respond(request: DescribeQuorumRequest, context: RequestContext, services: Services) -> DescribeQuorumResponse:
     return DescribeQuorumResponse(
         topics=tuple(
             ResponseTopicData(
@@ -57,4 +57,4 @@ def refuse(request: DescribeQuorumRequest, context: RequestContext, error: Error
     return DescribeQuorumResponse(error_code=error)
 
 
-API = Api(key=ApiKey.DESCRIBE_QUORUM, versions=range(0, 3), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.DESCRIBE_QUORUM, versions=range(0, 3), respond=respond, refuse=refuse)

@@ -14,7 +14,7 @@ from eosin.protocol.schemas.describe_share_group_offsets import (
 )
 
 
-async def handle(
+def respond(
     request: DescribeShareGroupOffsetsRequest, context: RequestContext, services: Services
 ) -> DescribeShareGroupOffsetsResponse:
     return _refused(request, ErrorCode.UNSUPPORTED_VERSION, GroupProtocol.SHARE.value)
@@ -36,4 +36,4 @@ def _refused(
     return DescribeShareGroupOffsetsResponse(groups=tuple(groups))
 
 
-API = Api(key=ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, versions=range(0, 2), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, versions=range(0, 2), respond=respond, refuse=refuse)

@@ -26,7 +26,7 @@ from eosin.protocol.schemas.describe_topic_partitions import (
 PAGE_PARTITIONS_MAX: Final = 2000
 
 
-async def handle(
+def respond(
     request: DescribeTopicPartitionsRequest, context: RequestContext, services: Services
 ) -> DescribeTopicPartitionsResponse:
     start = request.cursor
@@ -96,4 +96,4 @@ def refuse(
     )
 
 
-API = Api(key=ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=range(0, 1), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=range(0, 1), respond=respond, refuse=refuse)

@@ -21,7 +21,7 @@ from eosin.protocol.schemas.describe_transactions import (
 )
 
 
-async def handle(
+def respond(
     request: DescribeTransactionsRequest, context: RequestContext, services: Services
 ) -> DescribeTransactionsResponse:
     """Each id's answer, in the order of the request."""
@@ -58,4 +58,4 @@ def refuse(
     )
 
 
-API: Final = Api(key=ApiKey.DESCRIBE_TRANSACTIONS, versions=range(0, 1), handle=handle, refuse=refuse)
+API: Final = Api(key=ApiKey.DESCRIBE_TRANSACTIONS, versions=range(0, 1), respond=respond, refuse=refuse)

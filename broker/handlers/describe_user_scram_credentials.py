@@ -16,7 +16,7 @@ from eosin.protocol.schemas.describe_user_scram_credentials import (
 )
 
 
-async def handle(
+def respond(
     request: DescribeUserScramCredentialsRequest, context: RequestContext, services: Services
 ) -> DescribeUserScramCredentialsResponse:
     times = Counter(each.name for each in request.users or ())
@@ -37,4 +37,4 @@ def refuse(
     return DescribeUserScramCredentialsResponse(error_code=error)
 
 
-API = Api(key=ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions=range(0, 1), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions=range(0, 1), respond=respond, refuse=refuse)

@@ -23,7 +23,7 @@ _PREFERRED, _UNCLEAN = range(2)
 _NOT_NEEDED: Final = Outcome(ErrorCode.ELECTION_NOT_NEEDED, "The only replica of the partition leads it")
 
 
-async def handle(request: ElectLeadersRequest, context: RequestContext, services: Services) -> ElectLeadersResponse:
+def respond(request: ElectLeadersRequest, context: RequestContext, services: Services) -> ElectLeadersResponse:
     if request.election_type not in (_PREFERRED, _UNCLEAN):
         unknown = Outcome(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
         return _refused(request, unknown)
@@ -65,4 +65,4 @@ def refuse(request: ElectLeadersRequest, context: RequestContext, error: ErrorCo
     return _refused(request, Outcome(error))
 
 
-API = Api(key=ApiKey.ELECT_LEADERS, versions=range(0, 3), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.ELECT_LEADERS, versions=range(0, 3), respond=respond, refuse=refuse)

@@ -23,9 +23,7 @@ TRANSACTION: Final = 1
 FIRST_MANY_KEYS: Final = 4
 
 
-async def handle(
-    request: FindCoordinatorRequest, context: RequestContext, services: Services
-) -> FindCoordinatorResponse:
+def respond(request: FindCoordinatorRequest, context: RequestContext, services: Services) -> FindCoordinatorResponse:
     if context.api_version >= FIRST_MANY_KEYS:
         return FindCoordinatorResponse(
             coordinators=tuple(
@@ -79,4 +77,4 @@ def refuse(request: FindCoordinatorRequest, context: RequestContext, error: Erro
     return _single(_coordinator(request.key, error))
 
 
-API = Api(key=ApiKey.FIND_COORDINATOR, versions=range(0, 7), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.FIND_COORDINATOR, versions=range(0, 7), respond=respond, refuse=refuse)

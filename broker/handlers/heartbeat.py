@@ -10,7 +10,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
-async def handle(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
+def respond(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
     error = services.groups.heartbeat(
         request.group_id,
         generation_id=request.generation_id,
@@ -24,4 +24,4 @@ def refuse(request: HeartbeatRequest, context: RequestContext, error: ErrorCode)
     return HeartbeatResponse(error_code=error)
 
 
-API = Api(key=ApiKey.HEARTBEAT, versions=range(0, 5), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.HEARTBEAT, versions=range(0, 5), respond=respond, refuse=refuse)

@@ -11,7 +11,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
 
-async def handle(request: LeaveGroupRequest, context: RequestContext, services: Services) -> LeaveGroupResponse:
+def respond(request: LeaveGroupRequest, context: RequestContext, services: Services) -> LeaveGroupResponse:
     if context.api_version < 3:
         result = services.groups.leave(request.group_id, [LeavingMember(request.member_id, None)])
         return LeaveGroupResponse(error_code=result.error or result.members[0])
@@ -30,4 +30,4 @@ def refuse(request: LeaveGroupRequest, context: RequestContext, error: ErrorCode
     return LeaveGroupResponse(error_code=error)
 
 
-API = Api(key=ApiKey.LEAVE_GROUP, versions=range(0, 6), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.LEAVE_GROUP, versions=range(0, 6), respond=respond, refuse=refuse)

@@ -27,7 +27,7 @@ _NAMES: Final[Mapping[int, Callable[[Cluster, str], Iterable[str]]]] = {
 }
 
 
-async def handle(
+def respond(
     request: ListConfigResourcesRequest, context: RequestContext, services: Services
 ) -> ListConfigResourcesResponse:
     if context.api_version == 0:
@@ -48,4 +48,4 @@ def refuse(
     return ListConfigResourcesResponse(error_code=error)
 
 
-API = Api(key=ApiKey.LIST_CONFIG_RESOURCES, versions=range(0, 2), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.LIST_CONFIG_RESOURCES, versions=range(0, 2), respond=respond, refuse=refuse)

@@ -10,7 +10,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 
-async def handle(request: ListGroupsRequest, context: RequestContext, services: Services) -> ListGroupsResponse:
+def respond(request: ListGroupsRequest, context: RequestContext, services: Services) -> ListGroupsResponse:
     error, listed = services.groups.list_groups(states=request.states_filter, types=request.types_filter)
     groups = (ListedGroup(each.group_id, each.protocol_type, each.state, each.group_type) for each in listed)
     return ListGroupsResponse(error_code=error, groups=tuple(groups))
@@ -20,4 +20,4 @@ def refuse(request: ListGroupsRequest, context: RequestContext, error: ErrorCode
     return ListGroupsResponse(error_code=error)
 
 
-API = Api(key=ApiKey.LIST_GROUPS, versions=range(0, 6), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.LIST_GROUPS, versions=range(0, 6), respond=respond, refuse=refuse)

@@ -54,7 +54,7 @@ _Found = tuple[int, int, int]
 _NOT_FOUND: Final[_Found] = (-1, -1, -1)
 
 
-async def handle(request: ListOffsetsRequest, context: RequestContext, services: Services) -> ListOffsetsResponse:
+def respond(request: ListOffsetsRequest, context: RequestContext, services: Services) -> ListOffsetsResponse:
     """Look every partition up."""
     if request.replica_id >= 0:
         return refuse(request, context, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -133,4 +133,4 @@ def refuse(request: ListOffsetsRequest, context: RequestContext, error: ErrorCod
     )
 
 
-API: Final = Api(key=ApiKey.LIST_OFFSETS, versions=range(1, 12), handle=handle, refuse=refuse)
+API: Final = Api(key=ApiKey.LIST_OFFSETS, versions=range(1, 12), respond=respond, refuse=refuse)

@@ -9,7 +9,7 @@ from eosin.protocol.schemas.list_partition_reassignments import (
 )
 
 
-async def handle(
+def respond(
     request: ListPartitionReassignmentsRequest, context: RequestContext, services: Services
 ) -> ListPartitionReassignmentsResponse:
     return ListPartitionReassignmentsResponse()
@@ -21,4 +21,4 @@ def refuse(
     return ListPartitionReassignmentsResponse(error_code=error)
 
 
-API = Api(key=ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=range(0, 1), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=range(0, 1), respond=respond, refuse=refuse)

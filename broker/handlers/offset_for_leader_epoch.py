@@ -22,7 +22,7 @@ from eosin.protocol.schemas.offset_for_leader_epoch import (
 )
 
 
-async def handle(
+def respond(
     request: OffsetForLeaderEpochRequest, context: RequestContext, services: Services
 ) -> OffsetForLeaderEpochResponse:
     """Look every partition up."""
@@ -61,4 +61,4 @@ def refuse(
     )
 
 
-API: Final = Api(key=ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=range(2, 5), handle=handle, refuse=refuse)
+API: Final = Api(key=ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=range(2, 5), respond=respond, refuse=refuse)

@@ -10,9 +10,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 
 
-async def handle(
-    request: ShareAcknowledgeRequest, context: RequestContext, services: Services
-) -> ShareAcknowledgeResponse:
+def respond(request: ShareAcknowledgeRequest, context: RequestContext, services: Services) -> ShareAcknowledgeResponse:
     return ShareAcknowledgeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=GroupProtocol.SHARE.value)
 
 
@@ -20,4 +18,4 @@ def refuse(request: ShareAcknowledgeRequest, context: RequestContext, error: Err
     return ShareAcknowledgeResponse(error_code=error)
 
 
-API = Api(key=ApiKey.SHARE_ACKNOWLEDGE, versions=range(1, 3), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.SHARE_ACKNOWLEDGE, versions=range(1, 3), respond=respond, refuse=refuse)

@@ -10,7 +10,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.share_fetch import ShareFetchRequest, ShareFetchResponse
 
 
-async def handle(request: ShareFetchRequest, context: RequestContext, services: Services) -> ShareFetchResponse:
+def respond(request: ShareFetchRequest, context: RequestContext, services: Services) -> ShareFetchResponse:
     return ShareFetchResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=GroupProtocol.SHARE.value)
 
 
@@ -18,4 +18,4 @@ def refuse(request: ShareFetchRequest, context: RequestContext, error: ErrorCode
     return ShareFetchResponse(error_code=error)
 
 
-API = Api(key=ApiKey.SHARE_FETCH, versions=range(1, 3), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.SHARE_FETCH, versions=range(1, 3), respond=respond, refuse=refuse)

@@ -15,7 +15,7 @@ from eosin.protocol.schemas.share_group_describe import (
 )
 
 
-async def handle(
+def respond(
     request: ShareGroupDescribeRequest, context: RequestContext, services: Services
 ) -> ShareGroupDescribeResponse:
     return _refused(request, ErrorCode.UNSUPPORTED_VERSION, GroupProtocol.SHARE.value)
@@ -30,4 +30,4 @@ def _refused(request: ShareGroupDescribeRequest, error: ErrorCode, text: str | N
     return ShareGroupDescribeResponse(groups=tuple(groups))
 
 
-API = Api(key=ApiKey.SHARE_GROUP_DESCRIBE, versions=range(1, 2), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.SHARE_GROUP_DESCRIBE, versions=range(1, 2), respond=respond, refuse=refuse)

@@ -10,7 +10,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
 
-async def handle(
+def respond(
     request: ShareGroupHeartbeatRequest, context: RequestContext, services: Services
 ) -> ShareGroupHeartbeatResponse:
     text = services.unserved_groups.refused(GroupProtocol.SHARE, request.group_id, context)
@@ -23,4 +23,4 @@ def refuse(
     return ShareGroupHeartbeatResponse(error_code=error)
 
 
-API = Api(key=ApiKey.SHARE_GROUP_HEARTBEAT, versions=range(1, 2), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.SHARE_GROUP_HEARTBEAT, versions=range(1, 2), respond=respond, refuse=refuse)

@@ -15,7 +15,7 @@ from eosin.protocol.schemas.streams_group_describe import (
 )
 
 
-async def handle(
+def respond(
     request: StreamsGroupDescribeRequest, context: RequestContext, services: Services
 ) -> StreamsGroupDescribeResponse:
     return _refused(request, ErrorCode.UNSUPPORTED_VERSION, GroupProtocol.STREAMS.value)
@@ -32,4 +32,4 @@ def _refused(request: StreamsGroupDescribeRequest, error: ErrorCode, text: str |
     return StreamsGroupDescribeResponse(groups=tuple(groups))
 
 
-API = Api(key=ApiKey.STREAMS_GROUP_DESCRIBE, versions=range(0, 1), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.STREAMS_GROUP_DESCRIBE, versions=range(0, 1), respond=respond, refuse=refuse)

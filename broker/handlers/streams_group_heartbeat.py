@@ -10,7 +10,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 
 
-async def handle(
+def respond(
     request: StreamsGroupHeartbeatRequest, context: RequestContext, services: Services
 ) -> StreamsGroupHeartbeatResponse:
     text = services.unserved_groups.refused(GroupProtocol.STREAMS, request.group_id, context)
@@ -23,4 +23,4 @@ def refuse(
     return StreamsGroupHeartbeatResponse(error_code=error)
 
 
-API = Api(key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions=range(0, 1), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.STREAMS_GROUP_HEARTBEAT, versions=range(0, 1), respond=respond, refuse=refuse)

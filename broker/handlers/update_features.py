@@ -22,7 +22,7 @@ from eosin.protocol.schemas.update_features import (
 _UPGRADE_TYPES: Final = (1, 2, 3)
 
 
-async def handle(request: UpdateFeaturesRequest, context: RequestContext, services: Services) -> UpdateFeaturesResponse:
+def respond(request: UpdateFeaturesRequest, context: RequestContext, services: Services) -> UpdateFeaturesResponse:
     level = services.config.eosin_transaction_version
     for update in request.feature_updates:
         problem = _problem(update, level)
@@ -60,4 +60,4 @@ def refuse(request: UpdateFeaturesRequest, context: RequestContext, error: Error
     return _refused(request, Outcome(error))
 
 
-API = Api(key=ApiKey.UPDATE_FEATURES, versions=range(0, 3), handle=handle, refuse=refuse)
+API = Api(key=ApiKey.UPDATE_FEATURES, versions=range(0, 3), respond=respond, refuse=refuse)

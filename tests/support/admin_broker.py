@@ -61,7 +61,7 @@ class AdminBroker:
         """The answer to `request`, both over the wire at `version` (by default the newest)."""
         at = api.versions[-1] if version is None else version
         received = _request_over_the_wire(api, request, at)
-        response = await api.handle(received, _context(at, listener), self.services)
+        response = await api.response(received, _context(at, listener), self.services)
         return _response_over_the_wire(api, response, at)
 
 

@@ -189,7 +189,7 @@ class DataBroker:
         frame = b"".join(encode_request(api.key, version, 1, client_id, request))[4:]
         received = decode_request(api.key, version, frame, decode_request_header(frame).body_offset)
         context = RequestContext(version, client_id, "/127.0.0.1", "PLAINTEXT")
-        return start_now(api.handle(received, context, self.services))
+        return start_now(api.response(received, context, self.services))
 
     async def call(self, api: Api, request: Message, version: int | None = None, *, client_id: str = "test") -> Any:
         """The answer to `request`, both over the wire at `version` (by default the newest)."""

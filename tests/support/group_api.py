@@ -34,7 +34,7 @@ class GroupApis(Broker):
             clock=self.clock,
             transactions=SimpleNamespace(refusal=lambda _, error, **producer: Reply(error)),
         )
-        return _leave(api, version, await api.handle(decoded, context, _as_services(services)))
+        return _leave(api, version, await api.response(decoded, context, _as_services(services)))
 
     def _topic_by_id(self, topic_id: bytes) -> Topic | None:
         return next((each for each in self.topics.values() if each.topic_id == topic_id), None)

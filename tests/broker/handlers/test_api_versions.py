@@ -13,7 +13,6 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas import schema_of
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from eosin.runtime.start_now import start_now
 
 
 def ask(
@@ -30,7 +29,7 @@ def ask(
     )
     context = RequestContext(version, None, "/127.0.0.1", "PLAINTEXT")
     request = ApiVersionsRequest(client_software_name=name, client_software_version=software_version)
-    answer = start_now(api_versions.handle(request, context, cast(Services, services)))
+    answer = api_versions.respond(request, context, cast(Services, services))
     assert isinstance(answer, ApiVersionsResponse)
     return answer, context
 
