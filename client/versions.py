@@ -25,6 +25,11 @@ class Versions:
         self._features = {feature.name: feature.max_version_level for feature in response.finalized_features}
         self._pinned = dict(pinned or {})
 
+    @property
+    def features(self) -> Mapping[str, int]:
+        """The finalized level of each feature of the cluster."""
+        return self._features
+
     def served(self, key: ApiKey) -> tuple[int, int] | None:
         """The lowest and the highest version that the broker serves; None when it does not serve the API."""
         return self._served.get(key)

@@ -10,7 +10,7 @@ Purposes have channels of their own: a heartbeat behind anything else is how a b
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
 from eosin.client.addresses import Address
@@ -105,6 +105,12 @@ class ControllerChannel:
         """The versions of an API that the controller asked last serves; None when it has no such API, or when none was
         asked yet."""
         return None if self._versions is None else self._versions.served(key)
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """The finalized features of the cluster, as the controller that was asked last told them when the connection to
+        it was opened; empty when none was asked yet."""
+        return {} if self._versions is None else self._versions.features
 
     async def request(
         self, key: ApiKey, message: Message, *, timeout_ms: int | None = None, at_most: int | None = None

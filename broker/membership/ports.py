@@ -54,11 +54,18 @@ class MembershipPort(Protocol):
     async def caught_up(self) -> None:
         """Wait until the metadata are there up to the registration's own record: RECOVERY begins."""
 
+    @property
+    def is_fenced(self) -> bool:
+        """Whether the controller gives this broker nothing to lead, as far as the last heartbeat knows."""
+
     def want_fence(self, want: bool) -> None:
         """Whether to be fenced. True until it is called with False: when logs, leaders and followers are set up."""
 
     async def unfenced(self) -> None:
         """Wait until the controller has unfenced this broker: RUNNING begins."""
+
+    async def fenced(self) -> None:
+        """Wait until a heartbeat has heard that this broker is fenced."""
 
     async def controlled_shutdown(self) -> None:
         """Ask to stop, and wait until leaderships have moved away or the limit is over; then no heartbeat leaves.

@@ -1,0 +1,126 @@
+"""What a broker registers with, and what each refusal means: pure (cluster.md 1.6 and 2.3)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import Uuid
+from eosin.protocol.schemas.broker_registration import BrokerRegistrationRequest, Feature, Listener
+
+METADATA_VERSION: Final = "metadata.version"
+EOSIN_VERSION: Final = "eosin.version"
+"""Tells brokers of Eosin from others; its range holds 0, the level of a feature that nobody has finalized."""
+
+FEATURES: Final[Mapping[str, tuple[int, int]]] = {
+    METADATA_VERSION: (25, 30),
+    "kraft.version": (0, 1),
+    "transaction.version": (0, 2),
+    "eligible.leader.replicas.version": (0, 1),
+    "group.version": (0, 0),
+    "share.version": (0, 0),
+    "streams.version": (0, 0),
+    EOSIN_VERSION: (0, 1),
+}
+"""The levels of each feature that this broker can work with. One that is not named counts as 0 to 0, so that a cluster
+with kinds of groups that Eosin does not coordinate refuses it."""
+
+PROTOCOL_NUMBERS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+"""Security protocols by their number in a registration."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdvertisedListener:
+    """Where clients and brokers reach this broker."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: str = "PLAINTEXT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerIdentity:
+    """Who a broker is, for the life of its process."""
+
+    node_id: int
+    cluster_id: str
+    incarnation_id: Uuid
+    """Random for each process, and never stored: an incarnation keeps leaderships that a killed process must lose."""
+    directory_id: Uuid
+    listeners: tuple[AdvertisedListener, ...]
+    rack: str | None = None
+    is_cordoned: bool = False
+    """Whether its directory gets no new replicas (KIP-1066)."""
+    previous_broker_epoch: int = -1
+    """The epoch of the last run, if nothing of it is lost (cluster.md 2.9); else -1."""
+
+    @property
+    def cordoned_log_dirs(self) -> tuple[Uuid, ...]:
+        """The directories that get no new replicas."""
+        return (self.directory_id,) if self.is_cordoned else ()
+
+
+def registration_request(identity: BrokerIdentity) -> BrokerRegistrationRequest:
+    """The request that registers a broker; the same again for the same incarnation amends its registration."""
+    return BrokerRegistrationRequest(
+        broker_id=identity.node_id,
+        cluster_id=identity.cluster_id,
+        incarnation_id=identity.incarnation_id,
+        listeners=tuple(
+            Listener(each.name.upper(), each.host, each.port, PROTOCOL_NUMBERS[each.security_protocol])
+            for each in identity.listeners
+        ),
+        features=tuple(Feature(name, low, high) for name, (low, high) in FEATURES.items()),
+        rack=identity.rack,
+        log_dirs=(identity.directory_id,),
+        previous_broker_epoch=identity.previous_broker_epoch,
+    )
+
+
+def lasting_refusal(error: int, *, node_id: int, cluster_id: str, levels: Mapping[str, int]) -> str | None:
+    """Why a registration was refused for good, as one sentence; None for an error that may pass.
+
+    `levels` are the finalized features of the cluster as far as they are known.
+    """
+    match error:
+        case ErrorCode.INCONSISTENT_CLUSTER_ID:
+            return (
+                f"the controllers are not those of cluster {cluster_id}, which the data directory belongs to: check"
+                " controller.quorum.bootstrap.servers, or format another directory"
+            )
+        case ErrorCode.UNSUPPORTED_VERSION:
+            return unsupported_feature(levels)
+        case ErrorCode.INVALID_REGISTRATION:
+            return (
+                f"the controller refuses the registration of broker {node_id} as invalid: its log says why; the usual"
+                " reason is a copied data directory, whose directory.id is another broker's"
+            )
+        case ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            return f"broker {node_id} may not join the cluster: its principal needs CLUSTER_ACTION on the cluster"
+        case ErrorCode.BROKER_ID_NOT_REGISTERED:
+            return f"the controller refuses to register broker {node_id}, because it is not part of a migration"
+        case _:
+            return None
+
+
+def unsupported_feature(levels: Mapping[str, int]) -> str:
+    """The feature of the cluster that this broker cannot work with, its level and our range."""
+    for name, level in sorted(levels.items()):
+        low, high = FEATURES.get(name, (0, 0))
+        if level == 0 and low == 0:
+            continue
+        if not low <= level <= high:
+            allowed = f"only level {low}" if low == high else f"levels {low} to {high}"
+            return f"the cluster has {name} at level {level}, and Eosin supports {allowed}: {_remedy(name, level, low)}"
+    return "the cluster has finalized a feature at a level that Eosin does not support: see kafka-features.sh describe"
+
+
+def _remedy(name: str, level: int, low: int) -> str:
+    if level < low:
+        return "raise it with kafka-features.sh upgrade"
+    if name == METADATA_VERSION:
+        return "a later version of Eosin is needed"
+    return f"format the controllers with --feature {name}={FEATURES.get(name, (0, 0))[1]}, or lower it with" + (
+        " kafka-features.sh downgrade"
+    )
