@@ -19,7 +19,6 @@ import msgspec
 from eosin.broker.replication.truncation import Divergence, LogEpochs, truncation_for
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.compression import BytesLike
-from eosin.protocol.records.header import HEADER_BYTES
 from eosin.storage.log.leader_epochs import LeaderEpochs
 
 LATEST: Final = -1
@@ -105,35 +104,24 @@ class OffsetTold(msgspec.Struct, frozen=True, gc=False):
 
 
 class Cut(msgspec.Struct, frozen=True, gc=False):
-    """`Truncate` or `StartAt` has been carried out."""
+    """`Truncate` or `StartAt` has been carried out. A log is cut once at a time, whatever the leader epoch is by
+    then."""
 
-    leader_epoch: int
 
+class LogRefused(msgspec.Struct, frozen=True, gc=False):
+    """The log could not take what an effect asked of it: its error, as storage gives it."""
 
-class RefusedRecords(msgspec.Struct, frozen=True, gc=False):
-    """The records of an answer are damaged, or do not continue the log: nothing of the answer was kept."""
-
+    error: ErrorCode
     reason: str
-
-
-class UnreadableRecords(msgspec.Struct, frozen=True, gc=False):
-    """The records are in a format that this broker does not keep (magic 0 or 1)."""
-
-    reason: str
-
-
-class LogFailed(msgspec.Struct, frozen=True, gc=False):
-    """The log cannot be written. `is_lasting`: it is offline."""
-
-    reason: str
-    is_lasting: bool
+    is_offline: bool = False
+    """Whether the log takes nothing any more."""
 
 
 class RetryDue(msgspec.Struct, frozen=True, gc=False):
     """`retry_at_ms` has come."""
 
 
-Event = Answered | OffsetTold | Cut | RefusedRecords | UnreadableRecords | LogFailed | RetryDue
+Event = Answered | OffsetTold | Cut | LogRefused | RetryDue
 
 
 # What must be done ---------------------------------------------------------------------------------------------------
@@ -201,8 +189,6 @@ class FollowedPartition(msgspec.Struct, frozen=True):
     """On the monotonic clock; while BACKING_OFF."""
     corrupt_answers: int = 0
     """In a row."""
-    postponed: tuple[Effect, ...] = ()
-    """What is left to do of an answer once the log has been cut for it."""
 
     @property
     def may_fetch(self) -> bool:
@@ -238,17 +224,9 @@ def decide(followed: FollowedPartition, event: Event, log: ReplicaLog, *, now_ms
         case OffsetTold():
             return _offset_told(followed, event, log, retry_at_ms=now_ms + backoff_ms)
         case Cut():
-            if followed.phase is not Phase.CUTTING or event.leader_epoch != followed.leader_epoch:
-                return Decision(followed)
-            return Decision(_to(followed, Phase.FETCHING), followed.postponed)
-        case RefusedRecords():
-            return _corrupt(followed, event.reason, retry_at_ms=now_ms + backoff_ms)
-        case UnreadableRecords():
-            return _failed(followed, event.reason)
-        case LogFailed():
-            if event.is_lasting:
-                return _failed(followed, event.reason)
-            return Decision(_back_off(followed, now_ms + backoff_ms))
+            return Decision(_to(followed, Phase.FETCHING) if followed.phase is Phase.CUTTING else followed)
+        case LogRefused():
+            return _log_refused(followed, event, retry_at_ms=now_ms + backoff_ms)
         case RetryDue():
             if followed.phase is not Phase.BACKING_OFF or now_ms < followed.retry_at_ms:
                 return Decision(followed)
@@ -277,22 +255,17 @@ def _answered(followed: FollowedPartition, answer: Answered, log: ReplicaLog, *,
 
 
 def _continued(followed: FollowedPartition, answer: Answered, log: ReplicaLog) -> Decision:
-    """The answer goes on where the log ends."""
-    base_offset = _base_offset(answer.records)
-    is_empty = log.log_start_offset == log.log_end_offset
-    begins_earlier = is_empty and base_offset is not None and base_offset < log.log_end_offset
+    """The answer goes on where the log ends. An answer with records may move the log start though the leader's is not
+    higher than ours: an empty log begins with the whole first batch (cluster.md 4.6)."""
+    sound = followed if followed.corrupt_answers == 0 else msgspec.structs.replace(followed, corrupt_answers=0)
+    has_records = len(answer.records) > 0
     effects: list[Effect] = []
-    if base_offset is not None:
+    if has_records:
         effects.append(Append(answer.records, followed.leader_epoch))
     effects.append(AdvanceHighWatermark(answer.high_watermark))
-    if begins_earlier or answer.log_start_offset > log.log_start_offset:
+    if has_records or answer.log_start_offset > log.log_start_offset:
         effects.append(AdvanceLogStart(answer.log_start_offset))
-    sound = followed if followed.corrupt_answers == 0 else msgspec.structs.replace(followed, corrupt_answers=0)
-    if base_offset is None or not begins_earlier:
-        return Decision(sound, tuple(effects))
-    # The leader's log starts inside a batch, by DeleteRecords: an empty log begins with that batch.
-    cutting = msgspec.structs.replace(sound, phase=Phase.CUTTING, postponed=tuple(effects))
-    return Decision(cutting, (StartAt(base_offset),))
+    return Decision(sound, tuple(effects))
 
 
 def _diverged(followed: FollowedPartition, divergence: Divergence, log: ReplicaLog) -> Decision:
@@ -337,6 +310,14 @@ def _refused(followed: FollowedPartition, error: ErrorCode, *, retry_at_ms: int)
     return Decision(backing_off, (Report(f"its leader answers {error.name}", is_error=True),))
 
 
+def _log_refused(followed: FollowedPartition, refused: LogRefused, *, retry_at_ms: int) -> Decision:
+    if refused.is_offline or refused.error is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT:
+        return _failed(followed, refused.reason)
+    if refused.error in _CORRUPT:
+        return _corrupt(followed, refused.reason, retry_at_ms=retry_at_ms)
+    return Decision(_back_off(followed, retry_at_ms))  # the log itself has said why
+
+
 def _corrupt(followed: FollowedPartition, reason: str, *, retry_at_ms: int) -> Decision:
     """Says so at the first answer, and at each tenth."""
     count = followed.corrupt_answers + 1
@@ -351,16 +332,11 @@ def _failed(followed: FollowedPartition, reason: str) -> Decision:
 
 
 def _to(followed: FollowedPartition, phase: Phase) -> FollowedPartition:
-    return msgspec.structs.replace(followed, phase=phase, postponed=())
+    return msgspec.structs.replace(followed, phase=phase)
 
 
 def _back_off(followed: FollowedPartition, retry_at_ms: int) -> FollowedPartition:
-    return msgspec.structs.replace(followed, phase=Phase.BACKING_OFF, retry_at_ms=retry_at_ms, postponed=())
-
-
-def _base_offset(records: BytesLike) -> int | None:
-    """Of the first batch; None without one. What is too short for a batch header is none either."""
-    return int.from_bytes(records[:8], "big", signed=True) if len(records) >= HEADER_BYTES else None
+    return msgspec.structs.replace(followed, phase=Phase.BACKING_OFF, retry_at_ms=retry_at_ms)
 
 
 _CORRUPT: Final = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD})

@@ -17,16 +17,14 @@ from eosin.broker.replication.followed_partition import (
     Decision,
     Event,
     FollowedPartition,
-    LogFailed,
+    LogRefused,
     OffsetTold,
     Phase,
     Position,
-    RefusedRecords,
     Report,
     RetryDue,
     StartAt,
     Truncate,
-    UnreadableRecords,
     decide,
     position_of,
 )
@@ -100,6 +98,7 @@ def test_records_are_appended_before_the_high_watermark_and_the_log_start_move()
 
 def test_an_answer_without_records_moves_the_high_watermark() -> None:
     assert step(answer()).effects == (AdvanceHighWatermark(45),)
+    assert step(answer(log_start_offset=7)).effects == (AdvanceHighWatermark(45), AdvanceLogStart(7))
 
 
 @pytest.mark.parametrize(
@@ -132,13 +131,12 @@ def test_a_cut_below_the_high_watermark_is_marked_as_one() -> None:
 
 
 def test_it_fetches_again_once_the_log_is_cut() -> None:
-    decision = step(Cut(4), followed=asking(Phase.CUTTING))
+    decision = step(Cut(), followed=asking(Phase.CUTTING))
     assert decision == (FOLLOWED, ())
 
 
-def test_a_cut_of_an_older_leader_epoch_ends_nothing() -> None:
-    assert step(Cut(3), followed=asking(Phase.CUTTING)).followed.phase is Phase.CUTTING
-    assert step(Cut(4), followed=asking(Phase.FENCED)).followed.phase is Phase.FENCED
+def test_the_end_of_a_cut_ends_nothing_else() -> None:
+    assert step(Cut(), followed=asking(Phase.FENCED)).followed.phase is Phase.FENCED
 
 
 def test_out_of_range_asks_for_the_log_end_of_the_leader() -> None:
@@ -224,7 +222,7 @@ def test_a_back_off_ends_when_its_time_has_come() -> None:
 def test_damaged_records_are_logged_at_the_first_and_at_each_tenth_answer() -> None:
     followed, lines = FOLLOWED, []
     for count in range(1, 21):
-        event = answer(ErrorCode.CORRUPT_MESSAGE) if count % 2 else RefusedRecords("a bad checksum")
+        event = answer(ErrorCode.CORRUPT_MESSAGE) if count % 2 else LogRefused(ErrorCode.CORRUPT_MESSAGE, "damaged")
         followed, effects = step(event, followed=followed)
         assert followed.phase is Phase.BACKING_OFF
         lines += [count] if effects else []
@@ -238,7 +236,7 @@ def test_a_sound_answer_begins_the_count_of_damaged_ones_anew() -> None:
 
 
 def test_records_of_an_old_format_end_the_following() -> None:
-    decision = step(UnreadableRecords("records of magic 1"))
+    decision = step(LogRefused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "records of magic 1"))
     assert decision.followed.phase is Phase.FAILED
     assert isinstance(decision.effects[0], Report)
 
@@ -250,15 +248,6 @@ def test_a_leader_with_tiered_storage_cannot_be_followed() -> None:
 
 
 def test_a_log_that_cannot_be_written_now_is_tried_again_and_one_that_is_offline_is_not() -> None:
-    assert step(LogFailed("no space", is_lasting=False)).followed.phase is Phase.BACKING_OFF
-    assert step(LogFailed("a failed sync", is_lasting=True)).followed.phase is Phase.FAILED
-
-
-def test_an_empty_log_begins_with_the_batch_in_which_the_leaders_log_starts() -> None:
-    empty = Log(log_start_offset=55, high_watermark=55, durable_end=55, log_end_offset=55, epochs=LeaderEpochs())
-    cutting, effects = step(answer(offset=55, high_watermark=70, log_start_offset=55, records=batch_at(50)), log=empty)
-    assert effects == (StartAt(50),)
-    begun = Log(log_start_offset=50, high_watermark=50, durable_end=50, log_end_offset=50, epochs=LeaderEpochs())
-    decision = step(Cut(4), followed=cutting, log=begun)
-    assert decision.followed == FOLLOWED
-    assert decision.effects == (Append(batch_at(50), 4), AdvanceHighWatermark(70), AdvanceLogStart(55))
+    error = ErrorCode.KAFKA_STORAGE_ERROR
+    assert step(LogRefused(error, "no space")).followed.phase is Phase.BACKING_OFF
+    assert step(LogRefused(error, "a failed sync", is_offline=True)).followed.phase is Phase.FAILED
