@@ -9,7 +9,8 @@ and one that a request needs at once. A fetch that waits for a log ends when the
 import gc
 import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import TYPE_CHECKING, Final, Protocol
 
 from eosin.broker.fetching.long_poll import LongPolls
 from eosin.broker.metadata.cluster import NO_LEADER, Cluster, PartitionState, Topic
@@ -37,6 +38,16 @@ FROZEN_AT_ONCE: Final = 2000
 """So many new logs come before they are kept from the garbage collector as well: a round over them takes 10 ms."""
 
 
+class Replicas(Protocol):
+    """The replicas of a broker in a cluster of several machines (`ReplicaSet`)."""
+
+    def followed(self) -> "Iterator[tuple[TopicPartition, PartitionLog]]":
+        """Every log that this broker holds and does not lead."""
+
+    def is_settling(self, partition: TopicPartition) -> bool:
+        """Whether a log is not ready yet for the role that the cluster gives it."""
+
+
 class Partitions:
     """The partitions that this broker leads. A listener of the cluster (`ClusterListener`), and the place where
     fetches wait."""
@@ -48,6 +59,7 @@ class Partitions:
         self._opening = TurnQueue(clock, steps_per_turn=OPENED_PER_TURN)
         self._unopened: dict[TopicPartition, None] = {}
         """Partitions of this broker whose logs are still to be opened, in order."""
+        self._replicas: Replicas | None = None
         self._freezes = False
         self._not_frozen = 0
         self.long_polls = LongPolls(clock)
@@ -61,10 +73,18 @@ class Partitions:
             self, cluster, TRANSACTION_STATE_TOPIC, planned=config.transaction_state_log_num_partitions
         )
 
+    def hold(self, replicas: Replicas) -> None:
+        """Let `replicas` decide which logs this broker leads: it says so by `take` and `let_go`, and keeps those that
+        are followed to itself. Called before `open`."""
+        self._replicas = replicas
+
     def open(self) -> None:
         """Take every partition that the cluster gives to this broker, and follow the cluster from now on. What else is
         in the data directory belongs to topics that were deleted when this broker was not looking: it is set aside.
         Raises OSError."""
+        if self._replicas is not None:
+            self._cluster.subscribe(self)
+            return
         known = {METADATA_PARTITION}
         for topic in self._cluster.topics.values():
             known.update(TopicPartition(topic.name, index) for index in range(topic.partitions))
@@ -98,6 +118,8 @@ class Partitions:
         leader = self._cluster.leader_of(partition)
         if leader is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if self._replicas is not None and self._replicas.is_settling(partition):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         # A partition of ours without a log is one whose log could not be opened.
         return ErrorCode.KAFKA_STORAGE_ERROR if leader == self._cluster.node_id else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -106,8 +128,10 @@ class Partitions:
         return self._open(partition) if log is None and partition in self._unopened else log
 
     def hosted(self) -> "Iterator[tuple[TopicPartition, PartitionLog]]":
-        """Every log of this broker that is open, failed ones included, in the order in which the partitions came."""
-        return iter(self._logs.items())
+        """Every log of this broker that is open, failed ones and followed ones included, in the order in which the
+        partitions came."""
+        led = self._logs.items()
+        return iter(led) if self._replicas is None else chain(led, self._replicas.followed())
 
     @property
     def unflushed_bytes(self) -> int:
@@ -128,6 +152,19 @@ class Partitions:
         log = self._log(partition)
         return NO_LEADER if leader is None else leader, -1 if log is None else log.leader_epoch
 
+    # Replicas -------------------------------------------------------------------------------------------------------
+
+    def take(self, partition: TopicPartition, log: "PartitionLog") -> None:
+        """Hand out `log`, which this broker leads (`Handlers` of a `ReplicaSet`). Harmless when it is handed out."""
+        log.on_progress = self.long_polls.progress
+        self._logs[partition] = log
+
+    def let_go(self, partition: TopicPartition) -> None:
+        """Hand out the partition's log no more, and end the fetches that wait for it. Harmless without one."""
+        log = self._logs.pop(partition, None)
+        if log is not None:
+            self.long_polls.interrupt(log)
+
     # The cluster's changes ------------------------------------------------------------------------------------------
 
     def partition_changed(
@@ -135,6 +172,8 @@ class Partitions:
     ) -> None:
         """Open the log of a partition that this broker leads now, many of them in turns with everybody else; let go of
         the log of one that it leads no more."""
+        if self._replicas is not None:
+            return
         if after is not None and after.leader_id == self._cluster.node_id:
             if partition not in self._logs:
                 self._unopened[partition] = None
@@ -173,15 +212,14 @@ class Partitions:
 
     def topic_deleted(self, topic: Topic) -> None:
         """Have the topic's logs deleted, which ends every wait for them."""
-        self._log_manager.deletions.begin(topic.name)
+        if self._replicas is None:
+            self._log_manager.deletions.begin(topic.name)
 
     def configs_changed(self, topic: Topic) -> None:
         """Let the topic's logs follow its new settings."""
         config = self._cluster.log_config(topic.name)
-        for index in range(topic.partitions):
-            log = self._logs.get(TopicPartition(topic.name, index))
-            if log is not None:
-                log.update_config(config)
+        for log in self._log_manager.logs_of(topic.name):
+            log.update_config(config)
 
     def brokers_changed(self) -> None:
         """Logs do not depend on other brokers."""

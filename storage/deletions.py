@@ -89,6 +89,12 @@ class Deletions:
         for log in self._logs.of_topic(topic):
             self._retire(log, DELETED)
 
+    def delete(self, logs: Iterable[PartitionLog]) -> None:
+        """Delete these logs now, of whatever topics: replicas that live on other brokers from now on. Raises
+        OSError."""
+        for log in logs:
+            self._retire(log, DELETED)
+
     def set_aside(self, logs: Iterable[PartitionLog]) -> None:
         """Stop serving these logs; their files stay, under another name. Raises OSError."""
         for log in logs:
