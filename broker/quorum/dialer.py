@@ -1,0 +1,61 @@
+"""Connections to controllers for the metadata follower: a port, so that tests and simulations need no sockets."""
+
+from typing import Any, Final, Protocol
+
+from eosin.client.addresses import Address
+from eosin.client.connection import Connection
+from eosin.client.versions import Versions, negotiate
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.types import Message
+
+
+class ControllerConnection(Protocol):
+    """A connection that is ready for requests."""
+
+    async def request(self, key: ApiKey, message: Message, *, timeout_ms: int) -> Any:
+        """The answer at the highest version that both sides know. Raises a ClientError."""
+
+    async def close(self) -> None:
+        """Close; harmless when it is closed already."""
+
+
+class DialController(Protocol):
+    """Opens connections to controllers: the place for TLS and SASL (cluster.md 7.1)."""
+
+    async def __call__(self, address: Address, *, timeout_ms: int) -> ControllerConnection:
+        """Connect, and learn the versions of the peer. Raises a ClientError."""
+
+
+class PlainDialer:
+    """Connections without encryption and authentication."""
+
+    def __init__(self, client_id: str) -> None:
+        self._client_id: Final = client_id
+
+    async def __call__(self, address: Address, *, timeout_ms: int) -> ControllerConnection:
+        connection = await Connection.open(
+            address,
+            client_id=self._client_id,
+            connect_timeout_ms=timeout_ms,
+            request_timeout_ms=timeout_ms,
+            max_in_flight=1,
+        )
+        try:
+            return _Negotiated(connection, await negotiate(connection))
+        except BaseException:
+            await connection.close()
+            raise
+
+
+class _Negotiated:
+    """A connection and what its peer serves."""
+
+    def __init__(self, connection: Connection, versions: Versions) -> None:
+        self._connection = connection
+        self._versions = versions
+
+    async def request(self, key: ApiKey, message: Message, *, timeout_ms: int) -> Any:
+        return await self._connection.request(key, message, version=self._versions.pick(key), timeout_ms=timeout_ms)
+
+    async def close(self) -> None:
+        await self._connection.close()
