@@ -53,6 +53,8 @@ class ConnectionHost:
     services: Services
     apis: Mapping[int, Api]
     max_frame_bytes: int
+    decode_request: Callable[[int, int, memoryview, int], Any] = decode_request
+    """What the handler of an API gets, by its key, version, frame and where the body starts."""
     max_in_flight: int = 64
     max_frames_per_turn: int = 32
     write_buffer_bytes: int = 1_048_576
@@ -384,7 +386,7 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse_peer("a request with an unknown api key", str(header.api_key))
             return None
         if version in api.versions:
-            request = decode_request(api.key, version, frame, header.body_offset)
+            request = self._host.decode_request(api.key, version, frame, header.body_offset)
             context = self._contexts.get(api.key << 16 | version)
             if context is None or context.client_id != header.client_id:
                 context = self._context(api, version, header.client_id)

@@ -38,6 +38,7 @@ __all__ = [
     "EncodedBody",
     "RequestHeader",
     "build",
+    "decode_body",
     "decode_request",
     "decode_request_header",
     "decode_response",
@@ -45,6 +46,7 @@ __all__ = [
     "encode_request",
     "encode_response",
     "interpret",
+    "response_body",
     "sources",
 ]
 
@@ -137,6 +139,19 @@ def decode_response(key: int, version: int, frame: Data) -> tuple[int, Any]:
     has_tags = has_tagged_response_header(_declared(key, version), version)
     correlation_id, body = read_response_header(frame, has_tags=has_tags)
     return correlation_id, decode(frame, body)
+
+
+def decode_body(key: int, version: int, body: EncodedBody) -> Any:
+    """The message of a response's body. Raises DecodeError."""
+    decode = _RESPONSE_DECODERS.get((key, version)) or _response_decoder(key, version)
+    return decode(body.data, 0)
+
+
+def response_body(key: int, version: int, frame: Data) -> EncodedBody:
+    """The body of the response in `frame`, unread. Raises DecodeError."""
+    has_tags = has_tagged_response_header(_declared(key, version), version)
+    _, body = read_response_header(frame, has_tags=has_tags)
+    return EncodedBody(bytes(frame[body:]))
 
 
 # Generation

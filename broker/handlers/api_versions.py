@@ -32,7 +32,7 @@ AT_LEVEL_0: Final = ("group.version", "share.version", "streams.version")
 """Features of Kafka that are not built: level 0 is in force, and all that is supported."""
 
 _FEATURES_FROM: Final = 3
-_FEATURES_FROM_ZERO_FROM: Final = 4
+FEATURES_FROM_ZERO_FROM: Final = 4
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -69,7 +69,7 @@ def announced(config: "BrokerConfig") -> tuple[ApiVersion, ...]:
 
 
 def _supported(version: int) -> tuple[SupportedFeatureKey, ...]:
-    if version < _FEATURES_FROM_ZERO_FROM:
+    if version < FEATURES_FROM_ZERO_FROM:
         return ()
     return (
         *(SupportedFeatureKey(name=name, min_version=0, max_version=0) for name in AT_LEVEL_0),

@@ -41,6 +41,8 @@ def _found(key: str, key_type: int, context: RequestContext, services: Services)
     else:
         return ErrorCode.INVALID_REQUEST
     leader = services.cluster.leader_of(partition)
+    if leader is None:
+        services.cluster.want_internal_topic(partition.topic)
     if leader == services.cluster.node_id:
         return services.cluster.endpoint(context.listener)
     for broker in services.cluster.brokers(context.listener):

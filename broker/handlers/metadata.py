@@ -75,7 +75,9 @@ async def _create_and_answer(
     request: MetadataRequest, context: RequestContext, services: Services, names: Sequence[str], missing: Sequence[str]
 ) -> MetadataResponse:
     # Side by side, so that one sync makes all of them durable.
-    outcomes = await asyncio.gather(*(services.cluster.create_topic(name) for name in missing))
+    outcomes = await asyncio.gather(
+        *(services.cluster.create_automatically(name, context.client_host) for name in missing)
+    )
     failed = {
         name: outcome.error
         for name, outcome in zip(missing, outcomes, strict=True)

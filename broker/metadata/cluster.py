@@ -244,6 +244,13 @@ class Cluster(Protocol):
         """Create a topic. `assignments` maps each partition to the node ids of its replicas and excludes the two
         counts. A config whose value is None is refused. With `validate_only` nothing changes."""
 
+    async def create_automatically(self, name: str, client_host: str) -> Outcome:
+        """Create a topic of the default size because a client at `client_host` (`RequestContext.client_host`) asked
+        about it. Of several machines, the topic may show a little later: UNKNOWN_TOPIC_OR_PARTITION until then."""
+
+    def want_internal_topic(self, name: str) -> None:
+        """Begin to create an internal topic that is needed now, unless it is there or being created."""
+
     async def delete_topic(self, name: str) -> Outcome:
         """Delete a topic with all its records."""
 

@@ -16,9 +16,6 @@ from eosin.broker.config.changes import (
     check_topic_configs,
     is_list_config,
     is_list_setting,
-    tolerant_overrides,
-    topic_defaults,
-    usable_broker_configs,
 )
 from eosin.broker.config.kafka_keys import DYNAMIC_UNUSED
 from eosin.broker.config.settings import value_text
@@ -39,6 +36,7 @@ from eosin.broker.metadata.cluster import (
 )
 from eosin.broker.metadata.image import ALL_BROKERS, MetadataImage, broker_configs_record, topic_record
 from eosin.broker.metadata.log import METADATA_LOG_CONFIG, METADATA_PARTITION, METADATA_TOPIC_ID, MetadataLog
+from eosin.broker.metadata.log_configs import LogConfigs
 from eosin.broker.metadata.writer import MetadataWriter
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
@@ -78,8 +76,7 @@ class EmbeddedCluster:
         self._image = MetadataImage()
         self._listeners: list[ClusterListener] = []
         self._endpoints: dict[str, Endpoint] = {}
-        self._defaults = config.topic_defaults
-        self._log_configs: dict[str, LogConfig] = {}
+        self._log_configs = LogConfigs(config, self._image.topics)
         self._start_epoch = 0
         """How often the broker was started before: the leader epoch of all its partitions."""
 
@@ -212,16 +209,7 @@ class EmbeddedCluster:
         return self._image.broker_configs(ALL_BROKERS if node_id is None else node_id)
 
     def log_config(self, topic: str) -> LogConfig:
-        config = self._log_configs.get(topic)
-        if config is None:
-            known = self._image.topics.get(topic)
-            if known is None:
-                return self._defaults
-            config, complaints = tolerant_overrides(self._defaults, known.configs)
-            for complaint in complaints:
-                _LOG.warning("topic %s: a config is ignored: %s", topic, complaint)
-            self._log_configs[topic] = config
-        return config
+        return self._log_configs.of(topic)
 
     def subscribe(self, listener: ClusterListener) -> None:
         self._listeners.append(listener)
@@ -285,7 +273,13 @@ class EmbeddedCluster:
             if value is None:
                 return Outcome(ErrorCode.INVALID_CONFIG, f"A null value is not supported for {config}")
             own[config] = value
-        return check_topic_configs(own, defaults=self._defaults, internal=False) or own
+        return check_topic_configs(own, defaults=self._log_configs.defaults, internal=False) or own
+
+    async def create_automatically(self, name: str, client_host: str) -> Outcome:
+        return await self.create_topic(name)
+
+    def want_internal_topic(self, name: str) -> None:
+        return  # all of them exist since the first start
 
     async def delete_topic(self, name: str) -> Outcome:
         turn = topics.collision_key(name)
@@ -297,7 +291,7 @@ class EmbeddedCluster:
         gone = topic
 
         def deleted() -> None:
-            self._log_configs.pop(name, None)
+            self._log_configs.forget(name)
             self._tell_partitions(gone, range(gone.partitions), before=self._state_here(), after=None)
             for listener in self._listeners:
                 listener.topic_deleted(gone)
@@ -344,11 +338,11 @@ class EmbeddedCluster:
             changes,
             replace=replace,
             is_list=is_list_config,
-            effective=lambda config: value_text(getattr(self._defaults, config.replace(".", "_"), None)),
+            effective=lambda config: value_text(getattr(self._log_configs.defaults, config.replace(".", "_"), None)),
         )
         if isinstance(configs, Outcome):
             return configs
-        refused = check_topic_configs(configs, defaults=self._defaults, internal=topic.internal)
+        refused = check_topic_configs(configs, defaults=self._log_configs.defaults, internal=topic.internal)
         if refused is not None:
             return refused
         changed = Topic(name, topic.topic_id, topic.partitions, configs, topic.internal)
@@ -356,7 +350,7 @@ class EmbeddedCluster:
             return Outcome(ErrorCode.NONE, topic=changed)
 
         def altered() -> None:
-            self._log_configs.pop(name, None)
+            self._log_configs.forget(name)
             for listener in self._listeners:
                 listener.configs_changed(changed)
 
@@ -400,14 +394,9 @@ class EmbeddedCluster:
         return self.broker_configs(None).get(name, self._config.text(name))
 
     def _take_broker_configs(self) -> None:
-        layers = []
-        for node_id in (ALL_BROKERS, self.node_id):
-            usable, complaints = usable_broker_configs(self._image.broker_configs(node_id))
-            layers.append(usable)
-            for complaint in complaints:
-                _LOG.warning("a broker setting that was changed at run time is ignored: %s", complaint)
-        self._defaults = topic_defaults(self._config, *layers)
-        self._log_configs.clear()
+        self._log_configs.take_broker_configs(
+            self._image.broker_configs(ALL_BROKERS), self._image.broker_configs(self.node_id)
+        )
 
     # Producer ids --------------------------------------------------------------------------------------------------
 

@@ -57,6 +57,17 @@ def transaction_state_configs(config: BrokerConfig) -> dict[str, str]:
     }
 
 
+def joined_configs(name: str, config: BrokerConfig) -> dict[str, str]:
+    """The configs of an internal topic that several brokers hold (cluster.md 5.6). A replica that was away may need
+    what compaction drops for as long as any other topic's (cluster.md 4.1)."""
+    if name == CONSUMER_OFFSETS_TOPIC:
+        configs = consumer_offsets_configs(config)
+    else:
+        configs = transaction_state_configs(config) | {"min.insync.replicas": str(config.transaction_state_log_min_isr)}
+    del configs["delete.retention.ms"]
+    return configs
+
+
 def _segment_bytes(size: int) -> dict[str, str]:
     lowest = TOPIC_CONFIGS["segment.bytes"].at_least or 0
     return {"segment.bytes" if size >= lowest else INTERNAL_SEGMENT_BYTES: str(size)}

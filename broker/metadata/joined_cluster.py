@@ -1,0 +1,359 @@
+"""`JoinedCluster`: a cluster of several machines as one of its brokers knows it, from the metadata of a quorum of
+controllers.
+
+Reads come from the image of the last publication; changes go to the active controller (`ControllerRequests`). Always
+true: `topics` and everything derived from it show one image, and `ClusterListener`s are told of the difference to the
+image before in the order of cluster.md 3.6, in the step in which it is swapped. Nothing here waits.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from eosin.broker.metadata.cluster import (
+    NO_CONFIGS,
+    NO_LEADER,
+    NO_LEADER_EPOCH,
+    ClusterListener,
+    Endpoint,
+    Outcome,
+    PartitionState,
+    Quorum,
+    Topic,
+)
+from eosin.broker.metadata.controller_requests import ControllerRequests, packed_host
+from eosin.broker.metadata.internal_topics import joined_configs
+from eosin.broker.metadata.log_configs import LogConfigs
+from eosin.broker.quorum.image import (
+    MIGRATING_DIRECTORY,
+    UNASSIGNED_DIRECTORY,
+    ClusterImage,
+    ImageDelta,
+    PartitionRegistration,
+    ResourceType,
+    TopicImage,
+)
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, TopicPartition, Uuid
+
+if TYPE_CHECKING:
+    from eosin.broker.config.broker import BrokerConfig
+    from eosin.broker.membership.channel import ControllerChannel
+    from eosin.broker.quorum.leader import ActiveController
+    from eosin.storage.log.config import LogConfig
+
+_LOG: Final = logging.getLogger("eosin.broker.metadata.cluster")
+
+SHOWN_WITHIN_MS: Final = 500
+"""How long a client that changed something waits until this broker shows it too (cluster.md 5.3)."""
+_ALL_BROKERS: Final = ""
+"""The name of the resource whose settings hold for all brokers."""
+_TOLD_OF_A_NEW_TOPIC: Final = frozenset(
+    {
+        ErrorCode.NONE,
+        ErrorCode.TOPIC_ALREADY_EXISTS,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    }
+)
+"""What a client hears of a topic that it named; anything else is a topic that is not there yet."""
+_EVERYWHERE: Final = frozenset({MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY})
+"""Directory ids that say nothing: the replica counts as online (cluster.md 4.18)."""
+
+
+class JoinedCluster(ControllerRequests):
+    """Implements `eosin.broker.metadata.cluster.Cluster`, and `eosin.coordinator.ports.ProducerIds`."""
+
+    is_joined: Final = True
+
+    def __init__(
+        self,
+        *,
+        config: "BrokerConfig",
+        cluster_id: str,
+        channel: "ControllerChannel",
+        find_leader: "Callable[[], ActiveController | None]",
+        own_epoch: Callable[[], int],
+    ) -> None:
+        """`channel` is for requests to the controller, `own_epoch` is this broker's present epoch."""
+        super().__init__(channel, node_id=config.node_id)
+        self.node_id: int = config.node_id
+        self.cluster_id = cluster_id
+        self.image = ClusterImage()
+        """The cluster at the last published offset."""
+        self._config = config
+        self._find_leader = find_leader
+        self._own_epoch = own_epoch
+        self._inter_broker_listener = config.inter_broker_listener
+        self._endpoints: dict[str, Endpoint] = {}
+        self._listeners: list[ClusterListener] = []
+        self._topics: dict[str, Topic] = {}
+        self.topics: Mapping[str, Topic] = MappingProxyType(self._topics)
+        self._log_configs = LogConfigs(config, self.topics)
+        self._alive: dict[str, tuple[Endpoint, ...]] = {}
+        """The answer of `brokers`, by listener."""
+        self._version = 0
+        self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
+        self._creating: dict[str, asyncio.Task[Outcome]] = {}
+
+    def advertise(self, listener: str, host: str, port: int) -> None:
+        """Clients of `listener` reach this broker at this address."""
+        self._endpoints[listener] = Endpoint(self.node_id, host, port, self._config.broker_rack)
+
+    # Publications --------------------------------------------------------------------------------------------------
+
+    def publish(self, delta: ImageDelta) -> None:
+        """Show another image. Called in the event loop for each publication, in order."""
+        self.image = delta.after
+        if delta.brokers_changed:
+            self._alive.clear()
+        changed = self._take_topics(delta)
+        own = (ResourceType.BROKER, _ALL_BROKERS), (ResourceType.BROKER, str(self.node_id))
+        if not delta.configs_changed.isdisjoint(own):
+            self._take_broker_configs()
+            changed = list(self._topics.values())
+        if changed or delta.topics_deleted or delta.partitions_changed or delta.brokers_changed:
+            self._version += 1
+        self._tell(delta, changed)
+        for true, shown in self._waiting:
+            if not shown.done() and true():
+                shown.set_result(None)
+
+    def _take_topics(self, delta: ImageDelta) -> list[Topic]:
+        """Follow the topics; those that existed before and whose settings have changed."""
+        for gone in delta.topics_deleted:
+            self._topics.pop(gone.name, None)
+            self._log_configs.forget(gone.name)
+        settings = {name for kind, name in delta.configs_changed if kind == ResourceType.TOPIC}
+        touched = dict.fromkeys(settings) | dict.fromkeys(each.name for each in delta.topics_created)
+        touched |= dict.fromkeys(each.partition.topic for each in delta.partitions_changed if each.before is None)
+        changed = []
+        for name in touched:
+            found = self.image.topics.get(name)
+            if found is None:
+                continue
+            known = self._topics.get(name)
+            topic = self._topics[name] = self._topic(found)
+            if known is not None and name in settings and known.topic_id == topic.topic_id:
+                changed.append(topic)
+            self._log_configs.forget(name)
+        return changed
+
+    def _topic(self, found: TopicImage) -> Topic:
+        configs = self.image.configs.get((ResourceType.TOPIC, found.name), NO_CONFIGS)
+        return Topic(found.name, found.topic_id, len(found.partitions), configs, found.name in INTERNAL_TOPICS)
+
+    def _take_broker_configs(self) -> None:
+        self._log_configs.take_broker_configs(self.broker_configs(None), self.broker_configs(self.node_id))
+
+    def _tell(self, delta: ImageDelta, changed: Iterable[Topic]) -> None:
+        states = [
+            (
+                each.partition,
+                None if each.before is None else _state(each.before, delta.before),
+                None if each.after is None else _state(each.after, delta.after),
+            )
+            for each in delta.partitions_changed
+        ]
+        for listener in self._listeners:
+            for partition, before, after in states:
+                listener.partition_changed(partition, before, after)
+        for gone in delta.topics_deleted:
+            topic = Topic(gone.name, gone.topic_id, len(gone.partitions), internal=gone.name in INTERNAL_TOPICS)
+            for listener in self._listeners:
+                listener.topic_deleted(topic)
+        for topic in changed:
+            for listener in self._listeners:
+                listener.configs_changed(topic)
+        for listener in self._listeners if delta.brokers_changed else ():
+            listener.brokers_changed()
+        for listener in self._listeners if delta.features_changed else ():
+            listener.features_changed()
+
+    async def shown(self, true: Callable[[], bool], *, within_ms: int = SHOWN_WITHIN_MS) -> bool:
+        """Wait until `true` holds after a publication; whether it did in time."""
+        if true():
+            return True
+        waiting = true, asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
+        try:
+            await asyncio.wait((waiting[1],), timeout=within_ms / 1000)
+            return waiting[1].done()
+        finally:
+            self._waiting.remove(waiting)
+
+    # Reads ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def controller_id(self) -> int:
+        """This broker: what admin clients send there is passed on to the controller (cluster.md 5.5)."""
+        return self.node_id
+
+    @property
+    def features_epoch(self) -> int:
+        """See `Cluster.features_epoch`: the offset of the metadata."""
+        return self.image.offset
+
+    @property
+    def metadata_version(self) -> int:
+        """See `Cluster.metadata_version`."""
+        return self._version
+
+    @property
+    def partition_count(self) -> int:
+        """See `Cluster.partition_count`."""
+        return self.image.partition_count
+
+    def endpoint(self, listener: str) -> Endpoint:
+        """See `Cluster.endpoint`."""
+        return self._endpoints[listener]
+
+    def endpoint_of(self, node_id: int, listener: str) -> Endpoint | None:
+        """A registered broker, alive or not, as clients of `listener` reach it; None when it has no such listener."""
+        broker = self.image.brokers.get(node_id)
+        found = None if broker is None else broker.endpoints.get(listener)
+        return None if broker is None or found is None else Endpoint(node_id, found.host, found.port, broker.rack)
+
+    def brokers(self, listener: str) -> Sequence[Endpoint]:
+        """See `Cluster.brokers`: those that the controller has not fenced (cluster.md 3.10)."""
+        alive = self._alive.get(listener)
+        if alive is None:
+            found = (
+                self.endpoint_of(each.node_id, listener) for each in self.image.brokers.values() if not each.fenced
+            )
+            alive = self._alive[listener] = tuple(each for each in found if each is not None)
+        return alive
+
+    def inter_broker_endpoint(self, node_id: int) -> Endpoint | None:
+        """See `Cluster.inter_broker_endpoint`."""
+        return self.endpoint_of(node_id, self._inter_broker_listener)
+
+    def broker_epoch(self, node_id: int) -> int | None:
+        """See `Cluster.broker_epoch`."""
+        broker = self.image.brokers.get(node_id)
+        return None if broker is None else broker.epoch
+
+    def broker_configs(self, node_id: int | None) -> Mapping[str, str]:
+        """See `Cluster.broker_configs`."""
+        name = _ALL_BROKERS if node_id is None else str(node_id)
+        return self.image.configs.get((ResourceType.BROKER, name), NO_CONFIGS)
+
+    def topic_by_id(self, topic_id: Uuid) -> Topic | None:
+        """See `Cluster.topic_by_id`."""
+        name = self.image.topic_names.get(topic_id)
+        return None if name is None else self._topics[name]
+
+    def registration(self, partition: TopicPartition) -> PartitionRegistration | None:
+        """The partition as the controller has written it; None when there is no such partition."""
+        return self.image.partition(*partition)
+
+    def leader_of(self, partition: TopicPartition) -> int | None:
+        """See `Cluster.leader_of`."""
+        found = self.registration(partition)
+        return None if found is None else found.leader
+
+    def leader_epoch(self, partition: TopicPartition) -> int:
+        """See `Cluster.leader_epoch`."""
+        found = self.registration(partition)
+        return NO_LEADER_EPOCH if found is None else found.leader_epoch
+
+    def partition_state(self, partition: TopicPartition) -> PartitionState | None:
+        """See `Cluster.partition_state`."""
+        found = self.registration(partition)
+        return None if found is None else _state(found, self.image)
+
+    def quorum(self) -> Quorum:
+        """Who leads the metadata log and how far this broker has followed it; the controllers alone know the rest."""
+        leader = self._find_leader()
+        leader_id, epoch = (NO_LEADER, self.image.epoch) if leader is None else (leader.node_id, leader.epoch)
+        return Quorum(leader_id, epoch, self.image.offset + 1, ())
+
+    def log_config(self, topic: str) -> "LogConfig":
+        """See `Cluster.log_config`."""
+        return self._log_configs.of(topic)
+
+    def subscribe(self, listener: ClusterListener) -> None:
+        """See `Cluster.subscribe`."""
+        self._listeners.append(listener)
+
+    # Changes -------------------------------------------------------------------------------------------------------
+
+    async def create_automatically(self, name: str, client_host: str) -> Outcome:
+        """See `Cluster.create_automatically`. The controller decides whether this client may (cluster.md 5.6)."""
+        outcome = await self._create(
+            name,
+            lambda: self.create_topic_for(
+                name,
+                partitions=self._config.num_partitions,
+                replication_factor=self._config.default_replication_factor,
+                client_host=packed_host(client_host),
+            ),
+        )
+        if outcome.error in _TOLD_OF_A_NEW_TOPIC:
+            return outcome
+        _LOG.info("the topic %s was not created for a client: %s: %s", name, outcome.error.name, outcome.message)
+        return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, outcome.message)
+
+    def want_internal_topic(self, name: str) -> None:
+        """See `Cluster.want_internal_topic`."""
+        if name not in self._creating and name not in self._topics:
+            asyncio.get_running_loop().create_task(self.create_internal(name))
+
+    async def create_internal(self, name: str) -> Outcome:
+        """Create `__consumer_offsets` or `__transaction_state` in this broker's own name, as its settings say."""
+        config = self._config
+        if name == CONSUMER_OFFSETS_TOPIC:
+            partitions, setting = config.offsets_topic_num_partitions, "offsets.topic.replication.factor"
+        else:
+            partitions = config.transaction_state_log_num_partitions
+            setting = "transaction.state.log.replication.factor"
+        factor = config.value(setting)
+        outcome = await self._create(
+            name,
+            lambda: self.create_topic(
+                name, partitions=partitions, replication_factor=factor, configs=joined_configs(name, config)
+            ),
+        )
+        if outcome.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            why = f"{setting} is {factor}: {outcome.error.name}: {outcome.message}"
+            _LOG.error("the internal topic %s cannot be created: %s", name, why)
+        return outcome
+
+    async def _create(self, name: str, create: Callable[[], Coroutine[Any, Any, Outcome]]) -> Outcome:
+        creating = self._creating.get(name)
+        if creating is None:
+            creating = self._creating[name] = asyncio.get_running_loop().create_task(create())
+            creating.add_done_callback(lambda _: self._creating.pop(name))
+        done, _ = await asyncio.wait((creating,), timeout=SHOWN_WITHIN_MS / 1000)
+        if not done:
+            return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic is being created")
+        outcome = creating.result()
+        if outcome.error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            await self.shown(lambda: name in self._topics)
+        return outcome
+
+    async def allocate_block(self) -> range:
+        """See `Cluster.allocate_block`."""
+        return await self.allocate_producer_ids(broker_epoch=self._own_epoch())
+
+
+def _state(found: PartitionRegistration, image: ClusterImage) -> PartitionState:
+    brokers = image.brokers
+    offline = []
+    for index, node_id in enumerate(found.replicas):
+        broker = brokers.get(node_id)
+        directory = found.directories[index] if index < len(found.directories) else MIGRATING_DIRECTORY
+        if broker is None or broker.fenced or (directory not in _EVERYWHERE and directory not in broker.log_dirs):
+            offline.append(node_id)
+    return PartitionState(
+        leader_id=found.leader if found.leader in brokers else NO_LEADER,
+        leader_epoch=found.leader_epoch,
+        replicas=found.replicas,
+        isr=found.isr,
+        offline=tuple(offline),
+        partition_epoch=found.partition_epoch,
+        eligible=found.elr,
+        last_known_eligible=found.last_known_elr,
+    )
