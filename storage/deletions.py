@@ -20,6 +20,7 @@ from eosin.storage.disk.space import Need
 from eosin.storage.log.context import LogContext
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.log_table import LogTable
+from eosin.storage.truncations import Truncations
 
 _LOG: Final = logging.getLogger("eosin.storage")
 
@@ -30,7 +31,18 @@ LOGS_PER_TURN: Final = 25
 class Deletions:
     """The deletions of one data directory."""
 
-    __slots__ = ("_checkpoints", "_clock", "_context", "_delayed", "_directory", "_logs", "_queue", "_saver", "_topics")
+    __slots__ = (
+        "_checkpoints",
+        "_clock",
+        "_context",
+        "_delayed",
+        "_directory",
+        "_logs",
+        "_queue",
+        "_saver",
+        "_topics",
+        "_truncations",
+    )
 
     def __init__(
         self,
@@ -42,6 +54,7 @@ class Deletions:
         delayed: DelayedDelete,
         checkpoints: OffsetCheckpoints,
         saver: CheckpointSaver,
+        truncations: Truncations,
     ) -> None:
         """`delayed` removes the renamed directories later."""
         self._context = context
@@ -51,6 +64,7 @@ class Deletions:
         self._delayed = delayed
         self._checkpoints = checkpoints
         self._saver = saver
+        self._truncations = truncations
         self._queue = TurnQueue(clock, steps_per_turn=LOGS_PER_TURN)
         self._topics: set[str] = set()
 
@@ -112,6 +126,7 @@ class Deletions:
         self._logs.remove(log)
         log.retire()
         self._saver.forget(log)
+        self._truncations.cancel(log)
         self._context.flusher.forget(log)
         log.release_files()
         renamed = space.attempt(Need.VITAL, self._directory.retire, partition, reason, chance)

@@ -6,6 +6,7 @@ Its parts, each of which owns its state:
 - `CheckpointSaver`: which logs are saved when, while the broker runs and at a stop (checkpoints/checkpoint_saver.py).
 - `OffsetCheckpoints`, `CleanerOffsets`: what the checkpoint files hold (checkpoints/).
 - `RetentionRounds`: what is dropped by age or size, or because the disk is full. `DiskSpace` knows whether it is full.
+- `Truncations`: followers' logs that are cut back to what their leader has.
 - `Deletions`: deleted topics and strays. `DelayedDelete`: renamed files that are removed later.
 - `Cleaner`: compaction.
 
@@ -36,6 +37,7 @@ from eosin.storage.disk.interfaces import DirectoryInUse, Disk, FreeBytes, Unusa
 from eosin.storage.disk.space import DiskSpace
 from eosin.storage.journal.flusher import JournalFlusher
 from eosin.storage.journal.journal import Journal, JournalConfig, remove_journal
+from eosin.storage.journal.mark import WHOLE_JOURNAL, JournalMark
 from eosin.storage.log.config import DAY_MS, LogConfig
 from eosin.storage.log.context import LogContext, Patience
 from eosin.storage.log.partition_log import PartitionLog
@@ -44,6 +46,7 @@ from eosin.storage.log_table import LogTable
 from eosin.storage.recovery.completeness import missing
 from eosin.storage.recovery.directory_loader import DirectoryLoader
 from eosin.storage.retention_rounds import RetentionRounds
+from eosin.storage.truncations import Truncations
 
 __all__ = ["DirectoryInUse", "Durability", "LogManager", "PeriodicWork", "UnusableDirectory"]
 
@@ -124,6 +127,14 @@ class LogManager:
         self._cleaner_offsets = CleanerOffsets(disk, data_dir, self.logs, self.space)
         self._saver = CheckpointSaver(disk, clock, durability)
         self._delayed = DelayedDelete(disk)
+        self._truncations = Truncations(
+            self._context,
+            clock=clock,
+            saver=self._saver,
+            checkpoints=self._checkpoints,
+            cleaner_offsets=self._cleaner_offsets,
+            journal_mark=self._journal_mark,
+        )
         self._retention = RetentionRounds(disk, self.space, self._table, clock=clock, delayed=self._delayed)
         self.deletions = Deletions(
             self._context,
@@ -133,6 +144,7 @@ class LogManager:
             delayed=self._delayed,
             checkpoints=self._checkpoints,
             saver=self._saver,
+            truncations=self._truncations,
         )
         self._loader = DirectoryLoader(
             self._context,
@@ -159,7 +171,7 @@ class LogManager:
         """Take the directory and load every log in it. Raises UnusableDirectory, OSError."""
         await self._loader.load(node_id=self._node_id, cluster_id=self._wanted_cluster_id, joined=self._is_joined)
         size_bytes = self._journal_config.size_bytes
-        if isinstance(self.flusher, JournalFlusher) and size_bytes and not self._loader.keeps_journal:
+        if isinstance(self.flusher, JournalFlusher) and size_bytes and self._loader.kept_journal_id is None:
             journal = Journal(self._disk, self._directory.path, self._chance.uuid(), self._journal_config)
             self.flusher.use(
                 journal, direct_bytes=self._journal_config.direct_bytes, on_failure=self._journal_has_failed
@@ -173,6 +185,8 @@ class LogManager:
         """Save everything and let go of the directory; with `clean=False` only let go. Nothing may be appended any
         more. Raises OSError when the last files cannot be written; the next start then recovers."""
         try:
+            if self._running:
+                await asyncio.wait(self._running)
             await self._loader.finish()
             await self.cleaner.close()
             if self._running:
@@ -360,6 +374,17 @@ class LogManager:
     async def save_log_starts(self) -> None:
         """`LogOwner`: make every log start offset durable. Raises OSError."""
         await self._to_its_end(self._checkpoints.save_log_starts())
+
+    async def truncate(self, log: SegmentedLog, offset: int, *, whole: bool) -> None:
+        """`LogOwner`: cut `log` to `offset`, or, `whole`, empty it and let it start there."""
+        assert isinstance(log, PartitionLog)
+        await self._to_its_end(self._truncations.begin(log, offset, whole=whole))
+
+    def _journal_mark(self) -> JournalMark | None:
+        """Behind everything that the journal holds now; of one that an earlier process has left, behind all of it."""
+        if self._loader.kept_journal_id is not None:
+            return JournalMark(self._loader.kept_journal_id, WHOLE_JOURNAL)
+        return self.flusher.mark() if isinstance(self.flusher, JournalFlusher) else None
 
     async def _to_its_end(self, work: Coroutine[Any, Any, None]) -> None:
         """Wait for `work`, which goes on when its caller is cancelled, and which `close` waits for."""

@@ -96,6 +96,15 @@ class CheckpointState:
         """Start the waiting time of a log that was never saved."""
         self._waiting_since_ms = self._waiting_since_ms or elapsed_ms
 
+    def lower(self, offset: int) -> None:
+        """The log is about to lose what lies at or behind `offset`."""
+        self._recovery_point = min(self._recovery_point, offset)
+
+    def truncated(self, end_offset: int, size_bytes: int) -> None:
+        """The log ends at `end_offset` now, and has `size_bytes`."""
+        self._unsaved_snapshots = [each for each in self._unsaved_snapshots if each[0] <= end_offset]
+        self._unsaved_bytes = min(self._unsaved_bytes, size_bytes)
+
     # Loading --------------------------------------------------------------------------------------------------------
 
     def loaded(self, recovery_point: int) -> None:
@@ -125,5 +134,5 @@ class CheckpointState:
         self._recovery_point = max(self._recovery_point, end_offset)
 
     def recovery_point_saved(self, recovery_point: int) -> None:
-        """The checkpoint file holds `recovery_point`."""
-        self._saved_recovery_point = recovery_point
+        """The checkpoint file holds `recovery_point`, or a lower one, if the log was truncated meanwhile."""
+        self._saved_recovery_point = min(recovery_point, self._recovery_point)

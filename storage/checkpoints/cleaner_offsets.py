@@ -57,8 +57,8 @@ class CleanerOffsets:
                 state = self._logs[partition].compaction_state
                 state.loaded(offset, gaps_below=self.gaps_below(partition))
 
-    async def save(self) -> None:
-        """Save how far each log is compacted. Raises OSError."""
+    async def save(self, *, durable: bool = False) -> None:
+        """Save how far each log is compacted. `durable`: a log has lost part of that. Raises OSError."""
         compacted = {
             # An offline log keeps the entry that was read.
             partition: first_uncompacted_offset(log) if log.failure is None else log.compaction_state.compacted_below
@@ -71,4 +71,4 @@ class CleanerOffsets:
             if not self._logs[partition].compaction_state.gaps_below
         }
         await self._own.save(encode_offsets(own))
-        await self._all.save(encode_offsets(compacted))
+        await self._all.save(encode_offsets(compacted), durable=durable)

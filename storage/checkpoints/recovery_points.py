@@ -152,6 +152,18 @@ class OffsetCheckpoints:
         self._let_go()
         await self._high_watermarks.save()
 
+    async def save_lowered(self, log: PartitionLog) -> None:
+        """`log` is about to be truncated, and its offsets are lowered: make that durable. Raises OSError."""
+        self._put(log)
+        recovery_point = log.checkpoint_state.recovery_point
+        # First: a log start below segments that are gone would count as damage, beside a recovery point behind them.
+        await self._recovery_points.save()
+        log.checkpoint_state.recovery_point_saved(recovery_point)
+        if self._unsaved.get(log) == recovery_point:
+            del self._unsaved[log]
+        await self._log_starts.save()
+        await self._high_watermarks.save(durable=True)
+
     async def save_log_starts(self) -> None:
         """Save every log start offset. Raises OSError."""
         await self._put_changed()
@@ -209,10 +221,10 @@ class _TableFile:
     def read(self) -> dict[TopicPartition, int]:
         return read_offsets(self._file)
 
-    async def save(self) -> None:
+    async def save(self, *, durable: bool = False) -> None:
         version = self.table.version
         if version > self.saved_version:
-            await self._file.save(self.table.encode())
+            await self._file.save(self.table.encode(), durable=durable)
             self.saved_version = max(self.saved_version, version)
 
     def save_now(self) -> None:

@@ -148,7 +148,10 @@ class Cleaner:
 
     async def _clean(self, plan: Cleanable) -> None:
         log = plan.log
-        self._pace.unwanted = lambda: log.unusable is not None or not log.config.is_compacted
+        truncations = log.truncations
+        self._pace.unwanted = lambda: (
+            log.unusable is not None or not log.config.is_compacted or log.truncations != truncations
+        )
         job = CleanJob(
             plan,
             self._pace,
@@ -164,6 +167,9 @@ class Cleaner:
         except OSError as error:
             self._leave_alone(log, str(error))
         except CorruptRecords as damage:
+            if log.truncations != truncations:  # it was read while it was cut
+                self._left_alone[log] = self._clock.elapsed_ms() + self._config.backoff_ms
+                return
             _LOG.error("%s is damaged and will not be compacted: %s", log.topic_partition, damage)
             self._left_alone[log] = LONG_MAX
         else:

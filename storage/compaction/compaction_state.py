@@ -4,20 +4,21 @@ The log holds it; the cleaner reports what it has done; a start reports what the
 methods of this class change its fields.
 """
 
+import asyncio
 from collections.abc import Mapping
 
 
 class CompactionState:
     """Compaction bookkeeping of one log."""
 
-    __slots__ = ("_compacted_below", "_gaps_below", "_is_swapping", "_waiting_markers")
+    __slots__ = ("_compacted_below", "_gaps_below", "_swap", "_waiting_markers")
 
     def __init__(self) -> None:
         """A log that was never compacted."""
         self._compacted_below = 0
         self._gaps_below = 0
         self._waiting_markers: Mapping[int, int] = {}
-        self._is_swapping = False
+        self._swap: asyncio.Future[None] | None = None
 
     @property
     def compacted_below(self) -> int:
@@ -37,7 +38,12 @@ class CompactionState:
     @property
     def is_swapping(self) -> bool:
         """Whether files of the log are changing their names: a compaction puts its result in place."""
-        return self._is_swapping
+        return self._swap is not None
+
+    async def swapped(self) -> None:
+        """Wait until no file changes its name any more."""
+        while self._swap is not None:
+            await asyncio.shield(self._swap)
 
     def loaded(self, compacted_below: int, *, gaps_below: int) -> None:
         """The checkpoint files say how far the log was compacted before this start."""
@@ -50,10 +56,19 @@ class CompactionState:
         self._gaps_below = 0
         self._waiting_markers = waiting_markers
 
+    def lower(self, offset: int) -> bool:
+        """The log is truncated to `offset`; whether something of what goes was compacted."""
+        is_lowered = self._compacted_below > offset
+        self._compacted_below = min(self._compacted_below, offset)
+        self._gaps_below = min(self._gaps_below, offset)
+        return is_lowered
+
     def begin_swap(self) -> None:
         """Files begin to change their names."""
-        self._is_swapping = True
+        self._swap = asyncio.get_running_loop().create_future()
 
     def end_swap(self) -> None:
         """Every file has its final name, or the swap was given up."""
-        self._is_swapping = False
+        if self._swap is not None:
+            self._swap.set_result(None)
+            self._swap = None

@@ -49,6 +49,7 @@ class CleanJob:
         keys = await key_pass.run()
         if not plan.compacted_bytes and key_pass.has_plain_only and keys.is_distinct:
             # Ids that are new: nothing goes, and nothing lies below that could.
+            self._pace.check()
             self._log.compaction_state.compacted(keys.end_offset, {})
             return
         segments = [segment for segment in plan.segments if segment.base_offset < keys.end_offset]
@@ -59,6 +60,7 @@ class CleanJob:
             segments, segment_bytes=config.segment_limit_bytes, index_bytes=config.segment_index_bytes
         ):
             await self._clean_group(group, batches, rules)
+        self._pace.check()
         self._log.compaction_state.compacted(keys.end_offset, rules.waiting)
 
     async def _clean_group(self, group: Sequence[Segment], batches: BatchFilter, rules: Rules) -> None:

@@ -67,7 +67,7 @@ class Swap:
         log = self._log
         while log.checkpoint_state.is_running:
             await self._quiet()
-        if log.unusable is not None or not log.segments.hold(self._old):
+        if log.unusable is not None or log.is_truncating or not log.segments.hold(self._old):
             raise Abandoned
         log.compaction_state.begin_swap()
         try:

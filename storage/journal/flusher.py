@@ -19,6 +19,7 @@ from eosin.storage.disk.flusher import Ended, Flush, Flushable, Job, ThreadFlush
 from eosin.storage.disk.interfaces import Buffer
 from eosin.storage.journal.codec import LogName
 from eosin.storage.journal.journal import Extension, GroupWrite, Journal, NoRoom
+from eosin.storage.journal.mark import JournalMark
 from eosin.storage.journal.ring import Place
 
 _LOG: Final = logging.getLogger("eosin.storage")
@@ -358,6 +359,12 @@ class JournalFlusher(ThreadFlusher):
         self._names.pop(log, None)
         if self._journal is not None:
             self._journal.ring.forget(log)
+
+    def mark(self) -> JournalMark | None:
+        """Behind every group so far; None without a journal."""
+        if self._journal is None:
+            return None
+        return JournalMark(self._journal.journal_id, self._journal.ring.last_sequence)
 
     # The end --------------------------------------------------------------------------------------------------------
 

@@ -12,16 +12,19 @@ from typing import Final
 from eosin.protocol.names import TopicPartition, Uuid
 from eosin.storage.disk.interfaces import Disk, UnusableDirectory
 from eosin.storage.journal.codec import (
+    BLOCK_BYTES,
     Entry,
     GroupHeader,
     MalformedEntry,
     decode_group,
     entries,
     entry_at,
+    journal_id_of,
     places_of,
 )
 from eosin.storage.journal.journal import NOTE, decode_note, file_path
 
+_PLACE_FIELDS: Final = 3
 WAY_OUT: Final = (
     f"put it back, or remove {NOTE} to start without the journal: what was acknowledged shortly before the stop is"
     " lost then, if the machine stopped, too"
@@ -64,16 +67,18 @@ class FoundJournal:
         """`files` are those that may be needed, the oldest first. Raises DamagedJournal."""
         self._files = files
         self._places: dict[TopicPartition, dict[Uuid, array[int]]] = {}
-        """Where the entries of each log are: (number of the file, position) for each."""
+        """Where the entries of each log are: (number of the file, position, sequence of the group) for each."""
+        self.journal_id = journal_id_of(bytes(files[0].content[:BLOCK_BYTES])) if files else b""
+        """Names this journal among those of the directory, before and after it."""
         for number, file in enumerate(files):
-            for position, _ in file.groups:
-                self._note(number, file, position)
+            for position, header in file.groups:
+                self._note(number, file, position, header.sequence)
 
-    def _note(self, number: int, file: FoundFile, position: int) -> None:
+    def _note(self, number: int, file: FoundFile, position: int, sequence: int) -> None:
         try:
             for at, entry in entries(file.content, position):
                 logs = self._places.setdefault(entry.topic_partition, {})
-                logs.setdefault(entry.topic_id, array("q")).extend((number, at))
+                logs.setdefault(entry.topic_id, array("q")).extend((number, at, sequence))
         except MalformedEntry as error:
             raise DamagedJournal(f"{file.path} holds what nobody wrote there ({error}): {WAY_OUT}") from error
 
@@ -81,7 +86,7 @@ class FoundJournal:
     def logs(self) -> dict[TopicPartition, dict[Uuid, int]]:
         """The logs that have entries, and where the last one of each ends."""
         return {
-            partition: {topic_id: self._entry(places, -2).end_offset for topic_id, places in topics.items()}
+            partition: {topic_id: self._entry(places, -_PLACE_FIELDS).end_offset for topic_id, places in topics.items()}
             for partition, topics in self._places.items()
         }
 
@@ -89,11 +94,12 @@ class FoundJournal:
         """Whether there is any entry of a log of this name."""
         return partition in self._places
 
-    def entries_of(self, partition: TopicPartition, topic_id: Uuid) -> Iterator[Entry]:
-        """The entries of a log, in the order of its appends."""
+    def entries_of(self, partition: TopicPartition, topic_id: Uuid, *, after: int = 0) -> Iterator[Entry]:
+        """The entries of a log, in the order of its appends, in groups behind the one of sequence `after`."""
         places = self._places.get(partition, {}).get(topic_id, array("q"))
-        for index in range(0, len(places), 2):
-            yield self._entry(places, index)
+        for index in range(0, len(places), _PLACE_FIELDS):
+            if places[index + 2] > after:
+                yield self._entry(places, index)
 
     def _entry(self, places: "array[int]", index: int) -> Entry:
         if index < 0:

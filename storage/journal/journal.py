@@ -44,14 +44,15 @@ class Journal:
         """Nothing is touched before the first `Extension`."""
         self._disk = disk
         self._data_dir = data_dir
-        self._id = journal_id
+        self.journal_id = journal_id
+        """Names this journal among those of the directory, before and after it."""
         least_bytes = min(config.least_bytes, config.size_bytes // 4)
         self.ring = Ring(limit_bytes=config.size_bytes, least_bytes=least_bytes)
         self._files: list[FixedFile] = []
 
     def extension(self) -> "Extension":
         """The work of adding a file."""
-        return Extension(self._disk, self._data_dir, self._id, [*self.ring.sizes, self.ring.growth])
+        return Extension(self._disk, self._data_dir, self.journal_id, [*self.ring.sizes, self.ring.growth])
 
     def extended(self, extension: "Extension") -> None:
         """Use the file that `extension` has made."""
@@ -61,7 +62,7 @@ class Journal:
 
     def write_of(self, place: Place, parts: list[bytes], logs: "list[tuple[Flushable, int, int]]") -> "GroupWrite":
         """The work of writing a group. `logs`: each log in it, the offset at which its entry ends, and its bytes."""
-        return GroupWrite(self._id, self._files[place.slot.number], place, parts, logs)
+        return GroupWrite(self.journal_id, self._files[place.slot.number], place, parts, logs)
 
     def close(self) -> None:
         """Give the descriptors back."""

@@ -1,8 +1,9 @@
 """Replay: a log takes from the journal what its own files have lost (adr/0027).
 
 Below the recovery point nothing is looked at: a checkpoint vouches for that, and compaction may have changed it. Behind
-it, batches below the log's end must be there byte for byte; batches that begin at its end are appended; a gap is
-damage, and so is a difference: both were written by the same append. Replay may be broken off at any point and be done
+it, batches below the log's end must be there byte for byte; batches that begin at its end are appended; what
+begins behind that is damage, unless the entry says that the log ended there: a follower's leader had left a gap. A
+difference is damage, too: both were written by the same append. Replay may be broken off at any point and be done
 again.
 """
 
@@ -39,10 +40,10 @@ def replay(log: "PartitionLog", entries: Iterable[Entry], *, saved_end: int, now
                 if not comparison.is_equal(header.base_offset, batch):
                     where = f"{comparison.path} and the journal differ at offset {header.base_offset}"
                     raise CorruptRecords(f"{where}: one of them is damaged")
-            elif header.base_offset > log.log_end_offset:
+            elif header.base_offset > log.log_end_offset and entry.base_offset > log.log_end_offset:
                 raise CorruptRecords(
                     f"{log.directory} ends at offset {log.log_end_offset}, and the journal goes on behind that:"
-                    f" {missing(log.log_end_offset, header.base_offset)}"
+                    f" {missing(log.log_end_offset, entry.base_offset)}"
                 )
             else:
                 if is_complete:
@@ -61,7 +62,8 @@ def _batches(data: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
 
 
 def _append(log: "PartitionLog", header: BatchHeader, batch: memoryview, now_ms: int) -> None:
-    log.leader_epoch = max(log.epochs.latest, header.partition_leader_epoch)
+    log.begin_epoch(header.partition_leader_epoch, header.base_offset)
+    log.leader_epoch = log.epochs.latest
     log.write(
         (batch,),
         size=header.size,

@@ -67,6 +67,11 @@ class Ring:
         return [slot.size for slot in self._slots]
 
     @property
+    def last_sequence(self) -> int:
+        """Of the last group that was placed; 0 before the first."""
+        return self._next_sequence - 1
+
+    @property
     def is_empty(self) -> bool:
         """Whether there is no file yet."""
         return not self._slots

@@ -83,6 +83,7 @@ class CommittedLog(ReadableLog):
     __slots__ = (
         "_local_waiters",
         "_no_appends",
+        "_truncation",
         "_waiters",
         "failure",
         "on_durable",
@@ -124,6 +125,7 @@ class CommittedLog(ReadableLog):
         """Why clients and coordinators may append nothing."""
         self._waiters: Waiters | None = None
         self._local_waiters: Waiters | None = None
+        self._truncation: asyncio.Future[None] | None = None
 
     def durable(self, end_offset: int) -> Waiter:
         """Done with NONE once the high watermark is at or beyond `end_offset`; with KAFKA_STORAGE_ERROR when the log
@@ -221,3 +223,50 @@ class CommittedLog(ReadableLog):
     def is_lost(self) -> bool:
         """Whether it is offline (`Flushable`)."""
         return self.failure is not None
+
+    # Truncation -----------------------------------------------------------------------------------------------------
+
+    def begin_truncation(self) -> None:
+        """What a follower has and its leader has not is about to go (cluster.md 4.8)."""
+        assert self._no_appends is not None, "a leader's log is the authority"
+        self.is_truncating = True
+        self.truncations += 1
+        self._truncation = asyncio.get_running_loop().create_future()
+        self.fail_waiters(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def lower_to(self, offset: int) -> None:
+        """Nothing at or behind `offset` counts as durable, committed or saved any more."""
+        self.durable_end = min(self.durable_end, offset)
+        self.high_watermark = min(self.high_watermark, offset)
+        self.last_stable_offset = min(self.last_stable_offset, offset)
+        self.checkpoint_state.lower(offset)
+
+    def restart_at(self, offset: int) -> None:
+        """Nothing counts any more: the log is about to start at `offset`, without records."""
+        self.log_start_offset = self.durable_end = offset
+        self.high_watermark = self.last_stable_offset = offset
+        self.checkpoint_state.lower(0)
+
+    def truncated(self, producers: ProducerState) -> None:
+        """Everything behind the log end is gone; `producers` are those at the log end."""
+        end_offset = self.log_end_offset
+        self.lower_to(end_offset)
+        self.checkpoint_state.truncated(end_offset, self.size_bytes)
+        self.producer_state = producers
+        producers.transactions.high_watermark_moved(self.high_watermark)
+        self.settle_last_stable()
+        self.mark_unsaved()
+        if self.on_progress is not None:
+            self.on_progress(self)
+
+    def end_truncation(self) -> None:
+        """It is done, or has failed."""
+        self.is_truncating = False
+        assert self._truncation is not None
+        self._truncation.set_result(None)
+        self._truncation = None
+
+    async def settled(self) -> None:
+        """Wait until no truncation is under way."""
+        while self._truncation is not None:
+            await asyncio.shield(self._truncation)

@@ -52,6 +52,9 @@ class LogOwner(Protocol):
     async def save_log_starts(self) -> None:
         """Make every log start offset as durable as configured. Raises OSError."""
 
+    async def truncate(self, log: "SegmentedLog", offset: int, *, whole: bool) -> None:
+        """Cut `log` to `offset`, or, `whole`, empty it and let it start there; a failure takes it offline."""
+
 
 @dataclass(frozen=True, slots=True)
 class LogContext:

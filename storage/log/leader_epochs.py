@@ -64,6 +64,12 @@ class LeaderEpochs:
         self.is_saved = self.is_saved and not is_changed
         return is_changed
 
+    def clear(self) -> None:
+        """Drop every entry, and with them the file."""
+        self._entries.clear()
+        self.latest = NO_EPOCH
+        self.is_saved = True
+
     def truncate_from_start(self, start_offset: int) -> bool:
         """Drop the entries below `start_offset`; the entry that covers it starts there from now on."""
         covering = self._covering(start_offset)

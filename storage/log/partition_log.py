@@ -280,7 +280,8 @@ class PartitionLog(CommittedLog):
     def become_leader(self, epoch: int) -> None:
         """This broker leads the partition from now on, in leader epoch `epoch`: what is appended carries it, and the
         epoch begins at the log end (cluster.md 4.4). That is durable before the first batch of the epoch is. Called
-        again for the same epoch it changes nothing."""
+        again for the same epoch it changes nothing. Not while the log is truncated: `settled` waits for that."""
+        assert not self.is_truncating, "its end is not known yet"
         if self._unusable is not None:
             return
         if epoch < self.epochs.latest:
@@ -315,6 +316,7 @@ class PartitionLog(CommittedLog):
         if self._unusable is not None:
             return self._unusable
         assert self._no_appends is not None, "a leader's log takes nothing from elsewhere"
+        assert not self.is_truncating, "its end is not known yet"
         if self.context.space.refuses_records and self._need is Need.RECORDS:
             return self._no_space()
         is_empty = not len(self.segments)
@@ -377,6 +379,33 @@ class PartitionLog(CommittedLog):
         ended = apply_batch(self.producer_state, header, batch, log_name=self.topic_partition, now_ms=now_ms)
         if ended is not None and not ended.committed and self.segments.active is not None:
             self.index_aborted(self.segments.active, ended)
+
+    async def truncate_to(self, offset: int) -> None:
+        """Drop the batches at or behind `offset`, as the leader has others there (cluster.md 4.8). The log may end
+        before `offset` afterwards, if no batch ends there. What fails takes the log offline. Goes on when the caller
+        is cancelled: `settled` waits for it."""
+        if self._unusable is not None:
+            return
+        if offset >= self.log_end_offset:
+            self._drop_empty_epochs(offset)
+            return
+        start = self.log_start_offset
+        whole = not len(self.segments) or offset <= max(start, self.segments[0].base_offset)
+        await self.context.owner.truncate(self, offset, whole=whole)
+
+    async def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Drop everything, and start at `offset`: the leader has nothing of what is here (cluster.md 4.7). Else as
+        `truncate_to`."""
+        if self._unusable is None:
+            await self.context.owner.truncate(self, offset, whole=True)
+
+    def _drop_empty_epochs(self, offset: int) -> None:
+        """Forget the epochs at or behind the log end: nothing was written in them."""
+        if self.epochs.truncate_from_end(offset) and len(self.segments):
+            try:
+                self.write_epochs()
+            except OSError as error:
+                self._write_failed(error)  # what is written next makes the file anew
 
     def follow_log_start(self, offset: int) -> None:
         """The leader's log starts at `offset`: so does this one, as far as its high watermark allows (cluster.md 4.6).

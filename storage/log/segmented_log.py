@@ -46,6 +46,7 @@ class SegmentedLog:
         "context",
         "directory",
         "epochs",
+        "is_truncating",
         "leader_epoch",
         "log_end_offset",
         "partition",
@@ -54,6 +55,7 @@ class SegmentedLog:
         "topic",
         "topic_id",
         "topic_partition",
+        "truncations",
         "unflushed_bytes",
     )
 
@@ -83,6 +85,10 @@ class SegmentedLog:
         """Positions of batches that readers ask for again: the end of the last reads and flushes."""
         self.checkpoint_state = CheckpointState(log_end_offset)
         self.compaction_state = CompactionState()
+        self.is_truncating = False
+        """Whether its end is being cut off: nothing may be appended until that has ended."""
+        self.truncations = 0
+        """How many truncations have begun."""
         self.unflushed_bytes = 0
         self._unsynced: list[Segment] = []
         self._unsynced_paths: list[str] = []
@@ -109,7 +115,7 @@ class SegmentedLog:
     @property
     def files_busy(self) -> bool:
         """Whether a thread works on files of this log by their names: no other may rename or remove them."""
-        return self.checkpoint_state.is_running or self.compaction_state.is_swapping
+        return self.checkpoint_state.is_running or self.compaction_state.is_swapping or self.is_truncating
 
     @property
     def size_bytes(self) -> int:

@@ -61,8 +61,8 @@ class DirectoryLoader:
         self._loading: asyncio.Future[None] | None = None
         self.whole_sync: WholeSync | None = None
         """Known once the directory is locked."""
-        self.keeps_journal = False
-        """Whether the journal of an earlier process still holds something that is needed."""
+        self.kept_journal_id: bytes | None = None
+        """Names the journal of an earlier process, if it still holds something that is needed."""
         self.previous_broker_epoch = NO_BROKER_EPOCH
         """The epoch of a broker of a quorum whose last stop was clean; else -1."""
         self.missed: dict[tuple[TopicPartition, Uuid], int] = {}
@@ -153,8 +153,9 @@ class DirectoryLoader:
     def _release_journal(self, journal: FoundJournal | None) -> None:
         """Remove the journal unless some log still needs it."""
         if journal is not None:
-            self.keeps_journal, self.missed = what_is_left(journal, self._logs.by_partition)
-        if not self.keeps_journal:
+            is_needed, self.missed = what_is_left(journal, self._logs.by_partition)
+            self.kept_journal_id = journal.journal_id if is_needed else None
+        if self.kept_journal_id is None:
             remove_journal(self._disk, self._directory.path)
 
     def _make_room(self) -> None:

@@ -17,6 +17,8 @@ from eosin.storage.disk.checkpoint_formats import PARTITION_METADATA, MalformedC
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.disk.space import Need
 from eosin.storage.journal.found import FoundJournal
+from eosin.storage.journal.mark import FILE_NAME as JOURNAL_MARK
+from eosin.storage.journal.mark import JournalMark
 from eosin.storage.journal.replay import replay
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.context import LogContext
@@ -72,6 +74,8 @@ def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog
     """Open the log in a directory. Blocks. Raises OSError, MalformedCheckpoint, and CorruptRecords for damage that no
     stop can explain: nothing of it is repaired."""
     names = settle(context.disk, order.directory)
+    if JOURNAL_MARK in names and order.journal is None:  # it speaks of a journal that is gone
+        context.disk.unlink(f"{order.directory}/{JOURNAL_MARK}")
     bases = offsets_of(names, LOG_SUFFIX)
     log_start = _log_start(context.disk, order, names, bases)
     check_beginning(order.directory, bases, log_start=log_start, saved_end=order.recovery_point)
@@ -297,8 +301,21 @@ def _take_from_journal(log: PartitionLog, order: LoadOrder, now_ms: int) -> int:
 
 
 def _replay(log: PartitionLog, order: LoadOrder, journal: FoundJournal, now_ms: int) -> None:
-    entries = journal.entries_of(log.topic_partition, log.topic_id)
+    mark = _journal_mark(log, journal)
+    if mark is None:
+        entries = journal.entries_of(log.topic_partition, log.topic_id)
+    else:
+        entries = journal.entries_of(log.topic_partition, log.topic_id, after=mark.sequence)
     replay(log, entries, saved_end=max(order.recovery_point, order.compacted_below), now_ms=now_ms)
+
+
+def _journal_mark(log: PartitionLog, journal: FoundJournal) -> JournalMark | None:
+    """Up to where this journal holds nothing of the log any more. Raises OSError, MalformedCheckpoint."""
+    try:
+        mark = JournalMark.decode(log.context.disk.read_whole(f"{log.directory}/{JOURNAL_MARK}"))
+    except FileNotFoundError:
+        return None
+    return mark if mark.journal_id == journal.journal_id else None
 
 
 def _settle_end(log: PartitionLog, now_ms: int) -> None:

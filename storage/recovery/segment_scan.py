@@ -67,6 +67,7 @@ def recover_segment(
             saved_end=saved_end,
             same_boot=same_boot,
             has_later=has_later,
+            has_gaps=log.context.is_replicated,
         )
         _cut(log, segment, good, now_ms)
         if segment.aborted_index is not None:

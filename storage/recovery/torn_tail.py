@@ -31,10 +31,11 @@ def check_tail(
     saved_end: int = 0,
     same_boot: bool,
     has_later: bool,
+    has_gaps: bool = False,
 ) -> None:
     """Raises CorruptRecords when the bytes from `position` on, where the batch of `next_offset` should be, are no torn
     tail. `saved_end`: everything below was saved. `same_boot`: the machine has not stopped since. `has_later`: the log
-    goes on in further segments.
+    goes on in further segments. `has_gaps`: the batch may begin behind `next_offset`.
 
     | the bytes | killed process | stopped machine |
     |---|---|---|
@@ -48,7 +49,7 @@ def check_tail(
     no_batch = f"{path} is damaged: no valid batch at byte {position} (offset {next_offset})"
     if next_offset < saved_end:
         raise CorruptRecords(f"{no_batch}, though everything below offset {saved_end} was saved")
-    is_whole = _whole_batch(file, position, next_offset) is not None
+    is_whole = _whole_batch(file, position, next_offset, has_gaps) is not None
     if is_whole and same_boot:
         raise CorruptRecords(
             f"{path} is damaged: the batch at byte {position} (offset {next_offset}) has a wrong checksum"
@@ -64,10 +65,12 @@ def check_tail(
             raise CorruptRecords(f"{no_batch}, but segments with records follow it")
 
 
-def _whole_batch(file: File, position: int, next_offset: int) -> BatchHeader | None:
+def _whole_batch(file: File, position: int, next_offset: int, has_gaps: bool) -> BatchHeader | None:
     """The header at `position`, if it is that of the expected batch and all of its bytes are there."""
     header = _plausible(bytes(file.read(position, HEADER_BYTES)), next_offset)
-    if header is None or header.base_offset != next_offset or position + header.size > file.size:
+    if header is None or position + header.size > file.size:
+        return None
+    if header.base_offset != next_offset and not has_gaps:
         return None
     return header
 

@@ -64,7 +64,7 @@ def test_the_newest_content_stays_however_the_writers_are_scheduled() -> None:
     jobs = []
     for number in range(20):
         file._newest += 1
-        jobs.append((file._newest, b"%d" % number))
+        jobs.append((file._newest, b"%d" % number, True))
     random.Random(1).shuffle(jobs)
     threads = [threading.Thread(target=file._write, args=job) for job in jobs]
     for thread in threads:
@@ -72,6 +72,18 @@ def test_the_newest_content_stays_however_the_writers_are_scheduled() -> None:
     for thread in threads:
         thread.join()
     assert file.read() == b"19"
+
+
+def test_a_durable_write_is_durable_though_a_later_one_came_first() -> None:
+    disk = FakeDisk()
+    disk.make_directory("/d")
+    disk.sync_directory("/d")
+    disk.sync_everything()
+    file = CheckpointFile(disk, "/d/c", durable=False, space=room_on(disk))
+    file._write(2, b"later", False)
+    assert disk.power_loss().size("/d/c") is None
+    file._write(1, b"earlier", True)
+    assert disk.power_loss().read_whole("/d/c") == b"later"
 
 
 async def test_content_that_is_there_already_is_not_written_again() -> None:

@@ -54,7 +54,15 @@ class ManualJournalFlusher(JournalFlusher):
 class JournalledLogs:
     """One broker's storage at durability `fsync`."""
 
-    def __init__(self, disk: FakeDisk | None = None, *, direct_bytes: int = 1000, journal_bytes: int = 1 << 16) -> None:
+    def __init__(
+        self,
+        disk: FakeDisk | None = None,
+        *,
+        direct_bytes: int = 1000,
+        journal_bytes: int = 1 << 16,
+        replicated: bool = False,
+        seed: int = 1,
+    ) -> None:
         self.clock = ManualClock()
         self.disk = disk or FakeDisk(self.clock.now_ms)
         self.flusher = ManualJournalFlusher()
@@ -62,10 +70,11 @@ class JournalledLogs:
             self.disk,
             DATA_DIR,
             clock=self.clock,
-            chance=SeededChance(1),
+            chance=SeededChance(seed),
             flusher=self.flusher,
             verification_enabled=False,
             journal=JournalConfig(size_bytes=journal_bytes, least_bytes=LEAST_BYTES, direct_bytes=direct_bytes),
+            replicated=replicated,
         )
 
     async def open(self) -> PartitionLog:
