@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from eosin.broker.metadata.answers import MetadataAnswers
     from eosin.broker.metadata.cluster import Cluster
     from eosin.broker.partitions import Partitions
+    from eosin.broker.replication.led_partitions import LedPartitions
     from eosin.coordinator.groups.coordinator import GroupCoordinator
     from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 
@@ -57,6 +58,8 @@ class Services:
     unserved_groups: UnservedGroups = field(default_factory=UnservedGroups)
     large_batches: LargeBatches = field(default_factory=LargeBatches)
     response_memory: ResponseMemory = field(default_factory=ResponseMemory)
+    led_partitions: "LedPartitions | None" = None
+    """In a cluster of several machines: what followers and acks=all depend on. None for a broker that is alone."""
 
 
 Handler = Callable[[Any, RequestContext, Services], Coroutine[Any, Any, Any]]

@@ -8,7 +8,7 @@ read into memory keeps to the answer's share of `ResponseMemory`, and the rest c
 """
 
 from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from eosin.broker.fetching.long_poll import Watch
 from eosin.broker.fetching.sessions import Wanted
@@ -28,20 +28,42 @@ UNREAD_BYTES: Final = 131_072
 """More than this of one partition is sent from its file: below it a copy is cheaper than what that takes."""
 
 
+class FollowerFetcher(Protocol):
+    """The follower that fetches."""
+
+    def refusal(self, log: "PartitionLog", wanted: Wanted) -> ErrorCode:
+        """Why it may not fetch from `log`, else NONE."""
+
+    def fetched(self, log: "PartitionLog", wanted: Wanted) -> None:
+        """It has what lies below the offset that it wants, since its log is a prefix of `log`."""
+
+    def waited(self) -> None:
+        """The fetch has waited: what it says of the follower has been heard."""
+
+
 class FetchLimits:
     """What a request says for all its partitions."""
 
-    __slots__ = ("api_version", "isolation", "max_bytes", "min_bytes", "refusal")
+    __slots__ = ("api_version", "follower", "isolation", "max_bytes", "min_bytes", "refusal")
 
     def __init__(
-        self, *, api_version: int, isolation: Isolation, refusal: ErrorCode, max_bytes: int, min_bytes: int
+        self,
+        *,
+        api_version: int,
+        isolation: Isolation | None,
+        refusal: ErrorCode,
+        max_bytes: int,
+        min_bytes: int,
+        follower: FollowerFetcher | None = None,
     ) -> None:
         self.api_version = api_version
         self.isolation = isolation
+        """None for a follower, which reads up to the log end."""
         self.refusal = refusal
         """The error of every partition, whatever is in it; NONE for a fetcher that may read."""
         self.max_bytes = max_bytes
         self.min_bytes = min_bytes
+        self.follower = follower
 
 
 class PartitionFetch:
@@ -146,19 +168,30 @@ class FetchPass:
             error = check_leader_epoch(log, wanted.current_leader_epoch)
             if error:
                 return error
+        follower = self._limits.follower
+        if follower is not None:
+            error = follower.refusal(log, wanted)
+            if error:
+                return error
         if self._limits.api_version < FIRST_ZSTD_VERSION and log.config.compression_type == "zstd":
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         if wanted.fetch_offset < log.log_start_offset:
             return ErrorCode.OFFSET_OUT_OF_RANGE
         if wanted.last_fetched_epoch >= 0:
-            epoch, end_offset = log.end_of_epoch(wanted.last_fetched_epoch)
-            if end_offset < 0:
-                return ErrorCode.OFFSET_OUT_OF_RANGE
-            if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
-                look.diverging = epoch, end_offset
+            found = compare_histories(
+                log.end_of_epoch(wanted.last_fetched_epoch),
+                last_fetched_epoch=wanted.last_fetched_epoch,
+                fetch_offset=wanted.fetch_offset,
+            )
+            if isinstance(found, ErrorCode):
+                return found
+            if found is not None:
+                look.diverging = found
                 return ErrorCode.NONE
         if wanted.fetch_offset > log.log_end_offset:
             return ErrorCode.OFFSET_OUT_OF_RANGE
+        if follower is not None:
+            follower.fetched(log, wanted)
         return ErrorCode.NONE
 
     async def read(self) -> None:
@@ -219,6 +252,18 @@ class FetchPass:
                 self._memory_left -= size
                 if self._memory_left < 0:
                     self._at = len(self.looks)
+
+
+def compare_histories(
+    found: tuple[int, int], *, last_fetched_epoch: int, fetch_offset: int
+) -> tuple[int, int] | ErrorCode | None:
+    """Whether a fetcher's log is a prefix of this one (storage.md section 17). `found` is our largest epoch at or below
+    its last one, and where that ends. Returns None if it is; `found` if the logs part; the error if nothing is known of
+    an epoch as old."""
+    epoch, end_offset = found
+    if end_offset < 0:
+        return ErrorCode.OFFSET_OUT_OF_RANGE
+    return found if epoch < last_fetched_epoch or end_offset < fetch_offset else None
 
 
 def check_leader_epoch(log: "PartitionLog", epoch: int) -> ErrorCode:

@@ -39,6 +39,7 @@ class Wanted:
         "key",
         "last_fetched_epoch",
         "last_sent_high_watermark",
+        "log_start_offset",
         "max_bytes",
         "name",
         "partition",
@@ -67,6 +68,7 @@ class Wanted:
         self.max_bytes = request.partition_max_bytes
         self.current_leader_epoch = request.current_leader_epoch
         self.last_fetched_epoch = request.last_fetched_epoch
+        self.log_start_offset = request.log_start_offset
 
 
 class FetchSession:

@@ -7,8 +7,8 @@ compares the last fetched epoch (KIP-595). v13 names topics by id. v15 moves the
 the current leader beside NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH (KIP-951). v17 tells a replica's directory,
 v18 its high watermark (KIP-1166); consumers send neither.
 
-A replica id of 0 or more would read what is not committed yet. There are no other brokers, so that is refused for
-every partition, as Kafka refuses a fetcher that may not act for the cluster.
+A replica id of 0 or more reads what is not committed yet, and tells what that replica has (cluster.md 4.9). A broker
+that is alone refuses it for every partition, as Kafka refuses a fetcher that may not act for the cluster.
 
 The handler responds at once when `min_bytes` are there, or an error or diverging logs to report; else as soon as that
 is so, or after `max_wait_ms` (storage.md 15; sessions: storage.md 16). `broker/fetching/fetch_pass.py` reads. Records
@@ -42,6 +42,7 @@ FIRST_SESSION_VERSION: Final = 7
 FIRST_TOPIC_ID_VERSION: Final = 13
 FIRST_REPLICA_STATE_VERSION: Final = 15
 FIRST_LEADER_VERSION: Final = 16
+NO_REPLICA_EPOCH: Final = -1
 
 _MOVED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 _NO_ABORTED: Final[tuple[AbortedTransaction, ...]] = ()
@@ -61,6 +62,8 @@ async def handle(request: FetchRequest, context: RequestContext, services: Servi
             min_bytes=limits.min_bytes,
             max_wait_ms=request.max_wait_ms,
         )
+        if limits.follower is not None:
+            limits.follower.waited()
         found = FetchPass(fetch.wanted, limits, services)
     await found.read()
     return _response(fetch, found, limits, context, services)
@@ -71,6 +74,16 @@ def _limits(request: FetchRequest, context: RequestContext, services: Services) 
     replica_id = request.replica_state.replica_id if is_new else request.replica_id
     committed = request.isolation_level == Isolation.READ_COMMITTED
     max_bytes = max(0, min(request.max_bytes, services.config.fetch_max_bytes))
+    if replica_id >= 0 and services.led_partitions is not None:
+        replica_epoch = request.replica_state.replica_epoch if is_new else NO_REPLICA_EPOCH
+        return FetchLimits(
+            api_version=context.api_version,
+            isolation=None,
+            refusal=ErrorCode.NONE,
+            max_bytes=max_bytes,
+            min_bytes=min(request.min_bytes, max_bytes),
+            follower=services.led_partitions.follower(replica_id, replica_epoch),
+        )
     return FetchLimits(
         api_version=context.api_version,
         isolation=Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED,

@@ -7,8 +7,10 @@ storage; v11 adds -6, the earliest offset that waits to be tiered (KIP-1023). Ti
 what -2 is, -5 and -6 find nothing.
 
 What lies at or beyond the caller's visible end, the high watermark or under read_committed the last stable offset, is
-not found: (-1, -1) without an error (storage.md section 18). A replica id of 0 or more would see beyond that end; there
-are no other brokers, so it is refused for every partition.
+not found: (-1, -1) without an error (storage.md section 18). A replica id of 0 or more sees up to the log end
+(cluster.md 4.7); a broker that is alone refuses it for every partition. A new leader whose high watermark has not
+reached the start of its epoch cannot tell yet where its log ends for consumers: OFFSET_NOT_AVAILABLE, below v5
+LEADER_NOT_AVAILABLE (KIP-207; cluster.md 4.4).
 """
 
 from collections import Counter
@@ -38,6 +40,9 @@ EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
 
+_START: Final = (EARLIEST, EARLIEST_LOCAL)
+FIRST_NOT_AVAILABLE_VERSION: Final = 5
+
 _SINCE: Final = {
     LATEST: 1,
     EARLIEST: 1,
@@ -56,10 +61,12 @@ _NOT_FOUND: Final[_Found] = (-1, -1, -1)
 
 def respond(request: ListOffsetsRequest, context: RequestContext, services: Services) -> ListOffsetsResponse:
     """Look every partition up."""
-    if request.replica_id >= 0:
+    isolation: Isolation | None = None
+    if request.replica_id < 0:
+        committed = request.isolation_level == Isolation.READ_COMMITTED
+        isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
+    elif services.led_partitions is None:
         return refuse(request, context, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    committed = request.isolation_level == Isolation.READ_COMMITTED
-    isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
     asked = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
     topics = []
     for topic in request.topics:
@@ -84,7 +91,7 @@ def respond(request: ListOffsetsRequest, context: RequestContext, services: Serv
 def _look_up(
     partition: TopicPartition,
     wanted: ListOffsetsPartition,
-    isolation: Isolation,
+    isolation: Isolation | None,
     context: RequestContext,
     services: Services,
 ) -> _Found | ErrorCode:
@@ -98,17 +105,21 @@ def _look_up(
     error = check_leader_epoch(log, wanted.current_leader_epoch)
     if error:
         return error
+    led = services.led_partitions
+    if led is not None and isolation is not None and wanted.timestamp not in _START and not led.knows_its_end(log):
+        knows = context.api_version >= FIRST_NOT_AVAILABLE_VERSION
+        return ErrorCode.OFFSET_NOT_AVAILABLE if knows else ErrorCode.LEADER_NOT_AVAILABLE
     try:
         return _find(log, wanted.timestamp, isolation)
     except OSError:
         return ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def _find(log: "PartitionLog", timestamp: int, isolation: Isolation) -> _Found:
+def _find(log: "PartitionLog", timestamp: int, isolation: Isolation | None) -> _Found:
     end = log.visible_end(isolation)
     if timestamp == LATEST:
         return -1, end, log.leader_epoch
-    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+    if timestamp in _START:
         return -1, log.log_start_offset, log.epoch_at_start()
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _NOT_FOUND

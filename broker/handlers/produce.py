@@ -14,12 +14,13 @@ before its first wait, so that pipelined requests reach the logs in the order in
 exceptions. A request whose verification waits appends later, and the next requests of its producer wait behind it. A
 large batch is checked in a thread, and later batches for its log wait behind it (`broker/large_batches.py`). After the
 append the handler waits for durability: acks=1 and acks=-1 both respond when the high watermark has passed the batch
-(storage.md 19). The timeout of the request limits the wait for other replicas, as in Kafka, and there are none: an
-error for written records would make a client without idempotence write them twice. acks=0 has no response; an error
+(storage.md 19). With replicas on other brokers acks=1 waits for this broker's disk alone, and acks=-1 is refused while
+too few are in sync (cluster.md 4.10). The timeout of the request limits the wait for other replicas only, as in Kafka:
+an error for written records would make a client without idempotence write them twice. acks=0 has no response; an error
 closes the connection.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.handlers.produce_request import Produced, ProducedBatch, ProducedTopic, read_produced
@@ -41,7 +42,14 @@ from eosin.protocol.schemas.produce import (
 from eosin.storage.log.log_results import Appended, Refused
 from eosin.storage.log.validation import QUICK_BYTES, QUICK_RECORDS, ValidBatch, validate_quickly
 
+if TYPE_CHECKING:
+    from eosin.broker.replication.led_partitions import LedPartitions
+
 FIRST_LEADER_VERSION: Final = 10
+ALL_REPLICAS: Final = -1
+TOO_FEW_IN_SYNC: Final = Refused(
+    ErrorCode.NOT_ENOUGH_REPLICAS, "fewer replicas are in sync than min.insync.replicas asks for"
+)
 
 FLUSH_BACKLOG_MAX_BYTES: Final = 64 * 1024 * 1024
 """Beyond so many bytes that are written and not durable yet, over all partitions, producers with acks=0 wait too."""
@@ -58,6 +66,9 @@ async def handle(request: ProduceRequest, context: RequestContext, services: Ser
         if not verification.verify_now(question):
             await verification.verify(question)
     # Nothing is waited for between the end of the verification and the appends: the order of requests is theirs.
+    led = services.led_partitions
+    if led is not None and produced.acks == ALL_REPLICAS:
+        _refuse_without_replicas(produced, led)
     now_ms = services.clock.now_ms()
     waiting, large = _append_small(produced, services.large_batches, now_ms, context.api_version)
     if large:
@@ -69,8 +80,21 @@ async def handle(request: ProduceRequest, context: RequestContext, services: Ser
             await _durable(waiting)
         return None
     if waiting:
-        await _durable(waiting)
+        if led is None:
+            await _durable(waiting)
+        elif produced.acks == ALL_REPLICAS:
+            await led.committed(waiting, timeout_ms=request.timeout_ms)
+        else:
+            await led.written(waiting)
     return _response(produced, context, services)
+
+
+def _refuse_without_replicas(produced: Produced, led: "LedPartitions") -> None:
+    for topic in produced.topics:
+        for batch in topic.batches:
+            if batch.outcome is None and not led.has_enough_in_sync(batch.log):
+                batch.outcome = TOO_FEW_IN_SYNC
+                batch.records = None
 
 
 def _append_small(

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from eosin.broker.replication.led_partition import IsrChange, LedPartition
+from eosin.broker.replication.led_partition import IsrChange, LedPartition, confirmed
 from eosin.broker.replication.positions import Registrations
 from eosin.protocol.errors import ErrorCode
 
@@ -99,10 +99,7 @@ def answered(
             return led, AfterAnswer.WAIT if led.pending == change else AfterAnswer.SETTLED
         if answer.partition_epoch <= led.partition_epoch and led.pending != change:
             return led, AfterAnswer.SETTLED
-        confirmed = msgspec.structs.replace(
-            led, isr=answer.isr, partition_epoch=answer.partition_epoch, pending=None, not_before_ms=None
-        )
-        return confirmed, AfterAnswer.SETTLED
+        return confirmed(led, answer.isr, answer.partition_epoch, now_ms=now_ms), AfterAnswer.SETTLED
     if led.pending != change:
         return led, AfterAnswer.SETTLED
     if answer.error in _INELIGIBLE:

@@ -105,19 +105,31 @@ def become_leader(node_id: int, metadata: PartitionMetadata, *, log_end: int, no
     )
 
 
-def metadata_changed(led: LedPartition, metadata: PartitionMetadata) -> LedPartition:
+def metadata_changed(led: LedPartition, metadata: PartitionMetadata, *, now_ms: int) -> LedPartition:
     """The metadata log tells a state within the same leader epoch. It settles whatever change was under way, unless it
     is not newer than what is known. Positions stay, those of replicas outside the ISR too: else a replica that comes
     back would have to start over with each change."""
     assert metadata.leader_epoch == led.leader_epoch, "a new leader epoch begins with become_leader"
     if metadata.partition_epoch <= led.partition_epoch:
         return led
+    followers = tuple(led.follower(each) or Follower(each) for each in metadata.replicas if each != led.node_id)
+    changed = msgspec.structs.replace(led, replicas=metadata.replicas, followers=followers)
+    return confirmed(changed, metadata.isr, metadata.partition_epoch, now_ms=now_ms)
+
+
+def confirmed(led: LedPartition, isr: tuple[int, ...], partition_epoch: int, *, now_ms: int) -> LedPartition:
+    """The controller says which replicas are in sync. A new one among them counts as caught up now: it has all that is
+    committed, perhaps never all that was written, and would be taken out again at the next look for lag."""
     return msgspec.structs.replace(
         led,
-        partition_epoch=metadata.partition_epoch,
-        replicas=metadata.replicas,
-        isr=metadata.isr,
-        followers=tuple(led.follower(each) or Follower(each) for each in metadata.replicas if each != led.node_id),
+        partition_epoch=partition_epoch,
+        isr=isr,
+        followers=tuple(
+            msgspec.structs.replace(each, caught_up_ms=now_ms)
+            if each.node_id in isr and each.node_id not in led.isr
+            else each
+            for each in led.followers
+        ),
         pending=None,
         not_before_ms=None,
     )

@@ -9,8 +9,6 @@ from typing import Final, Protocol
 
 import msgspec
 
-from eosin.protocol.errors import ErrorCode
-
 UNKNOWN_OFFSET: Final = -1
 UNKNOWN_EPOCH: Final = -1
 
@@ -91,21 +89,3 @@ class Follower(msgspec.Struct, frozen=True, gc=False):
     def is_caught_up(self, log_end: int, now_ms: int, max_lag_ms: int) -> bool:
         """Whether it has all that the leader has, or had it at most `max_lag_ms` ago."""
         return self.offset == log_end or (self.caught_up_ms is not None and now_ms - self.caught_up_ms <= max_lag_ms)
-
-
-def refused(
-    *,
-    is_replica: bool,
-    told_epoch: int,
-    registered_epoch: int | None,
-    current_leader_epoch: int,
-) -> ErrorCode:
-    """Whether the leader refuses a follower's fetch: of a broker that is no replica here, with UNKNOWN_LEADER_EPOCH if
-    it told a leader epoch, since our image may be behind; of an incarnation before the registered one, of which `None`
-    says that there is none, with NOT_LEADER_OR_FOLLOWER (cluster.md 4.9)."""
-    if not is_replica:
-        is_told = current_leader_epoch >= 0
-        return ErrorCode.UNKNOWN_LEADER_EPOCH if is_told else ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if told_epoch != UNKNOWN_EPOCH and registered_epoch is not None and told_epoch < registered_epoch:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    return ErrorCode.NONE

@@ -1,5 +1,6 @@
 """A leader's decisions: positions, high watermark, ISR, the controller's answers (cluster.md 4.4, 4.9 and 4.11)."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -15,8 +16,9 @@ from eosin.broker.replication.isr import (
     expansion,
     shrinking,
 )
+from eosin.broker.replication.leading import FollowerFetch, Surroundings, refusal
 from eosin.broker.replication.led_partition import LedPartition, become_leader, metadata_changed
-from eosin.broker.replication.positions import UNKNOWN_EPOCH, refused
+from eosin.broker.replication.positions import UNKNOWN_EPOCH
 from eosin.protocol.errors import ErrorCode
 
 LAG_MS = 30_000
@@ -67,7 +69,7 @@ def high_watermark(
     log_end: int = 100,
     min_in_sync: int = 1,
     now_ms: int = 0,
-    brokers: dict[int, Broker] = BROKERS,
+    brokers: Mapping[int, Broker] = BROKERS,
 ) -> int:
     return next_high_watermark(
         led,
@@ -167,7 +169,7 @@ def test_a_new_leader_epoch_knows_no_positions_and_begins_at_the_log_end() -> No
 
 def test_a_change_within_the_epoch_keeps_positions_of_replicas_outside_the_isr_too() -> None:
     led = fetched(led_by_1(Partition(isr=(1, 2))), 3, 40, log_end=100)
-    changed = metadata_changed(led, Partition(replicas=(1, 3, 4), isr=(1,), partition_epoch=11))
+    changed = metadata_changed(led, Partition(replicas=(1, 3, 4), isr=(1,), partition_epoch=11), now_ms=0)
     assert [each.node_id for each in changed.followers] == [3, 4]
     assert changed.followers[0].offset == 40
     assert changed.isr == (1,)
@@ -175,8 +177,8 @@ def test_a_change_within_the_epoch_keeps_positions_of_replicas_outside_the_isr_t
 
 def test_a_state_that_is_not_newer_is_skipped() -> None:
     led = led_by_1()
-    assert metadata_changed(led, Partition(isr=(1,), partition_epoch=10)) is led
-    assert metadata_changed(led, Partition(isr=(1,), partition_epoch=9)) is led
+    assert metadata_changed(led, Partition(isr=(1,), partition_epoch=10), now_ms=0) is led
+    assert metadata_changed(led, Partition(isr=(1,), partition_epoch=9), now_ms=0) is led
 
 
 # Who is in sync
@@ -251,6 +253,16 @@ def test_a_follower_in_the_isr_that_never_fetches_has_the_whole_time_from_the_el
     assert shrinking(led, log_end=10, own_epoch=100, now_ms=LAG_MS + 1, max_lag_ms=LAG_MS) is not None
 
 
+def test_a_follower_that_joins_without_ever_having_had_everything_has_time_to_get_it() -> None:
+    led = fetched(led_by_1(Partition(replicas=(1, 2), isr=(1,))), 2, 50, log_end=80)
+    asked = expansion(led, 2, high_watermark=50, brokers=BROKERS, own_epoch=100, now_ms=LAG_MS * 2)
+    assert asked is not None
+    assert asked.pending is not None
+    joined, _ = answered(asked, asked.pending, IsrAnswer(ErrorCode.NONE, 5, 11, (1, 2)), now_ms=LAG_MS * 2)
+    assert shrinking(joined, log_end=80, own_epoch=100, now_ms=LAG_MS * 3, max_lag_ms=LAG_MS) is None
+    assert shrinking(joined, log_end=80, own_epoch=100, now_ms=LAG_MS * 3 + 1, max_lag_ms=LAG_MS) is not None
+
+
 # The controller's answers
 
 
@@ -267,7 +279,7 @@ def test_a_confirmed_change_is_taken_over() -> None:
     led, after = answered(asked, asked.pending, IsrAnswer(ErrorCode.NONE, 5, 11, (1, 2, 3)), now_ms=0)
     assert (led.isr, led.partition_epoch, led.pending, after) == ((1, 2, 3), 11, None, AfterAnswer.SETTLED)
     # The same comes through the metadata log, too.
-    assert metadata_changed(led, Partition(partition_epoch=11)) is led
+    assert metadata_changed(led, Partition(partition_epoch=11), now_ms=0) is led
 
 
 def test_an_answer_of_another_leader_epoch_changes_nothing() -> None:
@@ -280,7 +292,7 @@ def test_an_answer_of_another_leader_epoch_changes_nothing() -> None:
 def test_a_late_answer_does_not_end_the_change_that_came_after_it() -> None:
     asked = under_way()
     assert asked.pending is not None
-    told = metadata_changed(asked, Partition(isr=(1, 2, 3), partition_epoch=11))
+    told = metadata_changed(asked, Partition(isr=(1, 2, 3), partition_epoch=11), now_ms=0)
     told = fetched(told, 3, 9, log_end=9)
     again = shrinking(told, log_end=20, own_epoch=100, now_ms=LAG_MS * 2, max_lag_ms=LAG_MS)
     assert again is not None
@@ -330,13 +342,13 @@ def test_after_an_ineligible_replica_the_next_change_waits_for_metadata_or_a_sec
     assert not asks(led, 500 + INELIGIBLE_RETRY_MS - 1)
     assert asks(led, 500 + INELIGIBLE_RETRY_MS)
     assert asks(brokers_changed(led), 501)
-    assert asks(metadata_changed(led, Partition(isr=(1, 2), partition_epoch=11)), 501)
+    assert asks(metadata_changed(led, Partition(isr=(1, 2), partition_epoch=11), now_ms=0), 501)
 
 
 def test_an_old_change_that_is_answered_late_changes_nothing() -> None:
     asked = under_way()
     assert asked.pending is not None
-    told = metadata_changed(asked, Partition(isr=(1, 2), partition_epoch=12))
+    told = metadata_changed(asked, Partition(isr=(1, 2), partition_epoch=12), now_ms=0)
     for error in (ErrorCode.INVALID_UPDATE_VERSION, ErrorCode.INELIGIBLE_REPLICA, ErrorCode.NOT_CONTROLLER):
         assert answered(told, asked.pending, IsrAnswer(error), now_ms=0) == (told, AfterAnswer.SETTLED)
 
@@ -344,27 +356,22 @@ def test_an_old_change_that_is_answered_late_changes_nothing() -> None:
 # Whose fetches are refused
 
 
-def test_a_fetch_of_a_broker_without_a_replica_says_who_is_behind() -> None:
-    for current_leader_epoch, error in (
-        (5, ErrorCode.UNKNOWN_LEADER_EPOCH),
-        (-1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
-    ):
-        found = refused(is_replica=False, told_epoch=1, registered_epoch=1, current_leader_epoch=current_leader_epoch)
-        assert found is error
+def refused(node_id: int, *, told_epoch: int, leader_epoch: int = 5) -> ErrorCode:
+    around = Surroundings(BROKERS, own_epoch=100, min_in_sync=1, max_lag_ms=LAG_MS, now_ms=0)
+    fetch = FollowerFetch(node_id, told_epoch, leader_epoch, offset=0, log_start_offset=0)
+    return refusal(led_by_1(Partition(replicas=(1, 2), isr=(1, 2))), fetch, around)
+
+
+def test_a_fetch_of_a_broker_without_a_replica_is_told_who_may_be_behind() -> None:
+    assert refused(3, told_epoch=300) is ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert refused(3, told_epoch=300, leader_epoch=-1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_fetch_of_an_incarnation_before_the_registered_one_is_refused() -> None:
-    for told_epoch, registered_epoch, error in (
-        (9, 10, ErrorCode.NOT_LEADER_OR_FOLLOWER),
-        (10, 10, ErrorCode.NONE),
-        (11, 10, ErrorCode.NONE),
-        (-1, 10, ErrorCode.NONE),
-        (9, None, ErrorCode.NONE),
-    ):
-        found = refused(
-            is_replica=True, told_epoch=told_epoch, registered_epoch=registered_epoch, current_leader_epoch=5
-        )
-        assert found is error
+    assert refused(2, told_epoch=199) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert refused(2, told_epoch=200) is ErrorCode.NONE
+    assert refused(2, told_epoch=201) is ErrorCode.NONE
+    assert refused(2, told_epoch=UNKNOWN_EPOCH) is ErrorCode.NONE
 
 
 def test_a_state_is_a_value() -> None:

@@ -1,0 +1,273 @@
+"""`LedPartitions`: every partition that this broker leads in a cluster of several machines: the positions of its
+followers, its high watermark, its ISR, and the answers that wait for them (cluster.md 4.4, 4.9, 4.10 and 4.11).
+
+Carries out the decisions of `leading.py`. Always true: nothing else moves the high watermark of a log that is led; a
+change of the ISR is asked for until it is settled, one at a time for each partition; and what was decided for a leader
+epoch reaches no later one.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
+
+from eosin.broker.replication import isr, leading
+from eosin.broker.replication.isr import IsrAnswer
+from eosin.broker.replication.leading import FollowerFetch, Next, Surroundings
+from eosin.broker.replication.led_partition import IsrChange, LedPartition, PartitionMetadata
+from eosin.broker.replication.positions import Registrations
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import Uuid
+from eosin.runtime.clock import Clock
+from eosin.storage.log.log_results import Appended, AppendResult, Refused
+
+if TYPE_CHECKING:
+    from eosin.broker.fetching.sessions import Wanted
+    from eosin.storage.log.partition_log import PartitionLog
+
+_LOG: Final = logging.getLogger("eosin.broker.replication")
+
+
+class IsrChanges(Protocol):
+    """The way to the controller for changes of the ISR."""
+
+    def ask(self, topic_id: Uuid, partition: int, change: IsrChange, answered: Callable[[IsrAnswer], None]) -> None:
+        """Ask for a change, however long it takes. `answered` is called once, later, in the event loop, unless another
+        change of the partition, or `withdraw`, comes first."""
+
+    def withdraw(self, topic_id: Uuid, partition: int) -> None:
+        """Ask for nothing more of a partition that this broker does not lead any more."""
+
+
+class WaitingBatch(Protocol):
+    """A batch of a producer that was appended and is not answered yet."""
+
+    log: "PartitionLog"
+    outcome: AppendResult | None
+
+
+class _Led:
+    """A partition that is led now."""
+
+    __slots__ = ("led", "log", "topic_id")
+
+    def __init__(self, log: "PartitionLog", topic_id: Uuid, led: LedPartition) -> None:
+        self.log = log
+        self.topic_id = topic_id
+        self.led = led
+
+
+class LedPartitions:
+    """The leader side of replication. `Leaderships` of a `ReplicaSet`."""
+
+    def __init__(
+        self,
+        node_id: int,
+        *,
+        brokers: Callable[[], Registrations],
+        own_epoch: Callable[[], int],
+        isr_changes: IsrChanges,
+        appended: "Callable[[PartitionLog], None]",
+        clock: Clock,
+        max_lag_ms: int,
+    ) -> None:
+        """`brokers` gives every registered broker as of now, `own_epoch` this broker's epoch. `appended` is called with
+        each log that is led when its log end has moved: fetches of followers wait for that. `max_lag_ms` is
+        `replica.lag.time.max.ms`."""
+        self._node_id = node_id
+        self._brokers = brokers
+        self._own_epoch = own_epoch
+        self._isr_changes = isr_changes
+        self._appended = appended
+        self._clock = clock
+        self._max_lag_ms = max_lag_ms
+        self._led: dict[PartitionLog, _Led] = {}
+
+    @property
+    def look_interval_ms(self) -> int:
+        """How often `look_for_lag` is to be called."""
+        return max(1, self._max_lag_ms // 2)
+
+    def __len__(self) -> int:
+        return len(self._led)
+
+    # Metadata -------------------------------------------------------------------------------------------------------
+
+    def lead(self, log: "PartitionLog", topic_id: Uuid, registration: PartitionMetadata) -> None:
+        """This broker leads the partition of `log` in the registration's leader epoch, which the log has entered; or it
+        does so already, and the registration has changed."""
+        held = self._led.get(log)
+        around = self._around(log)
+        after = leading.election_or_change(None if held is None else held.led, self._node_id, registration, log, around)
+        if held is None:
+            held = self._led[log] = _Led(log, topic_id, after.led)
+            log.on_durable = self._durable
+            log.on_append = self._appended
+        self._take(held, after)
+
+    def resign(self, log: "PartitionLog") -> None:
+        """This broker leads the partition of `log` no more."""
+        held = self._led.pop(log, None)
+        if held is not None:
+            log.on_append = None
+            self._isr_changes.withdraw(held.topic_id, log.topic_partition.partition)
+
+    def brokers_changed(self) -> None:
+        """Brokers came, went, or registered again: positions may be void, and refused changes be asked for again."""
+        for held in self._led.values():
+            held.led = isr.brokers_changed(held.led)
+            self._move(held)
+
+    def settings_changed(self, log: "PartitionLog") -> None:
+        """The log follows other settings: `min.insync.replicas` may be another."""
+        held = self._led.get(log)
+        if held is not None:
+            self._move(held)
+
+    def look_for_lag(self) -> None:
+        """Ask for replicas that lag to be taken out of the ISR. Called each `look_interval_ms`."""
+        for held in tuple(self._led.values()):
+            self._take(held, leading.looked_for_lag(held.led, held.log, self._around(held.log)))
+
+    # Followers ------------------------------------------------------------------------------------------------------
+
+    def follower(self, node_id: int, told_epoch: int) -> "Follower":
+        """The follower on `node_id`, for one fetch of it. `told_epoch` is its broker epoch, -1 if it told none."""
+        return Follower(self, node_id, told_epoch)
+
+    def refusal(self, log: "PartitionLog", fetch: FollowerFetch) -> ErrorCode:
+        """Why a follower may not fetch, else NONE. The leader epoch that it told has been checked."""
+        held = self._led.get(log)
+        if held is None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return leading.refusal(held.led, fetch, self._around(log))
+
+    def fetched(self, log: "PartitionLog", fetch: FollowerFetch) -> None:
+        """A follower fetches, is not refused, and its log is a prefix of this one: it has what lies below."""
+        held = self._led.get(log)
+        if held is not None:
+            self._take(held, leading.fetched(held.led, fetch, log, self._around(log)))
+
+    def knows_its_end(self, log: "PartitionLog") -> bool:
+        """Whether the high watermark has reached the start of the leader epoch. Before, it may be lower than what an
+        earlier leader has told (cluster.md 4.4)."""
+        held = self._led.get(log)
+        return held is None or log.high_watermark >= held.led.epoch_start
+
+    def state(self, log: "PartitionLog") -> LedPartition | None:
+        """What is known of a partition that is led; None for one that is not."""
+        held = self._led.get(log)
+        return None if held is None else held.led
+
+    # Producers ------------------------------------------------------------------------------------------------------
+
+    def has_enough_in_sync(self, log: "PartitionLog") -> bool:
+        """Whether an append may promise acks=all now. A log that is not led says what is wrong by itself."""
+        held = self._led.get(log)
+        return held is None or held.led.has_enough_in_sync(log.config.min_insync_replicas)
+
+    async def committed(self, batches: Sequence[WaitingBatch], *, timeout_ms: int) -> None:
+        """Wait until each batch, appended for acks=all, is committed; else set its outcome to the error: the replicas
+        were too slow (REQUEST_TIMED_OUT), or too few when the last of them had it, or this broker leads no more. The
+        records stay in the log, and may be committed yet (cluster.md 4.10.4)."""
+        futures = [batch.log.durable(_end(batch)) for batch in batches]
+        await asyncio.wait(futures, timeout=timeout_ms / 1000)
+        for batch, future in zip(batches, futures, strict=True):
+            if not future.done():
+                future.cancel()
+                batch.outcome = Refused(ErrorCode.REQUEST_TIMED_OUT, "not all replicas in sync have it yet")
+            elif (error := future.result()) is not ErrorCode.NONE:
+                batch.outcome = Refused(error)
+            elif not self.has_enough_in_sync(batch.log):
+                batch.outcome = Refused(
+                    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, "replicas left the ISR since it was appended"
+                )
+
+    async def written(self, batches: Sequence[WaitingBatch]) -> None:
+        """Wait until each batch, appended for acks=1, is durable on this broker, or set its outcome to the error."""
+        waiting: list[tuple[WaitingBatch, Awaitable[ErrorCode]]] = [
+            (batch, batch.log.durable_here(_end(batch))) for batch in batches
+        ]
+        for batch, future in waiting:
+            error = await future
+            if error is not ErrorCode.NONE:
+                batch.outcome = Refused(error)
+
+    # Decisions ------------------------------------------------------------------------------------------------------
+
+    def _around(self, log: "PartitionLog") -> Surroundings:
+        return Surroundings(
+            self._brokers(),
+            self._own_epoch(),
+            log.config.min_insync_replicas,
+            self._max_lag_ms,
+            self._clock.elapsed_ms(),
+        )
+
+    def _durable(self, log: "PartitionLog") -> None:
+        held = self._led.get(log)
+        if held is not None:
+            self._move(held)
+
+    def _move(self, held: _Led) -> None:
+        self._take(held, leading.surroundings_changed(held.led, held.log, self._around(held.log)))
+
+    def _take(self, held: _Led, after: Next) -> None:
+        """The state first: what is woken by the high watermark may look at it."""
+        before, held.led = held.led, after.led
+        if before.isr != after.led.isr:
+            self._report(held, before)
+        held.log.advance_high_watermark(after.high_watermark)
+        if after.change is not None:
+            answered = partial(self._answered, held, after.change)
+            self._isr_changes.ask(held.topic_id, held.log.topic_partition.partition, after.change, answered)
+
+    def _answered(self, held: _Led, change: IsrChange, answer: IsrAnswer) -> None:
+        if self._led.get(held.log) is not held:
+            return
+        around = self._around(held.log)
+        self._take(held, leading.controller_answered(held.led, change, answer, held.log, around))
+
+    def _report(self, held: _Led, before: LedPartition) -> None:
+        verb = "shrinks" if len(held.led.isr) < len(before.isr) else "grows"
+        _LOG.info("%s: the ISR %s from %s to %s", held.log.topic_partition, verb, before.isr, held.led.isr)
+
+
+class Follower:
+    """One fetch of one follower (`FollowerFetcher`)."""
+
+    __slots__ = ("_has_waited", "_led_partitions", "_node_id", "_told_epoch")
+
+    def __init__(self, led_partitions: LedPartitions, node_id: int, told_epoch: int) -> None:
+        self._led_partitions = led_partitions
+        self._node_id = node_id
+        self._told_epoch = told_epoch
+        self._has_waited = False
+
+    def refusal(self, log: "PartitionLog", wanted: "Wanted") -> ErrorCode:
+        """Why it may not fetch from `log`, else NONE."""
+        return self._led_partitions.refusal(log, self._fetch(wanted))
+
+    def fetched(self, log: "PartitionLog", wanted: "Wanted") -> None:
+        """Its position is the offset that it wants. Heard once: after a wait it would count as a fetch of that time."""
+        if not self._has_waited:
+            self._led_partitions.fetched(log, self._fetch(wanted))
+
+    def waited(self) -> None:
+        """What the fetch says of the follower has been heard."""
+        self._has_waited = True
+
+    def _fetch(self, wanted: "Wanted") -> FollowerFetch:
+        return FollowerFetch(
+            self._node_id,
+            self._told_epoch,
+            wanted.current_leader_epoch,
+            wanted.fetch_offset,
+            wanted.log_start_offset,
+        )
+
+
+def _end(batch: WaitingBatch) -> int:
+    assert isinstance(batch.outcome, Appended)
+    return batch.outcome.last_offset + 1

@@ -1,0 +1,378 @@
+"""A leader serves followers, and producers wait for them (cluster.md 4.4, 4.9 and 4.10). Real logs and handlers; the
+controller and the followers are played by the test."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+from data_broker import DataBroker, batch, settle
+
+from eosin.broker.handlers import fetch, list_offsets
+from eosin.broker.replication.isr import IsrAnswer
+from eosin.broker.replication.led_partition import IsrChange
+from eosin.broker.replication.led_partitions import LedPartitions
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import Uuid
+from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData, ReplicaState
+from eosin.protocol.schemas.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from eosin.storage.log.partition_log import PartitionLog
+
+LAG_MS = 30_000
+
+
+class Broker(NamedTuple):
+    epoch: int
+    fenced: bool = False
+    in_controlled_shutdown: bool = False
+
+
+class Partition(NamedTuple):
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader_epoch: int
+    partition_epoch: int
+
+
+class Asked(NamedTuple):
+    change: IsrChange
+    answered: Callable[[IsrAnswer], None]
+
+
+class Controller:
+    """Keeps what it is asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self.withdrawn = 0
+
+    def ask(self, topic_id: Uuid, partition: int, change: IsrChange, answered: Callable[[IsrAnswer], None]) -> None:
+        self.asked.append(Asked(change, answered))
+
+    def withdraw(self, topic_id: Uuid, partition: int) -> None:
+        self.withdrawn += 1
+
+    def confirm(self) -> tuple[int, ...]:
+        """Write the oldest change."""
+        change, answered = self.asked.pop(0)
+        isr = change.node_ids
+        answered(IsrAnswer(ErrorCode.NONE, change.leader_epoch, change.partition_epoch + 1, isr))
+        return isr
+
+
+class Leader:
+    """A broker that leads `orders-0`, whose other replicas are on brokers 2 and 3."""
+
+    def __init__(self, broker: DataBroker, log: PartitionLog) -> None:
+        self.broker = broker
+        self.log = log
+        self.controller = Controller()
+        self.brokers = {node_id: Broker(100 * node_id) for node_id in (1, 2, 3)}
+        self.leading = LedPartitions(
+            1,
+            brokers=lambda: self.brokers,
+            own_epoch=lambda: 100,
+            isr_changes=self.controller,
+            appended=broker.partitions.long_polls.progress,
+            clock=broker.clock,
+            max_lag_ms=LAG_MS,
+        )
+        broker.services.led_partitions = self.leading
+
+    def lead(self, *isr: int, replicas: tuple[int, ...] = (1, 2, 3), partition_epoch: int = 1) -> None:
+        registration = Partition(replicas, isr or replicas, self.log.leader_epoch, partition_epoch)
+        self.leading.lead(self.log, self.log.topic_id, registration)
+
+    def fetch_request(
+        self,
+        node_id: int,
+        offset: int,
+        *,
+        leader_epoch: int | None = None,
+        last_epoch: int = -1,
+        replica_epoch: int | None = None,
+        max_wait_ms: int = 0,
+    ) -> FetchRequest:
+        epoch = self.log.leader_epoch if leader_epoch is None else leader_epoch
+        wanted = FetchPartition(
+            0,
+            current_leader_epoch=epoch,
+            fetch_offset=offset,
+            last_fetched_epoch=last_epoch,
+            log_start_offset=0,
+            partition_max_bytes=1 << 20,
+        )
+        told = self.brokers[node_id].epoch if replica_epoch is None else replica_epoch
+        return FetchRequest(
+            replica_state=ReplicaState(node_id, told),
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            session_epoch=-1,
+            topics=(FetchTopic(topic_id=self.log.topic_id, partitions=(wanted,)),),
+        )
+
+    async def fetched(self, node_id: int, offset: int, **how: Any) -> PartitionData:
+        """The answer to a follower."""
+        response = await self.broker.call(fetch.API, self.fetch_request(node_id, offset, **how), 17)
+        assert response.error_code == 0
+        answer: PartitionData = response.responses[0].partitions[0]
+        return answer
+
+    async def offset(self, timestamp: int, *, replica_id: int = -1, version: int = 10) -> tuple[int, int]:
+        """Error and offset that ListOffsets tells."""
+        wanted = ListOffsetsTopic("orders", (ListOffsetsPartition(0, self.log.leader_epoch, timestamp),))
+        response = await self.broker.call(list_offsets.API, ListOffsetsRequest(replica_id, 0, (wanted,)), version)
+        found = response.topics[0].partitions[0]
+        return found.error_code, found.offset
+
+
+async def leader(*, min_in_sync: int = 1) -> Leader:
+    broker = await DataBroker.started()
+    await broker.create_topic(min_insync_replicas=str(min_in_sync))
+    broker.log().become_leader(5)
+    return Leader(broker, broker.log())
+
+
+async def test_a_follower_reads_what_is_not_committed_yet_and_its_next_fetch_commits_it() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    produced = leads.broker.begin_produce(batch("a", "b"))
+    await settle()
+    assert not produced.done()
+    assert (await leads.broker.fetch(0)).records == b""
+    answer = await leads.fetched(2, 0)
+    assert len(answer.records or b"") > 0
+    assert (answer.high_watermark, answer.aborted_transactions) == (0, None)
+    assert not produced.done()
+    assert (await leads.fetched(2, 2)).high_watermark == 2
+    assert (await produced).responses[0].partition_responses[0].error_code == 0
+    assert len((await leads.broker.fetch(0)).records or b"") > 0
+
+
+async def test_a_fetch_of_a_follower_that_waits_is_answered_as_soon_as_something_is_written() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    leads.broker.flusher.held = True
+    waiting = leads.broker.begin(fetch.API, leads.fetch_request(2, 0, max_wait_ms=500), 17)
+    await settle()
+    assert not waiting.done()
+    leads.broker.begin_produce(batch("a"))
+    await settle()
+    assert waiting.done()
+    assert leads.log.durable_end == 0
+
+
+async def test_the_leader_counts_itself_by_what_is_durable() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    leads.broker.flusher.held = True
+    produced = leads.broker.begin_produce(batch("a"))
+    await leads.fetched(2, 0)
+    await leads.fetched(2, 1)
+    assert leads.log.high_watermark == 0
+    leads.broker.flusher.release()
+    await settle()
+    assert leads.log.high_watermark == 1
+    assert produced.done()
+
+
+async def test_acks_1_waits_for_this_broker_alone() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    leads.broker.flusher.held = True
+    produced = leads.broker.begin_produce(batch("a"), acks=1)
+    await settle()
+    assert not produced.done()
+    leads.broker.flusher.release()
+    assert (await produced).responses[0].partition_responses[0].error_code == 0
+    assert leads.log.high_watermark == 0
+
+
+async def test_acks_all_is_refused_before_the_append_while_too_few_are_in_sync() -> None:
+    leads = await leader(min_in_sync=2)
+    leads.lead(1)
+    assert (await leads.broker.produce(batch("a"))).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert leads.log.log_end_offset == 0
+    assert (await leads.broker.produce(batch("a"), acks=1)).error_code == 0
+    assert leads.log.high_watermark == 0, "below min.insync.replicas nothing is committed"
+
+
+async def test_acks_all_says_that_replicas_left_after_the_append() -> None:
+    leads = await leader(min_in_sync=2)
+    leads.lead(1, 2, 3)
+    produced = leads.broker.begin_produce(batch("a"))
+    await settle()
+    leads.lead(1, 2, replicas=(1, 2, 3), partition_epoch=2)
+    await leads.fetched(2, 1)
+    assert (await produced).responses[0].partition_responses[0].error_code == 0
+
+    again = leads.broker.begin_produce(batch("b"))
+    await leads.fetched(2, 1)
+    await leads.fetched(2, 2)
+    leads.lead(1, replicas=(1, 2, 3), partition_epoch=3)
+    response = await again
+    assert response.responses[0].partition_responses[0].error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+async def test_acks_all_that_waits_too_long_is_told_so() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    response = await leads.broker.produce(batch("a"), timeout_ms=1)
+    assert response.error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert leads.log.log_end_offset == 1
+
+
+async def test_a_producer_that_waits_hears_that_the_leadership_is_lost() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    produced = leads.broker.begin_produce(batch("a"))
+    await settle()
+    leads.leading.resign(leads.log)
+    leads.log.become_follower()
+    response = await produced
+    assert response.responses[0].partition_responses[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert leads.controller.withdrawn == 1
+
+
+async def test_a_repeated_batch_waits_for_the_followers_as_the_first_one_did() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    first = leads.broker.begin_produce(batch("a", producer_id=7, producer_epoch=0, base_sequence=0))
+    again = leads.broker.begin_produce(batch("a", producer_id=7, producer_epoch=0, base_sequence=0))
+    await settle()
+    assert not again.done()
+    await leads.fetched(2, 1)
+    for task in (first, again):
+        partition = (await task).responses[0].partition_responses[0]
+        assert (partition.error_code, partition.base_offset) == (0, 0)
+    assert leads.log.log_end_offset == 1
+
+
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [
+        ({"node_id": 4}, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ({"node_id": 4, "leader_epoch": -1}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        ({"node_id": 2, "replica_epoch": 199}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        ({"node_id": 2, "leader_epoch": 4}, ErrorCode.FENCED_LEADER_EPOCH),
+        ({"node_id": 2, "leader_epoch": 6}, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+    ids=["no replica", "no replica and no epoch", "an old incarnation", "an old epoch", "a newer epoch"],
+)
+async def test_a_fetch_that_is_not_a_followers_of_now_is_refused(how: dict[str, int], error: ErrorCode) -> None:
+    leads = await leader()
+    leads.brokers[4] = Broker(400)
+    leads.lead(1, 2)
+    how = dict(how)
+    node_id = how.pop("node_id")
+    assert (await leads.fetched(node_id, 0, **how)).error_code == error
+
+
+async def test_after_a_wait_the_leader_looks_again_whether_it_leads() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    waiting = leads.broker.begin(fetch.API, leads.fetch_request(2, 0, max_wait_ms=500), 17)
+    await settle()
+    leads.leading.resign(leads.log)
+    leads.broker.partitions.long_polls.interrupt(leads.log)
+    response = await leads.broker.answer(fetch.API, waiting, 17)
+    assert response.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_a_log_that_parts_is_told_where_and_its_position_does_not_count() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    leads.broker.begin_produce(batch("a"))
+    await settle()
+    epoch = leads.log.leader_epoch
+    answer = await leads.fetched(2, 5, last_epoch=epoch)
+    assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (epoch, 1)
+    assert answer.records == b""
+    assert leads.log.high_watermark == 0
+    follower = leads.leading.state(leads.log)
+    assert follower is not None
+    assert follower.followers[0].offset == -1
+
+
+async def test_a_follower_that_has_caught_up_is_taken_into_the_isr_and_counts_before_that_is_confirmed() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    await leads.fetched(2, 0)
+    await leads.fetched(3, 0)
+    (asked,) = leads.controller.asked
+    assert asked.change.isr == ((1, 100), (2, 200), (3, 300))
+    leads.broker.begin_produce(batch("a"))
+    await leads.fetched(2, 1)
+    assert leads.log.high_watermark == 0
+    leads.controller.confirm()
+    await leads.fetched(3, 1)
+    assert leads.log.high_watermark == 1
+    assert not leads.controller.asked
+
+
+async def test_a_follower_that_lags_is_taken_out_and_then_holds_nothing_up() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    produced = leads.broker.begin_produce(batch("a"))
+    await settle()
+    leads.leading.look_for_lag()
+    assert not leads.controller.asked
+    leads.broker.clock.advance(LAG_MS + 1)
+    leads.leading.look_for_lag()
+    assert leads.log.high_watermark == 0
+    assert leads.controller.confirm() == (1,)
+    await settle()
+    assert leads.log.high_watermark == 1
+    assert produced.done()
+
+
+async def test_an_answer_of_the_controller_that_comes_after_a_new_election_changes_nothing() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    await leads.fetched(3, 0)
+    asked = leads.controller.asked.pop()
+    leads.leading.resign(leads.log)
+    leads.lead(1, 2, 3)
+    asked.answered(IsrAnswer(ErrorCode.NONE, asked.change.leader_epoch, 9, (1,)))
+    state = leads.leading.state(leads.log)
+    assert state is not None
+    assert state.isr == (1, 2, 3)
+
+
+async def test_a_replica_asks_for_the_log_end_and_a_consumer_waits_for_the_start_of_the_epoch() -> None:
+    leads = await leader()
+    leads.broker.flusher.held = True
+    leads.broker.begin_produce(batch("a", "b"), acks=0)
+    leads.lead(1, 2)  # the epoch begins at 2, and nothing is known to be committed
+    assert await leads.offset(-1, replica_id=2) == (0, 2)
+    assert await leads.offset(-1) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
+    assert await leads.offset(-1, version=4) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert await leads.offset(-2) == (0, 0)
+    leads.broker.flusher.release()
+    await leads.fetched(2, 2)
+    assert await leads.offset(-1) == (0, 2)
+
+
+async def test_when_a_follower_registers_again_its_position_is_void() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    leads.broker.flusher.held = True
+    leads.broker.begin_produce(batch("a"))
+    await leads.fetched(2, 0)
+    await leads.fetched(2, 1)
+    leads.brokers[2] = Broker(201)
+    leads.leading.brokers_changed()
+    leads.broker.flusher.release()
+    await asyncio.sleep(0)
+    assert leads.log.high_watermark == 0
+    await leads.fetched(2, 1)
+    assert leads.log.high_watermark == 1
+
+
+async def test_a_broker_that_is_alone_serves_no_follower() -> None:
+    broker = await DataBroker.started()
+    await broker.create_topic()
+    leads = Leader(broker, broker.log())
+    broker.services.led_partitions = None
+    assert (await leads.fetched(2, 0)).error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert await leads.offset(-1, replica_id=2) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1)
