@@ -26,7 +26,7 @@ TYPED := $(addprefix .types/eosin/,$(ROOMS))
 WITH := $(if $(COMPILED),env PYTHONPATH=$(CURDIR)/build/compiled)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode compiled wheels run check format lint imports types test test-full test-spark quick bench fuzz crash soak codec-fuzz simulate model docs transcripts clean conformance conformance-kafka conformance-page
+.PHONY: help setup bytecode compiled wheels run check format lint imports types test test-full test-spark quick cluster bench fuzz crash soak codec-fuzz simulate model docs transcripts clean conformance conformance-kafka conformance-page
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -95,6 +95,9 @@ test-spark: setup  ## every test of pipelines on Spark, in one process with one 
 
 quick: setup lint  ## the inner loop: lint and the tests that need no second process
 	$(BIN)/pytest -q -n $(WORKERS) -m "not slow and not spark" --ignore tests/clients --ignore tests/crash
+
+cluster: setup bytecode  ## every test of brokers that join the controllers of Apache Kafka (needs Java)
+	$(BIN)/pytest -q tests/cluster
 
 bench: setup bytecode  ## measure the budgets; a table, and JSON in bench-results/
 	$(WITH) $(BIN)/python -m bench $(ARGS)

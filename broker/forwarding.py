@@ -20,6 +20,7 @@ from eosin.broker.config.requests import ResourceChange, alter
 from eosin.broker.config.resources import ResourceType, broker_of
 from eosin.broker.handlers import api_versions
 from eosin.broker.membership.channel import ControllerChannel, principal_data
+from eosin.broker.membership.registration import FEATURES
 from eosin.broker.metadata.cluster import ConfigChange, ConfigOperation, Outcome
 from eosin.broker.metadata.controller_requests import packed_host
 from eosin.broker.metadata.topics import check_more_partitions
@@ -68,18 +69,6 @@ FORWARDED: Final = frozenset(
     }
 )
 """What the controller answers, of the APIs that Eosin has (cluster.md 5.1)."""
-
-
-SUPPORTED_FEATURES: Final[Mapping[str, range]] = {
-    "metadata.version": range(25, 31),
-    "kraft.version": range(0, 2),
-    "transaction.version": range(0, 3),
-    "eligible.leader.replicas.version": range(0, 2),
-    "group.version": range(0, 1),
-    "share.version": range(0, 1),
-    "streams.version": range(0, 1),
-}
-"""The levels of the cluster's features that this broker can work at (cluster.md 1.6)."""
 
 
 class ForwardedRequest(NamedTuple):
@@ -242,9 +231,9 @@ class Forwarding:
             response,
             api_keys=self._announced(services.config),
             supported_features=tuple(
-                SupportedFeatureKey(name=name, min_version=levels.start, max_version=levels.stop - 1)
-                for name, levels in SUPPORTED_FEATURES.items()
-                if levels.start >= lowest
+                SupportedFeatureKey(name=name, min_version=low, max_version=high)
+                for name, (low, high) in FEATURES.items()
+                if low >= lowest
             ),
             finalized_features_epoch=self._cluster.image.offset,
             finalized_features=tuple(

@@ -12,7 +12,7 @@ import os
 import socket
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from eosin.broker.acceptor import Acceptor, longest_backlog
 from eosin.broker.api import Services
@@ -25,7 +25,7 @@ from eosin.broker.fetching.sessions import FetchSessions
 from eosin.broker.listeners import Listener
 from eosin.broker.logging_format import fields
 from eosin.broker.metadata.answers import MetadataAnswers
-from eosin.broker.metadata.cluster import ClusterListener, Topic
+from eosin.broker.metadata.cluster import Cluster, ClusterListener, Topic
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.metadata.log import UnreadableMetadata
 from eosin.broker.partitions import Partitions
@@ -48,6 +48,9 @@ from eosin.storage.disk.system import SystemDisk
 from eosin.storage.journal.flusher import JournalFlusher
 from eosin.storage.journal.journal import JournalConfig
 from eosin.storage.manager import LogManager
+
+if TYPE_CHECKING:
+    from eosin.broker.joined_node import JoinedNode
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +99,8 @@ class Server:
         self._sockets: list[tuple[Listener, socket.socket]] = []
         self._listening: list[Acceptor] = []
         self._log_manager: LogManager | None = None
+        self._node: JoinedNode | None = None
+        """What makes this broker one of several; None for a broker that runs alone."""
         self._loading: asyncio.Task[None] | None = None
         self.is_stopping = False
 
@@ -112,6 +117,8 @@ class Server:
             await self._bind()
             await self._open()
             await self._listen()
+            if self._node is not None:
+                await self._node.unfence()
         except (OSError, UnreadableMetadata) as error:
             await self._abandon()
             raise cannot_use(self.config.data_dir, error) from error
@@ -122,8 +129,16 @@ class Server:
     async def serve(self, stop: asyncio.Event) -> bool:
         """Start, wait for `stop`, shut down; whether the stop was clean."""
         await self.startup()
-        await stop.wait()
-        return await self.shutdown()
+        lost = await self.stopped(stop)
+        return await self.shutdown() and lost is None
+
+    async def stopped(self, stop: asyncio.Event) -> str | None:
+        """Wait for `stop`, or until this broker can be a member of its cluster no longer: the sentence that says
+        why."""
+        if self._node is None:
+            await stop.wait()
+            return None
+        return await self._node.lost(stop)
 
     async def _bind(self) -> None:
         for listener in self.config.bound_listeners:
@@ -170,9 +185,11 @@ class Server:
         self._share_descriptors(0)
         logs = self._log_manager = open_logs(config, clock=clock, chance=chance, disk=self._disk, flusher=self._flusher)
         await logs.open()
-        cluster = self.cluster = EmbeddedCluster(config=config, log_manager=logs, clock=clock, chance=chance)
-        self._advertise(cluster)
-        await cluster.start()
+        if config.is_joined:
+            cluster, config = await self._join(logs)
+        else:
+            cluster = await self._cluster_of_its_own(logs)
+        self.cluster = cluster
         partitions = Partitions(cluster=cluster, log_manager=logs, clock=clock, config=config)
         transactions = TransactionCoordinator(
             logs=partitions.transaction_state_logs,
@@ -190,6 +207,8 @@ class Server:
             config=group_config(config),
         )
         partitions.bind(groups=groups, transactions=transactions)
+        if self._node is not None:
+            self._node.hold_replicas(partitions)
         partitions.open()
         self.services = Services(
             config=config,
@@ -206,10 +225,34 @@ class Server:
             response_memory=ResponseMemory(config.eosin_fetch_response_memory_bytes),
         )
         self.host = _host(self.services, self._hooks, self._descriptors, self._share_descriptors)
+        if self._node is not None:
+            self._node.serve(self.services, self.host)
         cluster.subscribe(_OffsetsFollowTopics(groups))
         cluster.subscribe(self.services.metadata_answers)
         self._schedule(logs)
         await self._begin_loading()
+
+    async def _cluster_of_its_own(self, logs: LogManager) -> Cluster:
+        cluster = EmbeddedCluster(config=self.config, log_manager=logs, clock=self.clock, chance=self.chance)
+        for listener in self._advertised():
+            cluster.advertise(listener.name, listener.host, listener.port)
+        await cluster.start()
+        return cluster
+
+    async def _join(self, logs: LogManager) -> tuple[Cluster, BrokerConfig]:
+        """Become a broker of the controllers' cluster, fenced until all is set up; its metadata, and the settings that
+        they decide."""
+        from eosin.broker.joined_node import JoinedNode
+
+        # Other machines cannot dial "every address of this machine".
+        listeners = [
+            Listener(each.name, socket.getfqdn(), each.port) if each.is_wildcard else each
+            for each in self._advertised()
+        ]
+        node = self._node = JoinedNode(
+            self.config, listeners=listeners, logs=logs, clock=self.clock, chance=self.chance
+        )
+        return await node.start()
 
     def _share_descriptors(self, connections: int) -> None:
         """Let segments have the descriptors that so many connections leave."""
@@ -244,11 +287,10 @@ class Server:
         """Do some work, but not while the coordinators read their logs: they share the one event loop."""
         return run() if self._loading is None or self._loading.done() else None
 
-    def _advertise(self, cluster: EmbeddedCluster) -> None:
+    def _advertised(self) -> tuple[Listener, ...]:
+        """Each listener as clients are told it."""
         told = {listener.name: listener for listener in self.config.told_listeners}
-        for bound, _ in self._sockets:
-            listener = told.get(bound.name, bound)
-            cluster.advertise(listener.name, listener.host, listener.port)
+        return tuple(told.get(bound.name, bound) for bound, _ in self._sockets)
 
     def _schedule(self, logs: LogManager) -> None:
         for work in logs.periodic_work():
@@ -292,6 +334,8 @@ class Server:
             bound.close()
         await self._stop_loading()
         await self._background.stop()
+        if self._node is not None:
+            await self._node.close()
         if self._log_manager is not None:
             await self._log_manager.close(clean=False)
 
@@ -323,6 +367,8 @@ class Server:
         """Stop in order. Returns whether every request got its response in time and every log closed cleanly."""
         assert not self.is_stopping, "shutdown happens once"
         self.is_stopping = True
+        if self._node is not None:
+            await self._node.leave()
         services, host = self.services, self.host
         for acceptor in self._listening:
             await acceptor.close()
@@ -338,6 +384,8 @@ class Server:
         finished = await self._finish_requests(limit_ms, waiting_for_others=True)
         await self._close_connections()
         await self._background.stop()
+        if self._node is not None:
+            await self._node.close()
         assert self._log_manager is not None
         try:
             await self._log_manager.close(clean=True)
@@ -398,6 +446,9 @@ def open_logs(
         chance=chance,
         durability=durability,
         node_id=config.node_id,
+        cluster_id=config.eosin_cluster_id,
+        joined=config.is_joined,
+        replicated=config.is_joined,
         defaults=config.topic_defaults,
         flusher=flusher,
         verification_enabled=config.transaction_partition_verification_enable,

@@ -135,8 +135,10 @@ async def _serve(config: BrokerConfig) -> int:
     # What start-up built stays for good; without it a full collection has less to walk.
     server.services.partitions.freeze()
     print(ready_line(config, server.addresses, _seconds_since_start()), flush=True)
-    await stop.wait()
-    return OK if await server.shutdown() else FAILED
+    lost = await server.stopped(stop)
+    if lost is not None:
+        log.error(lost)
+    return OK if await server.shutdown() and lost is None else FAILED
 
 
 def ready_line(config: BrokerConfig, addresses: Sequence[str], seconds: float) -> str:

@@ -4,7 +4,6 @@ Always true: an answer means that the controller has committed the change, not t
 (cluster.md 5.3). A controller that does not answer in time leaves open whether the change was made: REQUEST_TIMED_OUT.
 """
 
-import errno
 import ipaddress
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +18,6 @@ from eosin.protocol.headers import SIZE_BYTES
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import INTERNAL_TOPICS
 from eosin.protocol.schemas import alter_configs, incremental_alter_configs
-from eosin.protocol.schemas.allocate_producer_ids import AllocateProducerIdsRequest
 from eosin.protocol.schemas.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -48,9 +46,8 @@ _ENVELOPED: Final = 1
 class ControllerRequests:
     """What one broker asks the controller to change."""
 
-    def __init__(self, channel: "ControllerChannel", *, node_id: int) -> None:
+    def __init__(self, channel: "ControllerChannel") -> None:
         self._channel = channel
-        self._node_id = node_id
 
     async def create_topic(
         self,
@@ -132,17 +129,6 @@ class ControllerRequests:
         """See `Cluster.alter_broker_configs`."""
         name = "" if node_id is None else str(node_id)
         return await self._alter(ResourceType.BROKER, name, changes, replace=replace, validate_only=validate_only)
-
-    async def allocate_producer_ids(self, *, broker_epoch: int) -> range:
-        """A block of producer ids that nobody else gets (cluster.md 6.6). Raises OSError."""
-        request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=broker_epoch)
-        response = await self._channel.request(ApiKey.ALLOCATE_PRODUCER_IDS, request, timeout_ms=CHANGE_TIMEOUT_MS)
-        if response.error_code != ErrorCode.NONE:
-            raise OSError(errno.EIO, f"the controller gives out no producer ids: {_code(response.error_code).name}")
-        start, end = response.producer_id_start, response.producer_id_start + response.producer_id_len
-        if not 0 <= start < end < 2**63:
-            raise OSError(errno.EIO, f"the controller gave out producer ids from {start} to {end}, which are none")
-        return range(start, end)
 
     async def _alter(
         self, kind: ResourceType, name: str, changes: Sequence[ConfigChange], *, replace: bool, validate_only: bool

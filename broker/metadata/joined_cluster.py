@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from eosin.broker.membership.producer_ids import QuorumProducerIds
 from eosin.broker.metadata.cluster import (
     NO_CONFIGS,
     NO_LEADER,
@@ -78,14 +79,14 @@ class JoinedCluster(ControllerRequests):
         own_epoch: Callable[[], int],
     ) -> None:
         """`channel` is for requests to the controller, `own_epoch` is this broker's present epoch."""
-        super().__init__(channel, node_id=config.node_id)
+        super().__init__(channel)
         self.node_id: int = config.node_id
         self.cluster_id = cluster_id
         self.image = ClusterImage()
         """The cluster at the last published offset."""
         self._config = config
         self._find_leader = find_leader
-        self._own_epoch = own_epoch
+        self._producer_ids = QuorumProducerIds(channel, node_id=config.node_id, broker_epoch=own_epoch)
         self._inter_broker_listener = config.inter_broker_listener
         self._endpoints: dict[str, Endpoint] = {}
         self._listeners: list[ClusterListener] = []
@@ -95,6 +96,8 @@ class JoinedCluster(ControllerRequests):
         self._alive: dict[str, tuple[Endpoint, ...]] = {}
         """The answer of `brokers`, by listener."""
         self._version = 0
+        self.on_image: list[Callable[[ImageDelta], None]] = []
+        """Called with each publication before the listeners are: replicas follow the image first (cluster.md 3.6)."""
         self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._creating: dict[str, asyncio.Task[Outcome]] = {}
 
@@ -116,6 +119,8 @@ class JoinedCluster(ControllerRequests):
             changed = list(self._topics.values())
         if changed or delta.topics_deleted or delta.partitions_changed or delta.brokers_changed:
             self._version += 1
+        for follow in self.on_image:
+            follow(delta)
         self._tell(delta, changed)
         for true, shown in self._waiting:
             if not shown.done() and true():
@@ -336,7 +341,7 @@ class JoinedCluster(ControllerRequests):
 
     async def allocate_block(self) -> range:
         """See `Cluster.allocate_block`."""
-        return await self.allocate_producer_ids(broker_epoch=self._own_epoch())
+        return await self._producer_ids.allocate_block()
 
 
 def _state(found: PartitionRegistration, image: ClusterImage) -> PartitionState:

@@ -78,7 +78,7 @@ class MetadataFollower:
         self._connection: ControllerConnection | None = None
         self._connected_to: Address | None = None
         self._failure: QuorumError | None = None
-        self._complaint = ""
+        self._complaints: set[str] = set()
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self.on_publication: Final[list[Callable[[ImageDelta], None]]] = []
         """Called with each publication, in their order, in the step in which the image is swapped. They must neither
@@ -198,15 +198,15 @@ class MetadataFollower:
     def _follow(self, leader: ActiveController | None) -> None:
         self._leader = leader
         if leader is not None:
-            self._complaint = ""
+            self._complaints.clear()
             _LOG.info(
                 "controller %d at %s leads in epoch %d", leader.node_id, Address(leader.host, leader.port), leader.epoch
             )
 
     def _complain(self, reason: str) -> None:
         """One line for each new reason, however often it is tried again."""
-        if reason != self._complaint:
-            self._complaint = reason
+        if reason not in self._complaints:
+            self._complaints.add(reason)
             _LOG.warning("the metadata cannot be fetched for now: %s", reason)
 
     # Applying and publishing

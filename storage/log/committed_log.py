@@ -68,12 +68,12 @@ class Waiters:
 NOT_LEADER: Final = Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker does not lead the partition")
 
 
-def _commit_what_is_durable(log: "CommittedLog") -> None:
+def commit_what_is_durable(log: "CommittedLog") -> None:
     """`on_durable` of a log without replicas elsewhere."""
     log.advance_high_watermark(log.durable_end)
 
 
-def _wait_for_replicas(log: "CommittedLog") -> None:
+def wait_for_replicas(log: "CommittedLog") -> None:
     """`on_durable` of a log whose high watermark is set from outside."""
 
 
@@ -116,9 +116,7 @@ class CommittedLog(ReadableLog):
         self.on_progress: Callable[[Any], None] | None = None
         """Called with the log, in the event loop, whenever the high watermark, the last stable offset or `failure` has
         changed. It may run inside an append, so it must not write to this log."""
-        self.on_durable: Callable[[Any], None] = (
-            _wait_for_replicas if context.is_replicated else _commit_what_is_durable
-        )
+        self.on_durable: Callable[[Any], None] = wait_for_replicas if context.is_replicated else commit_what_is_durable
         """Called with the log, in the event loop, when the durable end has moved; as restricted as `on_progress`."""
         self.producer_state = ProducerState()
         self._no_appends: Refused | None = NOT_LEADER if context.is_replicated else None

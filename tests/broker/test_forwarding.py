@@ -8,7 +8,8 @@ import pytest
 from scripted_controller import HERE, ScriptedCluster, broker, partition, topic, topic_id
 
 from eosin.broker.api import CloseConnection, RequestContext
-from eosin.broker.forwarding import FORWARDED, SUPPORTED_FEATURES, Forwarding, decode
+from eosin.broker.forwarding import FORWARDED, Forwarding, decode
+from eosin.broker.membership.registration import FEATURES
 from eosin.broker.registry import BY_KEY
 from eosin.protocol.codec import EncodedBody, decode_body, decode_request_header, encode_request
 from eosin.protocol.errors import ErrorCode
@@ -202,7 +203,7 @@ async def test_forwarded_apis_are_announced_as_far_as_the_controller_serves_them
         "transaction.version": 1,
     }
     assert told.finalized_features_epoch == world.cluster.image.offset
-    assert {each.name for each in told.supported_features} == set(SUPPORTED_FEATURES)
+    assert {each.name for each in told.supported_features} == set(FEATURES)
 
 
 async def test_before_any_controller_was_asked_its_apis_are_not_announced() -> None:

@@ -1,5 +1,6 @@
 """An Eosin broker that has joined the cluster of a controller of Apache Kafka, in a process of its own."""
 
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -45,3 +46,18 @@ class JoinedBroker(BrokerProcess):
         super().__init__(data_dir, durability=durability, settings=joined, port=port)
         self.node_id = node_id
         self.options = ("--cluster-id", controller.cluster_id)
+
+    def refusal(self, timeout_s: float = 30) -> str:
+        """Start it where it cannot start: it ends with exit code 2. What it has said."""
+        self.launch()
+        assert self._process is not None
+        try:
+            code = self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"the broker was not refused within {timeout_s} s:\n{self.log}") from None
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self._process = None
+        assert code == 2, f"exit code {code}:\n{self.log}"
+        return self.log

@@ -268,13 +268,13 @@ def properties_of_the_page() -> dict[str, str]:
 
 
 def command_of_the_page(start: str) -> list[str]:
-    """The one command of docs/cluster.md that begins with `start` in Kafka's bin folder: its words, without settings
-    of the environment."""
+    """The one command of docs/cluster.md that begins with `start`, in Kafka's bin folder or anywhere: its words,
+    without settings of the environment."""
     found = [
-        line[line.index("bin/") + len("bin/") :]
+        line[line.index(start) :]
         for block in re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
         for line in block.splitlines()
-        if re.match(rf"(?:\w+=\"[^\"]*\" )?bin/{re.escape(start)} ", line)
+        if re.match(rf"(?:\w+=\"[^\"]*\" )?(?:bin/)?{re.escape(start)} ", line)
     ]
     assert len(found) == 1, f"docs/cluster.md has {len(found)} commands {start}"
     return shlex.split(found[0])

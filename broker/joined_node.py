@@ -1,0 +1,300 @@
+"""`JoinedNode`: what a broker of several machines has beside its logs: the metadata follower, the channels to the
+controller, the membership, and the cluster that they show (cluster.md 2.6).
+
+Only joined mode imports this module. Always true: the cluster that `start` returns shows a published image; a node
+that can be a member no longer says why through `lost`, once, and its heartbeats have ended by then.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Coroutine, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from eosin.broker.coordinator_elections import CoordinatorElections
+from eosin.broker.forwarding import Forwarding, decode
+from eosin.broker.handlers.api_versions import TRANSACTION_VERSION
+from eosin.broker.logging_format import fields
+from eosin.broker.membership.channel import ControllerChannel
+from eosin.broker.membership.lifecycle import Membership
+from eosin.broker.membership.ports import MembershipLost
+from eosin.broker.membership.registration import FEATURES, AdvertisedListener, BrokerIdentity
+from eosin.broker.membership.states import Limits
+from eosin.broker.metadata.joined_cluster import JoinedCluster
+from eosin.broker.quorum.dialer import PlainDialer
+from eosin.broker.quorum.errors import QuorumError
+from eosin.broker.quorum.follower import MetadataFollower
+from eosin.broker.quorum.image import PartitionRegistration
+from eosin.broker.quorum.observer import ObserverConfig
+from eosin.broker.replication.fetcher_pool import FetcherPool, FollowerConfig
+from eosin.broker.replication.fetcher_task import dial_plain
+from eosin.broker.replication.replica_set import ReplicaSet
+from eosin.broker.start_error import StartError
+from eosin.client.addresses import Address
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Uuid
+from eosin.storage.log.committed_log import commit_what_is_durable, wait_for_replicas
+
+if TYPE_CHECKING:
+    from eosin.broker.api import Services
+    from eosin.broker.config.broker import BrokerConfig
+    from eosin.broker.connection import ConnectionHost
+    from eosin.broker.listeners import Listener
+    from eosin.broker.partitions import Partitions
+    from eosin.runtime.chance import Chance
+    from eosin.runtime.clock import Clock
+    from eosin.storage.log.partition_log import PartitionLog
+    from eosin.storage.manager import LogManager
+
+log = logging.getLogger(__name__)
+
+
+class JoinedNode:
+    """One broker's part in a cluster of several machines."""
+
+    def __init__(
+        self,
+        config: "BrokerConfig",
+        *,
+        listeners: "Sequence[Listener]",
+        logs: "LogManager",
+        clock: "Clock",
+        chance: "Chance",
+    ) -> None:
+        """`listeners` are this broker's as others are told them; `logs` is open."""
+        self._config = config
+        self._logs = logs
+        self._clock = clock
+        self._pool: FetcherPool | None = None
+        self._replicas: ReplicaSet | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._follower = MetadataFollower(
+            _observer_config(config, logs),
+            clock=clock,
+            dial=PlainDialer(f"broker-{config.node_id}-metadata"),
+            supported=FEATURES,
+        )
+        self._channel = self._new_channel("forwarding", clock, config.controller_socket_timeout_ms)
+        self._membership = Membership(
+            _identity(config, listeners, logs, chance),
+            Limits(
+                node_id=config.node_id,
+                cluster_id=logs.cluster_id,
+                heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
+                session_timeout_ms=config.broker_session_timeout_ms,
+                registration_timeout_ms=config.initial_broker_registration_timeout_ms,
+                shutdown_timeout_ms=config.eosin_controlled_shutdown_timeout_ms,
+            ),
+            channel=self._new_channel("heartbeat", clock, config.broker_heartbeat_interval_ms),
+            metadata=self._follower,
+            save_epoch=logs.save_broker_epoch,
+            clock=clock,
+        )
+        self.cluster = JoinedCluster(
+            config=config,
+            cluster_id=logs.cluster_id,
+            channel=self._channel,
+            find_leader=lambda: self._follower.leader,
+            own_epoch=lambda: self._membership.broker_epoch,
+        )
+        for listener in listeners:
+            self.cluster.advertise(listener.name, listener.host, listener.port)
+        self._follower.on_publication.append(self.cluster.publish)
+        self._forwarding = Forwarding(self.cluster, self._channel)
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch that other brokers know this one's fetches by."""
+        return self._membership.broker_epoch
+
+    @property
+    def metadata_version(self) -> int:
+        """The cluster's finalized level of metadata.version."""
+        return self.cluster.image.metadata_version
+
+    def _new_channel(self, purpose: str, clock: "Clock", socket_timeout_ms: int) -> ControllerChannel:
+        return ControllerChannel(
+            lambda: self._follower.leader,
+            clock=clock,
+            client_id=f"broker-{self._config.node_id}-{purpose}",
+            socket_timeout_ms=socket_timeout_ms,
+        )
+
+    async def start(self) -> "tuple[JoinedCluster, BrokerConfig]":
+        """Register, and wait for the metadata; the cluster, and the settings with what its features decide. Raises
+        StartError."""
+        self._following = asyncio.get_running_loop().create_task(self._follower.run())
+        await self._or_lost(self._membership.start())
+        await self._or_lost(self._membership.caught_up())
+        log.info(
+            "this broker is registered, and fenced until it is set up",
+            extra=fields(node=self._config.node_id, epoch=self._membership.broker_epoch),
+        )
+        level = self.cluster.image.features.get(TRANSACTION_VERSION, 0)
+        return self.cluster, replace(self._config, eosin_transaction_version=level)
+
+    def hold_replicas(self, partitions: "Partitions") -> None:
+        """Lead and follow what the metadata give to this broker, from the image of now on. Raises OSError."""
+        config = self._config
+        self._pool = FetcherPool(
+            config.node_id,
+            FollowerConfig(
+                num_replica_fetchers=config.num_replica_fetchers,
+                replica_fetch_wait_max_ms=config.replica_fetch_wait_max_ms,
+                replica_fetch_min_bytes=config.replica_fetch_min_bytes,
+                replica_fetch_response_max_bytes=config.replica_fetch_response_max_bytes,
+                replica_fetch_max_bytes=config.replica_fetch_max_bytes,
+                replica_fetch_backoff_ms=config.replica_fetch_backoff_ms,
+                replica_sync_patience_ms=config.eosin_replica_sync_patience_ms,
+            ),
+            broker=self,
+            dial=dial_plain,
+            clock=self._clock,
+        )
+        self._replicas = ReplicaSet(
+            config.node_id,
+            inter_broker_listener=config.inter_broker_listener,
+            log_manager=self._logs,
+            log_config=self.cluster.log_config,
+            pool=self._pool,
+            leaderships=_OneReplica(),
+            handlers=partitions,
+            clock=self._clock,
+            backoff_ms=config.replica_fetch_backoff_ms,
+        )
+        partitions.hold(self._replicas)
+        self._replicas.begin(self.cluster.image)
+        self.cluster.on_image.append(self._replicas.apply)
+
+    def serve(self, services: "Services", host: "ConnectionHost") -> None:
+        """Let requests and elections reach the rooms that were built on the cluster."""
+        host.apis, host.decode_request = self._forwarding.apis(host.apis), decode
+        cluster, groups, transactions = self.cluster, services.groups, services.transactions
+        cluster.subscribe(
+            CoordinatorElections(
+                CONSUMER_OFFSETS_TOPIC,
+                node_id=cluster.node_id,
+                elect=lambda partition: groups.elect(partition, lambda: cluster.topics),
+                resign=groups.resign,
+            )
+        )
+        cluster.subscribe(
+            CoordinatorElections(
+                TRANSACTION_STATE_TOPIC,
+                node_id=cluster.node_id,
+                elect=transactions.elect,
+                resign=transactions.resign,
+            )
+        )
+
+    async def unfence(self) -> None:
+        """Everything is set up: become a broker that leads and that clients see. Raises StartError."""
+        self._membership.want_fence(False)
+        await self._or_lost(self._membership.unfenced())
+
+    async def lost(self, stop: asyncio.Event) -> str | None:
+        """Wait for `stop`, or for the end of the membership that nobody asked for: one sentence says why."""
+        assert self._following is not None
+        stopping = asyncio.ensure_future(stop.wait())
+        ending = asyncio.ensure_future(self._membership.lost())
+        await asyncio.wait((stopping, ending, self._following), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        ending.cancel()
+        if self._following.done():
+            await self._fenced()
+            return _sentence(self._following)
+        return ending.result() if ending.done() and not ending.cancelled() else None
+
+    async def _fenced(self) -> None:
+        """What this broker knows of the cluster is out of date for good: have the controller fence it, if it can hear
+        that within a session (cluster.md 1.8)."""
+        self._membership.want_fence(True)
+        with contextlib.suppress(TimeoutError, MembershipLost):
+            async with asyncio.timeout(self._config.broker_session_timeout_ms / 1000):
+                await self._membership.fenced()
+
+    async def leave(self) -> None:
+        """Let other brokers take over what this one leads (cluster.md 2.8), as far as there is a controller to ask."""
+        if self._replicas is not None:
+            self._replicas.leave()
+        await self._membership.controlled_shutdown()
+
+    async def close(self) -> None:
+        """Send nothing more."""
+        await self._membership.close()
+        if self._pool is not None:
+            await self._pool.close()
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+        await self._channel.close()
+
+    async def _or_lost(self, work: Coroutine[Any, Any, None]) -> None:
+        """Wait for `work`, unless the metadata cannot be followed. Raises StartError."""
+        assert self._following is not None
+        working = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait((working, self._following), return_when=asyncio.FIRST_COMPLETED)
+            if self._following.done():
+                raise StartError(_sentence(self._following))
+            await working
+        except MembershipLost as refused:
+            raise StartError(str(refused)) from refused
+        finally:
+            working.cancel()
+
+
+class _OneReplica:
+    """What is led by a broker whose partitions have one replica each (`Leaderships`)."""
+
+    def lead(self, log: "PartitionLog", topic_id: Uuid, registration: PartitionRegistration) -> None:
+        """What is durable here is committed, if this is the only replica (cluster.md 4.9)."""
+        if len(registration.replicas) == 1:
+            log.on_durable = commit_what_is_durable
+            commit_what_is_durable(log)
+
+    def resign(self, log: "PartitionLog") -> None:
+        """Nothing moves the high watermark any more."""
+        log.on_durable = wait_for_replicas
+        log.become_follower()
+
+
+def _sentence(following: "asyncio.Task[None]") -> str:
+    """Why the metadata are followed no longer."""
+    error = following.exception()
+    if isinstance(error, QuorumError):
+        return str(error)
+    assert error is not None, "the metadata are followed until the broker ends"
+    raise error
+
+
+def _observer_config(config: "BrokerConfig", logs: "LogManager") -> ObserverConfig:
+    return ObserverConfig(
+        cluster_id=logs.cluster_id,
+        node_id=config.node_id,
+        directory_id=logs.directory_id,
+        listener=config.controller_listener_names[0].upper(),
+        bootstrap=tuple(Address(host, port) for host, port in config.controllers),
+        voters={voter.node_id: Address(voter.host, voter.port) for voter in config.voters},
+        fetch_max_bytes=config.controller_quorum_fetch_max_bytes,
+        snapshot_max_bytes=config.controller_quorum_fetch_snapshot_max_bytes,
+        request_timeout_ms=config.controller_quorum_request_timeout_ms,
+        fetch_timeout_ms=config.controller_quorum_fetch_timeout_ms,
+        retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
+        reset_timeout_ms=config.initial_broker_registration_timeout_ms,
+    )
+
+
+def _identity(
+    config: "BrokerConfig", listeners: "Sequence[Listener]", logs: "LogManager", chance: "Chance"
+) -> BrokerIdentity:
+    return BrokerIdentity(
+        node_id=config.node_id,
+        cluster_id=logs.cluster_id,
+        incarnation_id=chance.uuid(),
+        directory_id=logs.directory_id,
+        listeners=tuple(AdvertisedListener(each.name, each.host, each.port) for each in listeners),
+        rack=config.broker_rack,
+        is_cordoned=bool(config.cordoned_log_dirs),
+        previous_broker_epoch=logs.previous_broker_epoch,
+    )
