@@ -18,7 +18,7 @@ that outlives `close`.
 import asyncio
 import errno
 import logging
-from collections.abc import Awaitable, Callable, Collection, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from typing import Any, Final, NamedTuple
 
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
@@ -90,11 +90,14 @@ class LogManager:
         reserve_bytes: int = 16 * 1024 * 1024,
         journal: JournalConfig | None = None,
         replicated: bool = False,
+        high_watermark_interval_ms: int = 0,
     ) -> None:
         """Nothing is touched before `open`. `cluster_id` None takes the directory's, or a new one. `joined`: the
         broker is one of a quorum, and so has to be the directory (cluster.md 1.9). `reserve_bytes`: file space held
         back for the time when the disk is full. `journal` is for a flusher that writes one. `replicated`: other
-        brokers may hold replicas of the logs, of which each is led or followed."""
+        brokers may hold replicas of the logs, of which each is led or followed. `high_watermark_interval_ms`: between
+        two writes of the high watermarks, but for the last one at a stop; they are not written more often than
+        anything else."""
         self.durability = durability
         self.flusher = flusher if flusher is not None else flusher_for(durability)
         """Its `backlog_bytes` says how far syncing is behind."""
@@ -123,7 +126,14 @@ class LogManager:
             disk, self.flusher, chance, self, self.space, Patience(), verification_enabled, is_replicated=replicated
         )
         self._directory = DataDirectory(disk, data_dir, self.space)
-        self._checkpoints = OffsetCheckpoints(disk, data_dir, self.logs, self.space, clock=clock)
+        self._checkpoints = OffsetCheckpoints(
+            disk,
+            data_dir,
+            self.logs,
+            self.space,
+            clock=clock,
+            high_watermark_interval_ms=high_watermark_interval_ms,
+        )
         self._cleaner_offsets = CleanerOffsets(disk, data_dir, self.logs, self.space)
         self._saver = CheckpointSaver(disk, clock, durability)
         self._delayed = DelayedDelete(disk)
@@ -206,7 +216,7 @@ class LogManager:
 
     async def _save_everything(self) -> None:
         await self._saver.save_all(self._loader.whole_sync)
-        await self._checkpoints.save()
+        await self._checkpoints.save(force=True)
         if self._saver.unsaved_count:
             _LOG.warning("%d logs could not be saved in full: the next start recovers them", self._saver.unsaved_count)
         elif all(log.failure is None for log in self.logs.values()):
@@ -330,6 +340,17 @@ class LogManager:
         """Stop serving the partitions that are not in `known`; their files stay, under another name. Raises OSError."""
         return self.deletions.set_aside_strays(known)
 
+    def set_aside_unplaced(self, placed: Mapping[TopicPartition, Uuid]) -> list[TopicPartition]:
+        """Stop serving the logs of partitions that the cluster does not place here, or of another topic id than it
+        has for them, an unknown one included; their files stay, under another name (cluster.md 4.3). A log that is
+        missing and is placed here stays missing: `create_log` takes it offline. Raises OSError."""
+        known = {
+            partition
+            for partition, topic_id in placed.items()
+            if partition not in self.logs or self.logs[partition].topic_id == topic_id
+        }
+        return self.deletions.set_aside_strays(known)
+
     # Periodic work --------------------------------------------------------------------------------------------------
 
     def periodic_work(self) -> tuple[PeriodicWork, ...]:
@@ -360,7 +381,7 @@ class LogManager:
         elapsed_ms = self._clock.elapsed_ms()
         await self._saver.save_due(force=force)
         try:
-            await self._checkpoints.save()
+            await self._checkpoints.save(force=force)
         except OSError:
             # Segments wait until the log starts are durable; the deletion of a topic is in the metadata already.
             await self._delayed.remove_due(elapsed_ms, at_once=self.space.is_full, trees_only=True)

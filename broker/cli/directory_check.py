@@ -27,6 +27,7 @@ from eosin.storage.disk.checkpoint_formats import (
     decode_partition_metadata,
 )
 from eosin.storage.disk.interfaces import Disk
+from eosin.storage.disk.meta_properties import DirectoryKind
 from eosin.storage.inspection.directory import Directory, look_at
 from eosin.storage.inspection.partition_check import CheckOrder, PartitionCheck
 from eosin.storage.inspection.segment_values import record_values
@@ -89,7 +90,9 @@ class DirectoryCheck:
             self._findings.hear(problem)
         order = sorted(directory.partitions, key=_rank)
         # Partitions alone, without the coordinator's log and without topics, are judged by themselves.
+        # A broker of a quorum has some of the partitions, and follows others: nothing can be compared then.
         is_whole = bool(order) and order[0].topic in (METADATA_TOPIC, TRANSACTION_STATE_TOPIC)
+        is_whole = is_whole and directory.properties.kind is not DirectoryKind.KRAFT
         for partition in order:
             if is_whole and self._transactions is None and partition.topic != METADATA_TOPIC:
                 self._transactions = self._transaction_check()
@@ -132,6 +135,7 @@ class DirectoryCheck:
                     directory.cleaner_offsets.get(partition, 0), directory.own_cleaner_offsets.get(partition, 0)
                 ),
                 has_sequences=partition.topic not in _DECODED,
+                is_replica=directory.properties.kind is DirectoryKind.KRAFT,
             ),
             self._findings.hear,
             lambda found: self._show(partition, path, found),

@@ -116,12 +116,8 @@ class ReplicaSet:
             for index, registration in topic.partitions.items():
                 if self._node_id in registration.replicas:
                     self._wanted[TopicPartition(topic.name, index)] = Wanted(topic.topic_id, registration)
-        known = [
-            partition
-            for partition, log in self._log_manager.logs.items()
-            if (wanted := self._wanted.get(partition)) is not None and wanted.topic_id == log.topic_id
-        ]
-        for stray in self._log_manager.set_aside_strays(known):
+        placed = {partition: wanted.topic_id for partition, wanted in self._wanted.items()}
+        for stray in self._log_manager.set_aside_unplaced(placed):
             _LOG.warning("%s is in the data directory, but the cluster does not place it here: it is set aside", stray)
         self._reconcile(self._wanted)
 

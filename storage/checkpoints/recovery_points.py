@@ -48,10 +48,13 @@ class OffsetCheckpoints:
         space: DiskSpace,
         *,
         clock: Clock,
+        high_watermark_interval_ms: int = 0,
     ) -> None:
-        """`logs` are those of the directory, now and later."""
+        """`logs` are those of the directory, now and later. High watermarks are saved at this interval at most."""
         self._logs = logs
         self._clock = clock
+        self._high_watermark_interval_ms = high_watermark_interval_ms
+        self._high_watermarks_due_ms = 0
         self._recovery_points = self._file(disk, f"{data_dir}/{RECOVERY_POINT}", space, durable=True)
         # Durable at any level: segments are removed only once it tells so, else they would be missed.
         self._log_starts = self._file(disk, f"{data_dir}/{LOG_START_OFFSET}", space, durable=True)
@@ -137,8 +140,8 @@ class OffsetCheckpoints:
         self._recovery_points.save_now()
         self._let_go()
 
-    async def save(self) -> None:
-        """Save everything. Raises OSError."""
+    async def save(self, *, force: bool = False) -> None:
+        """Save everything, the high watermarks only when it is time or by `force`. Raises OSError."""
         await self._put_changed()
         # First, since a recovery point beyond a log start that is in no file would count as damage: retention may have
         # taken segments that were never synced.
@@ -150,7 +153,10 @@ class OffsetCheckpoints:
             if self._unsaved.get(log) == recovery_point:
                 del self._unsaved[log]
         self._let_go()
-        await self._high_watermarks.save()
+        elapsed_ms = self._clock.elapsed_ms()
+        if force or elapsed_ms >= self._high_watermarks_due_ms:
+            self._high_watermarks_due_ms = elapsed_ms + self._high_watermark_interval_ms
+            await self._high_watermarks.save()
 
     async def save_lowered(self, log: PartitionLog) -> None:
         """`log` is about to be truncated, and its offsets are lowered: make that durable. Raises OSError."""

@@ -49,6 +49,9 @@ class CheckOrder:
     """Below this offset gaps between segments are the work of Apache Kafka's cleaner."""
     has_sequences: bool = True
     """Whether clients write here. Coordinators number nothing."""
+    is_replica: bool = False
+    """Whether other brokers may hold it too: a leader's cleaner leaves gaps in the logs of its followers, too, and
+    what is above the high watermark is not committed yet."""
 
 
 class PartitionFound(Value, frozen=True, kw_only=True, tag="partition"):
@@ -239,7 +242,15 @@ class PartitionCheck:
         has_later = any(self._disk.size(segment.log.path) for segment in later)
         same_boot = self._order.same_boot
         try:
-            check_tail(file, path, position, next_offset=self._end, same_boot=same_boot, has_later=has_later)
+            check_tail(
+                file,
+                path,
+                position,
+                next_offset=self._end,
+                same_boot=same_boot,
+                has_later=has_later,
+                has_gaps=self._order.is_replica,
+            )
         except CorruptRecords:
             return False
         finally:
@@ -254,7 +265,10 @@ class PartitionCheck:
         if offset <= self._end:
             return
         order = self._order
-        may_be_gap = offset <= order.gaps_below if between_segments else order.may_be_compacted or order.was_compacted
+        if between_segments:
+            may_be_gap = offset <= order.gaps_below
+        else:
+            may_be_gap = order.may_be_compacted or order.was_compacted or order.is_replica
         if may_be_gap:
             self._is_compacted = True  # a stop may have come before the cleaner said so
         else:

@@ -9,9 +9,15 @@ from fake_disk import Fault
 from logs import Logs, appended, read_now
 from manual_flusher import ManualFlusher
 
+from eosin.broker.cli.directory_check import DirectoryCheck
+from eosin.coordinator.transactions.rules.state import TransactionState
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.records.batch import BatchHeader, batches, read_header, stamp
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.records.batch import BatchHeader, NewRecord, batches, build_batch, read_header, stamp
+from eosin.protocol.records.internal import encode_key, encode_value
+from eosin.protocol.schemas.records.transaction_state import TransactionLogKey, TransactionLogValue
 from eosin.storage.disk.flusher import Durability
+from eosin.storage.inspection.values import Problem
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.log_results import AbortedTransaction, FollowerAppend, Isolation, Refused
 from eosin.storage.log.partition_log import PartitionLog
@@ -434,3 +440,101 @@ async def test_a_follower_that_is_killed_starts_with_what_it_has() -> None:
     assert copy.epochs.entries == ((1, 0), (2, 7))
     assert copy.topic_id == TOPIC_ID
     assert copy.topic_partition == ORDERS
+
+
+# The directory ----------------------------------------------------------------------------------------------------
+
+
+async def test_high_watermarks_are_saved_at_their_interval_and_at_the_stop() -> None:
+    logs = Logs(replicated=True, high_watermark_interval_ms=5000)
+    _, log = await leader(logs)
+
+    def saved() -> bytes:
+        return logs.fake.read_whole("/data/replication-offset-checkpoint")
+
+    await logs.manager.checkpoint()
+    appended(logs.append(log, data(5)))
+    log.advance_high_watermark(2)
+    logs.clock.advance(4999)
+    await logs.manager.checkpoint()
+    assert saved() == b"0\n0\n"
+    logs.clock.advance(1)
+    await logs.manager.checkpoint()
+    assert saved() == b"0\n1\norders 0 2\n"
+    log.advance_high_watermark(4)
+    await logs.manager.checkpoint()
+    assert saved() == b"0\n1\norders 0 2\n"
+    await logs.manager.close()
+    assert saved() == b"0\n1\norders 0 4\n"
+
+
+async def test_logs_that_the_cluster_does_not_place_here_are_set_aside() -> None:
+    logs = Logs(replicated=True)
+    for partition in (ORDERS, TopicPartition("orders", 1), TopicPartition("orders", 2), TopicPartition("gone", 0)):
+        log = logs.log(partition) if logs.manager.logs else await logs.open()
+        log.become_follower()
+        followed(log, sent(data(), 0))
+    await logs.manager.close()
+    logs.fake.unlink("/data/orders-2/partition.metadata")
+    manager = await logs.start_again_without_log(logs.fake)
+    placed = {ORDERS: TOPIC_ID, TopicPartition("orders", 1): bytes(16), TopicPartition("orders", 2): TOPIC_ID}
+    strays = manager.set_aside_unplaced(placed)
+    assert sorted(map(str, strays)) == ["gone-0", "orders-1", "orders-2"]
+    names = [name for name in logs.fake.list("/data") if logs.fake.is_directory(f"/data/{name}")]
+    assert sorted(name.partition(".")[0] for name in names) == ["gone-0", "orders-0", "orders-1", "orders-2"]
+    assert sum(name.endswith("-stray") for name in names) == 3
+
+
+async def test_a_log_that_is_missing_where_the_cluster_places_it_is_offline() -> None:
+    """An empty one that leads would lose in silence what it had (cluster.md 4.18)."""
+    logs = Logs(replicated=True)
+    log = await logs.open()
+    log.become_follower()
+    followed(log, sent(data(5), 0))
+    await logs.manager.checkpoint(force=True)
+    disk = logs.fake.killed()
+    disk.remove_tree(HOME)
+    manager = await logs.start_again_without_log(disk)
+    assert manager.set_aside_unplaced({ORDERS: TOPIC_ID}) == []
+    log = manager.create_log(ORDERS, TOPIC_ID, LogConfig(), 3)
+    assert log.failure is not None
+    log.become_leader(3)
+    result = log.append(data(), now_ms=NOW_MS)
+    assert isinstance(result, Refused)
+    assert result.error is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_one_partition_may_be_deleted_alone() -> None:
+    logs = Logs(replicated=True)
+    log = await logs.open()
+    other = logs.log(TopicPartition("orders", 1))
+    for each in (log, other):
+        each.become_follower()
+        followed(each, sent(data(), 0))
+    logs.manager.deletions.delete([log])
+    assert not logs.fake.is_directory(HOME)
+    assert logs.fake.is_directory("/data/orders-1")
+    assert log.unusable is not None
+    assert log.unusable.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert other.unusable is None
+
+
+async def test_a_replica_is_checked_as_one() -> None:
+    """Gaps, records above the high watermark and undecided transactions are normal there (cluster.md 14)."""
+    logs = Logs(replicated=True)
+    log = await logs.open()
+    log.become_follower()
+    followed(log, sent(data(2), 0) + sent(data(2), 10) + sent(data(pid=1, epoch=0, seq=0, txn=True), 20))
+    state = logs.log(TopicPartition("__transaction_state", 3))
+    state.become_follower()
+    value = TransactionLogValue(producer_id=1, transaction_status=TransactionState.PREPARE_COMMIT)
+    record = NewRecord(encode_key(TransactionLogKey("tx")), encode_value(value, 1))
+    followed(state, sent(bytes(build_batch([record], timestamp=NOW_MS)), 0))
+    log.advance_high_watermark(2)
+    await logs.manager.close()
+    problems = [each for each in DirectoryCheck(logs.fake, "/data").run() if isinstance(each, Problem)]
+    assert any("offsets 2..9 are missing" in each.reason for each in problems)
+    content = logs.fake.read_whole("/data/meta.properties")
+    logs.fake.write_atomic("/data/meta.properties", content + b"eosin.cluster=kraft\n")
+    problems = [each for each in DirectoryCheck(logs.fake, "/data").run() if isinstance(each, Problem)]
+    assert not problems

@@ -34,6 +34,7 @@ class Logs:
         data_dir: str = DATA_DIR,
         reserve_bytes: int = 0,
         replicated: bool = False,
+        high_watermark_interval_ms: int = 0,
     ) -> None:
         self.clock = clock or ManualClock()
         self.disk = disk if disk is not None else FakeDisk(self.clock.now_ms)
@@ -45,6 +46,7 @@ class Logs:
         self.data_dir = data_dir
         self.reserve_bytes = reserve_bytes
         self.replicated = replicated
+        self.high_watermark_interval_ms = high_watermark_interval_ms
         self.epoch = 0
         self.manager = self._manager()
 
@@ -63,6 +65,7 @@ class Logs:
             cleaner=self.cleaner,
             reserve_bytes=self.reserve_bytes,
             replicated=self.replicated,
+            high_watermark_interval_ms=self.high_watermark_interval_ms,
         )
 
     @property
