@@ -89,33 +89,33 @@ class DirectoryAssignments:
         self._waiting[key] = Assignment(directory_id, known)
         if self._sender is None:
             self._sender = asyncio.get_running_loop().create_task(self._send())
-            self._sender.add_done_callback(self._ended)
         return known
 
     async def close(self) -> None:
         """Send nothing more; futures that are not done are cancelled."""
-        if self._sender is not None:
-            self._sender.cancel()
-            await asyncio.wait((self._sender,))
+        sender = self._sender
+        if sender is not None:
+            sender.cancel()
+            await asyncio.wait((sender,))
         for assignment in self._waiting.values():
             assignment.known.cancel()
         self._waiting.clear()
         await self._channel.close()
 
-    def _ended(self, _: "asyncio.Task[None]") -> None:
-        self._sender = None
-
     async def _send(self) -> None:
-        while self._waiting:
-            batch = dict(list(self._waiting.items())[:MAX_PARTITIONS])
-            if await self._exchange(batch):
-                self._failures = 0
-                continue
-            self._failures += 1
-            wait_ms = backoff_ms(
-                self._failures, first_ms=FIRST_BACKOFF_MS, longest_ms=LONGEST_BACKOFF_MS, chance=self._chance
-            )
-            await self._clock.sleep(wait_ms)
+        try:
+            while self._waiting:
+                batch = dict(list(self._waiting.items())[:MAX_PARTITIONS])
+                if await self._exchange(batch):
+                    self._failures = 0
+                    continue
+                self._failures += 1
+                wait_ms = backoff_ms(
+                    self._failures, first_ms=FIRST_BACKOFF_MS, longest_ms=LONGEST_BACKOFF_MS, chance=self._chance
+                )
+                await self._clock.sleep(wait_ms)
+        finally:  # in the step that finds nothing to send, so that whoever asks next starts another
+            self._sender = None
 
     async def _exchange(self, batch: dict[TopicIdPartition, Assignment]) -> bool:
         """Send one request; whether all of it was taken, or means nothing."""

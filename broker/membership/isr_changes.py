@@ -116,7 +116,6 @@ class IsrChanges:
         self._queue.ask(TopicIdPartition(topic_id, partition), AskedChange(change, answered))
         if self._sender is None:
             self._sender = asyncio.get_running_loop().create_task(self._send())
-            self._sender.add_done_callback(self._ended)
 
     def withdraw(self, topic_id: Uuid, partition: int) -> None:
         """Ask for nothing more of a partition that this broker does not lead any more."""
@@ -125,20 +124,21 @@ class IsrChanges:
     async def close(self) -> None:
         """Send nothing more; nobody is answered any more."""
         self._is_closed = True
-        if self._sender is not None:
-            self._sender.cancel()
-            await asyncio.wait((self._sender,))
+        sender = self._sender
+        if sender is not None:
+            sender.cancel()
+            await asyncio.wait((sender,))
         await self._channel.close()
 
-    def _ended(self, _: "asyncio.Task[None]") -> None:
-        self._sender = None
-
     async def _send(self) -> None:
-        while not self._queue.is_empty:
-            request = self._queue.request(node_id=self._node_id, broker_epoch=self._broker_epoch())
-            wait_ms = await self._exchange(request)
-            if wait_ms:
-                await self._clock.sleep(wait_ms)
+        try:
+            while not self._queue.is_empty:
+                request = self._queue.request(node_id=self._node_id, broker_epoch=self._broker_epoch())
+                wait_ms = await self._exchange(request)
+                if wait_ms:
+                    await self._clock.sleep(wait_ms)
+        finally:  # in the step that finds nothing to send, so that whoever asks next starts another
+            self._sender = None
 
     async def _exchange(self, request: AlterPartitionRequest) -> int:
         """Send a request and hand out its answers; how long to wait before the next, in ms."""

@@ -2,37 +2,53 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kraft_node import SESSION_TIMEOUT_MS, QuorumController
-from quorum_watch import QuorumWatch
 from toolchains import skipped_without
 
 from eosin.broker.membership.channel import ControllerChannel, principal_data
+from eosin.broker.membership.directory_assignments import LOST_DIRECTORY, DirectoryAssignments
+from eosin.broker.membership.isr_changes import IsrChanges
 from eosin.broker.membership.lifecycle import Membership
 from eosin.broker.membership.ports import BrokerState, MembershipLost
 from eosin.broker.membership.producer_ids import QuorumProducerIds
 from eosin.broker.membership.registration import AdvertisedListener, BrokerIdentity
 from eosin.broker.membership.states import Limits
+from eosin.broker.quorum.dialer import PlainDialer
+from eosin.broker.quorum.follower import MetadataFollower, ObserverConfig
+from eosin.broker.quorum.image import PartitionRegistration
+from eosin.broker.replication.isr import IsrAnswer
+from eosin.broker.replication.led_partition import IsrChange
+from eosin.client.addresses import Address
 from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from eosin.protocol.schemas.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from eosin.runtime.chance import SystemChance
 from eosin.runtime.clock import SystemClock
+from eosin.storage.disk.data_directory import DataDirectory
+from eosin.storage.disk.meta_properties import DirectoryKind
+from eosin.storage.disk.space import DiskSpace
+from eosin.storage.disk.system import SystemDisk
 
 INTERVAL_MS = 500
 
 
 class Member:
-    """One broker without anything to serve."""
+    """One broker without anything to serve: it follows the metadata, and is a member."""
 
-    def __init__(self, controller: QuorumController, watch: QuorumWatch, node_id: int, **identity: Any) -> None:
+    def __init__(self, controller: QuorumController, node_id: int, **identity: Any) -> None:
+        self.node_id = node_id
         self.saved: list[int] = []
-        self.channel = self.channel_to(watch, node_id, socket_timeout_ms=INTERVAL_MS)
         given = {
             "node_id": node_id,
             "cluster_id": controller.cluster_id,
@@ -41,8 +57,21 @@ class Member:
             "listeners": (AdvertisedListener("PLAINTEXT", "127.0.0.1", 19092),),
             "rack": "r1",
         }
+        self.identity = BrokerIdentity(**{**given, **identity})
+        self.follower = MetadataFollower(
+            ObserverConfig(
+                cluster_id=controller.cluster_id,
+                node_id=node_id,
+                directory_id=self.identity.directory_id,
+                listener="CONTROLLER",
+                bootstrap=(Address.parse(controller.address),),
+            ),
+            clock=SystemClock(),
+            dial=PlainDialer(f"broker-{node_id}-metadata"),
+        )
+        self._following = asyncio.ensure_future(self.follower.run())
         self.membership = Membership(
-            BrokerIdentity(**{**given, **identity}),
+            self.identity,
             Limits(
                 node_id=node_id,
                 cluster_id=controller.cluster_id,
@@ -51,15 +80,16 @@ class Member:
                 registration_timeout_ms=20_000,
                 shutdown_timeout_ms=10_000,
             ),
-            channel=self.channel,
-            metadata=watch,
+            channel=self.channel(socket_timeout_ms=INTERVAL_MS),
+            metadata=self.follower,
             save_epoch=self._save,
             clock=SystemClock(),
         )
 
-    @staticmethod
-    def channel_to(watch: QuorumWatch, node_id: int, **options: Any) -> ControllerChannel:
-        return ControllerChannel(watch.find_leader, clock=SystemClock(), client_id=f"broker-{node_id}", **options)
+    def channel(self, **options: Any) -> ControllerChannel:
+        return ControllerChannel(
+            lambda: self.follower.leader, clock=SystemClock(), client_id=f"broker-{self.node_id}", **options
+        )
 
     async def _save(self, epoch: int) -> None:
         self.saved.append(epoch)
@@ -72,28 +102,55 @@ class Member:
             self.membership.want_fence(False)
             await self.membership.unfenced()
 
+    async def create(self, topic: str, *assignments: tuple[int, ...]) -> bytes:
+        """Create a topic with these replicas of each partition, and wait until the image has it; its id."""
+        request = CreateTopicsRequest(
+            topics=(
+                CreatableTopic(
+                    name=topic,
+                    num_partitions=-1,
+                    replication_factor=-1,
+                    assignments=tuple(CreatableReplicaAssignment(*each) for each in enumerate(assignments)),
+                ),
+            ),
+            timeout_ms=10_000,
+        )
+        channel = self.channel()
+        response: CreateTopicsResponse = await channel.request(ApiKey.CREATE_TOPICS, request, timeout_ms=10_000)
+        await channel.close()
+        assert response.topics[0].error_code == ErrorCode.NONE, response
+        await self.until(lambda: topic in self.follower.image.topics)
+        return response.topics[0].topic_id
+
+    def partition(self, topic: str, partition: int) -> PartitionRegistration:
+        return self.follower.image.topics[topic].partitions[partition]
+
+    async def until(self, true: Callable[[], object]) -> None:
+        """Wait until the image shows something."""
+        async with asyncio.timeout(10):
+            while not true():  # noqa: ASYNC110  it has no event
+                await asyncio.sleep(0.02)
+
+    async def end(self) -> None:
+        """Go away without a word."""
+        await self.membership.close()
+        self._following.cancel()
+        await asyncio.gather(self._following, return_exceptions=True)
+
 
 @contextlib.asynccontextmanager
-async def watched(controller: QuorumController) -> AsyncIterator[QuorumWatch]:
-    async with QuorumWatch(controller.address) as watch:
-        yield watch
-
-
-@contextlib.asynccontextmanager
-async def member(
-    controller: QuorumController, watch: QuorumWatch, node_id: int, **identity: Any
-) -> AsyncIterator[Member]:
-    made = Member(controller, watch, node_id, **identity)
+async def member(controller: QuorumController, node_id: int, **identity: Any) -> AsyncIterator[Member]:
+    made = Member(controller, node_id, **identity)
     try:
         yield made
     finally:
-        await made.membership.close()
+        await made.end()
 
 
 async def test_a_broker_registers_is_unfenced_and_is_let_go(
     controller: QuorumController, node_ids: Iterator[int]
 ) -> None:
-    async with watched(controller) as watch, member(controller, watch, next(node_ids)) as broker:
+    async with member(controller, next(node_ids)) as broker:
         membership = broker.membership
         await membership.start()
         assert membership.state is BrokerState.STARTING
@@ -113,7 +170,7 @@ async def test_a_broker_registers_is_unfenced_and_is_let_go(
 async def test_a_broker_can_ask_to_be_fenced_and_comes_back(
     controller: QuorumController, node_ids: Iterator[int]
 ) -> None:
-    async with watched(controller) as watch, member(controller, watch, next(node_ids)) as broker:
+    async with member(controller, next(node_ids)) as broker:
         await broker.run()
         async with asyncio.timeout(10):
             broker.membership.want_fence(True)
@@ -126,9 +183,9 @@ async def test_topics_and_producer_ids_come_through_the_channel(
     controller: QuorumController, node_ids: Iterator[int]
 ) -> None:
     node_id = next(node_ids)
-    async with watched(controller) as watch, member(controller, watch, node_id) as broker:
+    async with member(controller, node_id) as broker:
         await broker.run()
-        channel = broker.channel_to(watch, node_id)
+        channel = broker.channel()
         source = QuorumProducerIds(channel, node_id=node_id, broker_epoch=lambda: broker.membership.broker_epoch)
         first, second = await source.allocate_block(), await source.allocate_block()
         assert (len(first), len(second)) == (1000, 1000)
@@ -156,23 +213,22 @@ async def test_a_killed_broker_comes_back_when_its_old_session_is_over(
     controller: QuorumController, node_ids: Iterator[int]
 ) -> None:
     node_id = next(node_ids)
-    async with watched(controller) as watch:
-        async with member(controller, watch, node_id) as killed:
-            await killed.run()
-            first = killed.membership.broker_epoch
-        async with member(controller, watch, node_id) as broker:
-            started = asyncio.get_running_loop().time()
-            await broker.run()
-            took_s = asyncio.get_running_loop().time() - started
-            assert broker.membership.broker_epoch > first
-            assert took_s < SESSION_TIMEOUT_MS / 1000 + 4
+    async with member(controller, node_id) as killed:
+        await killed.run()
+        first = killed.membership.broker_epoch
+    async with member(controller, node_id) as broker:
+        started = asyncio.get_running_loop().time()
+        await broker.run()
+        took_s = asyncio.get_running_loop().time() - started
+        assert broker.membership.broker_epoch > first
+        assert took_s < SESSION_TIMEOUT_MS / 1000 + 4
 
 
 async def test_a_second_broker_with_the_same_id_gives_up(controller: QuorumController, node_ids: Iterator[int]) -> None:
     node_id = next(node_ids)
-    async with watched(controller) as watch, member(controller, watch, node_id) as first:
+    async with member(controller, node_id) as first:
         await first.run()
-        async with member(controller, watch, node_id) as second:
+        async with member(controller, node_id) as second:
             with pytest.raises(MembershipLost) as lost:
                 await second.membership.start()
         assert str(lost.value) == (
@@ -184,7 +240,7 @@ async def test_a_second_broker_with_the_same_id_gives_up(controller: QuorumContr
 
 async def test_the_id_of_another_cluster_is_one_sentence(controller: QuorumController, node_ids: Iterator[int]) -> None:
     other = "ABCDEFGHIJKLMNOPQRSTUw"
-    async with watched(controller) as watch, member(controller, watch, next(node_ids), cluster_id=other) as broker:
+    async with member(controller, next(node_ids), cluster_id=other) as broker:
         with pytest.raises(MembershipLost, match=r"^the controllers are not those of cluster "):
             await broker.membership.start()
 
@@ -193,7 +249,7 @@ async def test_a_reserved_directory_id_is_refused_as_invalid(
     controller: QuorumController, node_ids: Iterator[int]
 ) -> None:
     lost_id = bytes(15) + b"\x02"
-    async with watched(controller) as watch, member(controller, watch, next(node_ids), directory_id=lost_id) as broker:
+    async with member(controller, next(node_ids), directory_id=lost_id) as broker:
         with pytest.raises(MembershipLost, match="as invalid"):
             await broker.membership.start()
 
@@ -202,7 +258,7 @@ async def test_a_cluster_with_new_groups_refuses_eosin_by_the_name_of_the_featur
     with skipped_without():
         made = QuorumController(tmp_path / "controller", features={"group.version": None})
     with made as controller:
-        async with watched(controller) as watch, member(controller, watch, 1) as broker:
+        async with member(controller, 1) as broker:
             with pytest.raises(MembershipLost) as lost:
                 await broker.membership.start()
     assert str(lost.value) == (
@@ -215,17 +271,118 @@ async def test_a_restarted_controller_keeps_the_broker(tmp_path: Path) -> None:
     with skipped_without():
         made = QuorumController(tmp_path / "controller")
     with made as controller:
-        async with watched(controller) as watch:
-            broker = Member(controller, watch, 1)
+        async with member(controller, 1) as broker:
             await broker.run()
             epoch = broker.membership.broker_epoch
-        controller.kill()
-        await asyncio.to_thread(controller.start)
-        async with watched(controller) as again:
-            watch.published_offset = again.published_offset
+            controller.kill()
+            await asyncio.to_thread(controller.start)
+            offset = broker.follower.published_offset
             async with asyncio.timeout(20):
-                await broker.membership.unfenced()
-            await asyncio.sleep(3 * INTERVAL_MS / 1000)
+                await broker.follower.reached(offset + 5)
+            await asyncio.sleep(SESSION_TIMEOUT_MS / 1000 + 1)
             assert broker.membership.state is BrokerState.RUNNING
             assert broker.membership.broker_epoch == epoch, "it is still registered"
-            await broker.membership.close()
+            assert not broker.follower.image.brokers[1].fenced
+
+
+async def test_the_cluster_sees_a_broker_as_it_registered(
+    controller: QuorumController, node_ids: Iterator[int]
+) -> None:
+    node_id = next(node_ids)
+    async with member(controller, node_id, is_cordoned=True) as broker:
+        await broker.run()
+        await broker.until(lambda: not broker.follower.image.brokers[node_id].fenced)
+        seen, identity = broker.follower.image.brokers[node_id], broker.identity
+        assert (seen.epoch, seen.rack) == (broker.membership.broker_epoch, "r1")
+        assert (seen.incarnation_id, seen.log_dirs) == (identity.incarnation_id, (identity.directory_id,))
+        assert seen.cordoned_log_dirs == (identity.directory_id,)
+        assert seen.features["eosin.version"] == (0, 1)
+        endpoint = seen.endpoints["PLAINTEXT"]
+        assert (endpoint.host, endpoint.port, endpoint.security_protocol) == ("127.0.0.1", 19092, 0)
+        await broker.membership.controlled_shutdown()
+        await broker.until(lambda: broker.follower.image.brokers[node_id].fenced)
+
+
+async def test_the_isr_follows_what_the_leader_asks_for(controller: QuorumController, node_ids: Iterator[int]) -> None:
+    leader_id, follower_id = next(node_ids), next(node_ids)
+    topic = f"isr-{leader_id}"
+    async with member(controller, leader_id) as leader, member(controller, follower_id) as follower:
+        await asyncio.gather(leader.run(), follower.run())
+        topic_id = await leader.create(topic, (leader_id, follower_id))
+        epochs = (leader.membership.broker_epoch, follower.membership.broker_epoch)
+        sender = IsrChanges(leader.channel(), node_id=leader_id, broker_epoch=lambda: epochs[0], clock=SystemClock())
+
+        async def asked(*isr: tuple[int, int], late: int = 0) -> IsrAnswer:
+            now = leader.partition(topic, 0)
+            answered: asyncio.Future[IsrAnswer] = asyncio.get_running_loop().create_future()
+            change = IsrChange(now.leader_epoch, now.partition_epoch - late, isr)
+            sender.ask(topic_id, 0, change, answered.set_result)
+            async with asyncio.timeout(10):
+                return await answered
+
+        own, other = (leader_id, epochs[0]), (follower_id, epochs[1])
+        before = leader.partition(topic, 0)
+        assert (before.leader, before.isr) == (leader_id, (leader_id, follower_id))
+        shrunk = await asked(own)
+        assert shrunk == IsrAnswer(ErrorCode.NONE, before.leader_epoch, before.partition_epoch + 1, (leader_id,))
+        await leader.until(lambda: leader.partition(topic, 0).isr == (leader_id,))
+        assert leader.partition(topic, 0).leader_epoch == before.leader_epoch
+        assert (await asked(own, (follower_id, epochs[1] - 1))).error is ErrorCode.INELIGIBLE_REPLICA
+        assert (await asked(own, other, late=1)).error is ErrorCode.INVALID_UPDATE_VERSION
+        assert (await asked(own, other)).isr == (leader_id, follower_id)
+        await sender.close()
+
+
+async def test_a_lost_replica_is_led_again_when_its_directory_is_vouched_for(
+    controller: QuorumController, node_ids: Iterator[int]
+) -> None:
+    node_id = next(node_ids)
+    topic = f"lost-{node_id}"
+    async with member(controller, node_id) as broker:
+        await broker.run()
+        topic_id = await broker.create(topic, (node_id,))
+        assert broker.partition(topic, 0).directories == (broker.identity.directory_id,)
+        sender = DirectoryAssignments(
+            broker.channel(),
+            node_id=node_id,
+            broker_epoch=lambda: broker.membership.broker_epoch,
+            is_wanted=lambda partition, _: broker.follower.image.topic_by_id(partition.topic_id) is not None,
+            clock=SystemClock(),
+            chance=SystemChance(),
+        )
+        async with asyncio.timeout(10):
+            await sender.assign(topic_id, 0, LOST_DIRECTORY)
+        await broker.until(lambda: broker.partition(topic, 0).leader == -1)
+        assert broker.partition(topic, 0).directories == (LOST_DIRECTORY,)
+        async with asyncio.timeout(10):
+            await sender.assign(topic_id, 0, broker.identity.directory_id)
+            await sender.assign(SystemChance().uuid(), 0, broker.identity.directory_id)
+        await broker.until(lambda: broker.partition(topic, 0).directories == (broker.identity.directory_id,))
+        assert broker.partition(topic, 0).leader == -1, "assigning elects nobody"
+        broker.membership.want_fence(True)
+        await broker.until(lambda: broker.follower.image.brokers[node_id].fenced)
+        broker.membership.want_fence(False)
+        await broker.until(lambda: broker.partition(topic, 0).leader == node_id)
+        await sender.close()
+
+
+def test_a_directory_formatted_by_kafka_storage_is_taken(controller: QuorumController, tmp_path: Path) -> None:
+    data, properties = tmp_path / "data", tmp_path / "broker.properties"
+    lines = {
+        "process.roles": "broker",
+        "node.id": "77",
+        "listeners": "PLAINTEXT://127.0.0.1:19092",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.bootstrap.servers": controller.address,
+        "log.dirs": str(data),
+    }
+    properties.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+    controller.run("kafka-storage.sh", "format", "-t", controller.cluster_id, "-c", str(properties))
+    disk = SystemDisk()
+    directory = DataDirectory(disk, str(data), DiskSpace(disk, str(data), reserve_bytes=0, elapsed_ms=lambda: 0))
+    contents = directory.open(node_id=77, cluster_id=None, chance=SystemChance(), joined=True)
+    directory.close()
+    assert contents.partitions == ()
+    assert directory.cluster_id == controller.cluster_id
+    assert directory.properties is not None
+    assert directory.properties.kind is DirectoryKind.KRAFT

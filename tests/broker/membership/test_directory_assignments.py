@@ -154,3 +154,12 @@ async def test_nobody_waits_for_a_sender_that_is_closed() -> None:
         await asyncio.sleep(0.05)
         await each.close()
         assert known.cancelled()
+
+
+async def test_who_assigns_in_the_step_of_an_answer_is_heard_too() -> None:
+    async with StubBroker() as controller, assignments(controller) as each:
+        controller.answers[KEY] = lambda request, _: response(request, lambda _: 0)
+        async with asyncio.timeout(5):
+            for directory_id in (LOST_DIRECTORY, DISK, LOST_DIRECTORY):
+                await each.assign(TOPIC, 0, directory_id)
+        assert told(controller) == [[(LOST_DIRECTORY, 0)], [(DISK, 0)], [(LOST_DIRECTORY, 0)]]

@@ -195,3 +195,12 @@ async def test_an_error_code_of_a_later_release_may_be_tried_again() -> None:
         each.ask(0)
         await each.until(1)
         assert each.answered[0][1].error is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+async def test_who_asks_in_the_step_of_an_answer_is_answered_too() -> None:
+    async with sender(all_done) as each:
+        for _ in range(3):
+            answered: asyncio.Future[IsrAnswer] = asyncio.get_running_loop().create_future()
+            each.changes.ask(TOPIC, 0, change(), answered.set_result)
+            async with asyncio.timeout(5):
+                await answered
