@@ -26,7 +26,7 @@ TYPED := $(addprefix .types/eosin/,$(ROOMS))
 WITH := $(if $(COMPILED),env PYTHONPATH=$(CURDIR)/build/compiled)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode compiled wheels run check format lint imports types test test-full test-spark quick cluster bench fuzz crash soak codec-fuzz simulate model docs transcripts clean conformance conformance-kafka conformance-page
+.PHONY: help setup bytecode compiled wheels run check format lint imports types test test-rooms test-outside test-full test-spark quick cluster bench fuzz crash soak codec-fuzz simulate model docs transcripts clean conformance conformance-kafka conformance-page
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -83,12 +83,19 @@ types: setup
 	$(BIN)/mypy $(TYPED)
 
 test: check  ## the proof of every capability: check, then the tests
+	@$(MAKE) --no-print-directory --jobs 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-rooms test-outside
+
+# The two halves of `make test`, side by side: clients and Spark wait a good part of their time, the rooms hardly do.
+test-rooms: setup
 	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not spark and not full" --ignore tests/clients
-	$(BIN)/pytest -q -n $(CLIENT_WORKERS) --dist worksteal -m "not full" tests/clients
+
+test-outside: setup
 	$(BIN)/pytest -q -m "spark and not spark_full" tests/pipeline
+	$(BIN)/pytest -q -n $(CLIENT_WORKERS) --dist worksteal -m "not full" tests/clients
 
 test-full: setup  ## the longer proofs that `make test` leaves out; for those of pipelines on Spark see test-spark
-	$(BIN)/pytest -q -m "full and not spark" tests
+	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "full and not spark" --ignore tests/test_compiled.py
+	$(BIN)/pytest -q -m full tests/test_compiled.py
 
 test-spark: setup  ## every test of pipelines on Spark, in one process with one session
 	$(BIN)/pytest -q -m spark tests/pipeline

@@ -18,6 +18,8 @@ from eosin.protocol.errors import ErrorCode
 
 PARTITIONS = (ORDERS_0, ORDERS_1, PAYMENTS_0)
 STEPS = 150
+SHORT = 10
+"""Seeds of `make test`; the others are left to `make test-full`."""
 REFUSALS = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.MESSAGE_TOO_LARGE)
 DOUBTS = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
@@ -193,7 +195,9 @@ class World:
                 assert bool(seen) is self.told[value], f"{value} is not what its producer was told"
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(seed, marks=() if seed < SHORT else pytest.mark.full) for seed in range(30)]
+)
 async def test_in_any_order_transactions_hold(seed: int) -> None:
     world = World(seed)
     await world.run()

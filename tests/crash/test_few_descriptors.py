@@ -111,7 +111,11 @@ async def _read(address: str, wanted: set[bytes]) -> list[bytes]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "durability", "loop", "clients"),
-    [(64, "fsync", "uvloop", 60), (120, "os", "asyncio", 120), (256, "fsync", "asyncio", 250)],
+    [
+        (64, "fsync", "uvloop", 60),
+        (120, "os", "asyncio", 120),
+        pytest.param(256, "fsync", "asyncio", 250, marks=pytest.mark.full),
+    ],
 )
 def test_with_few_descriptors_no_partition_goes_offline_and_no_committed_record_is_lost(
     tmp_path: Path, limit: int, durability: str, loop: str, clients: int

@@ -146,7 +146,13 @@ def test_the_documented_example_runs_and_prints_the_same_orders_twice(shop: Shop
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("with_broker", [False, True], ids=["the producer", "the producer and the broker"])
+@pytest.mark.parametrize(
+    "with_broker",
+    [
+        pytest.param(False, id="the producer", marks=pytest.mark.full),
+        pytest.param(True, id="the producer and the broker"),
+    ],
+)
 def test_after_a_crash_at_any_step_database_and_topic_have_the_same_orders(shop: Shop, with_broker: bool) -> None:
     done = shop.run()
     assert done.returncode == 0, done.stderr

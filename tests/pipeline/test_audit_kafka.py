@@ -77,7 +77,7 @@ def rows(topic: str, partition: int, found: Merged) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("transaction_version", [1, 2])
+@pytest.mark.parametrize("transaction_version", [pytest.param(1, marks=pytest.mark.full), 2])
 def test_transactions_of_apache_kafka_are_read_from_its_directory(tmp_path: Path, transaction_version: int) -> None:
     with skipped_without():
         broker = ApacheKafka(tmp_path / "kafka", transaction_version=transaction_version)

@@ -11,11 +11,19 @@ import pytest
 from simulation.campaign import chunks, run_seed, run_seeds
 
 SEEDS = 1000
+SHORT = 300
+"""Seeds of `make test`; the others are left to `make test-full`."""
 TESTS = Path(__file__).parent.parent
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", chunks(0, SEEDS), ids=lambda seeds: f"{seeds.start}-{seeds.stop - 1}")
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        pytest.param(each, id=f"{each.start}-{each.stop - 1}", marks=() if each.stop <= SHORT else pytest.mark.full)
+        for each in chunks(0, SEEDS)
+    ],
+)
 def test_no_seed_shows_a_broken_promise(seeds: range) -> None:
     figures = run_seeds(seeds)
     assert not figures.failures, "\n".join(str(failure) for failure in figures.failures)
