@@ -28,7 +28,7 @@ GROUP = "Transaction log"
 IDS = 10_000
 PARTITIONS = 50
 PER_ROUND = 2000
-_PHASES = (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
+_STATES = (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 
 
 class Life(NamedTuple):
@@ -48,7 +48,7 @@ def _records(index: int) -> list[bytes]:
         transactional_id=f"id-{index}",
         producer_id=index,
         producer_epoch=1,
-        phase=TransactionState.ONGOING,
+        state=TransactionState.ONGOING,
         timeout_ms=60_000,
         partitions=frozenset(
             {TopicPartition("orders", index % 12), TopicPartition(CONSUMER_OFFSETS_TOPIC, index % 50)}
@@ -57,7 +57,7 @@ def _records(index: int) -> list[bytes]:
         updated_ms=1,
         client_transaction_version=2,
     )
-    return [encode_batch([replace(txn, phase=phase)], now_ms=1, transaction_version=2) for phase in _PHASES]
+    return [encode_batch([replace(txn, state=state)], now_ms=1, transaction_version=2) for state in _STATES]
 
 
 def _load(logs: list[PartitionLog]) -> float:

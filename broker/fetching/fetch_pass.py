@@ -91,14 +91,14 @@ class PartitionFetch:
             and not self.error
             and self.diverging is None
             and self.log.high_watermark == wanted.last_sent_high_watermark
-            and self.log.log_start_offset == wanted.told_log_start_offset
+            and self.log.log_start_offset == wanted.last_sent_log_start_offset
         )
 
 
 class FetchPass:
-    """One look and one read."""
+    """One look at each partition, and one read."""
 
-    __slots__ = ("_at", "_left", "_limits", "_memory_left", "_services", "available", "looks", "settled")
+    __slots__ = ("_at", "_left", "_limits", "_memory_left", "_services", "available", "partitions", "settled")
 
     def __init__(self, wanted: Sequence[Wanted], limits: FetchLimits, services: "Services") -> None:
         self._limits = limits
@@ -110,7 +110,7 @@ class FetchPass:
         """Bytes that could be read; no longer counted once there are `min_bytes`."""
         self.settled = not wanted
         """Whether there is something to say that waiting cannot change: an error, or logs that part."""
-        self.looks = [self._look(each) for each in wanted]
+        self.partitions = [self._found(each) for each in wanted]
 
     @property
     def has_enough(self) -> bool:
@@ -119,33 +119,35 @@ class FetchPass:
 
     def watches(self) -> list[Watch]:
         """What to wait for."""
-        return [Watch(each.log, offset=each.wanted.fetch_offset, limit=each.wanted.max_bytes) for each in self.looks]
+        return [
+            Watch(each.log, offset=each.wanted.fetch_offset, limit=each.wanted.max_bytes) for each in self.partitions
+        ]
 
-    def _look(self, wanted: Wanted) -> PartitionFetch:
-        look = PartitionFetch(wanted)
-        error = self._limits.refusal or self._find(look) or self._check(look)
+    def _found(self, wanted: Wanted) -> PartitionFetch:
+        partition = PartitionFetch(wanted)
+        error = self._limits.refusal or self._find(partition) or self._check(partition)
         if error:
-            look.error = error
+            partition.error = error
             self.settled = True
-        elif look.diverging is not None:
+        elif partition.diverging is not None:
             self.settled = True
         elif self.available < self._limits.min_bytes:
-            self._count(look)
-        return look
+            self._count(partition)
+        return partition
 
-    def _count(self, look: PartitionFetch) -> None:
+    def _count(self, partition: PartitionFetch) -> None:
         """Count what could be read of a partition."""
-        offset, log, limits = look.wanted.fetch_offset, look.log, self._limits
+        offset, log, limits = partition.wanted.fetch_offset, partition.log, self._limits
         if offset >= log.log_end_offset or offset >= log.visible_end(limits.isolation):
             return
         if limits.min_bytes <= HEADER_BYTES:
             self.available = limits.min_bytes  # any batch is enough
         else:
-            self.available += log.bytes_available(offset, isolation=limits.isolation, limit=look.wanted.max_bytes)
+            self.available += log.bytes_available(offset, isolation=limits.isolation, limit=partition.wanted.max_bytes)
 
-    def _find(self, look: PartitionFetch) -> ErrorCode:
-        """Set the look's log (storage.md 15.6)."""
-        wanted = look.wanted
+    def _find(self, partition: PartitionFetch) -> ErrorCode:
+        """Set the partition's log (storage.md 15.6)."""
+        wanted = partition.wanted
         by_id = self._limits.api_version >= FIRST_TOPIC_ID_VERSION
         if by_id:
             topic = self._services.cluster.topic_by_id(wanted.topic_id)
@@ -158,12 +160,12 @@ class FetchPass:
             return log
         if by_id and log.topic_id != wanted.topic_id:
             return ErrorCode.INCONSISTENT_TOPIC_ID
-        look.log = log
+        partition.log = log
         return ErrorCode.NONE
 
-    def _check(self, look: PartitionFetch) -> ErrorCode:
+    def _check(self, partition: PartitionFetch) -> ErrorCode:
         """Whether the log can serve what is wanted: epochs first, then the offset (storage.md 15.1 and 17)."""
-        wanted, log = look.wanted, look.log
+        wanted, log = partition.wanted, partition.log
         if wanted.current_leader_epoch >= 0:
             error = check_leader_epoch(log, wanted.current_leader_epoch)
             if error:
@@ -186,7 +188,7 @@ class FetchPass:
             if isinstance(found, ErrorCode):
                 return found
             if found is not None:
-                look.diverging = found
+                partition.diverging = found
                 return ErrorCode.NONE
         if wanted.fetch_offset > log.log_end_offset:
             return ErrorCode.OFFSET_OUT_OF_RANGE
@@ -203,24 +205,24 @@ class FetchPass:
     def _advance(self) -> Awaitable[ReadResult] | None:
         """Read on until a log has to fetch its bytes from the disk."""
         isolation = self._limits.isolation
-        while self._at < len(self.looks):
-            look = self.looks[self._at]
+        while self._at < len(self.partitions):
+            partition = self.partitions[self._at]
             self._at += 1
-            if look.error or look.diverging is not None:
+            if partition.error or partition.diverging is not None:
                 continue
             first = self._left == self._limits.max_bytes
-            limit = max(0, min(look.wanted.max_bytes, self._left))
+            limit = max(0, min(partition.wanted.max_bytes, self._left))
             if limit == 0 and not first:
                 continue
-            offset = look.wanted.fetch_offset
-            if offset >= look.log.log_end_offset or offset >= look.log.visible_end(isolation):
+            offset = partition.wanted.fetch_offset
+            if offset >= partition.log.log_end_offset or offset >= partition.log.visible_end(isolation):
                 continue
             memory = max(0, self._memory_left)
-            if not look.log.context.disk.open_files.is_full:
+            if not partition.log.context.disk.open_files.is_full:
                 memory = min(UNREAD_BYTES, memory)
             elif not memory and not first:
                 break  # a file that is being sent keeps its descriptor
-            result = look.log.read(
+            result = partition.log.read(
                 offset,
                 max_bytes=limit,
                 isolation=isolation,
@@ -229,7 +231,7 @@ class FetchPass:
             )
             if not isinstance(result, ReadResult):
                 return result
-            self._keep(look, result)
+            self._keep(partition, result)
         return None
 
     async def _finish(self, reading: Awaitable[ReadResult] | None) -> None:
@@ -237,21 +239,21 @@ class FetchPass:
         memory.held_bytes += share
         try:
             while reading is not None:
-                self._keep(self.looks[self._at - 1], await reading)
+                self._keep(self.partitions[self._at - 1], await reading)
                 reading = self._advance()
         finally:
             memory.held_bytes -= share
 
-    def _keep(self, look: PartitionFetch, result: ReadResult) -> None:
-        look.error = result.error
+    def _keep(self, partition: PartitionFetch, result: ReadResult) -> None:
+        partition.error = result.error
         size = len(result.records)
         if size:
-            look.result = result
+            partition.result = result
             self._left -= size
             if as_range(result.records) is None:
                 self._memory_left -= size
                 if self._memory_left < 0:
-                    self._at = len(self.looks)
+                    self._at = len(self.partitions)
 
 
 def compare_histories(

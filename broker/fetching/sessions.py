@@ -39,11 +39,11 @@ class Wanted:
         "key",
         "last_fetched_epoch",
         "last_sent_high_watermark",
+        "last_sent_log_start_offset",
         "log_start_offset",
         "max_bytes",
         "name",
         "partition",
-        "told_log_start_offset",
         "topic",
         "topic_id",
     )
@@ -59,7 +59,7 @@ class Wanted:
         self.key = key
         """What tells it from the session's other partitions: its topic, as the fetcher names it, and its number."""
         self.last_sent_high_watermark = -1
-        self.told_log_start_offset = -1
+        self.last_sent_log_start_offset = -1
         self.update(request)
 
     def update(self, request: "FetchPartition") -> None:
@@ -85,11 +85,11 @@ class FetchSession:
         self.created_ms = now_ms
         self.last_used_ms = now_ms
 
-    def told(self, wanted: Wanted, *, high_watermark: int, log_start_offset: int, has_records: bool) -> None:
+    def sent(self, wanted: Wanted, *, high_watermark: int, log_start_offset: int, has_records: bool) -> None:
         """Remember what an answer says about a partition. `high_watermark` is -1 after an error, so that the next
         answer speaks of the partition again, whatever it has to say."""
         wanted.last_sent_high_watermark = high_watermark
-        wanted.told_log_start_offset = log_start_offset
+        wanted.last_sent_log_start_offset = log_start_offset
         if has_records and self.partitions.get(wanted.key) is wanted:
             self.partitions[wanted.key] = self.partitions.pop(wanted.key)
 

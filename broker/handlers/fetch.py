@@ -105,12 +105,12 @@ def _response(
     by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
     topics: dict[str | Uuid, list[PartitionData]] = {}
     leaders: set[int] = set()
-    for look in found.looks:
+    for look in found.partitions:
         if only_news and look.is_unchanged:
             continue
         data = _partition(look, limits, services)
         if session is not None:
-            session.told(
+            session.sent(
                 look.wanted,
                 high_watermark=data.high_watermark,
                 log_start_offset=data.log_start_offset,

@@ -16,7 +16,7 @@ from typing import Final
 from uuid import UUID
 
 from eosin.coordinator.groups.config import GroupConfig
-from eosin.coordinator.groups.log.writer import Settlement
+from eosin.coordinator.groups.log.writer import PendingWrite
 from eosin.coordinator.groups.offsets.service import OffsetRequests
 from eosin.coordinator.groups.rules import checks
 from eosin.coordinator.groups.rules.effects import JoinResult, LeaveResult, SyncResult
@@ -125,9 +125,9 @@ class GroupCoordinator:
         shard = self._shards.of_partition(partition)
         if isinstance(shard, ErrorCode):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        settlement = Settlement()
-        shard.commits.complete(marker, settlement)
-        return await settlement.wait()
+        write = PendingWrite()
+        shard.commits.complete(marker, write)
+        return await write.wait()
 
     # Membership
 
@@ -154,9 +154,9 @@ class GroupCoordinator:
             return JoinResult(refusal, member_id)
         if group_id not in shard.groups:
             shard.create_group(group_id)
-        ticket, answer = shard.runner.ticket()
+        request_id, answer = shard.runner.new_request()
         event = Join(
-            ticket=ticket,
+            request_id=request_id,
             member_id=member_id,
             instance_id=instance_id,
             protocol_type=protocol_type,
@@ -215,9 +215,9 @@ class GroupCoordinator:
             return SyncResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if group_id not in shard.groups:
             return SyncResult(ErrorCode.UNKNOWN_MEMBER_ID)
-        ticket, answer = shard.runner.ticket()
+        request_id, answer = shard.runner.new_request()
         event = Sync(
-            ticket=ticket,
+            request_id=request_id,
             member_id=member_id,
             instance_id=instance_id,
             generation_id=generation_id,
@@ -253,8 +253,8 @@ class GroupCoordinator:
             return LeaveResult(shard)
         if group_id not in shard.groups:
             return LeaveResult(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,) * len(members))
-        ticket, answer = shard.runner.ticket()
-        shard.runner.happen(group_id, Leave(ticket, tuple(members)))
+        request_id, answer = shard.runner.new_request()
+        shard.runner.happen(group_id, Leave(request_id, tuple(members)))
         result = answer.result()  # leaving never waits
         assert isinstance(result, LeaveResult)
         return result
@@ -286,18 +286,18 @@ class GroupCoordinator:
 
     async def delete_groups(self, group_ids: Sequence[str]) -> list[ErrorCode]:
         """DeleteGroups: delete empty groups with all their offsets; one answer per group, when it is durable."""
-        settlements = [self._start_delete(group_id) for group_id in group_ids]
+        writes = [self._start_delete(group_id) for group_id in group_ids]
         timeout_ms = self._config.offsets_commit_timeout_ms
-        return [of_offsets(await each.wait_at_most(timeout_ms, self._clock)) for each in settlements]
+        return [of_offsets(await each.wait_at_most(timeout_ms, self._clock)) for each in writes]
 
-    def _start_delete(self, group_id: str) -> Settlement:
-        settlement = Settlement()
+    def _start_delete(self, group_id: str) -> PendingWrite:
+        write = PendingWrite()
         shard = self._shards.of_group(group_id)
         if isinstance(shard, ErrorCode):
-            settlement(shard, -1)
+            write(shard, -1)
         else:
-            shard.delete_group(group_id, settlement)
-        return settlement
+            shard.delete_group(group_id, write)
+        return write
 
     # Expiry
 

@@ -27,11 +27,11 @@ from eosin.coordinator.groups.rules.events import (
     TimerKind,
     TimerName,
 )
-from eosin.coordinator.groups.rules.group import Group, GroupState, Ticket
+from eosin.coordinator.groups.rules.group import Group, GroupState, RequestId
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import Clock, Timer
 
-_tickets: Final = itertools.count(1)
+_request_ids: Final = itertools.count(1)
 
 
 class EffectRunner:
@@ -46,16 +46,16 @@ class EffectRunner:
         self._config = config
         self._holds_offsets = holds_offsets
         self._timers: dict[tuple[str, TimerName], Timer] = {}
-        self._waiting: dict[Ticket, Future[Answer]] = {}
+        self._waiting: dict[RequestId, Future[Answer]] = {}
         self._events: deque[tuple[str, Event]] = deque()
         self._deciding = False
 
-    def ticket(self) -> "tuple[Ticket, Future[Answer]]":
+    def new_request(self) -> "tuple[RequestId, Future[Answer]]":
         """A number for a request that is about to be decided, and the future of its answer."""
-        ticket = next(_tickets)
+        request_id = next(_request_ids)
         future: Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting[ticket] = future
-        return ticket, future
+        self._waiting[request_id] = future
+        return request_id, future
 
     def happen(self, group_id: str, event: Event) -> None:
         """Decide an event of a group. An event of a group that is gone is dropped."""
@@ -87,7 +87,7 @@ class EffectRunner:
     def _carry_out(self, group: Group, effect: Effect) -> None:
         match effect:
             case Reply():
-                waiting = self._waiting.pop(effect.ticket)
+                waiting = self._waiting.pop(effect.request_id)
                 if not waiting.done():  # else the client is gone
                     waiting.set_result(effect.answer)
             case Persist():

@@ -205,7 +205,7 @@ class TransactionCoordinator:
         for entry in entries:
             self._entries[entry.txn.transactional_id] = entry
         for entry in entries:
-            if entry.txn.phase is TransactionState.ONGOING:
+            if entry.txn.state is TransactionState.ONGOING:
                 self.opened(entry)
             self._effect_runner.run(entry, Loaded())
 
@@ -361,14 +361,14 @@ class TransactionCoordinator:
 
     def _deadline_passed(self, transactional_id: str) -> None:
         entry = self._entries.get(transactional_id)
-        if entry is None or entry.txn.phase is not TransactionState.ONGOING:
+        if entry is None or entry.txn.state is not TransactionState.ONGOING:
             return
         config, now_ms = self._config, self._clock.running_ms()
         open_ms = now_ms - entry.began_ms if entry.began_start_ms == entry.txn.start_ms else 0
         passed = DeadlinePassed(config.transaction_version, open_ms, config.transaction_timeout_recovery)
         self._effect_runner.run(entry, passed)
         txn = entry.txn
-        if txn.phase is TransactionState.ONGOING and not txn.never_times_out:
+        if txn.state is TransactionState.ONGOING and not txn.never_times_out:
             # The transaction began after the one that was watched, or it could not be aborted just now.
             again_ms = max(entry.began_ms + txn.timeout_ms, now_ms + DEADLINE_RETRY_MS)
             self._deadlines.watch(transactional_id, again_ms)

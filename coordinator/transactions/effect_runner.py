@@ -270,7 +270,7 @@ class EffectRunner:
         """The record in `pending` has become the state."""
         if self._failures:
             self._failures.pop(entry.txn.transactional_id, None)
-        if entry.txn.phase is _ONGOING and entry.txn.pending is None:
+        if entry.txn.state is _ONGOING and entry.txn.pending is None:
             self._owner.opened(entry)
 
     def _retry_later(self, entry: Entry) -> None:

@@ -45,7 +45,7 @@ def marker_of(txn: Txn, *, coordinator_epoch: int) -> Marker:
     return Marker(
         producer_id=txn.producer_id,
         producer_epoch=txn.producer_epoch,
-        commit=txn.phase is TransactionState.PREPARE_COMMIT,
+        commit=txn.state is TransactionState.PREPARE_COMMIT,
         coordinator_epoch=coordinator_epoch,
         transaction_version=txn.client_transaction_version,
     )

@@ -106,16 +106,16 @@ async def test_a_log_whose_beginning_was_deleted_is_sound() -> None:
     assert next(value.log_start_offset for value in values if isinstance(value, PartitionFound)) == 60
 
 
-async def test_transactions_in_every_phase_are_sound() -> None:
+async def test_transactions_in_every_state_are_sound() -> None:
     made = await Stopped().begin()
-    for pid, phase in enumerate((TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)):
-        commit = phase is TransactionState.PREPARE_COMMIT
+    for pid, state in enumerate((TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)):
+        commit = state is TransactionState.PREPARE_COMMIT
         name = f"tx-{pid}"
         made.state(made.txn(TransactionState.EMPTY, pid=pid, name=name))
         made.state(made.txn(TransactionState.ONGOING, ORDERS, OTHER, pid=pid, name=name))
         made.write(ORDERS, pid)
         made.write(OTHER, pid)
-        made.state(made.txn(phase, ORDERS, OTHER, pid=pid, name=name))
+        made.state(made.txn(state, ORDERS, OTHER, pid=pid, name=name))
         made.end(ORDERS, pid, commit=commit)
         made.end(OTHER, pid, commit=commit)
         complete = TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT
@@ -518,8 +518,8 @@ async def test_a_commit_that_the_coordinator_never_heard_of_is_a_warning() -> No
     assert only(disk, WARNING).endswith("marker COMMIT of producer 9/0, of which the coordinator knows nothing")
 
 
-@pytest.mark.parametrize("phase", [TransactionState.ONGOING, TransactionState.EMPTY, TransactionState.PREPARE_ABORT])
-async def test_whatever_follows_a_decision_says_that_its_markers_are_written(phase: TransactionState) -> None:
+@pytest.mark.parametrize("state", [TransactionState.ONGOING, TransactionState.EMPTY, TransactionState.PREPARE_ABORT])
+async def test_whatever_follows_a_decision_says_that_its_markers_are_written(state: TransactionState) -> None:
     made = await Stopped().begin()
     made.state(made.txn(TransactionState.ONGOING, OTHER))
     made.write(OTHER, 7)
@@ -528,7 +528,7 @@ async def test_whatever_follows_a_decision_says_that_its_markers_are_written(pha
     made.write(ORDERS, 8)
     made.end(ORDERS, 8, commit=False)
     made.state(made.txn(TransactionState.PREPARE_ABORT, ORDERS, pid=8, name="other"))
-    made.state(made.txn(phase, epoch=1))
+    made.state(made.txn(state, epoch=1))
     assert only(await made.stop()) == (
         "orders-0: it has 0 of 1 markers COMMIT of producer 7/0 of complete transactions"
     )
@@ -547,7 +547,7 @@ async def test_a_marker_that_is_missing_from_the_second_of_two_transactions_is_a
 
 
 @pytest.mark.parametrize(
-    ("phase", "partitions", "epoch", "reason"),
+    ("state", "partitions", "epoch", "reason"),
     [
         (TransactionState.EMPTY, (), 0, "'tx' is in Empty"),
         (TransactionState.ONGOING, (OTHER,), 0, "'tx' is in Ongoing without this partition"),
@@ -557,11 +557,11 @@ async def test_a_marker_that_is_missing_from_the_second_of_two_transactions_is_a
     ],
 )
 async def test_a_transaction_that_nobody_will_end_hangs(
-    phase: TransactionState | None, partitions: tuple[TopicPartition, ...], epoch: int, reason: str
+    state: TransactionState | None, partitions: tuple[TopicPartition, ...], epoch: int, reason: str
 ) -> None:
     made = await Stopped().begin()
-    if phase is not None:
-        made.state(made.txn(phase, *partitions, epoch=epoch))
+    if state is not None:
+        made.state(made.txn(state, *partitions, epoch=epoch))
     made.write(ORDERS, 7)
     disk = await made.stop()
     assert only(disk) == f"orders-0: the open transaction of producer 7/0 hangs: {reason}"

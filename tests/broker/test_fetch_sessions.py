@@ -145,8 +145,8 @@ def test_who_was_given_records_is_read_last_the_next_time() -> None:
     broker = Broker()
     session = broker.must_open(0, 1, 2)
     first, second, _ = session.partitions.values()
-    session.told(first, high_watermark=5, log_start_offset=0, has_records=True)
-    session.told(second, high_watermark=5, log_start_offset=0, has_records=False)
+    session.sent(first, high_watermark=5, log_start_offset=0, has_records=True)
+    session.sent(second, high_watermark=5, log_start_offset=0, has_records=False)
     assert order(broker.go_on(session)) == [1, 2, 0]
 
 
@@ -156,7 +156,7 @@ def test_a_partition_forgotten_while_its_fetch_waited_does_not_come_back() -> No
     waiting = broker.go_on(session, epoch=1)
     assert isinstance(waiting, IncrementalFetch)
     broker.go_on(session, epoch=2, forget=(0,))
-    session.told(waiting.wanted[0], high_watermark=5, log_start_offset=0, has_records=True)
+    session.sent(waiting.wanted[0], high_watermark=5, log_start_offset=0, has_records=True)
     assert order(broker.go_on(session, epoch=3)) == [1]
 
 

@@ -27,7 +27,7 @@ PARTITIONS = 50
 IDS = 1000
 TRANSACTIONS = 200_000
 PER_ROUND = 2000
-PHASES = (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
+STATES = (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 
 
 def records_of(index: int, now_ms: int) -> list[bytes]:
@@ -36,7 +36,7 @@ def records_of(index: int, now_ms: int) -> list[bytes]:
         transactional_id=f"copier-{index}",
         producer_id=1000 + index,
         producer_epoch=3,
-        phase=TransactionState.ONGOING,
+        state=TransactionState.ONGOING,
         timeout_ms=60_000,
         partitions=frozenset(
             {TopicPartition("orders", index % 12), TopicPartition(CONSUMER_OFFSETS_TOPIC, index % 50)}
@@ -45,7 +45,7 @@ def records_of(index: int, now_ms: int) -> list[bytes]:
         updated_ms=now_ms,
         client_transaction_version=2,
     )
-    return [encode_batch([replace(txn, phase=phase)], now_ms=now_ms, transaction_version=2) for phase in PHASES]
+    return [encode_batch([replace(txn, state=state)], now_ms=now_ms, transaction_version=2) for state in STATES]
 
 
 @pytest.mark.slow
@@ -87,7 +87,7 @@ async def test_two_hundred_thousand_transactions_leave_a_log_that_is_small_and_q
         txns |= found.txns()
     assert batches_read < 30_000, "some microseconds for each: well below a second"
     assert len(txns) == IDS
-    assert all(txn.phase is TransactionState.COMPLETE_COMMIT for txn in txns.values())
+    assert all(txn.state is TransactionState.COMPLETE_COMMIT for txn in txns.values())
     await logs.manager.close()
 
 

@@ -180,7 +180,7 @@ class World:
         return self.broker.restart()
 
     def check(self) -> None:
-        assert {txn.phase for txn in self.broker.log.contents().values()} <= {
+        assert {txn.state for txn in self.broker.log.contents().values()} <= {
             TransactionState.EMPTY,
             TransactionState.COMPLETE_COMMIT,
             TransactionState.COMPLETE_ABORT,

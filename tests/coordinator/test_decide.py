@@ -22,8 +22,8 @@ from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 NOW = 5_000
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 EMPTY = Txn("tx", producer_id=7, producer_epoch=5, timeout_ms=60_000, updated_ms=1)
-ONGOING = msgspec.structs.replace(EMPTY, phase=TransactionState.ONGOING, partitions=frozenset({ORDERS_0}), start_ms=1)
-PREPARING = msgspec.structs.replace(ONGOING, phase=TransactionState.PREPARE_COMMIT)
+ONGOING = msgspec.structs.replace(EMPTY, state=TransactionState.ONGOING, partitions=frozenset({ORDERS_0}), start_ms=1)
+PREPARING = msgspec.structs.replace(ONGOING, state=TransactionState.PREPARE_COMMIT)
 
 
 def add(*partitions: TopicPartition, pair: tuple[int, int] = (7, 5)) -> AddPartitions:
@@ -39,14 +39,14 @@ def refusal(txn: Txn, request: AddPartitions) -> ErrorCode:
 
 
 @pytest.mark.parametrize(
-    "phase", [TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT]
+    "state", [TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT]
 )
-def test_the_first_partition_begins_a_transaction(phase: TransactionState) -> None:
-    before = msgspec.structs.replace(EMPTY, phase=phase, start_ms=2, last_epoch=4, timed_out=ProducerIdAndEpoch(7, 4))
+def test_the_first_partition_begins_a_transaction(state: TransactionState) -> None:
+    before = msgspec.structs.replace(EMPTY, state=state, start_ms=2, last_epoch=4, timed_out=ProducerIdAndEpoch(7, 4))
     pending, _ = decide(before, add(ORDERS_0), NOW)
     after, effects = decide(pending, Appended(), NOW)
     assert effects == (Reply(ErrorCode.NONE),)
-    assert (after.phase, after.partitions, after.start_ms) == (TransactionState.ONGOING, {ORDERS_0}, NOW)
+    assert (after.state, after.partitions, after.start_ms) == (TransactionState.ONGOING, {ORDERS_0}, NOW)
     assert (after.last_epoch, after.timed_out) == (4, None)
 
 
@@ -136,15 +136,15 @@ def test_a_retry_that_comes_too_late_means_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "phase", [TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT]
+    "state", [TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT]
 )
-def test_an_unused_id_at_rest_expires_with_a_tombstone(phase: TransactionState) -> None:
-    txn = msgspec.structs.replace(EMPTY, phase=phase, start_ms=1)
+def test_an_unused_id_at_rest_expires_with_a_tombstone(state: TransactionState) -> None:
+    txn = msgspec.structs.replace(EMPTY, state=state, start_ms=1)
     assert decide(txn, Expire(1000), 1000) == (txn, ())
     pending, effects = decide(txn, Expire(1000), 1001)
     (persist,) = effects
     assert isinstance(persist, Persist)
-    assert persist.txn.phase is TransactionState.DEAD
+    assert persist.txn.state is TransactionState.DEAD
     assert decide(pending, Appended(), 1001)[1] == (Forget(),)
     assert decide(pending, AppendFailed(ErrorCode.NOT_ENOUGH_REPLICAS), 1001)[0] == txn
 

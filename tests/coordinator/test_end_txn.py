@@ -26,14 +26,14 @@ UNMAPPED = ErrorCode.INVALID_PRODUCER_ID_MAPPING
 ORDERS = frozenset({TopicPartition("orders", 0)})
 
 
-def in_phase(phase: TransactionState, *, epoch: int = 5, last_epoch: int = 4) -> Txn:
+def in_state(state: TransactionState, *, epoch: int = 5, last_epoch: int = 4) -> Txn:
     txn = Txn(
-        "tx", producer_id=7, producer_epoch=epoch, last_epoch=last_epoch, timeout_ms=60_000, updated_ms=1, phase=phase
+        "tx", producer_id=7, producer_epoch=epoch, last_epoch=last_epoch, timeout_ms=60_000, updated_ms=1, state=state
     )
-    start_ms = -1 if phase is TransactionState.EMPTY else 1
+    start_ms = -1 if state is TransactionState.EMPTY else 1
     partitions = (
         ORDERS
-        if phase in (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+        if state in (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
         else frozenset()
     )
     return msgspec.structs.replace(txn, start_ms=start_ms, partitions=partitions)
@@ -55,7 +55,7 @@ def prepared(txn: Txn, request: EndTxn) -> tuple[Txn, Effects]:
 
 
 @pytest.mark.parametrize(
-    ("phase", "commit", "abort"),
+    ("state", "commit", "abort"),
     [
         (TransactionState.PREPARE_COMMIT, CONCURRENT, INVALID),
         (TransactionState.PREPARE_ABORT, INVALID, CONCURRENT),
@@ -65,35 +65,35 @@ def prepared(txn: Txn, request: EndTxn) -> tuple[Txn, Effects]:
     ],
 )
 def test_a_client_before_version_2_is_answered_by_the_state(
-    phase: TransactionState, commit: ErrorCode, abort: ErrorCode
+    state: TransactionState, commit: ErrorCode, abort: ErrorCode
 ) -> None:
-    txn = in_phase(phase)
+    txn = in_state(state)
     for wants_commit, expected in ((True, commit), (False, abort)):
         assert decide(txn, EndTxn(7, 5, wants_commit, 0), NOW) == (txn, (Reply(expected),))
 
 
 @pytest.mark.parametrize(
-    ("commit", "phase"), [(True, TransactionState.PREPARE_COMMIT), (False, TransactionState.PREPARE_ABORT)]
+    ("commit", "state"), [(True, TransactionState.PREPARE_COMMIT), (False, TransactionState.PREPARE_ABORT)]
 )
 def test_before_version_2_an_open_transaction_is_decided_under_its_own_epoch(
-    commit: bool, phase: TransactionState
+    commit: bool, state: TransactionState
 ) -> None:
-    after, effects = prepared(in_phase(TransactionState.ONGOING), EndTxn(7, 5, commit, 0))
-    assert (after.phase, after.producer_epoch, after.last_epoch, after.client_transaction_version) == (phase, 5, 4, 0)
+    after, effects = prepared(in_state(TransactionState.ONGOING), EndTxn(7, 5, commit, 0))
+    assert (after.state, after.producer_epoch, after.last_epoch, after.client_transaction_version) == (state, 5, 4, 0)
     assert effects == (WriteMarkers(after), Reply(NONE, after_markers=True))
 
 
-@pytest.mark.parametrize("phase", list(TransactionState)[:6])
-def test_before_version_2_the_pair_must_be_exactly_the_current_one(phase: TransactionState) -> None:
+@pytest.mark.parametrize("state", list(TransactionState)[:6])
+def test_before_version_2_the_pair_must_be_exactly_the_current_one(state: TransactionState) -> None:
     for pair, error in (((8, 5), UNMAPPED), ((7, 4), FENCED), ((7, 6), FENCED)):
-        assert answer(in_phase(phase), EndTxn(*pair, True, 0))[0] is error
+        assert answer(in_state(state), EndTxn(*pair, True, 0))[0] is error
 
 
 RETRIED, CURRENT = 4, 5
 
 
 @pytest.mark.parametrize(
-    ("phase", "commit", "epoch", "expected"),
+    ("state", "commit", "epoch", "expected"),
     [
         (TransactionState.ONGOING, False, RETRIED, FENCED),
         (TransactionState.ONGOING, True, RETRIED, FENCED),
@@ -115,51 +115,51 @@ RETRIED, CURRENT = 4, 5
     ],
 )
 def test_a_version_2_client_is_answered_by_state_and_pair(
-    phase: TransactionState, commit: bool, epoch: int, expected: ErrorCode
+    state: TransactionState, commit: bool, epoch: int, expected: ErrorCode
 ) -> None:
-    txn = in_phase(phase)
+    txn = in_state(state)
     assert decide(txn, EndTxn(7, epoch, commit, 2), NOW) == (txn, (Reply(expected),))
 
 
 @pytest.mark.parametrize(
-    ("phase", "commit"), [(TransactionState.COMPLETE_ABORT, False), (TransactionState.COMPLETE_COMMIT, True)]
+    ("state", "commit"), [(TransactionState.COMPLETE_ABORT, False), (TransactionState.COMPLETE_COMMIT, True)]
 )
-def test_a_version_2_client_that_asks_again_is_told_its_pair_again(phase: TransactionState, commit: bool) -> None:
-    assert answer(in_phase(phase), EndTxn(7, RETRIED, commit, 2)) == (NONE, 7, 5)
+def test_a_version_2_client_that_asks_again_is_told_its_pair_again(state: TransactionState, commit: bool) -> None:
+    assert answer(in_state(state), EndTxn(7, RETRIED, commit, 2)) == (NONE, 7, 5)
 
 
 @pytest.mark.parametrize(
-    "phase", [TransactionState.EMPTY, TransactionState.COMPLETE_ABORT, TransactionState.COMPLETE_COMMIT]
+    "state", [TransactionState.EMPTY, TransactionState.COMPLETE_ABORT, TransactionState.COMPLETE_COMMIT]
 )
-def test_a_version_2_client_may_abort_nothing_at_all(phase: TransactionState) -> None:
-    after, effects = prepared(in_phase(phase), EndTxn(7, CURRENT, False, 2))
-    assert (after.phase, after.pair, after.last_epoch) == (TransactionState.PREPARE_ABORT, (7, 6), 5)
+def test_a_version_2_client_may_abort_nothing_at_all(state: TransactionState) -> None:
+    after, effects = prepared(in_state(state), EndTxn(7, CURRENT, False, 2))
+    assert (after.state, after.pair, after.last_epoch) == (TransactionState.PREPARE_ABORT, (7, 6), 5)
     assert (after.partitions, after.start_ms) == (frozenset(), NOW)
     assert effects == (WriteMarkers(after), Reply(NONE, 7, 6, after_markers=True))
 
 
 @pytest.mark.parametrize("commit", [True, False])
 def test_version_2_decides_an_open_transaction_under_one_epoch_more(commit: bool) -> None:
-    after, effects = prepared(in_phase(TransactionState.ONGOING), EndTxn(7, CURRENT, commit, 2))
+    after, effects = prepared(in_state(TransactionState.ONGOING), EndTxn(7, CURRENT, commit, 2))
     assert (after.pair, after.last_epoch, after.client_transaction_version) == ((7, 6), 5, 2)
     assert (after.partitions, after.start_ms) == (ORDERS, 1)
     assert effects == (WriteMarkers(after), Reply(NONE, 7, 6, after_markers=True))
 
 
-@pytest.mark.parametrize("phase", list(TransactionState)[:6])
-def test_a_version_2_client_with_another_producer_id_or_epoch_is_refused(phase: TransactionState) -> None:
+@pytest.mark.parametrize("state", list(TransactionState)[:6])
+def test_a_version_2_client_with_another_producer_id_or_epoch_is_refused(state: TransactionState) -> None:
     for pair, error in (((8, 5), UNMAPPED), ((7, 3), FENCED), ((7, 6), FENCED)):
-        assert answer(in_phase(phase), EndTxn(*pair, True, 2))[0] is error
+        assert answer(in_state(state), EndTxn(*pair, True, 2))[0] is error
 
 
-@pytest.mark.parametrize("phase", [TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT])
-def test_who_was_replaced_by_a_new_instance_is_not_told_the_current_pair(phase: TransactionState) -> None:
-    txn = in_phase(phase, last_epoch=-1)
+@pytest.mark.parametrize("state", [TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT])
+def test_who_was_replaced_by_a_new_instance_is_not_told_the_current_pair(state: TransactionState) -> None:
+    txn = in_state(state, last_epoch=-1)
     assert answer(txn, EndTxn(7, RETRIED, False, 2))[0] is FENCED
 
 
 def test_the_end_at_the_last_epoch_tells_the_next_producer_id() -> None:
-    txn = in_phase(TransactionState.ONGOING, epoch=32766)
+    txn = in_state(TransactionState.ONGOING, epoch=32766)
     request = EndTxn(7, 32766, True, 2)
     assert decide(txn, request, NOW) == (txn, (AllocateProducerId(),))
     preparing, effects = prepared(txn, msgspec.structs.replace(request, fresh_producer_id=9))
@@ -173,12 +173,12 @@ def test_the_end_at_the_last_epoch_tells_the_next_producer_id() -> None:
     assert answer(complete, EndTxn(8, 32765, True, 2))[0] is UNMAPPED
 
 
-def ended_by_version_2(phase: TransactionState, **epochs: int) -> Txn:
-    return msgspec.structs.replace(in_phase(phase, **epochs), client_transaction_version=2)
+def ended_by_version_2(state: TransactionState, **epochs: int) -> Txn:
+    return msgspec.structs.replace(in_state(state, **epochs), client_transaction_version=2)
 
 
 @pytest.mark.parametrize(
-    ("phase", "commit", "abort"),
+    ("state", "commit", "abort"),
     [
         (TransactionState.PREPARE_COMMIT, CONCURRENT, INVALID),
         (TransactionState.PREPARE_ABORT, INVALID, CONCURRENT),
@@ -189,9 +189,9 @@ def ended_by_version_2(phase: TransactionState, **epochs: int) -> Txn:
     ],
 )
 def test_an_older_client_may_repeat_what_version_2_has_ended(
-    phase: TransactionState, commit: ErrorCode, abort: ErrorCode
+    state: TransactionState, commit: ErrorCode, abort: ErrorCode
 ) -> None:
-    txn = ended_by_version_2(phase)
+    txn = ended_by_version_2(state)
     for wants_commit, expected in ((True, commit), (False, abort)):
         assert decide(txn, EndTxn(7, RETRIED, wants_commit, 0), NOW) == (txn, (Reply(expected),))
 
@@ -199,27 +199,27 @@ def test_an_older_client_may_repeat_what_version_2_has_ended(
 def test_an_older_client_may_repeat_the_end_across_a_change_of_the_producer_id() -> None:
     request = EndTxn(7, 32766, True, 0)
     preparing, _ = prepared(
-        in_phase(TransactionState.ONGOING, epoch=32766), EndTxn(7, 32766, True, 2, fresh_producer_id=9)
+        in_state(TransactionState.ONGOING, epoch=32766), EndTxn(7, 32766, True, 2, fresh_producer_id=9)
     )
     assert answer(preparing, request)[0] is CONCURRENT
     complete, _ = decide(preparing, MarkersWritten(7, 32767), NOW)
     assert answer(complete, request) == (NONE, -1, -1)
     assert answer(complete, msgspec.structs.replace(request, commit=False))[0] is INVALID
-    newer = msgspec.structs.replace(complete, phase=TransactionState.ONGOING, partitions=ORDERS)
+    newer = msgspec.structs.replace(complete, state=TransactionState.ONGOING, partitions=ORDERS)
     assert answer(newer, request)[0] is FENCED
     ended, _ = prepared(newer, EndTxn(9, 0, True, 2))
     assert answer(ended, request)[0] is FENCED, "not a pair of another transactional id"
 
 
 def test_a_transaction_that_timed_out_is_no_repetition_of_what_its_producer_ended() -> None:
-    for phase in (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT):
-        txn = msgspec.structs.replace(ended_by_version_2(phase), timed_out=ProducerIdAndEpoch(7, RETRIED))
+    for state in (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT):
+        txn = msgspec.structs.replace(ended_by_version_2(state), timed_out=ProducerIdAndEpoch(7, RETRIED))
         assert answer(txn, EndTxn(7, RETRIED, True, 0))[0] is FENCED
         assert answer(txn, EndTxn(7, RETRIED, False, 0))[0] is NONE
 
 
 def test_what_an_older_client_ended_itself_has_no_earlier_pair() -> None:
-    txn = in_phase(TransactionState.COMPLETE_COMMIT)
+    txn = in_state(TransactionState.COMPLETE_COMMIT)
     assert answer(txn, EndTxn(7, RETRIED, True, 0))[0] is FENCED
 
 
@@ -230,13 +230,13 @@ def test_a_record_under_way_makes_an_older_client_wait_with_its_repetition() -> 
 
 
 def test_before_version_2_the_last_epoch_is_as_good_as_any() -> None:
-    after, _ = prepared(in_phase(TransactionState.ONGOING, epoch=32766), EndTxn(7, 32766, True, 0))
+    after, _ = prepared(in_state(TransactionState.ONGOING, epoch=32766), EndTxn(7, 32766, True, 0))
     assert after.pair == (7, 32766)
 
 
 @pytest.mark.parametrize("client_transaction_version", [0, 2])
 def test_a_record_under_way_makes_the_end_wait(client_transaction_version: int) -> None:
-    pending, _ = decide(in_phase(TransactionState.ONGOING), EndTxn(7, 5, True, 0), NOW)
+    pending, _ = decide(in_state(TransactionState.ONGOING), EndTxn(7, 5, True, 0), NOW)
     assert answer(pending, EndTxn(7, 5, True, client_transaction_version))[0] is CONCURRENT
 
 
@@ -250,15 +250,15 @@ def test_a_record_under_way_makes_the_end_wait(client_transaction_version: int) 
 def test_when_all_markers_are_written_the_transaction_is_complete(
     preparing: TransactionState, complete: TransactionState
 ) -> None:
-    after, effects = decide(in_phase(preparing), MarkersWritten(7, 5), NOW)
+    after, effects = decide(in_state(preparing), MarkersWritten(7, 5), NOW)
     assert after.pending is None, "nothing needs to be waited for"
     assert effects == (PersistLater(after),)
-    assert (after.phase, after.pair, after.last_epoch) == (complete, (7, 5), 4)
+    assert (after.state, after.pair, after.last_epoch) == (complete, (7, 5), 4)
     assert (after.partitions, after.start_ms, after.updated_ms) == (frozenset(), 1, NOW)
 
 
 @pytest.mark.parametrize("pair", [(7, 4), (7, 6), (8, 5)])
 def test_markers_of_another_transaction_complete_nothing(pair: tuple[int, int]) -> None:
-    txn = in_phase(TransactionState.PREPARE_COMMIT)
+    txn = in_state(TransactionState.PREPARE_COMMIT)
     assert decide(txn, MarkersWritten(*pair), NOW) == (txn, ())
-    assert decide(in_phase(TransactionState.ONGOING), MarkersWritten(7, 5), NOW)[1] == ()
+    assert decide(in_state(TransactionState.ONGOING), MarkersWritten(7, 5), NOW)[1] == ()

@@ -13,7 +13,7 @@ from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 NOW = 5_000
 ORDERS = frozenset({TopicPartition("orders", 0)})
 EMPTY = Txn("tx", producer_id=7, producer_epoch=5, last_epoch=4, timeout_ms=60_000, updated_ms=1)
-ONGOING = msgspec.structs.replace(EMPTY, phase=TransactionState.ONGOING, partitions=ORDERS, start_ms=1)
+ONGOING = msgspec.structs.replace(EMPTY, state=TransactionState.ONGOING, partitions=ORDERS, start_ms=1)
 
 
 def init(
@@ -48,7 +48,7 @@ def test_an_unknown_id_asks_for_a_producer_id_and_starts_at_epoch_0() -> None:
     assert decide(Txn("tx"), init(), NOW) == (Txn("tx"), (AllocateProducerId(),))
     after, effects = outcome(Txn("tx"), init(fresh=9))
     assert told(effects) == (ErrorCode.NONE, 9, 0)
-    assert (after.phase, after.last_epoch, after.start_ms, after.updated_ms) == (TransactionState.EMPTY, -1, -1, NOW)
+    assert (after.state, after.last_epoch, after.start_ms, after.updated_ms) == (TransactionState.EMPTY, -1, -1, NOW)
 
 
 def test_an_expired_id_takes_any_pair_for_a_new_instance() -> None:
@@ -58,10 +58,10 @@ def test_an_expired_id_takes_any_pair_for_a_new_instance() -> None:
 
 
 @pytest.mark.parametrize(
-    "phase", [TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT]
+    "state", [TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT]
 )
-def test_a_new_instance_bumps_the_epoch_and_ends_the_line_of_the_old_one(phase: TransactionState) -> None:
-    before = msgspec.structs.replace(EMPTY, phase=phase, start_ms=-1 if phase is TransactionState.EMPTY else 1)
+def test_a_new_instance_bumps_the_epoch_and_ends_the_line_of_the_old_one(state: TransactionState) -> None:
+    before = msgspec.structs.replace(EMPTY, state=state, start_ms=-1 if state is TransactionState.EMPTY else 1)
     after, effects = outcome(before, init(timeout_ms=1234))
     assert told(effects) == (ErrorCode.NONE, 7, 6)
     assert (after.last_epoch, after.timeout_ms, after.start_ms) == (-1, 1234, -1)
@@ -111,9 +111,9 @@ def test_a_record_under_way_makes_everybody_wait() -> None:
     assert refused(pending, init((7, 5))) is ErrorCode.CONCURRENT_TRANSACTIONS
 
 
-@pytest.mark.parametrize("phase", [TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT])
-def test_while_markers_are_written_only_who_can_be_accepted_afterwards_is_told_to_wait(phase: TransactionState) -> None:
-    preparing = msgspec.structs.replace(ONGOING, phase=phase, timed_out=ProducerIdAndEpoch(7, 2))
+@pytest.mark.parametrize("state", [TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT])
+def test_while_markers_are_written_only_who_can_be_accepted_afterwards_is_told_to_wait(state: TransactionState) -> None:
+    preparing = msgspec.structs.replace(ONGOING, state=state, timed_out=ProducerIdAndEpoch(7, 2))
     assert refused(preparing, init()) is ErrorCode.CONCURRENT_TRANSACTIONS
     for epoch in (5, 4, 2):
         assert refused(preparing, init((7, epoch))) is ErrorCode.CONCURRENT_TRANSACTIONS
@@ -123,14 +123,14 @@ def test_while_markers_are_written_only_who_can_be_accepted_afterwards_is_told_t
 
 def test_who_was_told_its_next_producer_id_waits_for_the_markers() -> None:
     preparing = msgspec.structs.replace(
-        ONGOING, phase=TransactionState.PREPARE_COMMIT, producer_epoch=32767, last_epoch=32766, next_producer_id=9
+        ONGOING, state=TransactionState.PREPARE_COMMIT, producer_epoch=32767, last_epoch=32766, next_producer_id=9
     )
     assert refused(preparing, init((9, 0))) is ErrorCode.CONCURRENT_TRANSACTIONS
 
 
 def test_a_new_instance_aborts_what_is_open_under_an_epoch_that_it_is_not_given() -> None:
     after, effects = outcome(ONGOING, init())
-    assert (after.phase, after.producer_epoch, after.last_epoch) == (TransactionState.PREPARE_ABORT, 6, -1)
+    assert (after.state, after.producer_epoch, after.last_epoch) == (TransactionState.PREPARE_ABORT, 6, -1)
     assert after.timed_out is None
     assert effects == (WriteMarkers(after), Reply(ErrorCode.CONCURRENT_TRANSACTIONS))
 
@@ -143,7 +143,7 @@ def test_a_zombie_cannot_touch_an_open_transaction(pair: tuple[int, int]) -> Non
 def test_the_producer_itself_may_abort_what_it_has_open_and_come_back() -> None:
     preparing, _ = outcome(ONGOING, init((7, 5)))
     assert (preparing.producer_epoch, preparing.last_epoch, preparing.timed_out) == (6, 5, ProducerIdAndEpoch(7, 5))
-    aborted = msgspec.structs.replace(preparing, phase=TransactionState.COMPLETE_ABORT, partitions=frozenset())
+    aborted = msgspec.structs.replace(preparing, state=TransactionState.COMPLETE_ABORT, partitions=frozenset())
     claimed, effects = outcome(aborted, init((7, 5)))
     assert told(effects) == (ErrorCode.NONE, 7, 7)
     _, effects = outcome(claimed, init((7, 5)))
@@ -153,7 +153,7 @@ def test_the_producer_itself_may_abort_what_it_has_open_and_come_back() -> None:
 def test_after_a_new_instance_nobody_comes_back_with_an_older_pair() -> None:
     timed_out = msgspec.structs.replace(
         EMPTY,
-        phase=TransactionState.COMPLETE_ABORT,
+        state=TransactionState.COMPLETE_ABORT,
         producer_epoch=6,
         last_epoch=5,
         start_ms=1,
@@ -172,7 +172,7 @@ def test_no_client_is_ever_given_the_epoch_kept_for_fencing() -> None:
             msgspec.structs.replace(ONGOING, producer_epoch=32766), init((7, 32766), version=version)
         )
         assert (preparing.producer_epoch, preparing.next_producer_id) == (32767, -1)
-        aborted = msgspec.structs.replace(preparing, phase=TransactionState.COMPLETE_ABORT, partitions=frozenset())
+        aborted = msgspec.structs.replace(preparing, state=TransactionState.COMPLETE_ABORT, partitions=frozenset())
         after, effects = outcome(aborted, init((7, 32766), fresh=9))
         assert told(effects) == (ErrorCode.NONE, 9, 0)
         assert after.last_epoch == 32766
@@ -184,14 +184,14 @@ def test_no_client_is_ever_given_the_epoch_kept_for_fencing() -> None:
 def test_a_transaction_is_timed_out_only_after_its_deadline() -> None:
     assert decide(ONGOING, DeadlinePassed(2, 60_000), 60_001) == (ONGOING, ())
     after, effects = outcome(ONGOING, DeadlinePassed(2, 60_001), 60_002)
-    assert (after.phase, after.producer_epoch, after.last_epoch) == (TransactionState.PREPARE_ABORT, 6, 5)
+    assert (after.state, after.producer_epoch, after.last_epoch) == (TransactionState.PREPARE_ABORT, 6, 5)
     assert after.timed_out == (7, 5)
     assert effects[0] == WriteMarkers(after)
 
 
 def test_a_timeout_means_nothing_when_nothing_is_open_or_a_record_is_under_way() -> None:
     assert decide(EMPTY, DeadlinePassed(2, 10**9), 10**9) == (EMPTY, ())
-    preparing = msgspec.structs.replace(ONGOING, phase=TransactionState.PREPARE_COMMIT)
+    preparing = msgspec.structs.replace(ONGOING, state=TransactionState.PREPARE_COMMIT)
     assert decide(preparing, DeadlinePassed(2, 10**9), 10**9) == (preparing, ())
     pending, _ = decide(ONGOING, init(), NOW)
     assert decide(pending, DeadlinePassed(2, 10**9), 10**9) == (pending, ())

@@ -209,7 +209,7 @@ async def test_b18_losing_and_regaining_the_partition_while_markers_are_under_wa
     for _ in range(5):
         await asyncio.sleep(0)
     broker.clock.advance(DEFERRED_MS)
-    assert {txn.phase for txn in broker.log.contents().values()} == {TransactionState.COMPLETE_COMMIT}
+    assert {txn.state for txn in broker.log.contents().values()} == {TransactionState.COMPLETE_COMMIT}
     assert sorted(broker.partitions[ORDERS_0].committed) == sorted(producer.transactional_id for producer in producers)
     assert [await producer.commit() for producer in producers] == [NONE] * 10
 
@@ -264,7 +264,7 @@ async def test_b21_a_partition_that_an_operator_has_ended_does_not_hold_up_the_o
     assert broker.partitions[ORDERS_0].end(operators) is NONE
     assert await producer.commit() is NONE
     assert broker.partitions[ORDERS_1].committed == ["w"]
-    assert broker.phases("tx")[-1] is TransactionState.COMPLETE_COMMIT
+    assert broker.states("tx")[-1] is TransactionState.COMPLETE_COMMIT
 
 
 async def test_b22_a_partition_whose_leader_is_not_known_is_not_taken_for_deleted() -> None:
@@ -274,11 +274,11 @@ async def test_b22_a_partition_whose_leader_is_not_known_is_not_taken_for_delete
     committing = begun(producer.commit())
     broker.clock.advance(10_000)
     assert await committing is NONE
-    assert broker.log.phases("tx")[-1] is TransactionState.PREPARE_COMMIT
+    assert broker.log.states("tx")[-1] is TransactionState.PREPARE_COMMIT
     broker.partitions.lookups.clear()
     broker.clock.advance(2000)
     assert broker.partitions[ORDERS_0].committed == ["v"]
-    assert broker.phases("tx")[-1] is TransactionState.COMPLETE_COMMIT
+    assert broker.states("tx")[-1] is TransactionState.COMPLETE_COMMIT
 
 
 async def test_b23_a_zombie_that_introduces_itself_again_does_not_touch_the_live_instance() -> None:
@@ -390,7 +390,7 @@ async def test_a_deleted_topic_does_not_keep_a_transaction_from_being_completed(
     await producer.add(ORDERS_1)
     broker.partitions.lookups[ORDERS_1] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert await producer.commit() is NONE
-    assert broker.phases("tx")[-1] is TransactionState.COMPLETE_COMMIT
+    assert broker.states("tx")[-1] is TransactionState.COMPLETE_COMMIT
 
 
 async def test_clients_of_both_versions_alternate_on_one_id_and_each_fences_the_other() -> None:

@@ -72,7 +72,7 @@ async def test_a_decided_transaction_is_completed_at_the_next_start() -> None:
     broker.partitions.answers = {ORDERS_1: [ErrorCode.NOT_LEADER_OR_FOLLOWER]}
     committing = start_now(producer.commit())
     assert isinstance(committing, asyncio.Task)
-    assert broker.log.phases("tx")[-1] is TransactionState.PREPARE_COMMIT
+    assert broker.log.states("tx")[-1] is TransactionState.PREPARE_COMMIT
     await broker.restart()
     assert await committing is NONE
     assert await producer.commit() is NONE
@@ -155,7 +155,7 @@ async def test_a_coordinator_that_was_fenced_reads_its_log_again() -> None:
     committing = asyncio.ensure_future(producer.commit())
     await broker.clock.run(5)
     assert await committing is NONE, "it is decided"
-    assert broker.phases("tx")[-1] is TransactionState.COMPLETE_COMMIT
+    assert broker.states("tx")[-1] is TransactionState.COMPLETE_COMMIT
     assert broker.partitions[ORDERS_0].markers[-1].coordinator_epoch == 1
 
 
@@ -174,7 +174,7 @@ async def test_a_coordinator_that_is_fenced_by_mistake_raises_the_alarm_and_trie
     broker.clock.advance(100)
     assert isinstance(committing, asyncio.Task)
     assert await committing is NONE
-    assert broker.phases("tx")[-1] is TransactionState.COMPLETE_COMMIT
+    assert broker.states("tx")[-1] is TransactionState.COMPLETE_COMMIT
 
 
 async def test_after_a_fence_somebody_else_owns_the_partition() -> None:

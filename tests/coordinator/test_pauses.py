@@ -28,8 +28,8 @@ async def open_transaction(clock: PausingClock, transactional_id: str = "tx") ->
     return broker, producer
 
 
-def phase(broker: FakeBroker) -> TransactionState:
-    return broker.phases("tx")[-1]
+def state(broker: FakeBroker) -> TransactionState:
+    return broker.states("tx")[-1]
 
 
 @pytest.mark.parametrize("before_ms", [1000, 30_000, 59_000])
@@ -42,7 +42,7 @@ async def test_a_commit_that_came_in_a_pause_beyond_its_deadline_is_a_commit(bef
     await asyncio.sleep(0)
     assert await producer.commit() is NONE
     clock.advance(10 * TIMEOUT_MS)
-    assert TransactionState.PREPARE_ABORT not in broker.phases("tx")
+    assert TransactionState.PREPARE_ABORT not in broker.states("tx")
 
 
 async def test_a_transaction_whose_producer_is_gone_is_aborted_after_the_rest_of_its_time() -> None:
@@ -51,9 +51,9 @@ async def test_a_transaction_whose_producer_is_gone_is_aborted_after_the_rest_of
     clock.advance(TIMEOUT_MS // 2)
     clock.pause(10 * TIMEOUT_MS)
     clock.advance(TIMEOUT_MS // 2 - 1000)
-    assert phase(broker) is TransactionState.ONGOING
+    assert state(broker) is TransactionState.ONGOING
     clock.advance(2000)
-    assert TransactionState.PREPARE_ABORT in broker.phases("tx")
+    assert TransactionState.PREPARE_ABORT in broker.states("tx")
 
 
 @pytest.mark.parametrize("hours", [1, -1])
@@ -62,9 +62,9 @@ async def test_a_wall_clock_that_is_set_neither_aborts_a_transaction_nor_keeps_i
     broker, _ = await open_transaction(clock)
     clock.ahead_ms += hours * 3_600_000
     clock.advance(TIMEOUT_MS - 1000)
-    assert phase(broker) is TransactionState.ONGOING
+    assert state(broker) is TransactionState.ONGOING
     clock.advance(2000)
-    assert TransactionState.PREPARE_ABORT in broker.phases("tx")
+    assert TransactionState.PREPARE_ABORT in broker.states("tx")
 
 
 async def test_the_next_transaction_of_an_id_has_its_whole_time_though_the_clock_is_set_between_them() -> None:
@@ -76,9 +76,9 @@ async def test_the_next_transaction_of_an_id_has_its_whole_time_though_the_clock
     assert await producer.add(ORDERS_0) is NONE
     clock.ahead_ms += 7_200_000
     clock.advance(TIMEOUT_MS - 1000)
-    assert phase(broker) is TransactionState.ONGOING
+    assert state(broker) is TransactionState.ONGOING
     clock.advance(2000)
-    assert TransactionState.PREPARE_ABORT in broker.phases("tx")
+    assert TransactionState.PREPARE_ABORT in broker.states("tx")
 
 
 async def test_a_member_whose_heartbeat_came_in_a_pause_beyond_its_session_stays() -> None:

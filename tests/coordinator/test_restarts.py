@@ -83,7 +83,7 @@ class Script:
             fake = self.broker.partitions[partition]
             assert (fake.committed, fake.aborted, fake.open) == (["committed"], ["aborted", "interrupted"], {})
         (txn,) = self.broker.log.contents().values()
-        assert txn.phase is TransactionState.EMPTY
+        assert txn.state is TransactionState.EMPTY
 
 
 @pytest.mark.parametrize("client_transaction_version", [0, 2])

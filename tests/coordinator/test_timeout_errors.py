@@ -26,7 +26,7 @@ OPEN = Txn(
     producer_id=7,
     producer_epoch=5,
     timeout_ms=100,
-    phase=TransactionState.ONGOING,
+    state=TransactionState.ONGOING,
     partitions=frozenset({ORDERS_0}),
     start_ms=0,
 )
@@ -36,7 +36,7 @@ ABORTED = Txn(
     producer_epoch=6,
     last_epoch=5,
     timeout_ms=100,
-    phase=TransactionState.COMPLETE_ABORT,
+    state=TransactionState.COMPLETE_ABORT,
     start_ms=0,
     timed_out=ProducerIdAndEpoch(7, 5),
 )
@@ -186,7 +186,7 @@ def timed_out(*, recovering: bool = True) -> Txn:
 def test_a_timeout_remembers_whom_it_hit_unless_it_is_told_to_fence() -> None:
     assert timed_out().timed_out == LATE
     fenced = timed_out(recovering=False)
-    assert (fenced.phase, fenced.producer_epoch) == (TransactionState.PREPARE_ABORT, 6)
+    assert (fenced.state, fenced.producer_epoch) == (TransactionState.PREPARE_ABORT, 6)
     assert (fenced.timed_out, fenced.last_epoch) == (None, -1)
 
 
@@ -218,7 +218,7 @@ def test_a_late_abort_waits_while_the_abort_is_not_durable() -> None:
 def test_a_late_abort_of_version_2_is_told_the_pair_to_go_on_with() -> None:
     request = EndTxn(*LATE, commit=False, client_transaction_version=2)
     assert decide(ABORTED, request, 200) == (ABORTED, (Reply(ErrorCode.NONE, 7, 6),))
-    claimed = msgspec.structs.replace(ABORTED, phase=TransactionState.EMPTY, producer_epoch=7)
+    claimed = msgspec.structs.replace(ABORTED, state=TransactionState.EMPTY, producer_epoch=7)
     assert decide(claimed, request, 200) == (claimed, (Reply(ErrorCode.NONE, 7, 7),))
 
 

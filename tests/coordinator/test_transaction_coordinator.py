@@ -63,7 +63,7 @@ async def test_a_transaction_commits_on_all_its_partitions(client_transaction_ve
     assert await producer.transaction("v", ORDERS_0, ORDERS_1, PAYMENTS_0) == [NONE] * 5
     for partition in (ORDERS_0, ORDERS_1, PAYMENTS_0):
         assert broker.partitions[partition].committed == ["v"]
-    assert broker.phases("tx") == [
+    assert broker.states("tx") == [
         TransactionState.EMPTY,
         TransactionState.ONGOING,
         TransactionState.PREPARE_COMMIT,
@@ -224,7 +224,7 @@ async def test_that_a_transaction_is_complete_need_not_be_written_when_the_next_
     assert await producer.commit() is NONE
     assert described(broker) == "CompleteCommit"
     assert await producer.add(ORDERS_0) is NONE
-    assert broker.phases("tx")[-3:] == [
+    assert broker.states("tx")[-3:] == [
         TransactionState.ONGOING,
         TransactionState.PREPARE_COMMIT,
         TransactionState.ONGOING,
@@ -241,7 +241,7 @@ async def test_that_transactions_are_complete_is_written_soon_and_in_one_batch()
     assert broker.log.appends == appends
     broker.clock.advance(1)
     assert broker.log.appends == appends + 1
-    assert {txn.phase for txn in broker.log.contents().values()} == {TransactionState.COMPLETE_COMMIT}
+    assert {txn.state for txn in broker.log.contents().values()} == {TransactionState.COMPLETE_COMMIT}
     broker.clock.advance(10 * DEFERRED_MS)
     assert broker.log.appends == appends + 1, "once"
 
@@ -251,7 +251,7 @@ async def test_that_a_transaction_is_complete_is_written_before_a_stop() -> None
     producer = await in_transaction(broker)
     assert await producer.commit() is NONE
     await broker.transactions.stop()
-    assert broker.log.phases("tx")[-1] is TransactionState.COMPLETE_COMMIT
+    assert broker.log.states("tx")[-1] is TransactionState.COMPLETE_COMMIT
 
 
 async def test_that_a_transaction_is_complete_is_not_written_behind_a_record_in_doubt() -> None:
@@ -263,9 +263,9 @@ async def test_that_a_transaction_is_complete_is_not_written_behind_a_record_in_
     broker.log.refuses_all = None
     broker.log.uncertain = [ErrorCode.REQUEST_TIMED_OUT] * 100
     await broker.clock.run(2 * RETRY_MS)
-    phases = broker.log.phases("tx")
-    first = phases.index(TransactionState.PREPARE_COMMIT)
-    assert set(phases[first + 1 :]) == {TransactionState.ONGOING}
+    states = broker.log.states("tx")
+    first = states.index(TransactionState.PREPARE_COMMIT)
+    assert set(states[first + 1 :]) == {TransactionState.ONGOING}
 
 
 async def test_after_a_lost_completion_the_next_transaction_stands_for_it() -> None:
@@ -288,7 +288,7 @@ async def test_completion_need_not_be_durable() -> None:
     broker.log.release()
     assert await committing is NONE
     assert described(broker) == "CompleteCommit"
-    assert broker.phases("tx")[-1] is TransactionState.COMPLETE_COMMIT
+    assert broker.states("tx")[-1] is TransactionState.COMPLETE_COMMIT
     assert broker.log.high_watermark == broker.log.log_end_offset - 1
 
 
@@ -330,7 +330,7 @@ async def test_after_five_milliseconds_the_end_is_answered_whatever_the_markers_
     committing = begun(producer.commit())
     broker.clock.advance(5)
     assert await committing is NONE
-    assert broker.log.phases("tx")[-1] is TransactionState.PREPARE_COMMIT
+    assert broker.log.states("tx")[-1] is TransactionState.PREPARE_COMMIT
 
 
 async def test_the_next_transaction_waits_for_the_markers_instead_of_being_sent_away() -> None:
@@ -402,7 +402,7 @@ async def test_requests_that_wait_go_on_in_the_order_in_which_they_came() -> Non
     second = begun(producer.commit())
     broker.partitions.finish()
     assert [await first, await adding, await second] == [NONE] * 3
-    assert broker.phases("tx")[-5:] == [
+    assert broker.states("tx")[-5:] == [
         *[TransactionState.ONGOING, TransactionState.PREPARE_COMMIT] * 2,
         TransactionState.COMPLETE_COMMIT,
     ]
@@ -445,7 +445,7 @@ async def test_an_end_that_does_not_wait_for_its_markers_is_answered_before_they
     assert broker.partitions.calls == 0
     broker.clock.advance(0)
     assert broker.partitions.calls == 1
-    assert broker.phases("tx")[-1] is TransactionState.COMPLETE_COMMIT
+    assert broker.states("tx")[-1] is TransactionState.COMPLETE_COMMIT
 
 
 async def test_a_transaction_that_overtakes_the_markers_of_the_one_before_waits_for_them() -> None:
@@ -512,10 +512,10 @@ async def test_a_timeout_that_cannot_be_written_is_tried_again() -> None:
     await in_transaction(broker)
     broker.log.refuses_all = ErrorCode.NOT_ENOUGH_REPLICAS
     broker.clock.advance(70_000)
-    assert broker.log.phases("tx")[-1] is TransactionState.ONGOING
+    assert broker.log.states("tx")[-1] is TransactionState.ONGOING
     broker.log.refuses_all = None
     broker.clock.advance(100)
-    assert broker.phases("tx")[-1] is TransactionState.COMPLETE_ABORT
+    assert broker.states("tx")[-1] is TransactionState.COMPLETE_ABORT
 
 
 async def test_a_timeout_while_a_record_is_under_way_comes_right_after_it() -> None:
@@ -528,7 +528,7 @@ async def test_a_timeout_while_a_record_is_under_way_comes_right_after_it() -> N
     broker.log.release()
     assert await adding is NONE
     broker.clock.advance(100)
-    assert broker.phases("tx")[-1] is TransactionState.COMPLETE_ABORT
+    assert broker.states("tx")[-1] is TransactionState.COMPLETE_ABORT
 
 
 async def test_deadlines_hold_over_a_restart() -> None:
@@ -537,7 +537,7 @@ async def test_deadlines_hold_over_a_restart() -> None:
     broker.clock.advance(30_000)
     await broker.restart()
     broker.clock.advance(30_100)
-    assert broker.phases("tx")[-1] is TransactionState.COMPLETE_ABORT
+    assert broker.states("tx")[-1] is TransactionState.COMPLETE_ABORT
 
 
 async def test_unused_ids_are_forgotten_with_a_tombstone_and_used_ones_are_not() -> None:
@@ -573,7 +573,7 @@ async def test_records_that_fit_no_batch_together_are_written_in_smaller_ones() 
         assert await producer.commit() is NONE
     broker.log.max_message_bytes = 1000  # the records of two ids
     broker.clock.advance(DEFERRED_MS)
-    assert {txn.phase for txn in broker.log.contents().values()} == {TransactionState.COMPLETE_COMMIT}
+    assert {txn.state for txn in broker.log.contents().values()} == {TransactionState.COMPLETE_COMMIT}
     broker.clock.advance(7 * 86_400_000 + 3_600_000)
     assert broker.log.contents() == {}, "tombstones as well"
 
@@ -602,9 +602,9 @@ async def test_a_completion_that_fails_is_written_again_until_it_succeeds() -> N
     broker.partitions.finish()
     assert await committing is NONE
     broker.clock.advance(DEFERRED_MS + RETRY_MS)
-    assert broker.log.phases("tx")[-1] is TransactionState.PREPARE_COMMIT
+    assert broker.log.states("tx")[-1] is TransactionState.PREPARE_COMMIT
     broker.clock.advance(RETRY_MS)
-    assert broker.phases("tx")[-1] is TransactionState.COMPLETE_COMMIT
+    assert broker.states("tx")[-1] is TransactionState.COMPLETE_COMMIT
 
 
 async def test_a_log_that_has_failed_is_not_served_any_more(caplog: pytest.LogCaptureFixture) -> None:
@@ -719,4 +719,4 @@ async def test_a_marker_that_stays_fenced_fills_no_log(caplog: pytest.LogCapture
     assert await committing is NONE
     lines = [record.getMessage() for record in caplog.records if "fenced, though" in record.getMessage()]
     assert [line.rpartition("attempt ")[2] for line in lines] == ["1)", "2)", "4)", "8)", "16)", "32)", "64)"]
-    assert broker.phases("tx")[-1] is TransactionState.COMPLETE_COMMIT
+    assert broker.states("tx")[-1] is TransactionState.COMPLETE_COMMIT

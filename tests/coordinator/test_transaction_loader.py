@@ -16,13 +16,13 @@ PARTITIONS = frozenset({TopicPartition("orders", 3)})
 PREPARED = (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
 txns = st.builds(
-    lambda name, producer_id, epoch, phase: Txn(
+    lambda name, producer_id, epoch, state: Txn(
         name,
         producer_id=producer_id,
         producer_epoch=epoch,
         timeout_ms=1000,
-        phase=phase,
-        partitions=PARTITIONS if phase in PREPARED else frozenset(),
+        state=state,
+        partitions=PARTITIONS if state in PREPARED else frozenset(),
         updated_ms=5,
     ),
     st.sampled_from(("a", "b")),

@@ -23,7 +23,7 @@ FULL = Txn(
     producer_epoch=32767,
     last_epoch=32766,
     timeout_ms=60_000,
-    phase=TransactionState.PREPARE_COMMIT,
+    state=TransactionState.PREPARE_COMMIT,
     partitions=PARTITIONS,
     start_ms=11,
     updated_ms=12,
@@ -44,7 +44,7 @@ TXNS = st.builds(
     producer_epoch=EPOCHS,
     last_epoch=EPOCHS,
     timeout_ms=st.integers(0, 2**31 - 1),
-    phase=st.sampled_from([phase for phase in TransactionState if phase is not TransactionState.DEAD]),
+    state=st.sampled_from([state for state in TransactionState if state is not TransactionState.DEAD]),
     partitions=st.frozensets(st.builds(TopicPartition, st.sampled_from(["a", "orders"]), st.integers(0, 300))),
     start_ms=IDS,
     updated_ms=IDS,
@@ -73,14 +73,14 @@ def raw(value: bytes | None, key: bytes | None = None) -> bytes:
     return bytes(build_batch([record], timestamp=0))
 
 
-@pytest.mark.parametrize("phase", [phase for phase in TransactionState if phase is not TransactionState.DEAD])
-def test_a_txn_is_read_back_as_it_was_written(phase: TransactionState) -> None:
+@pytest.mark.parametrize("state", [state for state in TransactionState if state is not TransactionState.DEAD])
+def test_a_txn_is_read_back_as_it_was_written(state: TransactionState) -> None:
     partitions = (
         PARTITIONS
-        if phase in (TransactionState.ONGOING, TransactionState.PREPARE_ABORT, TransactionState.PREPARE_COMMIT)
+        if state in (TransactionState.ONGOING, TransactionState.PREPARE_ABORT, TransactionState.PREPARE_COMMIT)
         else frozenset()
     )
-    txn = msgspec.structs.replace(FULL, phase=phase, partitions=partitions)
+    txn = msgspec.structs.replace(FULL, state=state, partitions=partitions)
     assert read(written(txn)) == {"tx": txn}
 
 
@@ -107,7 +107,7 @@ def test_without_the_feature_the_record_is_that_of_older_brokers() -> None:
 
 
 def test_an_empty_state_has_no_list_of_partitions_and_the_others_have_one() -> None:
-    for txn, expected in ((EMPTY, None), (msgspec.structs.replace(EMPTY, phase=TransactionState.COMPLETE_ABORT), ())):
+    for txn, expected in ((EMPTY, None), (msgspec.structs.replace(EMPTY, state=TransactionState.COMPLETE_ABORT), ())):
         (record,) = iter_records(written(txn))
         assert record.value is not None
         assert decode_value(TransactionLogValue, record.value).transaction_partitions == expected
@@ -124,7 +124,7 @@ def test_the_latest_record_of_an_id_counts_and_a_tombstone_removes_it() -> None:
     other = msgspec.structs.replace(EMPTY, transactional_id="other")
     later = msgspec.structs.replace(EMPTY, producer_epoch=6)
     assert read(written(EMPTY), written(other), written(later)) == {"tx": later, "other": other}
-    dead = msgspec.structs.replace(later, phase=TransactionState.DEAD)
+    dead = msgspec.structs.replace(later, state=TransactionState.DEAD)
     assert read(written(EMPTY), written(other, dead)) == {"other": other}
 
 
@@ -151,7 +151,7 @@ def test_an_epoch_that_goes_back_is_corruption() -> None:
 def test_an_epoch_may_start_anew_with_another_producer_id_or_after_a_tombstone() -> None:
     rotated = msgspec.structs.replace(EMPTY, producer_id=8, producer_epoch=0)
     anew = msgspec.structs.replace(EMPTY, producer_epoch=0)
-    dead = msgspec.structs.replace(EMPTY, phase=TransactionState.DEAD)
+    dead = msgspec.structs.replace(EMPTY, state=TransactionState.DEAD)
     assert read(written(EMPTY), written(rotated)) == {"tx": rotated}
     assert read(written(EMPTY), written(dead), written(anew)) == {"tx": anew}
 
@@ -216,9 +216,9 @@ def test_a_value_put_together_from_parts_is_that_of_the_codec(txn: st.DataObject
         next_producer_id=made.next_producer_id,
         producer_epoch=made.producer_epoch,
         transaction_timeout_ms=made.timeout_ms,
-        transaction_status=made.phase,
+        transaction_status=made.state,
         transaction_partitions=None
-        if made.phase is TransactionState.EMPTY
+        if made.state is TransactionState.EMPTY
         else tuple(PartitionsSchema(topic, tuple(ids)) for topic, ids in topics.items()),
         transaction_last_update_timestamp_ms=made.updated_ms,
         transaction_start_timestamp_ms=made.start_ms,

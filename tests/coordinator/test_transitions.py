@@ -13,13 +13,13 @@ ONGOING = Txn(
     producer_id=7,
     producer_epoch=5,
     timeout_ms=1000,
-    phase=TransactionState.ONGOING,
+    state=TransactionState.ONGOING,
     partitions=ORDERS,
     start_ms=1,
 )
-PREPARING = msgspec.structs.replace(ONGOING, phase=TransactionState.PREPARE_COMMIT)
-COMPLETE = msgspec.structs.replace(PREPARING, phase=TransactionState.COMPLETE_COMMIT, partitions=frozenset())
-EMPTY = msgspec.structs.replace(COMPLETE, phase=TransactionState.EMPTY, start_ms=-1)
+PREPARING = msgspec.structs.replace(ONGOING, state=TransactionState.PREPARE_COMMIT)
+COMPLETE = msgspec.structs.replace(PREPARING, state=TransactionState.COMPLETE_COMMIT, partitions=frozenset())
+EMPTY = msgspec.structs.replace(COMPLETE, state=TransactionState.EMPTY, start_ms=-1)
 
 
 def test_the_legal_successions_are_those_of_the_specification() -> None:

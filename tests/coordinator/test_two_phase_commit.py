@@ -38,8 +38,8 @@ async def prepared(broker: FakeBroker, value: str = "v", *, client_transaction_v
     return producer
 
 
-def phase(broker: FakeBroker) -> TransactionState:
-    return broker.log.contents()["tx"].phase
+def state(broker: FakeBroker) -> TransactionState:
+    return broker.log.contents()["tx"].state
 
 
 @pytest.mark.parametrize(("two_phase", "keeps"), [(True, False), (True, True), (False, True)])
@@ -72,7 +72,7 @@ async def test_it_waits_for_its_decision_as_long_as_it_takes(restarts: bool) -> 
         await broker.clock.run(100 * DAY_MS, turns=5)
         if restarts:
             await broker.restart()
-    assert phase(broker) is TransactionState.ONGOING
+    assert state(broker) is TransactionState.ONGOING
     assert await producer.commit() is NONE
     assert [broker.partitions[each].committed for each in PARTITIONS] == [["v"], ["v"]]
 
@@ -142,11 +142,11 @@ async def test_what_a_new_instance_wants_counts_from_its_own_transactions_on(fir
     await broker.restart()
     await broker.clock.run(61_000, turns=5)
     # Promised to one of them, so it holds for this one.
-    assert phase(broker) is TransactionState.ONGOING
+    assert state(broker) is TransactionState.ONGOING
     assert await second.commit() is NONE
     await second.add(ORDERS_0)
     await broker.clock.run(61_000, turns=5)
-    assert phase(broker) is (TransactionState.COMPLETE_ABORT if first_is_two_phase else TransactionState.ONGOING)
+    assert state(broker) is (TransactionState.COMPLETE_ABORT if first_is_two_phase else TransactionState.ONGOING)
 
 
 async def test_an_ordinary_transaction_that_is_kept_times_out_as_before() -> None:
@@ -157,7 +157,7 @@ async def test_an_ordinary_transaction_that_is_kept_times_out_as_before() -> Non
     await broker.clock.run(30_000, turns=5)
     await second.init(keeps=True)
     await broker.clock.run(31_000, turns=5)
-    assert phase(broker) is TransactionState.COMPLETE_ABORT
+    assert state(broker) is TransactionState.COMPLETE_ABORT
     assert await second.commit() is not NONE
     assert await second.init(second.pair) is NONE, "nobody has replaced it"
     assert await second.transaction("v", ORDERS_0) == [NONE] * 3

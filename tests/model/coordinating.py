@@ -175,7 +175,7 @@ def _persist(step: Step, effect: Persist, request: Event, message: Message | Non
     tag = coordinator.pending_tag
     if not isinstance(request, RetryDue):
         tag = message.tag if message is not None and message.kind == END else NO_TAG
-    record = StateRecord(None if txn.phase is TransactionState.DEAD else txn, tag)
+    record = StateRecord(None if txn.state is TransactionState.DEAD else txn, tag)
     tail = coordinator.tail if coordinator.tail[-1:] == (record,) else (*coordinator.tail, record)
     step.coordinator = coordinator._replace(pending_tag=tag, writing=WRITING, tail=tail)
     step.note(f"it writes {told(txn)}")
@@ -200,7 +200,7 @@ def judge_record(step: Step) -> None:
     """The last durable record has become so."""
     durable = step.coordinator.durable
     assert durable is not None
-    if durable.txn is not None and durable.txn.phase is TransactionState.PREPARE_COMMIT:
+    if durable.txn is not None and durable.txn.state is TransactionState.PREPARE_COMMIT:
         step.judge_commit(durable.tag)
 
 
@@ -241,4 +241,4 @@ def _reply(step: Step, reply: Reply, message: Message) -> None:
 def told(txn: Txn) -> str:
     """A record, as a trace shows it."""
     partitions = ", ".join(str(each) for each in sorted(txn.partitions))
-    return f"{txn.phase.name} ({txn.producer_id}, {txn.producer_epoch})" + (f" {{{partitions}}}" if partitions else "")
+    return f"{txn.state.name} ({txn.producer_id}, {txn.producer_epoch})" + (f" {{{partitions}}}" if partitions else "")

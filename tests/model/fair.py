@@ -13,7 +13,7 @@ def fair_step(world: World, state: State, *, last_first: bool = False) -> tuple[
     opposite order, so what is late comes before what is awaited, and what is awaited before what it waits for."""
     chosen = [action for action in actions(world, state) if action[0] in FAIR and action[0] != "deadline"]
     txn = state.coordinator.txn
-    if txn is not None and txn.phase is TransactionState.ONGOING and txn.pending is None:
+    if txn is not None and txn.state is TransactionState.ONGOING and txn.pending is None:
         chosen.append(("terminate" if txn.never_times_out else "deadline", 0, 0))
     for action in reversed(chosen) if last_first else chosen:
         step = Step(world, state)

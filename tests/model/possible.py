@@ -54,7 +54,7 @@ def actions(world: World, state: State) -> Iterator[Action]:
     if (
         budget.timeouts
         and txn is not None
-        and txn.phase is TransactionState.ONGOING
+        and txn.state is TransactionState.ONGOING
         and not pending
         and not txn.never_times_out
     ):

@@ -21,7 +21,7 @@ def crash(step: Step, kept: int) -> None:
         epoch=before.epoch + 1, next_producer_id=before.next_producer_id, durable=durable, tag=NO_TAG
     )
     for each in survivors:
-        if each.txn is not None and each.txn.phase is TransactionState.PREPARE_COMMIT:
+        if each.txn is not None and each.txn.state is TransactionState.PREPARE_COMMIT:
             judge_record(step)
     if durable is None or durable.txn is None:
         step.note("nothing is known of the id")

@@ -54,8 +54,8 @@ def test_a_search_that_may_not_go_on_says_so(limits: dict[str, int]) -> None:
 
 
 def test_every_state_of_a_transactional_id_is_reached() -> None:
-    phases = {each.txn.phase for each in coordinators("retries") if each.txn is not None}
-    assert phases == set(TransactionState) - {TransactionState.DEAD}
+    states = {each.txn.state for each in coordinators("retries") if each.txn is not None}
+    assert states == set(TransactionState) - {TransactionState.DEAD}
 
 
 def test_epochs_are_used_up_and_the_producer_id_changes() -> None:
@@ -66,7 +66,7 @@ def test_producers_return_after_a_timeout() -> None:
     claimed = [
         each.txn
         for each in coordinators("first-protocol")
-        if each.txn is not None and each.txn.timed_out is not None and each.txn.phase is TransactionState.EMPTY
+        if each.txn is not None and each.txn.timed_out is not None and each.txn.state is TransactionState.EMPTY
     ]
     assert claimed
 

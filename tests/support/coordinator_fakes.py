@@ -117,15 +117,15 @@ class StateLog:
             replay(batch, txns)
         return txns
 
-    def phases(self, transactional_id: str) -> list[TransactionState]:
+    def states(self, transactional_id: str) -> list[TransactionState]:
         """The states that were written, in order."""
-        phases = []
+        states = []
         for batch in self.stored:
             txns: dict[str, Txn] = {}
             replay(batch, txns)
             if transactional_id in txns:
-                phases.append(txns[transactional_id].phase)
-        return phases
+                states.append(txns[transactional_id].state)
+        return states
 
 
 class StateLogs:
@@ -301,10 +301,10 @@ class FakeBroker:
         """The one partition of `__transaction_state`."""
         return self.logs.only
 
-    def phases(self, transactional_id: str) -> list[TransactionState]:
+    def states(self, transactional_id: str) -> list[TransactionState]:
         """The states of an id in the log, in order, once nothing is owed any more."""
         self.clock.advance(DEFERRED_MS)
-        return self.log.phases(transactional_id)
+        return self.log.states(transactional_id)
 
     async def start(self) -> TransactionCoordinator:
         """Load, and be ready."""

@@ -50,7 +50,7 @@ class Copier:
     offsets: PartitionLog
     state: PartitionLog
     offset_batch: bytes
-    phases: tuple[bytes, ...]
+    records: tuple[bytes, ...]
     """The state records of a transaction: Ongoing, PrepareCommit, CompleteCommit; and PrepareAbort."""
     sequence: int = 0
 
@@ -65,15 +65,15 @@ class Copier:
             transactional=True,
         )
         self.sequence += 1
-        _append(self.state, self.phases[0], now_ms)
+        _append(self.state, self.records[0], now_ms)
         _append(self.output, data, now_ms)
         _append(self.offsets, self.offset_batch, now_ms)
-        _append(self.state, self.phases[3 if abort else 1], now_ms)
+        _append(self.state, self.records[3 if abort else 1], now_ms)
         if complete:
             marker = Marker(self.producer_id, self.producer_epoch, True, 0, 1)
             for log in (self.output, self.offsets):
                 assert isinstance(log.append_marker(marker, now_ms=now_ms), Appended)
-            _append(self.state, self.phases[2], now_ms)
+            _append(self.state, self.records[2], now_ms)
 
 
 def _append(log: PartitionLog, batch: bytes | bytearray, now_ms: int) -> None:
@@ -97,19 +97,19 @@ async def _copier(server: Server, name: str, partitions: int, index: int) -> Cop
     logs = [services.partitions.get(each) for each in (output, offsets, state)]
     now_ms = server.clock.now_ms()
     commit = offset_record(name, OffsetToCommit(output, 7), now_ms=now_ms)
-    phases = [
+    records = [
         Txn(
             name,
             producer_id=pid,
             producer_epoch=epoch,
             timeout_ms=60_000,
-            phase=phase,
-            partitions=frozenset() if phase is TransactionState.COMPLETE_COMMIT else frozenset((output, offsets)),
+            state=each,
+            partitions=frozenset() if each is TransactionState.COMPLETE_COMMIT else frozenset((output, offsets)),
             start_ms=now_ms,
             updated_ms=now_ms,
             client_transaction_version=1,
         )
-        for phase in (
+        for each in (
             TransactionState.ONGOING,
             TransactionState.PREPARE_COMMIT,
             TransactionState.COMPLETE_COMMIT,
@@ -123,7 +123,7 @@ async def _copier(server: Server, name: str, partitions: int, index: int) -> Cop
         epoch,
         *logs,  # type: ignore[arg-type]
         transactional_batch([commit], GroupConfig(), now_ms=now_ms, producer_id=pid, producer_epoch=epoch),
-        tuple(encode_batch([txn], now_ms=now_ms, transaction_version=2) for txn in phases),
+        tuple(encode_batch([txn], now_ms=now_ms, transaction_version=2) for txn in records),
     )
 
 

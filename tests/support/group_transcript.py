@@ -57,7 +57,7 @@ class GroupTheatre:
     group: Group = field(default_factory=lambda: Group("g"))
     now_ms: int = 0
     ids: int = 0
-    tickets: dict[int, str] = field(default_factory=dict)
+    request_ids: dict[int, str] = field(default_factory=dict)
     writes: "deque[Completion]" = field(default_factory=deque)
     timers: dict[TimerName, int] = field(default_factory=dict)
     """Running timers and the generation in which each was started."""
@@ -91,7 +91,7 @@ class GroupTheatre:
             case "sync":
                 return self._sync(words)
             case "leave":
-                return Leave(self._ticket(words[0]), tuple(_leaving(word) for word in words[1:]))
+                return Leave(self._request_id(words[0]), tuple(_leaving(word) for word in words[1:]))
             case "fires":
                 timer = TimerName(TimerKind(words[0]), words[1] if len(words) > 1 else "")
                 return TimerFired(timer, self.timers.pop(timer, self.group.generation_id))
@@ -114,7 +114,7 @@ class GroupTheatre:
             self.ids += 1
         version = int(options.get("v", "9"))
         return Join(
-            ticket=self._ticket(words[0]),
+            request_id=self._request_id(words[0]),
             member_id=member_id,
             instance_id=options.get("instance"),
             protocol_type="consumer",
@@ -132,7 +132,7 @@ class GroupTheatre:
         options = dict(word.split("=", 1) for word in words[2:])
         assign = options.get("assign", "")
         return Sync(
-            ticket=self._ticket(words[0]),
+            request_id=self._request_id(words[0]),
             member_id=words[1],
             instance_id=options.get("instance"),
             generation_id=int(options["gen"]),
@@ -141,15 +141,15 @@ class GroupTheatre:
             assignments=tuple(_assignment(word) for word in assign.split(",") if word),
         )
 
-    def _ticket(self, name: str) -> int:
-        ticket = len(self.tickets) + 1
-        self.tickets[ticket] = name
-        return ticket
+    def _request_id(self, name: str) -> int:
+        request_id = len(self.request_ids) + 1
+        self.request_ids[request_id] = name
+        return request_id
 
     def _tell(self, effect: Effect) -> str | None:
         match effect:
             case Reply():
-                return f"{self.tickets[effect.ticket]} <- {tell_answer(effect.answer)}"
+                return f"{self.request_ids[effect.request_id]} <- {tell_answer(effect.answer)}"
             case Persist():
                 self.writes.append(effect.then)
                 return _tell_record(effect.group)

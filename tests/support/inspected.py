@@ -128,15 +128,15 @@ class Stopped:
         )
 
     def txn(
-        self, phase: TransactionState, *partitions: TopicPartition, pid: int = 7, epoch: int = 0, name: str = "tx"
+        self, state: TransactionState, *partitions: TopicPartition, pid: int = 7, epoch: int = 0, name: str = "tx"
     ) -> Txn:
-        """A transactional id in a phase."""
+        """A transactional id in a state."""
         return Txn(
             name,
             producer_id=pid,
             producer_epoch=epoch,
             timeout_ms=60_000,
-            phase=phase,
+            state=state,
             partitions=frozenset(partitions),
             start_ms=self.logs.clock.now_ms(),
             updated_ms=self.logs.clock.now_ms(),

@@ -216,8 +216,8 @@ def _told(reply: Reply) -> str:
 
 
 def _state(txn: Txn) -> str:
-    parts = [txn.phase.name]
-    if txn.phase is not TransactionState.DEAD:
+    parts = [txn.state.name]
+    if txn.state is not TransactionState.DEAD:
         parts.append(f"{txn.producer_id}/{txn.producer_epoch}")
     if txn.last_epoch >= 0:
         parts.append(f"last={txn.last_epoch}")
@@ -235,6 +235,6 @@ def _state(txn: Txn) -> str:
 
 
 def _markers(txn: Txn) -> str:
-    outcome = "commit" if txn.phase is TransactionState.PREPARE_COMMIT else "abort"
+    outcome = "commit" if txn.state is TransactionState.PREPARE_COMMIT else "abort"
     partitions = ",".join(map(str, sorted(txn.partitions))) or "nowhere"
     return f"markers {partitions} {outcome} {txn.producer_id}/{txn.producer_epoch} v{txn.client_transaction_version}"

@@ -117,7 +117,7 @@ def _outcome(durable: "Future[ErrorCode]") -> ErrorCode:
     return ErrorCode.KAFKA_STORAGE_ERROR if durable.cancelled() else durable.result()
 
 
-class Settlement:
+class PendingWrite:
     """Pass it as the `settled` of a write, then wait for it. A write that is durable at once costs no future."""
 
     __slots__ = ("_outcome", "_waiting")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from eosin.coordinator.groups.config import GroupConfig
-from eosin.coordinator.groups.log.writer import Settlement
+from eosin.coordinator.groups.log.writer import PendingWrite
 from eosin.coordinator.groups.offsets.commits import Key
 from eosin.coordinator.groups.offsets.store import OffsetToCommit
 from eosin.coordinator.groups.rules import checks
@@ -85,9 +85,9 @@ class OffsetRequests:
             shard.runner.restart_session(group, committer.member_id)
         fitting, answers = self._split(offsets)
         if fitting:
-            settlement = Settlement()
-            shard.commits.commit(group_id, fitting, settlement)
-            _answer(answers, await self._outcome(settlement))
+            write = PendingWrite()
+            shard.commits.commit(group_id, fitting, write)
+            _answer(answers, await self._outcome(write))
         return answers
 
     def _check_absent(self, committer: Committer, *, api_version: int, transactional: bool) -> ErrorCode:
@@ -109,8 +109,8 @@ class OffsetRequests:
             return offsets, answers
         return [each for each, answer in zip(offsets, answers, strict=True) if not answer], answers
 
-    async def _outcome(self, settlement: Settlement) -> ErrorCode:
-        error = await settlement.wait_at_most(self._config.offsets_commit_timeout_ms, self._clock)
+    async def _outcome(self, write: PendingWrite) -> ErrorCode:
+        error = await write.wait_at_most(self._config.offsets_commit_timeout_ms, self._clock)
         return of_offsets(error)
 
     # Transactional commits
@@ -144,15 +144,15 @@ class OffsetRequests:
             return [error] * len(offsets)
         fitting, answers = self._split(offsets)
         if fitting:
-            settlement = Settlement()
+            write = PendingWrite()
             shard.commits.commit_in_transaction(
                 group_id,
                 fitting,
-                settlement,
+                write,
                 producer_id=producer.producer_id,
                 producer_epoch=producer.producer_epoch,
             )
-            _answer(answers, _translate(await self._outcome(settlement), api_version))
+            _answer(answers, _translate(await self._outcome(write), api_version))
         return answers
 
     async def _admit(
@@ -217,9 +217,9 @@ class OffsetRequests:
         if isinstance(shard, ErrorCode):
             return shard, []
         if require_stable and shard.commits.is_being_written(group_id):
-            settlement = Settlement()
-            shard.after_writes(settlement)
-            error = await self._outcome(settlement)
+            write = PendingWrite()
+            shard.after_writes(write)
+            error = await self._outcome(write)
             if error is not ErrorCode.NONE:
                 return error, []
         store = shard.commits.offsets
@@ -257,9 +257,9 @@ class OffsetRequests:
         held = shard.commits.partitions(group_id)
         doomed = [each for each, answer in zip(partitions, answers, strict=True) if not answer and each in held]
         if doomed:
-            settlement = Settlement()
-            shard.commits.delete([Key(group_id, each) for each in dict.fromkeys(doomed)], settlement)
-            error = await self._outcome(settlement)
+            write = PendingWrite()
+            shard.commits.delete([Key(group_id, each) for each in dict.fromkeys(doomed)], write)
+            error = await self._outcome(write)
             if error is not ErrorCode.NONE:
                 return error, []
         return ErrorCode.NONE, answers

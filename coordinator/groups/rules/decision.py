@@ -22,7 +22,7 @@ from eosin.coordinator.groups.rules.effects import (
     SyncResult,
 )
 from eosin.coordinator.groups.rules.events import Completion, TimerKind, TimerName
-from eosin.coordinator.groups.rules.group import LEGAL_PREDECESSORS, Group, GroupState, Member, Ticket
+from eosin.coordinator.groups.rules.group import LEGAL_PREDECESSORS, Group, GroupState, Member, RequestId
 from eosin.protocol.errors import ErrorCode
 
 Value = TypeVar("Value")
@@ -61,9 +61,9 @@ class GroupDecision:
 
     # Effects
 
-    def reply(self, ticket: Ticket, answer: Answer) -> None:
+    def reply(self, request_id: RequestId, answer: Answer) -> None:
         """Answer a request."""
-        self.effects.append(Reply(ticket, answer))
+        self.effects.append(Reply(request_id, answer))
 
     def persist(self, group: Group, then: Completion) -> None:
         """Write the group's record."""
@@ -83,22 +83,22 @@ class GroupDecision:
 
     # Answers to members
 
-    def refuse_join(self, ticket: Ticket, error: ErrorCode, member_id: str = "") -> None:
+    def refuse_join(self, request_id: RequestId, error: ErrorCode, member_id: str = "") -> None:
         """Answer a JoinGroup with an error."""
-        self.reply(ticket, JoinResult(error, member_id=member_id))
+        self.reply(request_id, JoinResult(error, member_id=member_id))
 
-    def refuse_sync(self, ticket: Ticket, error: ErrorCode) -> None:
+    def refuse_sync(self, request_id: RequestId, error: ErrorCode) -> None:
         """Answer a SyncGroup with an error."""
-        self.reply(ticket, SyncResult(error))
+        self.reply(request_id, SyncResult(error))
 
-    def answer_generation(self, ticket: Ticket, member: Member) -> None:
+    def answer_generation(self, request_id: RequestId, member: Member) -> None:
         """Answer a JoinGroup with the current generation; the leader also learns who is in it."""
-        self.reply(ticket, joined(self.group, member.member_id))
+        self.reply(request_id, joined(self.group, member.member_id))
 
-    def answer_assignment(self, ticket: Ticket, member: Member) -> None:
+    def answer_assignment(self, request_id: RequestId, member: Member) -> None:
         """Answer a SyncGroup with what was stored for the member."""
         group = self.group
-        self.reply(ticket, SyncResult(ErrorCode.NONE, group.protocol_type, group.protocol_name, member.assignment))
+        self.reply(request_id, SyncResult(ErrorCode.NONE, group.protocol_type, group.protocol_name, member.assignment))
 
 
 def joined(group: Group, member_id: str) -> JoinResult:

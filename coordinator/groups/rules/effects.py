@@ -3,7 +3,7 @@
 import msgspec
 
 from eosin.coordinator.groups.rules.events import Completion, TimerName
-from eosin.coordinator.groups.rules.group import Group, Ticket
+from eosin.coordinator.groups.rules.group import Group, RequestId
 from eosin.protocol.errors import ErrorCode
 
 
@@ -52,7 +52,7 @@ Answer = JoinResult | SyncResult | LeaveResult
 class Reply(msgspec.Struct, frozen=True, gc=False):
     """Answer a waiting request."""
 
-    ticket: Ticket
+    request_id: RequestId
     answer: Answer
 
 

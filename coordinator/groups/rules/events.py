@@ -5,14 +5,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from eosin.coordinator.groups.rules.group import Member, Protocols, Ticket
+from eosin.coordinator.groups.rules.group import Member, Protocols, RequestId
 from eosin.protocol.errors import ErrorCode
 
 
 class Join(msgspec.Struct, frozen=True, gc=False):
     """A JoinGroup request."""
 
-    ticket: Ticket
+    request_id: RequestId
     member_id: str
     """Empty when the client has none yet."""
     instance_id: str | None
@@ -33,7 +33,7 @@ class Join(msgspec.Struct, frozen=True, gc=False):
 class Sync(msgspec.Struct, frozen=True, gc=False):
     """A SyncGroup request."""
 
-    ticket: Ticket
+    request_id: RequestId
     member_id: str
     instance_id: str | None
     generation_id: int
@@ -55,7 +55,7 @@ class LeavingMember(msgspec.Struct, frozen=True, gc=False):
 class Leave(msgspec.Struct, frozen=True, gc=False):
     """A LeaveGroup request; answered with one error code per member."""
 
-    ticket: Ticket
+    request_id: RequestId
     members: tuple[LeavingMember, ...]
 
 
@@ -97,7 +97,7 @@ class ReplacementStored(msgspec.Struct, frozen=True, gc=False):
     """The record with a static member's new id is written (or failed)."""
 
     generation_id: int
-    ticket: Ticket
+    request_id: RequestId
     member_id: str
     """The new id."""
     replaced: Member

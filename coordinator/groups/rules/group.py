@@ -19,8 +19,8 @@ import msgspec
 
 from eosin.protocol.errors import ErrorCode
 
-Ticket = int
-"""Names one waiting request; whoever started it knows whom to answer."""
+RequestId = int
+"""Names a request that waits for its reply; its `EffectRunner` knows which client that is."""
 
 Protocols = tuple[tuple[str, bytes], ...]
 """(name, metadata) of the protocols that a member supports, its favourite first."""
@@ -59,9 +59,9 @@ class Member(msgspec.Struct, frozen=True, gc=False):
     assignment: bytes = b""
     is_new: bool = False
     """In its first join phase, where the long join timeout takes the place of the session timeout."""
-    joining: Ticket | None = None
+    joining: RequestId | None = None
     """The JoinGroup request of this member that waits for an answer."""
-    syncing: Ticket | None = None
+    syncing: RequestId | None = None
     """The SyncGroup request of this member that waits for an answer."""
     protocol_names: frozenset[str] = frozenset()
     """The names in `protocols`, set with them: large groups ask for these a lot."""

@@ -14,16 +14,16 @@ def join(decision: GroupDecision, request: Join) -> None:
     """Decide on one JoinGroup request."""
     group = decision.group
     if group.state is GroupState.DEAD:
-        decision.refuse_join(request.ticket, ErrorCode.COORDINATOR_NOT_AVAILABLE, request.member_id)
+        decision.refuse_join(request.request_id, ErrorCode.COORDINATOR_NOT_AVAILABLE, request.member_id)
         return
     joiner = _joiner(group, request)
     if not _has_room(decision, joiner):
-        decision.refuse_join(request.ticket, ErrorCode.GROUP_MAX_SIZE_REACHED)
+        decision.refuse_join(request.request_id, ErrorCode.GROUP_MAX_SIZE_REACHED)
         _forget(decision, request.member_id)
     elif not group.accepts_protocols(
         request.protocol_type, request.protocols, joiner_id=joiner.member_id if joiner else None
     ):
-        decision.refuse_join(request.ticket, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
+        decision.refuse_join(request.request_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
     elif request.member_id:
         _join_with_id(decision, request)
     elif request.instance_id is None:
@@ -74,7 +74,7 @@ def _join_as_unknown_dynamic(decision: GroupDecision, request: Join) -> None:
     member_id = request.fresh_member_id
     decision.change(pending_members={**decision.group.pending_members, member_id: request.session_timeout_ms})
     decision.start(TimerKind.PENDING, request.session_timeout_ms, member_id)
-    decision.refuse_join(request.ticket, ErrorCode.MEMBER_ID_REQUIRED, member_id)
+    decision.refuse_join(request.request_id, ErrorCode.MEMBER_ID_REQUIRED, member_id)
 
 
 def _join_with_id(decision: GroupDecision, request: Join) -> None:
@@ -85,14 +85,14 @@ def _join_with_id(decision: GroupDecision, request: Join) -> None:
         return
     error = group.check_member(request.member_id, request.instance_id)
     if error is not ErrorCode.NONE:
-        decision.refuse_join(request.ticket, error, request.member_id)
+        decision.refuse_join(request.request_id, error, request.member_id)
         return
     member = group.members[request.member_id]
     unchanged = member.protocols == request.protocols
     if group.state is GroupState.COMPLETING_REBALANCE and unchanged:
-        decision.answer_generation(request.ticket, member)  # the first answer was lost
+        decision.answer_generation(request.request_id, member)  # the first answer was lost
     elif group.state is GroupState.STABLE and unchanged and member.member_id != group.leader_id:
-        decision.answer_generation(request.ticket, member)
+        decision.answer_generation(request.request_id, member)
     else:
         # A leader that joins again while the group is stable wants a rebalance: something it watches has changed.
         _wait_in_join(decision, request, member)
@@ -106,7 +106,7 @@ def _wait_in_join(decision: GroupDecision, request: Join, member: Member) -> Non
     decision.put_member(
         replace(
             member,
-            joining=request.ticket,
+            joining=request.request_id,
             protocols=request.protocols,
             session_timeout_ms=request.session_timeout_ms,
             rebalance_timeout_ms=request.rebalance_timeout_ms,
@@ -125,7 +125,7 @@ def _add_member(decision: GroupDecision, request: Join, member_id: str) -> None:
         rebalance_timeout_ms=request.rebalance_timeout_ms,
         protocols=request.protocols,
         is_new=True,
-        joining=request.ticket,
+        joining=request.request_id,
     )
     if not group.members:
         decision.change(protocol_type=request.protocol_type, leader_id=member_id)
@@ -152,7 +152,7 @@ def _replace_static_member(decision: GroupDecision, request: Join, replaced: Mem
         session_timeout_ms=request.session_timeout_ms,
         rebalance_timeout_ms=request.rebalance_timeout_ms,
         protocols=request.protocols,
-        joining=request.ticket,
+        joining=request.request_id,
         syncing=None,
     )
     previous_leader_id = group.leader_id
@@ -163,7 +163,7 @@ def _replace_static_member(decision: GroupDecision, request: Join, replaced: Mem
     ):
         then = ReplacementStored(
             generation_id=group.generation_id,
-            ticket=request.ticket,
+            request_id=request.request_id,
             member_id=member.member_id,
             replaced=replace(replaced, joining=None, syncing=None),
             previous_leader_id=previous_leader_id,
@@ -199,7 +199,7 @@ def replacement_stored(decision: GroupDecision, stored: ReplacementStored) -> No
     else:
         # An older client that finds itself the leader would compute an assignment nobody asked for.
         answer = replace(answer, members=(), leader_id=stored.previous_leader_id or "")
-    decision.reply(stored.ticket, answer)
+    decision.reply(stored.request_id, answer)
 
 
 def replacement_failed(decision: GroupDecision, stored: ReplacementStored, error: ErrorCode) -> None:
@@ -208,13 +208,13 @@ def replacement_failed(decision: GroupDecision, stored: ReplacementStored, error
         return
     _exchange(decision, stored.member_id, stored.replaced)
     decision.start_session(stored.replaced)
-    decision.reply(stored.ticket, JoinResult(error))
+    decision.reply(stored.request_id, JoinResult(error))
 
 
 def _still_waiting(group: Group, stored: ReplacementStored) -> Member | None:
     member = group.members.get(stored.member_id)
     same_generation = group.state is GroupState.STABLE and group.generation_id == stored.generation_id
-    return member if same_generation and member is not None and member.joining == stored.ticket else None
+    return member if same_generation and member is not None and member.joining == stored.request_id else None
 
 
 def pending_expired(decision: GroupDecision, member_id: str) -> None:

@@ -13,10 +13,10 @@ from eosin.protocol.errors import ErrorCode
 def leave(decision: GroupDecision, request: Leave) -> None:
     """Decide on one LeaveGroup request, member by member."""
     if decision.group.state is GroupState.DEAD:
-        decision.reply(request.ticket, LeaveResult(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        decision.reply(request.request_id, LeaveResult(ErrorCode.COORDINATOR_NOT_AVAILABLE))
         return
     errors = tuple(_leave_one(decision, leaving) for leaving in request.members)
-    decision.reply(request.ticket, LeaveResult(ErrorCode.NONE, errors))
+    decision.reply(request.request_id, LeaveResult(ErrorCode.NONE, errors))
 
 
 def _leave_one(decision: GroupDecision, leaving: LeavingMember) -> ErrorCode:

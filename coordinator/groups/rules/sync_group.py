@@ -14,17 +14,17 @@ def sync(decision: GroupDecision, request: Sync) -> None:
     group = decision.group
     error = _refusal(group, request)
     if error is not ErrorCode.NONE:
-        decision.refuse_sync(request.ticket, error)
+        decision.refuse_sync(request.request_id, error)
         return
     member = group.members[request.member_id]
     if group.state is GroupState.STABLE:
         _mark_synced(decision, member.member_id)
         decision.start_session(member)
-        decision.answer_assignment(request.ticket, member)
+        decision.answer_assignment(request.request_id, member)
         return
     if member.syncing is not None:
         decision.refuse_sync(member.syncing, ErrorCode.REBALANCE_IN_PROGRESS)  # superseded by this request
-    decision.put_member(replace(member, syncing=request.ticket))
+    decision.put_member(replace(member, syncing=request.request_id))
     _mark_synced(decision, member.member_id)
     if member.member_id == group.leader_id and not group.storing:
         _store_assignment(decision, request)
@@ -80,8 +80,8 @@ def assignment_stored(decision: GroupDecision, stored: AssignmentStored) -> None
     waiting = [(member.member_id, member.syncing) for member in group.members.values() if member.syncing is not None]
     members = {name: replace(member, syncing=None) for name, member in _assigned(group, stored.assignments).items()}
     decision.enter(GroupState.STABLE, members=members, storing=False)
-    for member_id, ticket in waiting:
-        decision.answer_assignment(ticket, members[member_id])
+    for member_id, request_id in waiting:
+        decision.answer_assignment(request_id, members[member_id])
         decision.start_session(members[member_id])
 
 

@@ -72,12 +72,12 @@ class TransactionCheck:
             self._completed(prepared)  # no record follows a decision before all its markers are written
         if txn.is_preparing:
             self._prepared[id_] = txn
-            is_commit = txn.phase is TransactionState.PREPARE_COMMIT
+            is_commit = txn.state is TransactionState.PREPARE_COMMIT
             self._outcomes[marker_key(txn.producer_id, txn.producer_epoch, commit=is_commit)] = None
 
     def _completed(self, prepared: Txn) -> None:
         """A transaction is over: each of its partitions must have the marker."""
-        is_commit = prepared.phase is TransactionState.PREPARE_COMMIT
+        is_commit = prepared.state is TransactionState.PREPARE_COMMIT
         key = marker_key(prepared.producer_id, prepared.producer_epoch, commit=is_commit)
         for partition in sorted(prepared.partitions):
             since = self._since(partition)
@@ -87,7 +87,7 @@ class TransactionCheck:
     @property
     def states(self) -> dict[str, int]:
         """How many transactional ids are in each state."""
-        counts = Counter(STATE_NAMES[txn.phase] for txn in self.txns.values())
+        counts = Counter(STATE_NAMES[txn.state] for txn in self.txns.values())
         return {name: counts[name] for name in STATE_NAMES.values() if counts[name]}
 
     # Judging --------------------------------------------------------------------------------------------------------
@@ -121,12 +121,12 @@ class TransactionCheck:
         txn = self._by_producer.get(transaction.producer_id)
         if txn is None:
             return "no transactional id has this producer"
-        who = f"{txn.transactional_id!r} is in {STATE_NAMES[txn.phase]}"
-        if txn.phase is not TransactionState.ONGOING and not txn.is_preparing:
+        who = f"{txn.transactional_id!r} is in {STATE_NAMES[txn.state]}"
+        if txn.state is not TransactionState.ONGOING and not txn.is_preparing:
             return who
         if partition not in txn.partitions:
             return f"{who} without this partition"
-        if txn.phase is TransactionState.ONGOING and transaction.producer_epoch < txn.producer_epoch:
+        if txn.state is TransactionState.ONGOING and transaction.producer_epoch < txn.producer_epoch:
             return f"{who} of epoch {txn.producer_epoch}"
         return None
 

@@ -42,7 +42,7 @@ def _record(txn: Txn, index: int, value_version: int) -> bytes:
         offset_delta=index,
         timestamp_delta=0,
         key=_encoded_key(txn.transactional_id),
-        value=None if txn.phase is TransactionState.DEAD else encode_txn(txn, value_version),
+        value=None if txn.state is TransactionState.DEAD else encode_txn(txn, value_version),
     )
 
 
@@ -74,8 +74,8 @@ def encode_txn(txn: Txn, version: int) -> bytes:
         txn.next_timeout_ms,
     )
     return b"%b%b%b%b%b%b" % (
-        START.pack(version, txn.producer_id, txn.producer_epoch, txn.timeout_ms, txn.phase),
-        _partitions(None if txn.phase is TransactionState.EMPTY else txn.partitions, version),
+        START.pack(version, txn.producer_id, txn.producer_epoch, txn.timeout_ms, txn.state),
+        _partitions(None if txn.state is TransactionState.EMPTY else txn.partitions, version),
         _TIMES.pack(txn.updated_ms, txn.start_ms),
         tags,
         _EPOCH.pack(last_epoch) if version and last_epoch != NO_EPOCH else b"",

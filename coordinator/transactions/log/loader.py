@@ -18,7 +18,7 @@ from eosin.protocol.records.scan import Head, KeyValue, key_values
 from eosin.protocol.schemas.records.transaction_state import KINDS
 from eosin.protocol.types import DecodeError
 
-_STORED_STATES: Final = frozenset(phase.value for phase in TransactionState if phase is not TransactionState.DEAD)
+_STORED_STATES: Final = frozenset(state.value for state in TransactionState if state is not TransactionState.DEAD)
 
 
 class StateReplay:

@@ -27,7 +27,7 @@ from eosin.protocol.schemas.records.transaction_state import (
 )
 from eosin.protocol.types import DecodeError
 
-_STORED_PHASES: Final = {phase.value: phase for phase in TransactionState if phase is not TransactionState.DEAD}
+_STORED_STATES: Final = {state.value: state for state in TransactionState if state is not TransactionState.DEAD}
 
 
 class CorruptTransactionLog(Exception):
@@ -95,8 +95,8 @@ def decoded_txn(transactional_id: str, value: bytes) -> Txn:
 
 
 def _txn(transactional_id: str, value: TransactionLogValue) -> Txn:
-    phase = _STORED_PHASES.get(value.transaction_status)
-    if phase is None:
+    state = _STORED_STATES.get(value.transaction_status)
+    if state is None:
         raise CorruptTransactionLog(f"{transactional_id!r} is in state {value.transaction_status}")
     if value.producer_id < 0 or not 0 <= value.producer_epoch <= FENCING_EPOCH:
         raise CorruptTransactionLog(f"{transactional_id!r} has producer {value.producer_id}, {value.producer_epoch}")
@@ -109,7 +109,7 @@ def _txn(transactional_id: str, value: TransactionLogValue) -> Txn:
         producer_epoch=value.producer_epoch,
         last_epoch=value.last_producer_epoch,
         timeout_ms=value.transaction_timeout_ms,
-        phase=phase,
+        state=state,
         partitions=_partitions(value.transaction_partitions or ()),
         start_ms=value.transaction_start_timestamp_ms,
         updated_ms=value.transaction_last_update_timestamp_ms,

@@ -128,14 +128,14 @@ def _add_partitions(txn: Txn, event: AddPartitions, now_ms: int) -> Decision:
         return refuse(txn, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if event.producer_epoch != txn.producer_epoch:
         return refuse(txn, ErrorCode.PRODUCER_FENCED)
-    if txn.phase is TransactionState.ONGOING:
+    if txn.state is TransactionState.ONGOING:
         if event.partitions <= txn.partitions:
             return txn, (Reply(ErrorCode.NONE),)
         after = msgspec.structs.replace(txn, partitions=txn.partitions | event.partitions, updated_ms=now_ms)
     else:
         after = msgspec.structs.replace(
             txn,
-            phase=TransactionState.ONGOING,
+            state=TransactionState.ONGOING,
             partitions=event.partitions,
             start_ms=now_ms,
             updated_ms=now_ms,
@@ -168,4 +168,4 @@ def _roll_forward(txn: Txn, told: Reply) -> Decision:
 def _expire(txn: Txn, event: Expire, now_ms: int) -> Decision:
     if not txn.is_at_rest or txn.updated_ms > now_ms - event.expiration_ms:
         return txn, ()
-    return move(txn, msgspec.structs.replace(txn, phase=TransactionState.DEAD), Forget())
+    return move(txn, msgspec.structs.replace(txn, state=TransactionState.DEAD), Forget())

@@ -13,7 +13,7 @@ from eosin.protocol.names import ProducerIdAndEpoch
 
 
 class Persist(msgspec.Struct, frozen=True, gc=False):
-    """Write the record of `txn` (a tombstone when its phase is DEAD); ends in `Appended` or `AppendFailed`."""
+    """Write the record of `txn` (a tombstone when its state is DEAD); ends in `Appended` or `AppendFailed`."""
 
     txn: Txn
 

@@ -106,14 +106,14 @@ def end(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
         return _stranger(txn, request, _FENCED)
     if txn.pending is not None:
         return refuse(txn, _CONCURRENT)
-    row = BEFORE_VERSION_2[txn.phase]
+    row = BEFORE_VERSION_2[txn.state]
     outcome = row.commit if request.commit else row.abort
     if isinstance(outcome, ErrorCode):
         return refuse_producer(txn, outcome, pair)
     if outcome is _DONE:
         return txn, (Reply(ErrorCode.NONE),)
     after = msgspec.structs.replace(
-        txn, phase=_prepared(request), updated_ms=now_ms, client_transaction_version=request.client_transaction_version
+        txn, state=_prepared(request), updated_ms=now_ms, client_transaction_version=request.client_transaction_version
     )
     return move(txn, after, WriteMarkers(after), Reply(ErrorCode.NONE, after_markers=True))
 
@@ -124,7 +124,7 @@ def _repeat_by_older_client(txn: Txn, request: EndTxn) -> Decision:
     cannot do harm with that pair, whose epoch is over, and hears what became of the transaction."""
     if txn.pending is not None:
         return refuse(txn, _CONCURRENT)
-    row = VERSION_2[txn.phase].last
+    row = VERSION_2[txn.state].last
     outcome = row.commit if request.commit else row.abort
     return refuse(txn, outcome) if isinstance(outcome, ErrorCode) else (txn, (Reply(ErrorCode.NONE),))
 
@@ -140,7 +140,7 @@ def _end_version_2(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
         return _stranger(txn, request, _FENCED if is_known else _error_of_other_id(txn, request))
     if txn.pending is not None:
         return refuse(txn, _CONCURRENT)
-    row = VERSION_2[txn.phase].current if current else VERSION_2[txn.phase].last
+    row = VERSION_2[txn.state].current if current else VERSION_2[txn.state].last
     outcome = row.commit if request.commit else row.abort
     if outcome is _FENCED:
         return _stranger(txn, request, _FENCED)
@@ -174,9 +174,9 @@ def _prepare_version_2(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
         return txn, (AllocateProducerId(),)
     after = msgspec.structs.replace(
         raised(txn, request.fresh_producer_id if exhausted else NO_PRODUCER_ID),
-        phase=_prepared(request),
+        state=_prepared(request),
         last_epoch=client.producer_epoch,
-        start_ms=txn.start_ms if txn.phase is TransactionState.ONGOING else now_ms,
+        start_ms=txn.start_ms if txn.state is TransactionState.ONGOING else now_ms,
         updated_ms=now_ms,
         client_transaction_version=request.client_transaction_version,
     )
@@ -195,8 +195,8 @@ def complete(txn: Txn, event: MarkersWritten, now_ms: int) -> Decision:
     pair = txn.next_pair
     after = msgspec.structs.replace(
         txn,
-        phase=TransactionState.COMPLETE_COMMIT
-        if txn.phase is TransactionState.PREPARE_COMMIT
+        state=TransactionState.COMPLETE_COMMIT
+        if txn.state is TransactionState.PREPARE_COMMIT
         else TransactionState.COMPLETE_ABORT,
         producer_id=pair.producer_id,
         producer_epoch=pair.producer_epoch,

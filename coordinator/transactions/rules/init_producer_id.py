@@ -31,7 +31,7 @@ def introduce(txn: Txn, request: InitProducerId, now_ms: int) -> Decision:
         return refuse(txn, ErrorCode.PRODUCER_FENCED)
     if txn.is_preparing:
         return refuse(txn, ErrorCode.CONCURRENT_TRANSACTIONS)
-    if txn.phase is TransactionState.ONGOING:
+    if txn.state is TransactionState.ONGOING:
         end_or_keep = keep if request.keeps else _interrupt
         return end_or_keep(txn, request, given, now_ms)
     return _next_epoch(txn, request, given, now_ms)
@@ -41,7 +41,7 @@ def time_out(txn: Txn, request: DeadlinePassed, now_ms: int) -> Decision:
     """Abort the transaction if it is still open and out of time (transactions.md 7.1). Unless the settings say
     otherwise, the producer that is late keeps the right to come back, so its pair is remembered (transactions.md
     12.3)."""
-    if txn.phase is not TransactionState.ONGOING or txn.pending is not None:
+    if txn.state is not TransactionState.ONGOING or txn.pending is not None:
         return txn, ()
     if txn.never_times_out or request.open_ms <= txn.timeout_ms:
         return txn, ()
@@ -84,7 +84,7 @@ def _fence(txn: Txn, request: InitProducerId | DeadlinePassed, now_ms: int, *, r
         return txn, (AllocateProducerId(),)
     after = msgspec.structs.replace(
         raised(txn, request.fresh_producer_id if rotate else NO_PRODUCER_ID),
-        phase=TransactionState.PREPARE_ABORT,
+        state=TransactionState.PREPARE_ABORT,
         last_epoch=client.producer_epoch if recovering else NO_EPOCH,
         timed_out=client if recovering else None,
         client_transaction_version=request.transaction_version,
@@ -139,7 +139,7 @@ def _bump(
 def _empty(txn: Txn, request: InitProducerId, now_ms: int, bumped: Txn | None = None) -> Decision:
     after = msgspec.structs.replace(
         bumped or txn,
-        phase=TransactionState.EMPTY,
+        state=TransactionState.EMPTY,
         partitions=NO_PARTITIONS,
         start_ms=NO_TIMESTAMP,
         updated_ms=now_ms,

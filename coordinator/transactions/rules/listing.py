@@ -9,8 +9,8 @@ import msgspec
 from eosin.coordinator.transactions.rules.state import STATE_NAMES, TransactionState, Txn
 from eosin.protocol.names import TopicPartition
 
-_PHASES: Final[dict[str, TransactionState | None]] = {name: phase for phase, name in STATE_NAMES.items()}
-_PHASES["PrepareEpochFence"] = None  # a state of Apache Kafka's that nothing is ever in here
+_STATES_BY_NAME: Final[dict[str, TransactionState | None]] = {name: state for state, name in STATE_NAMES.items()}
+_STATES_BY_NAME["PrepareEpochFence"] = None  # a state of Apache Kafka's that nothing is ever in here
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def describe(txn: Txn) -> TransactionDescription:
     """`txn` as it is now; a record under way does not count yet."""
     return TransactionDescription(
         transactional_id=txn.transactional_id,
-        state=STATE_NAMES[txn.phase],
+        state=STATE_NAMES[txn.state],
         timeout_ms=txn.timeout_ms,
         start_ms=txn.start_ms,
         producer_id=txn.producer_id,
@@ -70,15 +70,15 @@ class ListingFilter:
     @property
     def unknown_states(self) -> tuple[str, ...]:
         """States in the filter that do not exist."""
-        return tuple(name for name in self.states if name not in _PHASES)
+        return tuple(name for name in self.states if name not in _STATES_BY_NAME)
 
     def listed(self, txns: Iterable[Txn], *, now_ms: int) -> list[ListedTransaction]:
         """Those of `txns` for which the filters hold."""
-        phases = {_PHASES[name] for name in self.states if name in _PHASES}
+        states = {_STATES_BY_NAME[name] for name in self.states if name in _STATES_BY_NAME}
         return [
-            ListedTransaction(txn.transactional_id, txn.producer_id, STATE_NAMES[txn.phase])
+            ListedTransaction(txn.transactional_id, txn.producer_id, STATE_NAMES[txn.state])
             for txn in txns
-            if not txn.is_fresh and (not self.states or txn.phase in phases) and self._holds(txn, now_ms)
+            if not txn.is_fresh and (not self.states or txn.state in states) and self._holds(txn, now_ms)
         ]
 
     def _holds(self, txn: Txn, now_ms: int) -> bool:
@@ -90,4 +90,4 @@ class ListingFilter:
 
 
 def _is_open(txn: Txn) -> bool:
-    return txn.phase is TransactionState.ONGOING or txn.is_preparing
+    return txn.state is TransactionState.ONGOING or txn.is_preparing

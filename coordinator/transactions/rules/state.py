@@ -1,6 +1,6 @@
 """What is remembered of one transactional id, and which state may follow which (transactions.md 1). Pure.
 
-Always true of a `Txn` that is the current one: its phase is 0 to 5 (Dead is only ever pending, and PrepareEpochFence,
+Always true of a `Txn` that is the current one: its state is 0 to 5 (Dead is only ever pending, and PrepareEpochFence,
 which Apache Kafka has between two steps that are one step here, does not exist); `pending` is set exactly while a
 record of it is on its way to the log; partitions are only held by Ongoing and Prepare*; the epoch is never above 32767
 and no client was ever told one above 32766.
@@ -90,7 +90,7 @@ class Txn(msgspec.Struct, frozen=True, gc=False):
     last_epoch: int = NO_EPOCH
     """The epoch that the same producer instance had before its last bump; -1 after a new instance took over."""
     timeout_ms: int = 0
-    phase: TransactionState = TransactionState.EMPTY
+    state: TransactionState = TransactionState.EMPTY
     partitions: frozenset[TopicPartition] = NO_PARTITIONS
     start_ms: int = NO_TIMESTAMP
     """When the first partition was added; kept after the end, -1 while nothing was ever begun under this epoch."""
@@ -122,17 +122,17 @@ class Txn(msgspec.Struct, frozen=True, gc=False):
     @property
     def is_preparing(self) -> bool:
         """The outcome is decided and markers are under way."""
-        return self.phase in _PREPARING
+        return self.state in _PREPARING
 
     @property
     def is_at_rest(self) -> bool:
         """Nothing is open and nothing is under way."""
-        return self.phase in _AT_REST and self.pending is None
+        return self.state in _AT_REST and self.pending is None
 
     @property
     def is_settled(self) -> bool:
         """No answer would be CONCURRENT_TRANSACTIONS."""
-        return self.pending is None and self.phase not in _PREPARING
+        return self.pending is None and self.state not in _PREPARING
 
     @property
     def is_fresh(self) -> bool:

@@ -75,9 +75,9 @@ def raised(txn: Txn, fresh_producer_id: int) -> Txn:
 
 def check_transition(before: Txn, after: Txn) -> None:
     """Assert that `after` may be written over `before`: a mistake here is ours, never a client's."""
-    phase = after.phase
-    assert before.phase in LEGAL_PREDECESSORS[phase], f"{before.phase.name} cannot become {phase.name}"
-    if phase is _DEAD:
+    state = after.state
+    assert before.state in LEGAL_PREDECESSORS[state], f"{before.state.name} cannot become {state.name}"
+    if state is _DEAD:
         return
     rotated = after.producer_id != before.producer_id
     was_kept, is_kept = before.next_epoch != NO_EPOCH, after.next_epoch != NO_EPOCH  # quicker than the properties
@@ -89,18 +89,18 @@ def check_transition(before: Txn, after: Txn) -> None:
         assert before.is_fresh or after.previous_producer_id == before.producer_id
     else:
         assert before.producer_epoch <= after.producer_epoch <= min(before.producer_epoch + 1, FENCING_EPOCH)
-    if phase is _EMPTY:
+    if state is _EMPTY:
         assert not after.partitions
         assert after.start_ms == NO_TIMESTAMP
         return
     assert after.timeout_ms == before.timeout_ms or _may_change_timeout(before, after)
     assert after.start_ms != NO_TIMESTAMP
-    if phase is _ONGOING:
+    if state is _ONGOING:
         assert not rotated
         assert after.producer_epoch == before.producer_epoch
         assert before.partitions <= after.partitions
         if is_kept:
-            assert before.phase is TransactionState.ONGOING
+            assert before.state is TransactionState.ONGOING
             assert after.partitions == before.partitions
             assert after.client_pair != before.client_pair
     elif after.is_preparing:
@@ -115,7 +115,7 @@ def check_transition(before: Txn, after: Txn) -> None:
 
 def _may_change_timeout(before: Txn, after: Txn) -> bool:
     """Who keeps a transaction may take its limit away, and has its own from the end of it on (KIP-939)."""
-    if after.phase is TransactionState.ONGOING:
+    if after.state is TransactionState.ONGOING:
         return after.is_kept and after.never_times_out
     return before.is_kept and not after.is_preparing and after.timeout_ms == before.next_timeout_ms
 

@@ -48,7 +48,7 @@ class Stage:
         for effect in effects:
             match effect:
                 case Reply():
-                    self.waiting.remove(effect.ticket)  # KeyError: answered twice
+                    self.waiting.remove(effect.request_id)  # KeyError: answered twice
                     if isinstance(effect.answer, JoinResult) and effect.answer.member_id:
                         self.ids.append((effect.answer.member_id, None))
                 case Persist():
@@ -60,7 +60,7 @@ class Stage:
                     self.timers.pop(effect.timer, None)
         self.check()
 
-    def ticket(self) -> int:
+    def new_request(self) -> int:
         self.made += 1
         self.waiting.add(self.made)
         return self.made
@@ -101,7 +101,7 @@ def act(stage: Stage, data: st.DataObject) -> None:
             stage.made += 1
             stage.happen(
                 Join(
-                    ticket=stage.ticket(),
+                    request_id=stage.new_request(),
                     member_id=data.draw(st.sampled_from(["", member_id])),
                     instance_id=instance_id,
                     protocol_type="consumer",
@@ -121,7 +121,7 @@ def act(stage: Stage, data: st.DataObject) -> None:
             holder = stage.group.members.get(who)
             stage.happen(
                 Sync(
-                    stage.ticket(),
+                    stage.new_request(),
                     who,
                     holder.instance_id if holder else None,
                     generation_id,
@@ -131,7 +131,7 @@ def act(stage: Stage, data: st.DataObject) -> None:
                 )
             )
         case "leave":
-            stage.happen(Leave(stage.ticket(), (LeavingMember(member_id, None), LeavingMember("", instance_id))))
+            stage.happen(Leave(stage.new_request(), (LeavingMember(member_id, None), LeavingMember("", instance_id))))
         case "timer" if stage.timers:
             stage.fire_next()
         case "stored" if stage.writes:

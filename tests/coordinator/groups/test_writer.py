@@ -4,7 +4,7 @@ import asyncio
 
 from group_fakes import FakeOffsetsLog, turns
 
-from eosin.coordinator.groups.log.writer import LogWriter, Settlement
+from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.storage.log.log_results import Marker
@@ -128,7 +128,7 @@ async def test_markers_and_batches_share_one_order() -> None:
 
 
 async def test_a_settlement_waits_only_if_it_must() -> None:
-    early, late = Settlement(), Settlement()
+    early, late = PendingWrite(), PendingWrite()
     early(ErrorCode.NONE, 0)
     assert await early.wait() is ErrorCode.NONE
     waiting = asyncio.ensure_future(late.wait())

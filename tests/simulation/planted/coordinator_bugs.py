@@ -48,7 +48,7 @@ def epoch_not_persisted() -> Iterator[None]:
     encode_txn = encoder.encode_txn
 
     def careless(txn: Txn, version: int) -> bytes:
-        if txn.phase is TransactionState.EMPTY and txn.producer_epoch > 0:
+        if txn.state is TransactionState.EMPTY and txn.producer_epoch > 0:
             txn = msgspec.structs.replace(txn, producer_epoch=txn.producer_epoch - 1)
         return encode_txn(txn, version)
 
@@ -104,7 +104,7 @@ def zombies_welcome() -> Iterator[None]:
     end = end_txn.end
 
     def careless(txn: Txn, request: Any, now_ms: int) -> Any:
-        if request.producer_id == txn.producer_id and txn.phase is TransactionState.ONGOING:
+        if request.producer_id == txn.producer_id and txn.state is TransactionState.ONGOING:
             request = msgspec.structs.replace(request, producer_epoch=txn.producer_epoch)
         return end(txn, request, now_ms)
 
@@ -154,7 +154,7 @@ def commit_taken_for_abort() -> Iterator[None]:
     end = end_txn.end
 
     def careless(txn: Txn, request: Any, now_ms: int) -> Any:
-        if txn.phase is TransactionState.ONGOING and len(txn.partitions) > 2:
+        if txn.state is TransactionState.ONGOING and len(txn.partitions) > 2:
             request = msgspec.structs.replace(request, commit=False)
         return end(txn, request, now_ms)
 
