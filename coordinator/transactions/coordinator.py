@@ -40,8 +40,7 @@ from eosin.coordinator.transactions.rules.listing import (
     TransactionListing,
     describe,
 )
-from eosin.coordinator.transactions.rules.state import TransactionState, Txn
-from eosin.coordinator.transactions.rules.transitions import refusal
+from eosin.coordinator.transactions.rules.state import TransactionState, Txn, refusal
 from eosin.coordinator.transactions.timers import Deadlines, Rounds
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition

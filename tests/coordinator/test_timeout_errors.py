@@ -8,7 +8,7 @@ import pytest
 from eosin.coordinator.transactions.rules.decide import decide, verify
 from eosin.coordinator.transactions.rules.effects import Reply
 from eosin.coordinator.transactions.rules.events import AddPartitions, Appended, DeadlinePassed, EndTxn, InitProducerId
-from eosin.coordinator.transactions.rules.state import TransactionState, Txn
+from eosin.coordinator.transactions.rules.state import TransactionState, Txn, refusal
 from eosin.coordinator.transactions.rules.timeout_errors import (
     ANSWERS,
     Profile,
@@ -16,7 +16,6 @@ from eosin.coordinator.transactions.rules.timeout_errors import (
     answer,
     profile_of,
 )
-from eosin.coordinator.transactions.rules.transitions import refusal
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 

@@ -3,8 +3,14 @@
 import msgspec
 import pytest
 
-from eosin.coordinator.transactions.rules.state import LEGAL_PREDECESSORS, STATE_NAMES, TransactionState, Txn
-from eosin.coordinator.transactions.rules.transitions import check_transition, move
+from eosin.coordinator.transactions.rules.state import (
+    LEGAL_PREDECESSORS,
+    STATE_NAMES,
+    TransactionState,
+    Txn,
+    check_transition,
+    move,
+)
 from eosin.protocol.names import TopicPartition
 
 ORDERS = frozenset({TopicPartition("orders", 0)})

@@ -11,8 +11,8 @@ from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.broker.transactions.verification import translated
 from eosin.coordinator.groups.offsets.service import _translate
 from eosin.coordinator.transactions.rules.effects import Reply
+from eosin.coordinator.transactions.rules.state import refusal
 from eosin.coordinator.transactions.rules.timeout_errors import Profile, RequestKind
-from eosin.coordinator.transactions.rules.transitions import refusal
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.log.log_results import Refused
 from model.instances import abort_failed, done, fail, give_up

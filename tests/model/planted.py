@@ -19,8 +19,7 @@ from eosin.coordinator.transactions.rules import decide as decide_module
 from eosin.coordinator.transactions.rules import end_txn, init_producer_id
 from eosin.coordinator.transactions.rules.effects import Persist, Reply, WriteMarkers
 from eosin.coordinator.transactions.rules.events import AddPartitions, EndTxn, Loaded
-from eosin.coordinator.transactions.rules.state import Pending, Txn
-from eosin.coordinator.transactions.rules.transitions import Decision
+from eosin.coordinator.transactions.rules.state import Decision, Pending, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.log.log_results import Marker, Refused
 from eosin.storage.producers import state

@@ -39,8 +39,15 @@ from eosin.coordinator.transactions.rules.events import (
     RetryDue,
 )
 from eosin.coordinator.transactions.rules.init_producer_id import introduce, time_out
-from eosin.coordinator.transactions.rules.state import Pending, TransactionState, Txn
-from eosin.coordinator.transactions.rules.transitions import Decision, move, refuse, refuse_producer
+from eosin.coordinator.transactions.rules.state import (
+    Decision,
+    Pending,
+    TransactionState,
+    Txn,
+    move,
+    refuse,
+    refuse_producer,
+)
 from eosin.coordinator.transactions.rules.two_phase import closed_to
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition

@@ -5,24 +5,29 @@ its tuple, because what follows depends on how it ends: that comes back as the e
 the effects of success wait in `Txn.pending`, never in the runner.
 """
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
-from eosin.coordinator.transactions.rules.state import NO_EPOCH, NO_PRODUCER_ID, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch
+from eosin.protocol.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+
+if TYPE_CHECKING:
+    from eosin.coordinator.transactions.rules.state import Txn
 
 
 class Persist(msgspec.Struct, frozen=True, gc=False):
     """Write the record of `txn` (a tombstone when its state is DEAD); ends in `Appended` or `AppendFailed`."""
 
-    txn: Txn
+    txn: "Txn"
 
 
 class PersistLater(msgspec.Struct, frozen=True, gc=False):
     """Write the record of `txn` later, unless a newer record of the id is in the log by then. Nothing waits for it, no
     event follows, and it is tried until it succeeds."""
 
-    txn: Txn
+    txn: "Txn"
 
 
 class Reply(msgspec.Struct, frozen=True, gc=False):
@@ -30,7 +35,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
 
     error: ErrorCode
     producer_id: int = NO_PRODUCER_ID
-    producer_epoch: int = NO_EPOCH
+    producer_epoch: int = NO_PRODUCER_EPOCH
     after_markers: bool = False
     """The reply is true already, but is better held for a moment until the transaction is complete (B17)."""
     timed_out: bool = False
@@ -45,7 +50,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
 class WriteMarkers(msgspec.Struct, frozen=True, gc=False):
     """Start writing the markers of `txn`, which is in Prepare*, to its partitions; ends in `MarkersWritten`."""
 
-    txn: Txn
+    txn: "Txn"
 
 
 class AllocateProducerId(msgspec.Struct, frozen=True, gc=False):

@@ -16,10 +16,15 @@ from eosin.coordinator.transactions.rules.state import (
     NO_EPOCH,
     NO_PARTITIONS,
     NO_PRODUCER_ID,
+    Decision,
     TransactionState,
     Txn,
+    move,
+    raised,
+    refuse,
+    refuse_producer,
+    settle,
 )
-from eosin.coordinator.transactions.rules.transitions import Decision, move, raised, refuse, refuse_producer, settle
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch
 

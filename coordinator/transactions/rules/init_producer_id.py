@@ -13,10 +13,13 @@ from eosin.coordinator.transactions.rules.state import (
     NO_PRODUCER_ID,
     NO_TIMEOUT_MS,
     NO_TIMESTAMP,
+    Decision,
     TransactionState,
     Txn,
+    move,
+    raised,
+    refuse,
 )
-from eosin.coordinator.transactions.rules.transitions import Decision, move, raised, refuse
 from eosin.coordinator.transactions.rules.two_phase import keep
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch

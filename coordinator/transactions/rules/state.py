@@ -1,4 +1,5 @@
-"""What is remembered of one transactional id, and which state may follow which (transactions.md 1). Pure.
+"""What is remembered of one transactional id, which state may follow which, and how a decision ends: refused, moved on
+or settled (transactions.md 1). Pure.
 
 Always true of a `Txn` that is the current one: its state is 0 to 5 (Dead is only ever pending, and PrepareEpochFence,
 which Apache Kafka has between two steps that are one step here, does not exist); `pending` is set exactly while a
@@ -10,15 +11,14 @@ and no client was ever told one above 32766.
 
 from collections.abc import Callable
 from enum import IntEnum
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from functools import cache, partial
+from typing import Final
 
 import msgspec
 
+from eosin.coordinator.transactions.rules.effects import Effect, Effects, Persist, PersistLater, Reply
+from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
-
-if TYPE_CHECKING:
-    from eosin.coordinator.transactions.rules.effects import Effect
 
 NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1
@@ -35,7 +35,7 @@ NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
 
 
 class TransactionState(IntEnum):
-    """The states, by the number that is written. What may come before each is in `PREDECESSORS`."""
+    """The states, by the number that is written. What may come before each is in `LEGAL_PREDECESSORS`."""
 
     EMPTY = 0
     ONGOING = 1
@@ -174,7 +174,114 @@ class Pending(msgspec.Struct, frozen=True, gc=False):
     """A record on its way to the log: what the id becomes once it is there, and what is done then."""
 
     after: Txn
-    then: "tuple[Effect, ...]" = ()
+    then: Effects = ()
     """Done in order once the record is as durable as configured; not at all when it fails."""
     in_doubt: bool = False
     """An earlier attempt may have put it into the log: from now on only success settles the matter."""
+
+
+Decision = tuple[Txn, Effects]
+
+# An enum's member takes as long to find as a call, and every move asks for each.
+_EMPTY: Final = TransactionState.EMPTY
+_ONGOING: Final = TransactionState.ONGOING
+_DEAD: Final = TransactionState.DEAD
+
+
+def refuse(txn: Txn, error: ErrorCode) -> Decision:
+    """Nothing changes; the request gets `error`."""
+    return txn, _reply(error)
+
+
+def refuse_producer(txn: Txn, error: ErrorCode, pair: tuple[int, int]) -> Decision:
+    """Nothing changes; the request of `pair` gets `error`, and the reply says whether the pair has only timed out."""
+    return txn, (refusal(txn, error, pair),)
+
+
+def refusal(txn: Txn, error: ErrorCode, pair: tuple[int, int]) -> Reply:
+    """`error` for a request of `pair`, and whether its transaction timed out without the producer being replaced
+    (transactions.md 12.3)."""
+    return Reply(error, timed_out=True, can_return=txn.can_return) if pair == txn.timed_out else Reply(error)
+
+
+def move(txn: Txn, after: Txn, *then: Effect) -> Decision:
+    """Write `after`; once that has succeeded it is what `txn` is, and `then` is done. Until then `txn` is pending."""
+    assert txn.pending is None, "two records of one id under way"
+    assert after.pending is None
+    check_transition(txn, after)
+    return msgspec.structs.replace(txn, pending=Pending(after, then)), (Persist(after),)
+
+
+def settle(txn: Txn, after: Txn) -> Decision:
+    """`after` is the state from now on: what is in the log already leads there, so that its record is in no hurry."""
+    assert txn.pending is None, "two records of one id under way"
+    check_transition(txn, after)
+    return after, (PersistLater(after),)
+
+
+def raised(txn: Txn, fresh_producer_id: int) -> Txn:
+    """`txn` one epoch further, for its end: its markers then shut out late writes of it, and the client goes on with a
+    pair that no late request can carry. `fresh_producer_id` when the client's epochs are used up."""
+    marked_epoch = min(txn.producer_epoch + 1, FENCING_EPOCH)
+    if not txn.is_kept:
+        return msgspec.structs.replace(txn, producer_epoch=marked_epoch, next_producer_id=fresh_producer_id)
+    client, rotates = txn.client_pair, fresh_producer_id != NO_PRODUCER_ID
+    return msgspec.structs.replace(
+        txn,
+        producer_epoch=marked_epoch,
+        next_producer_id=fresh_producer_id if rotates else client.producer_id,
+        next_epoch=0 if rotates else client.producer_epoch + 1,
+        previous_producer_id=client.producer_id if rotates else txn.previous_producer_id,
+    )
+
+
+def check_transition(before: Txn, after: Txn) -> None:
+    """Assert that `after` may be written over `before`: a mistake here is ours, never a client's."""
+    state = after.state
+    assert before.state in LEGAL_PREDECESSORS[state], f"{before.state.name} cannot become {state.name}"
+    if state is _DEAD:
+        return
+    rotated = after.producer_id != before.producer_id
+    was_kept, is_kept = before.next_epoch != NO_EPOCH, after.next_epoch != NO_EPOCH  # quicker than the properties
+    assert after.producer_id >= 0
+    if was_kept and before.is_preparing:
+        assert after.pair == before.next_pair
+    elif rotated:
+        assert after.producer_epoch == 0
+        assert before.is_fresh or after.previous_producer_id == before.producer_id
+    else:
+        assert before.producer_epoch <= after.producer_epoch <= min(before.producer_epoch + 1, FENCING_EPOCH)
+    if state is _EMPTY:
+        assert not after.partitions
+        assert after.start_ms == NO_TIMESTAMP
+        return
+    assert after.timeout_ms == before.timeout_ms or _may_change_timeout(before, after)
+    assert after.start_ms != NO_TIMESTAMP
+    if state is _ONGOING:
+        assert not rotated
+        assert after.producer_epoch == before.producer_epoch
+        assert before.partitions <= after.partitions
+        if is_kept:
+            assert before.state is TransactionState.ONGOING
+            assert after.partitions == before.partitions
+            assert after.client_pair != before.client_pair
+    elif after.is_preparing:
+        assert not rotated
+        assert after.partitions == before.partitions
+        assert is_kept or not was_kept
+    else:
+        assert not after.partitions
+        assert not is_kept
+        assert rotated or was_kept or after.producer_epoch == before.producer_epoch
+
+
+def _may_change_timeout(before: Txn, after: Txn) -> bool:
+    """Who keeps a transaction may take its limit away, and has its own from the end of it on (KIP-939)."""
+    if after.state is TransactionState.ONGOING:
+        return after.is_kept and after.never_times_out
+    return before.is_kept and not after.is_preparing and after.timeout_ms == before.next_timeout_ms
+
+
+@cache
+def _reply(error: ErrorCode) -> Effects:
+    return (Reply(error),)

@@ -16,9 +16,11 @@ from eosin.coordinator.transactions.rules.state import (
     NO_EPOCH,
     NO_PRODUCER_ID,
     NO_TIMEOUT_MS,
+    Decision,
     Txn,
+    move,
+    refuse,
 )
-from eosin.coordinator.transactions.rules.transitions import Decision, move, refuse
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch
 
