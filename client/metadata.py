@@ -12,7 +12,7 @@ from eosin.protocol.schemas.metadata import MetadataResponse
 
 @dataclass(frozen=True, slots=True)
 class PartitionInfo:
-    """One partition as Metadata tells it."""
+    """One partition, from a Metadata response."""
 
     leader: int
     """Node id, -1 for none."""
@@ -22,7 +22,7 @@ class PartitionInfo:
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """One topic as Metadata tells it."""
+    """One topic, from a Metadata response."""
 
     name: str
     topic_id: bytes

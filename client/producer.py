@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """The consumer whose offsets a transaction commits; without a generation, anybody."""
+    """The consumer whose offsets a transaction commits; without a generation it need not be a member."""
 
     group_id: str
     generation_id: int = -1
@@ -94,7 +94,7 @@ class Producer:
         self._touched: set[TopicPartition | str] = set()
         """What the open transaction holds: partitions, and groups by id."""
         self._others_write = False
-        """Whether others put something into the open transaction: whom it is shared with, or who left it open."""
+        """Whether other producers have written into the open transaction: those that share it, or left it open."""
         self._failure: ClientError | None = None
         self._turns: dict[TopicPartition, asyncio.Lock] = {}
 
@@ -113,7 +113,7 @@ class Producer:
     async def init(self, *, keep: bool = False) -> ProducerIdAndEpoch:
         """Get a producer id and an epoch, fencing earlier holders of the transactional id. With `keep`, ask to go on
         with the present ones in the next epoch (KIP-360): refused when another holder has come since, and granted under
-        a new producer id when nobody has and the id was forgotten (`transactional.id.expiration.ms`). An unfinished
+        a new producer id when none has and the id was forgotten (`transactional.id.expiration.ms`). An unfinished
         transaction of an earlier holder is aborted."""
         await self._agree()
         request = InitProducerIdRequest(

@@ -191,8 +191,8 @@ class TransactionAdmin:
     # Hanging transactions -------------------------------------------------------------------------------------------
 
     async def find_hanging(self, partitions: Sequence[TopicPartition], *, before_ms: int) -> list[OpenTransaction]:
-        """The transactions open in `partitions` that nobody will ever end: without a record since `before_ms`, and
-        their coordinator does not know of them (transactions.md 10.4)."""
+        """The transactions open in `partitions` that will never end: they have no record since `before_ms`, and their
+        coordinator does not know them (transactions.md 10.4)."""
         candidates = [
             each for each in await self.open_transactions(partitions) if each.producer.last_timestamp < before_ms
         ]
@@ -227,7 +227,7 @@ class TransactionAdmin:
     async def abort(
         self, partition: TopicPartition, *, producer_id: int, producer_epoch: int, coordinator_epoch: int
     ) -> None:
-        """Write an ABORT marker into one partition: with the pair and the epoch as DescribeProducers tells them, it
+        """Write an ABORT marker into one partition: with the pair and the epoch that DescribeProducers returns, it
         ends the open transaction, and the coordinator's own marker is not refused later. Raises BrokerError."""
         marker = WritableTxnMarker(
             producer_id=producer_id,

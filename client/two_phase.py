@@ -1,4 +1,4 @@
-"""A producer whose transactions somebody else decides: two-phase commit with an external coordinator (KIP-939).
+"""A producer whose transactions an external coordinator decides: two-phase commit (KIP-939).
 
 The external coordinator, a database for example, stores `str(await producer.prepare())` together with its own changes,
 in one transaction of its own. `complete` with what it has stored then does here what was done there. Always true: what
@@ -80,7 +80,7 @@ class TwoPhaseProducer(Producer):
     async def init(self, *, keep: bool = False) -> ProducerIdAndEpoch:
         """Take over from earlier instances, and abort what was left open. Raises a ClientError."""
         if keep:
-            raise ProducerStateError("a transaction that somebody else decides is not given up for a new epoch")
+            raise ProducerStateError("a prepared transaction is not given up for a new epoch")
         await self._introduce(keeps=False)
         return self.identity
 

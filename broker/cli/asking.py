@@ -72,7 +72,7 @@ def answer(command: str, question: Question, options: Any, columns: Mapping[str,
 
 async def _ask(client: Client, question: Question) -> Sequence[Row]:
     async with client:
-        await client.peer()  # nobody there is told at once, not after every retry
+        await client.peer()  # an unreachable broker is reported at once, not after every retry
         return await question(client)
 
 
@@ -109,7 +109,7 @@ def _cell(name: str, value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(str(each) for each in value) or "-"
     text = str(value)
-    return text if text.isprintable() else ascii(text)  # nobody's id controls a terminal
+    return text if text.isprintable() else ascii(text)  # an id must not control the terminal
 
 
 def _is_time(name: str) -> bool:

@@ -1,7 +1,7 @@
 """A stopped data directory checked as a whole: every partition by itself, then transactions across partitions.
 
-Owns the order: cluster metadata first, since it tells what topics there are, then the coordinator's log, since it tells
-what the partitions must hold. Nothing is changed.
+Owns the order: cluster metadata first, since it names the topics, then the coordinator's log, since it says what the
+partitions must hold. Nothing is changed.
 """
 
 from collections.abc import Iterator
@@ -54,14 +54,14 @@ class Summary(Value, frozen=True, kw_only=True, tag="summary"):
 
 @dataclass(slots=True)
 class _Findings:
-    """Problems that wait to be told, and how many there were."""
+    """Problems that wait to be reported, and how many there were."""
 
     root: str
     waiting: list[Problem] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=lambda: {ERROR: 0, WARNING: 0})
 
     def hear(self, problem: Problem) -> None:
-        """Note a problem; its file is told relative to the directory."""
+        """Note a problem; its file is named relative to the directory."""
         self.counts[problem.severity] += 1
         file = problem.file.removeprefix(f"{self.root}/")
         self.waiting.append(msgspec.structs.replace(problem, file=file))

@@ -1,4 +1,4 @@
-"""Printing values line by line: for people, or as JSON, until nobody reads any more."""
+"""Printing values line by line, for people or as JSON, until the reader of the output has gone."""
 
 import contextlib
 import io
@@ -32,7 +32,7 @@ def raw_headers(value: RecordFound) -> Iterable[tuple[bytes, bytes | None]]:
 
 
 def until_broken_pipe(run: Callable[[], int]) -> int:
-    """The exit code of `run`; 0, without a word, when whoever read the output has gone."""
+    """The exit code of `run`; 0, without a message, when the reader of the output has gone."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

@@ -142,13 +142,13 @@ async def _serve(config: BrokerConfig) -> int:
 
 
 def ready_line(config: BrokerConfig, addresses: Sequence[str], seconds: float) -> str:
-    """The one line that tells that requests are accepted."""
+    """The line that is printed when requests are accepted."""
     where = f"data {config.data_dir or 'none'}, durability {config.durability}{', compiled' if is_compiled() else ''}"
     return f"eosin {VERSION} ready on {', '.join(addresses)} in {seconds:.2f} s ({where})"
 
 
 async def _started(server: "Server", stop: asyncio.Event) -> bool:
-    """Start the server, unless told to stop meanwhile."""
+    """Start the server, unless `stop` is set meanwhile."""
     starting = asyncio.ensure_future(server.startup())
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -169,7 +169,7 @@ def _stop_on_signals() -> asyncio.Event:
     def on_signal(number: int) -> None:
         log.info("stopping", extra=fields(signal=signal.Signals(number).name))
         stop.set()
-        # Whoever asks a second time wants it now.
+        # A second signal ends the process at once.
         for each in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(each)
             signal.signal(each, signal.SIG_DFL)
@@ -196,7 +196,7 @@ def _raise_file_limit() -> None:
 
 
 def _seconds_since_start() -> float:
-    """Seconds since this process was started, interpreter included where the system tells that."""
+    """Seconds since this process was started, including the interpreter's start where the system knows it."""
     with contextlib.suppress(OSError, IndexError, ValueError, AttributeError):
         # Field 22 of proc(5), counted behind the command's name, which may hold spaces and brackets.
         started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])

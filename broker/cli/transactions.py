@@ -101,7 +101,7 @@ def parser() -> Parser:
     describing.add_argument("transactional_id", metavar="ID")
     finding = actions.add_parser(
         "find-hanging",
-        help="open transactions that nobody will end",
+        help="open transactions that will never end",
         description="Find transactions that are open in a partition and that their coordinator does not know.",
     )
     finding.add_argument("--topic", metavar="TOPIC", help="look at this topic only")

@@ -47,7 +47,7 @@ async def handle(
 
 
 def _at_fault(partitions: Sequence[TopicPartition], services: Services) -> dict[TopicPartition, ErrorCode]:
-    """Partitions that no client may add. Who leads the others, and whether they can be written now, does not matter."""
+    """Partitions that no client may add. Leaders of the others, and whether these can be written, do not matter."""
     at_fault = {}
     for partition in partitions:
         if partition.topic in INTERNAL_TOPICS:

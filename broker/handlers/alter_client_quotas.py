@@ -1,6 +1,7 @@
 """AlterClientQuotas (key 49), versions 0-1: change client quotas, of which there are none.
 
-v1 is the first flexible version. To remove a quota is done already; to set one is refused (42): it would limit nobody.
+v1 is the first flexible version. Removing a quota succeeds, since there is none; setting one is refused
+(42), since nothing would enforce it.
 """
 
 from typing import Final

@@ -1,12 +1,12 @@
 """ApiVersions (key 18), versions 0-4: the APIs, versions and features of this broker; every client asks first.
 
-The answer is made from the registry, so it cannot differ from what is served, but for the ranges that an `Api` says
-are announced otherwise. From v3 on the client tells its name and version (KIP-511), and the answer tells features
-(KIP-584): the finalized level of `transaction.version` is what makes clients use the transaction protocol of KIP-890.
-Features that are not built are supported at level 0 alone, so that `kafka-features describe` shows them.
-A row of supported features that starts at 0 is left out below v4, where older clients fail on it (KAFKA-17011); a
-feature at level 0 is not listed as finalized (transactions.md 6.5). A version that is not served is answered as
-version 0 with UNSUPPORTED_VERSION.
+The response is made from the registry, so it cannot differ from what is served, but for the ranges that an `Api` says
+are announced otherwise. From v3 on the request has the client's name and version (KIP-511), and the response has
+features (KIP-584): the finalized level of `transaction.version` makes clients use the protocol of KIP-890. Features
+that are not built are supported at level 0 alone, so that `kafka-features describe` shows them. A row of supported
+features that starts at 0 is left out below v4, where older clients fail on it (KAFKA-17011); a feature at level 0 is
+not listed as finalized (transactions.md 6.5). A version that is not served is answered as version 0 with
+UNSUPPORTED_VERSION.
 """
 
 import re
@@ -58,7 +58,7 @@ def respond(request: ApiVersionsRequest, context: RequestContext, services: Serv
 
 
 def announced(config: "BrokerConfig") -> tuple[ApiVersion, ...]:
-    """Every API with the versions that clients are told under these settings, by key."""
+    """Every API with the versions announced under these settings, by key."""
     from eosin.broker.registry import APIS  # the registry imports every handler, this one too
 
     return tuple(
@@ -78,7 +78,7 @@ def _supported(version: int) -> tuple[SupportedFeatureKey, ...]:
 
 
 def unsupported_version() -> ApiVersionsResponse:
-    """The answer, to be sent as version 0, to a version that is not served: it tells which ones are (KIP-511)."""
+    """The answer, to be sent as version 0, to a version that is not served: it lists those that are (KIP-511)."""
     served = ApiVersion(api_key=API.key, min_version=API.versions.start, max_version=API.versions.stop - 1)
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=(served,))
 

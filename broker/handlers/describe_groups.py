@@ -1,8 +1,8 @@
-"""DescribeGroups (key 15), versions 0-6: the state of groups, and who is in them.
+"""DescribeGroups (key 15), versions 0-6: the state of groups, and their members.
 
-A group that does not exist is `Dead` without an error; v6 says 69 and why (KIP-1043). Metadata and assignments are told
-of a stable group only, since in any other state they are about to change. v3 can ask what the client may do, v4 has
-static members.
+A group that does not exist is `Dead` without an error; v6 has 69 and a message (KIP-1043). Metadata and assignments are
+returned for a stable group only, since in any other state they are about to change. v3 can ask what the client may do,
+v4 has static members.
 """
 
 from typing import Final

@@ -2,7 +2,7 @@
 
 All of them, whether a transaction is open or not: the epoch, the sequence and the timestamp of the last batch (ms, the
 producer's clock; -1 for none), the epoch of the coordinator that wrote the last marker (-1 for none), and where the
-open transaction starts (-1 for none). What has no producers to tell is answered by its error: a name that no topic may
+open transaction starts (-1 for none). A partition that cannot be asked has an error: a name that no topic may
 have, a partition that does not exist, or one that another broker leads.
 """
 

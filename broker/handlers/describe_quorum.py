@@ -1,7 +1,7 @@
 """DescribeQuorum (key 55), versions 0-2: the state of the metadata log.
 
 Kafka's consoles and tools ask about `__cluster_metadata`, partition 0. Ours has another name but the same role, so
-its true state is told under that one: who leads it, how far it is, and that its leader is its only voter. v1 adds
+its true state is returned under that one: its leader, its end offset, and that its leader is its only voter. v1 adds
 timestamps, v2 messages, directory ids and the voters' addresses.
 """
 

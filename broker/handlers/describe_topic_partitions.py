@@ -1,8 +1,8 @@
 """DescribeTopicPartitions (key 75), version 0: topics and their partitions, page by page (KIP-966).
 
 Topics come in order of name, all of them when none is named. An answer holds at most 2000 partitions, or fewer if the
-client says so; the cursor tells where the next page starts. Eligible leader replicas are empty: with an in-sync
-replica for every record there is nobody else to elect.
+client says so; the cursor says where the next page starts. Eligible leader replicas are empty: with an in-sync
+replica for every record there is no other leader to elect.
 """
 
 from collections.abc import Sequence

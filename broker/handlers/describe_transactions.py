@@ -2,7 +2,7 @@
 
 Each id has its own answer: the state by name, the timeout (ms), when the transaction was begun (-1 when none was since
 the producer introduced itself), the producer's id and epoch, and the partitions of the open transaction. Else its
-error: INVALID_REQUEST for the empty id, TRANSACTIONAL_ID_NOT_FOUND for one that nobody has used, NOT_COORDINATOR or
+error: INVALID_REQUEST for the empty id, TRANSACTIONAL_ID_NOT_FOUND for one that was never used, NOT_COORDINATOR or
 COORDINATOR_LOAD_IN_PROGRESS (transactions.md 10.2).
 """
 

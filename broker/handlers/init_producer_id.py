@@ -44,7 +44,7 @@ async def handle(request: InitProducerIdRequest, context: RequestContext, servic
         keeps=request.keep_prepared_txn,
     )
     if result.error is ErrorCode.INVALID_REQUEST:
-        # librdkafka asks again for ever, and tells nobody (transactions.md 11.11).
+        # librdkafka asks again for ever, without a message (transactions.md 11.11).
         _LOG.warning("a malformed InitProducerId from %s, client id %s", context.client_host, context.client_id)
     error = wire_error(ApiKey.INIT_PRODUCER_ID, context.api_version, result.error)
     ongoing_id, ongoing_epoch = result.ongoing or NO_PAIR

@@ -2,8 +2,8 @@
 
 The answer comes when the join phase ends. v1 has a rebalance timeout; before, the session timeout serves for both.
 v4: a new dynamic member is first sent back with an id (79, KIP-394). v5 has static members (KIP-345). v7 answers the
-protocol type, and may leave out the protocol name, which is "" in earlier errors. v9: a returning static leader is told
-that nobody waits for a new assignment. v2, v3 and v8 bring a throttle time, nothing, and a reason that is not used.
+protocol type, and may leave out the protocol name, which is "" in earlier errors. v9: a returning static leader learns
+that no new assignment is wanted. v2, v3 and v8 bring a throttle time, nothing, and a reason that is not used.
 """
 
 from eosin.broker.api import Api, RequestContext, Services

@@ -2,7 +2,7 @@
 
 v1 is the first to answer one (timestamp, offset) pair. v2 brings isolation levels. v4 brings leader epochs (KIP-320).
 v6 is the first flexible version. v7 adds timestamp -3, the record with the largest timestamp (KIP-734); v8 adds -4, the
-earliest local offset (KIP-405); v9 adds -5, the latest tiered one (KIP-1005). v10 tells how long to wait for tiered
+earliest local offset (KIP-405); v9 adds -5, the latest tiered one (KIP-1005). v10 says how long to wait for tiered
 storage; v11 adds -6, the earliest offset that waits to be tiered (KIP-1023). Tiered storage does not exist here: -4 is
 what -2 is, -5 and -6 find nothing.
 

@@ -1,4 +1,4 @@
-"""Metadata (key 3), versions 0-13: brokers, topics, and who leads each partition.
+"""Metadata (key 3), versions 0-13: brokers, topics, and the leader of each partition.
 
 No topics (null, in v0 an empty list) asks for all of them; in v1+ an empty list asks for none. v2 adds the cluster
 id, v4 lets the client forbid that an unknown topic is created, v5 adds offline replicas, v7 leader epochs, v8 the

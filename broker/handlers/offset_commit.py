@@ -3,7 +3,7 @@
 Answers once the offsets are durable and visible. A partition that does not exist is 3 for itself; the others are
 committed. v1 may bring its own commit time; v2-v4 a retention, which becomes an expiry of these offsets alone. v6 has
 leader epochs, v7 static members. In v9 an absent group answers 69 where it was 22 before. v10 names topics by id: one
-that nobody has is 100 for each of its partitions. (v0 stored offsets in ZooKeeper.)
+that no topic has is 100 for each of its partitions. (v0 stored offsets in ZooKeeper.)
 """
 
 from collections.abc import Iterator, Sequence

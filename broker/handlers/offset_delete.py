@@ -1,7 +1,7 @@
 """OffsetDelete (key 47), version 0: forget a group's offsets of some partitions (KIP-496).
 
 A group that does not exist is 69. In one with members, topics that it is subscribed to keep their offsets (86); if that
-cannot be told, because its members are no consumers, nothing is deleted (68). An offset that was never committed is
+is unknown, because its members are no consumers, nothing is deleted (68). An offset that was never committed is
 deleted with success; a partition that does not exist is 3.
 """
 

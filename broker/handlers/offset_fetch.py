@@ -3,7 +3,7 @@
 What was never committed is offset -1 and no error, also in a group that does not exist. v2 can ask for everything
 (null topics) and has an error for the whole request, which v1 repeats for each partition. v5 has leader epochs. v7 can
 require stable offsets: 88 while an open transaction holds one. v8 asks for several groups, each with its own error. The
-member in v9 matters to groups of the newer protocol only. v10 names topics by id: one that nobody has is 100 for each
+member in v9 matters to groups of the newer protocol only. v10 names topics by id: one that no topic has is 100 for each
 of its partitions, and is left out of everything. (v0 read offsets from ZooKeeper.)
 """
 

@@ -1,7 +1,7 @@
-"""OffsetForLeaderEpoch (key 23), versions 2-4: where a leader epoch ends, so that a reader can tell whether the log it
+"""OffsetForLeaderEpoch (key 23), versions 2-4: where a leader epoch ends, so that a reader knows whether the log it
 read from is still the one it reads (KIP-101, KIP-320).
 
-v2 brings the caller's current leader epoch. v3 tells whether a replica asks, a consumer (-1) or a tool (-2), which
+v2 brings the caller's current leader epoch. v3 says whether a replica asks, a consumer (-1) or a tool (-2), which
 makes no difference here. v4 is the first flexible version. Answers the largest epoch not above the one asked for, and
 its end; for the current epoch that is the log end; (-1, -1) when nothing is known of it (storage.md section 17).
 """

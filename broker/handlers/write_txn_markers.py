@@ -35,7 +35,7 @@ async def handle(
     if len(producers) == len(request.markers):
         answers = await write([_for_partitions(marker) for marker in request.markers])
         return WriteTxnMarkersResponse(tuple(_result(marker, answers) for marker in request.markers))
-    # Answers are told apart by producer: two markers of one are written one after the other.
+    # Results are matched to markers by producer: two markers of one are written one after the other.
     results = [_result(marker, await write([_for_partitions(marker)])) for marker in request.markers]
     return WriteTxnMarkersResponse(tuple(results))
 

@@ -99,7 +99,8 @@ def _plain_value(name: str, value: Any) -> Any:
 
 
 def _embedded(kind: type[Message], data: bytes) -> Any:
-    """What consumers tell each other, if it can be understood: the broker does not care, so neither is it damage."""
+    """Metadata or assignment of a consumer, decoded if possible. The broker does not read it, so bytes that cannot be
+    decoded are no damage."""
     if not data:
         return None
     try:

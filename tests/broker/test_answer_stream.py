@@ -108,7 +108,7 @@ async def test_memory_is_counted_until_a_slow_client_has_taken_it() -> None:
     assert host.response_memory.held_bytes == 0
 
 
-async def test_what_waits_for_an_earlier_answer_is_counted_too() -> None:
+async def test_a_response_that_waits_for_an_earlier_one_is_counted_too() -> None:
     shelf = Shelf(FakeDisk(), in_memory=True)
     first: list[asyncio.Future[FetchResponse]] = []
 
@@ -154,7 +154,7 @@ async def test_a_file_that_cannot_be_read_in_the_middle_of_an_answer_closes_the_
     assert host.response_memory.held_bytes == 0
 
 
-async def test_what_is_not_in_the_cache_is_read_in_a_thread_while_the_client_may_go() -> None:
+async def test_records_outside_the_cache_are_read_in_a_thread_while_the_client_may_leave() -> None:
     disk = FakeDisk()
     shelf = Shelf(disk)
     disk.cold = True

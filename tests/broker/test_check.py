@@ -70,7 +70,7 @@ def test_json_is_one_object_for_each_line(folder: Path, capsys: pytest.CaptureFi
         ("data/orders-0", "is no data directory: it has no meta.properties"),
     ],
 )
-def test_what_is_no_data_directory_is_2(
+def test_a_path_without_a_data_directory_exits_with_2(
     folder: Path, name: str, sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", str(folder.parent / name)]) == 2

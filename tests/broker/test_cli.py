@@ -63,7 +63,7 @@ def test_an_unknown_command_is_refused(capsys: pytest.CaptureFixture[str]) -> No
         (["--bogus"], "unrecognized arguments: --bogus"),
     ],
 )
-def test_what_cannot_be_started_is_refused_in_one_sentence(
+def test_a_command_line_that_starts_nothing_is_refused_in_one_sentence(
     arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = refusal(capsys, "serve", *arguments)
@@ -104,7 +104,7 @@ def test_a_timeout_that_is_no_time_is_refused(
     assert said.endswith(f"argument --timeout: must be a number above 0, not {seconds!r}")
 
 
-def test_whoever_has_seen_enough_of_the_help_may_go() -> None:
+def test_help_ends_quietly_when_its_reader_has_gone() -> None:
     read, write = os.pipe()
     os.close(read)
     asked = subprocess.run(

@@ -138,7 +138,7 @@ def test_internal_topics_neither_grow_nor_go() -> None:
     assert code(check_deletion(OFFSETS, OFFSETS.name)) == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_what_does_not_exist_neither_grows_nor_goes() -> None:
+def test_a_topic_that_does_not_exist_neither_grows_nor_goes() -> None:
     assert code(more(None, 4)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert code(check_deletion(None, "orders")) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert check_deletion(ORDERS, "orders") is None

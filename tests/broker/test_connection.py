@@ -265,7 +265,7 @@ async def test_a_peer_that_sends_nonsense_is_closed_with_one_log_line(
     assert numbers(good.answers()) == [5]
 
 
-async def test_what_came_before_the_nonsense_is_answered() -> None:
+async def test_requests_before_a_malformed_one_are_answered() -> None:
     peer = FakePeer(host_of(beating(echo)))
     peer.transport.feed(peer.frame(BEAT, 4, beats(1)[0]) + b"\x00\x00\x00\x02\x00\x0c")
     assert numbers(peer.answers()) == [1]
@@ -337,7 +337,7 @@ async def test_a_handler_can_close_the_connection(awaited: bool, caplog: pytest.
     assert not caplog.records
 
 
-async def test_what_a_client_began_goes_on_when_it_leaves() -> None:
+async def test_requests_of_a_client_that_left_go_on() -> None:
     gate = Gate()
     host = host_of(beating(gate))
     peer = FakePeer(host)

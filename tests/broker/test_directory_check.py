@@ -89,7 +89,7 @@ def test_looking_changes_nothing(disk: FakeDisk) -> None:
 
 
 @pytest.mark.parametrize("saved", [False, True])
-async def test_what_a_killed_broker_leaves_is_sound(saved: bool) -> None:
+async def test_a_directory_of_a_killed_broker_is_sound(saved: bool) -> None:
     assert found(await killed(saved=saved)) == []
 
 
@@ -377,7 +377,7 @@ def add(disk: FakeDisk, batch: bytes | bytearray, *, offset: int = 111, epoch: i
         ),
     ],
 )
-def test_what_a_broker_should_have_refused_is_found(
+def test_a_batch_that_a_broker_should_have_refused_is_found(
     disk: FakeDisk, batch: bytes, severity: str, reason: str | None
 ) -> None:
     add(disk, batch)
@@ -519,7 +519,7 @@ async def test_a_commit_that_the_coordinator_never_heard_of_is_a_warning() -> No
 
 
 @pytest.mark.parametrize("state", [TransactionState.ONGOING, TransactionState.EMPTY, TransactionState.PREPARE_ABORT])
-async def test_whatever_follows_a_decision_says_that_its_markers_are_written(state: TransactionState) -> None:
+async def test_a_state_after_a_decision_means_that_its_markers_are_written(state: TransactionState) -> None:
     made = await Stopped().begin()
     made.state(made.txn(TransactionState.ONGOING, OTHER))
     made.write(OTHER, 7)

@@ -120,7 +120,7 @@ def test_a_damaged_file_is_1_and_tells_where(folder: Path, capsys: pytest.Captur
         ("empty", "there is nothing to show in the directory "),
     ],
 )
-def test_what_cannot_be_shown_is_2_with_one_sentence(
+def test_a_path_that_cannot_be_shown_exits_with_2_and_one_sentence(
     name: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "notes.txt").write_text("x")
@@ -169,7 +169,7 @@ def test_nothing_is_changed_and_no_lock_is_taken(folder: Path, capsys: pytest.Ca
     assert {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.iterdir()} == before
 
 
-def test_who_stops_reading_hears_no_complaint(folder: Path) -> None:
+def test_output_ends_quietly_when_its_reader_has_gone(folder: Path) -> None:
     command = [sys.executable, "-m", "eosin.broker", "dump-log", "--deep", *[str(folder)] * 40]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -190,7 +190,7 @@ def test_times_and_bytes_are_shown_for_people() -> None:
     assert shown("é".encode() * 150) == '"' + "é" * 100 + '"... (300 bytes)'
 
 
-def test_what_a_running_broker_removes_meanwhile_is_no_damage(
+def test_files_that_a_running_broker_removes_meanwhile_are_no_damage(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     listed = ReadOnlyDisk.list

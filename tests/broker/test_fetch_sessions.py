@@ -141,7 +141,7 @@ def test_a_session_without_partitions_ends() -> None:
     assert len(broker.sessions) == 0
 
 
-def test_who_was_given_records_is_read_last_the_next_time() -> None:
+def test_a_partition_that_returned_records_is_read_last_the_next_time() -> None:
     broker = Broker()
     session = broker.must_open(0, 1, 2)
     first, second, _ = session.partitions.values()

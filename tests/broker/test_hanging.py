@@ -139,7 +139,7 @@ async def test_a_transaction_that_is_written_to_is_not_late(broker: DataBroker) 
     assert await healed(broker) == 0
 
 
-async def test_what_its_coordinator_knows_is_left_to_it(broker: DataBroker) -> None:
+async def test_a_late_transaction_that_its_coordinator_knows_is_left_to_it(broker: DataBroker) -> None:
     producer = await init(broker)
     await write(broker, producer.producer_id, partition=0)
     await write(broker, producer.producer_id, partition=1)

@@ -60,7 +60,7 @@ def answer_of(begun: Any) -> tuple[str, int]:
 
 
 @pytest.mark.parametrize("large", [many(), inflated(QUICK_BYTES + 1)], ids=["many records", "much behind compression"])
-async def test_what_comes_for_a_partition_waits_behind_its_large_batch(large: bytes) -> None:
+async def test_a_batch_for_a_partition_waits_behind_its_large_batch(large: bytes) -> None:
     broker, disk = await held_broker()
     count = int.from_bytes(large[57:61], "big")
     begun = [broker.begin_produce(large), broker.begin_produce(batch("b", timestamp=T)), broker.begin_produce(large)]

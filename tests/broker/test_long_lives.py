@@ -76,7 +76,7 @@ class Broker:
             await asyncio.sleep(0)
 
 
-async def test_what_nobody_uses_is_forgotten_by_the_clock_alone_and_stays_so_after_a_restart() -> None:
+async def test_unused_records_ids_and_groups_expire_by_the_clock_alone_and_stay_so_after_a_restart() -> None:
     broker = Broker()
     wire = await broker.start()
     partition, kept = await wire.partition(retention_ms=str(DAY_MS)), await wire.partition(retention_ms="-1")

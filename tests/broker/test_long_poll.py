@@ -104,7 +104,7 @@ async def test_a_fetch_ends_after_its_longest_wait_and_not_before() -> None:
     assert await waiting.is_over()
 
 
-async def test_what_came_between_the_look_and_the_wait_is_counted() -> None:
+async def test_records_that_came_between_the_look_and_the_wait_are_counted() -> None:
     polls = LongPolls(ManualClock())
     assert await Waiting(polls, log_of(polls, high_watermark=5)).is_over()
 

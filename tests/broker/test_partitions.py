@@ -251,7 +251,7 @@ async def test_coordinators_get_the_logs_that_this_broker_leads() -> None:
     assert logs.log(0) is ErrorCode.NOT_COORDINATOR
 
 
-async def test_what_a_coordinator_appends_is_not_checked_as_a_clients() -> None:
+async def test_appends_of_a_coordinator_are_not_checked_like_those_of_clients() -> None:
     broker = await DataBroker.started()
     log = broker.partitions.consumer_offsets_logs.log(1)
     assert not isinstance(log, ErrorCode)

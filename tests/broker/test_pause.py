@@ -40,7 +40,9 @@ async def producer(broker: BrokerProcess, partition: TopicPartition) -> RawProdu
 
 
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
-async def test_after_a_pause_nobody_is_expelled_or_aborted_who_was_in_time(loop: str, tmp_path: Path) -> None:
+async def test_after_a_pause_no_member_or_producer_that_was_in_time_is_expelled_or_aborted(
+    loop: str, tmp_path: Path
+) -> None:
     with BrokerProcess(tmp_path / "data", settings={**SETTINGS, "eosin.event.loop": loop}) as broker:
         wire = await Wire.open(broker.address)
         partition = await wire.partition()

@@ -244,7 +244,7 @@ async def test_an_idle_client_is_closed_and_a_busy_one_is_not() -> None:
         await idle.close()
 
 
-async def test_what_the_logs_need_done_is_done_while_the_broker_runs(tmp_path: Path) -> None:
+async def test_checkpoints_are_saved_while_the_broker_runs(tmp_path: Path) -> None:
     clock = ManualClock()
     async with running(config_of(tmp_path), clock=clock) as server:
         checkpoint = tmp_path / "recovery-point-offset-checkpoint"

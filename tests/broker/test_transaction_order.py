@@ -113,7 +113,7 @@ async def test_one_that_fails_or_is_given_up_keeps_nobody_waiting() -> None:
     assert requests.begun == ["fails", "next", "last"]
 
 
-async def test_what_is_answered_at_once_is_waited_for_by_nobody() -> None:
+async def test_no_request_waits_for_one_that_was_answered_at_once() -> None:
     requests = Requests()
     assert requests.order.queued(ApiKey.END_TXN, REQUESTS[ApiKey.END_TXN], lambda: None) is None
     assert not requests.order.unanswered

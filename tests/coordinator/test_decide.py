@@ -60,7 +60,7 @@ def test_partitions_that_are_in_already_cost_no_record() -> None:
     assert decide(ONGOING, add(ORDERS_0), NOW) == (ONGOING, (Reply(ErrorCode.NONE),))
 
 
-def test_whoever_adds_must_hold_the_id() -> None:
+def test_partitions_are_added_only_by_the_producer_that_holds_the_id() -> None:
     assert refusal(EMPTY, add(ORDERS_0, pair=(8, 5))) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert refusal(EMPTY, add(ORDERS_0, pair=(7, 4))) is ErrorCode.PRODUCER_FENCED
     assert refusal(EMPTY, add(ORDERS_0, pair=(7, 6))) is ErrorCode.PRODUCER_FENCED
@@ -97,7 +97,7 @@ def test_an_append_that_failed_for_certain_leaves_everything_as_it_was(error: Er
     assert decide(pending, AppendFailed(error), NOW) == (ONGOING, (Reply(APPEND_ERRORS.get(error, error)),))
 
 
-def test_what_the_client_is_told_of_a_failed_append() -> None:
+def test_each_failed_append_has_an_error_for_the_client() -> None:
     assert APPEND_ERRORS[ErrorCode.NOT_ENOUGH_REPLICAS] is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert APPEND_ERRORS[ErrorCode.KAFKA_STORAGE_ERROR] is ErrorCode.NOT_COORDINATOR
     assert APPEND_ERRORS[ErrorCode.MESSAGE_TOO_LARGE] is ErrorCode.UNKNOWN_SERVER_ERROR
@@ -155,7 +155,7 @@ def test_nothing_that_is_open_or_under_way_expires() -> None:
         assert decide(txn, Expire(1000), 10**9) == (txn, ())
 
 
-def test_what_was_decided_before_a_start_is_carried_out_after_it() -> None:
+def test_a_decision_before_a_start_is_carried_out_after_it() -> None:
     assert decide(PREPARING, Loaded(), NOW) == (PREPARING, (WriteMarkers(PREPARING),))
     for txn in (EMPTY, ONGOING):
         assert decide(txn, Loaded(), NOW) == (txn, ())

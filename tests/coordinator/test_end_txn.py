@@ -153,7 +153,7 @@ def test_a_version_2_client_with_another_producer_id_or_epoch_is_refused(state: 
 
 
 @pytest.mark.parametrize("state", [TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT])
-def test_who_was_replaced_by_a_new_instance_is_not_told_the_current_pair(state: TransactionState) -> None:
+def test_a_replaced_producer_does_not_get_the_current_pair(state: TransactionState) -> None:
     txn = in_state(state, last_epoch=-1)
     assert answer(txn, EndTxn(7, RETRIED, False, 2))[0] is FENCED
 
@@ -218,7 +218,7 @@ def test_a_transaction_that_timed_out_is_no_repetition_of_what_its_producer_ende
         assert answer(txn, EndTxn(7, RETRIED, False, 0))[0] is NONE
 
 
-def test_what_an_older_client_ended_itself_has_no_earlier_pair() -> None:
+def test_a_transaction_that_an_older_client_ended_has_no_earlier_pair() -> None:
     txn = in_state(TransactionState.COMPLETE_COMMIT)
     assert answer(txn, EndTxn(7, RETRIED, True, 0))[0] is FENCED
 

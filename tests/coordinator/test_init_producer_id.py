@@ -112,7 +112,9 @@ def test_a_record_under_way_makes_everybody_wait() -> None:
 
 
 @pytest.mark.parametrize("state", [TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT])
-def test_while_markers_are_written_only_who_can_be_accepted_afterwards_is_told_to_wait(state: TransactionState) -> None:
+def test_while_markers_are_written_only_a_request_acceptable_afterwards_is_told_to_wait(
+    state: TransactionState,
+) -> None:
     preparing = msgspec.structs.replace(ONGOING, state=state, timed_out=ProducerIdAndEpoch(7, 2))
     assert refused(preparing, init()) is ErrorCode.CONCURRENT_TRANSACTIONS
     for epoch in (5, 4, 2):
@@ -121,7 +123,7 @@ def test_while_markers_are_written_only_who_can_be_accepted_afterwards_is_told_t
         assert refused(preparing, init(pair)) is ErrorCode.PRODUCER_FENCED
 
 
-def test_who_was_told_its_next_producer_id_waits_for_the_markers() -> None:
+def test_a_producer_with_its_next_producer_id_waits_for_the_markers() -> None:
     preparing = msgspec.structs.replace(
         ONGOING, state=TransactionState.PREPARE_COMMIT, producer_epoch=32767, last_epoch=32766, next_producer_id=9
     )

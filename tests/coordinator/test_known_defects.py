@@ -356,7 +356,7 @@ async def test_b32_a_producer_whose_transaction_timed_out_goes_on_unless_it_was_
     assert await late.abort() is FENCED
 
 
-async def test_b32_an_id_that_expires_forgets_who_was_late() -> None:
+async def test_b32_an_id_that_expires_forgets_its_late_producer() -> None:
     broker = await started()
     late = await in_transaction(broker)
     pair = late.pair

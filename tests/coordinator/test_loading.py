@@ -48,7 +48,7 @@ async def test_partitions_are_served_as_soon_as_they_are_read() -> None:
     assert await Producer(broker, names[1]).init() is NONE
 
 
-async def test_what_was_stored_is_known_again() -> None:
+async def test_stored_transactions_are_known_after_a_load() -> None:
     broker = FakeBroker()
     await broker.start()
     producers = [Producer(broker, f"tx-{n}", client_transaction_version=2) for n in range(5)]
@@ -80,7 +80,7 @@ async def test_a_decided_transaction_is_completed_at_the_next_start() -> None:
     assert [marker.coordinator_epoch for marker in broker.partitions[ORDERS_0].markers] == [0, 1], "once too often"
 
 
-async def test_what_is_not_durable_yet_is_not_acted_upon() -> None:
+async def test_records_that_are_not_durable_yet_are_not_acted_upon() -> None:
     broker = FakeBroker()
     await broker.start()
     producer = Producer(broker)

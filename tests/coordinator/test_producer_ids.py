@@ -88,7 +88,7 @@ async def test_a_block_that_was_given_before_is_refused() -> None:
     assert blocks.take() == 10
 
 
-async def test_what_is_left_of_a_block_is_not_used_by_the_next_process() -> None:
+async def test_the_rest_of_a_block_is_not_used_by_the_next_process() -> None:
     source = FakeBlocks(size=10)
     first, second = blocks_of(source), blocks_of(source)
     await first.fill()

@@ -292,7 +292,7 @@ async def test_completion_need_not_be_durable() -> None:
     assert broker.log.high_watermark == broker.log.log_end_offset - 1
 
 
-async def test_who_stops_waiting_undoes_nothing() -> None:
+async def test_a_cancelled_wait_undoes_nothing() -> None:
     broker = await started()
     producer = await in_transaction(broker)
     assert producer.produce(ORDERS_0, "v") is NONE
@@ -348,7 +348,7 @@ async def test_the_next_transaction_waits_for_the_markers_instead_of_being_sent_
     assert await adding is NONE
 
 
-async def test_after_half_a_second_who_waits_is_told_to_come_back() -> None:
+async def test_after_half_a_second_a_waiting_request_gets_concurrent_transactions() -> None:
     broker = await started()
     producer = await in_transaction(broker)
     broker.partitions.slow = True
@@ -377,7 +377,7 @@ async def test_while_markers_cannot_be_written_nothing_piles_up() -> None:
     assert not entry.waiting
 
 
-async def test_who_has_waited_and_goes_on_is_not_cut_off_in_the_middle() -> None:
+async def test_a_request_that_has_waited_and_goes_on_is_not_cut_off_in_the_middle() -> None:
     broker = await started()
     producer = await in_transaction(broker)
     broker.log.held = True
@@ -466,7 +466,7 @@ async def test_markers_that_are_about_to_be_written_are_left_to_the_next_owner_o
     assert broker.partitions.calls == 0
 
 
-async def test_who_waits_for_an_id_that_expires_starts_anew() -> None:
+async def test_a_request_that_waits_for_an_expiring_id_starts_anew() -> None:
     broker = await started()
     producer = Producer(broker)
     await producer.init()
@@ -581,7 +581,7 @@ async def test_records_that_fit_no_batch_together_are_written_in_smaller_ones() 
 # Records in doubt, and logs that are lost
 
 
-async def test_what_is_in_doubt_is_written_again_and_then_carried_out() -> None:
+async def test_a_record_in_doubt_is_written_again_and_then_carried_out() -> None:
     broker = await started()
     producer = await in_transaction(broker)
     assert producer.produce(ORDERS_0, "v") is NONE

@@ -84,7 +84,7 @@ def test_a_txn_is_read_back_as_it_was_written(state: TransactionState) -> None:
     assert read(written(txn)) == {"tx": txn}
 
 
-def test_what_is_under_way_is_not_written() -> None:
+def test_a_pending_record_is_not_part_of_what_is_written() -> None:
     assert read(written(EMPTY))["tx"].pending is None
 
 

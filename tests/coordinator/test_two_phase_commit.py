@@ -52,7 +52,7 @@ async def test_where_it_is_off_it_is_refused_and_nothing_is_stored(two_phase: bo
     assert broker.log.stored == []
 
 
-async def test_the_longest_timeout_does_not_bind_who_has_none() -> None:
+async def test_the_longest_timeout_does_not_bind_a_producer_without_one() -> None:
     broker = await started()
     producer = participant(broker)
     producer.timeout_ms = 2**31 - 1
@@ -132,7 +132,7 @@ async def test_with_nothing_open_there_is_nothing_to_keep() -> None:
 
 
 @pytest.mark.parametrize("first_is_two_phase", [False, True])
-async def test_what_a_new_instance_wants_counts_from_its_own_transactions_on(first_is_two_phase: bool) -> None:
+async def test_settings_of_a_new_instance_count_from_its_own_transactions_on(first_is_two_phase: bool) -> None:
     broker = await started()
     first, second = Producer(broker, client_transaction_version=2), Producer(broker, client_transaction_version=2)
     first.two_phase, second.two_phase = first_is_two_phase, not first_is_two_phase

@@ -1,5 +1,5 @@
-"""One real broker for the session, and connections to it. `EOSIN_TEST_BOOTSTRAP=host:port` is another broker instead:
-what these tests expect was checked against Apache Kafka."""
+"""One real broker for the session, and connections to it. `EOSIN_TEST_BOOTSTRAP=host:port` is another broker instead;
+the expectations were checked against Apache Kafka."""
 
 import os
 from collections.abc import AsyncIterator, Iterator

@@ -1,4 +1,4 @@
-"""ApiVersions: the first request of every client, the one API whose unknown versions are answered (KIP-511)."""
+"""ApiVersions: the first request of every client, the only API that answers a version it does not know (KIP-511)."""
 
 import struct
 

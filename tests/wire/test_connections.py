@@ -1,4 +1,4 @@
-"""What a connection promises whatever is asked on it: order, many requests at once, and harm to nobody else."""
+"""Promises of a connection, for any request: order, many requests in flight, and no harm to other connections."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What holds for each API that a broker announces: all versions answer, and bytes that are none harm nobody else."""
+"""Each API that a broker announces: all versions answer, and malformed bytes harm no other connection."""
 
 import asyncio
 from typing import Any, Final

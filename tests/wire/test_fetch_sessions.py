@@ -1,4 +1,4 @@
-"""Fetch sessions on the wire (KIP-227): after the first answer, only what has changed (storage.md 16)."""
+"""Fetch sessions on the wire (KIP-227): after the first response, only changed partitions (storage.md 16)."""
 
 import asyncio
 from collections.abc import Mapping

@@ -1,5 +1,5 @@
-"""Consumer groups on the wire, where clients hide what the broker says: joining, generations, static members, and
-what is asked from outside (groups.md 4 to 9, 14)."""
+"""Consumer groups on the wire, below what clients show of them: joining, generations, static members, and
+the admin requests (groups.md 4 to 9, 14)."""
 
 import asyncio
 

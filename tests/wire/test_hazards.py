@@ -1,4 +1,4 @@
-"""Situations in which brokers have mixed transactions or lost one: clients that are quick, early, or ahead of time."""
+"""Situations in which brokers have mixed or lost transactions: requests that come quickly, early or out of turn."""
 
 import asyncio
 

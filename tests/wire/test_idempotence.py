@@ -1,4 +1,4 @@
-"""Idempotent producers on the wire: what counts as a repetition, as a gap, as a zombie (transactions.md 6.2)."""
+"""Idempotent producers on the wire: duplicates, gaps and zombies (transactions.md 6.2)."""
 
 import asyncio
 

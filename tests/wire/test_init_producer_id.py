@@ -1,4 +1,5 @@
-"""InitProducerId on the wire: who goes on, who is fenced, and what a retry is (transactions.md 3, KIP-360)."""
+"""InitProducerId on the wire: which producer goes on, which is fenced, and what a retry gets (transactions.md 3,
+KIP-360)."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Leader epochs on the wire: everybody tells the same one, and refuses any other (storage.md 17)."""
+"""Leader epochs on the wire: every API reports the same one, and refuses any other (storage.md 17)."""
 
 import pytest
 from wire import LATEST, Wire, unique

@@ -1,4 +1,4 @@
-"""ListOffsets and DeleteRecords on the wire: both ends of a log, and what lies at a time (storage.md 13, 18)."""
+"""ListOffsets and DeleteRecords on the wire: both ends of a log, and offsets by timestamp (storage.md 13, 18)."""
 
 import pytest
 from wire import EARLIEST, LATEST, MAX_TIMESTAMP, READ_COMMITTED, Wire, better_than_kafka, now_ms, unique

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers on the wire: what coordinators of other brokers and operators' tools send (transactions.md 4.7)."""
+"""WriteTxnMarkers on the wire: as other brokers' coordinators and operators' tools send it (transactions.md 4.7)."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
-"""What tools ask of a cluster, where one node has little to say: elections, reassignments, features, rights, quotas,
-directories, and the settings of what is neither a topic nor a broker."""
+"""Requests of cluster tools, to which one node has short responses: elections, reassignments, features, rights, quotas,
+directories, and settings of resources that are neither topics nor brokers."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""Requests that a client sends without waiting for answers: no order of them leaves a transaction half done."""
+"""Requests sent without waiting for responses: in no order do they leave a transaction half done."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

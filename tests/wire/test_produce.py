@@ -1,4 +1,4 @@
-"""Produce: what a batch must look like, and how each refusal is told (storage.md 4 and 19)."""
+"""Produce: rules for a batch, and the error for each violation (storage.md 4 and 19)."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What a read_committed reader is given: the bound, and exactly the aborted transactions that touch its range
+"""Fetch with read_committed: the last stable offset, and exactly the aborted transactions that touch the range
 (transactions.md 6.6 to 6.8, 13.1)."""
 
 import pytest

@@ -1,8 +1,7 @@
-"""What a restart keeps on the wire: who may write, what was written, and what is still open. Each is asked after a
-clean stop and after kill -9.
+"""A restart keeps producers, records and open transactions. Each case runs after a clean stop and after kill -9.
 
-All situations are made before one restart: what a case needs is made by the function that it names. After kill -9 a
-coordinator may write a marker once more, which changes nothing; so nobody counts on the end of a log.
+All situations are made before one restart, each by the function that its case names. After kill -9 a coordinator may
+write a marker once more, which changes nothing; so no case relies on the end of a log.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Retention on the wire: what it takes from a log, and that it waits for whoever may still commit."""
+"""Retention on the wire: the records it removes, and that it waits for open transactions."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

@@ -1,5 +1,6 @@
-"""What each client hears whose transaction has timed out, for every request and version: the table of transactions.md
-12.3, over the wire. The same after a restart; with a second instance started meanwhile it is fenced for good."""
+"""The error for each client whose transaction has timed out, for every request and version: the table of
+transactions.md 12.3, over the wire. It is the same after a restart; once a second instance has started, the client is
+fenced for good."""
 
 import asyncio
 from collections.abc import AsyncIterator

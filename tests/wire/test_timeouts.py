@@ -1,5 +1,5 @@
-"""Transactions that take too long are aborted at their deadline; who comes back late can go on (transactions.md 7.1,
-12.3, KIP-588). What each client hears then is in test_timeout_answers.py."""
+"""Transactions that take too long are aborted at their deadline; a producer that comes back late can go on
+(transactions.md 7.1, 12.3, KIP-588). The error that each client then gets is in test_timeout_answers.py."""
 
 import asyncio
 

@@ -1,4 +1,5 @@
-"""Offsets that a transaction commits: unseen until the marker, and fenced with their member (groups.md 10, KIP-447)."""
+"""Offsets that a transaction commits: invisible until its marker, and fenced with their member (groups.md 10,
+KIP-447)."""
 
 import asyncio
 

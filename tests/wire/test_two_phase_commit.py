@@ -1,4 +1,5 @@
-"""Two-phase commit on the wire (KIP-939): what is prepared waits for its decision, whoever and whatever dies meanwhile.
+"""Two-phase commit on the wire (KIP-939): a prepared transaction waits for its decision, though its producer or the
+broker dies.
 
 A broker of its own, since it must be switched on, stopped and killed.
 """

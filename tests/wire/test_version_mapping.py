@@ -1,4 +1,4 @@
-"""What each version may be told: old clients die of codes that were not there when they were written
+"""The errors that each version may get: old clients fail on codes that are newer than they are
 (transactions.md 4 and 11.11)."""
 
 import asyncio

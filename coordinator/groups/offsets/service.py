@@ -1,7 +1,7 @@
 """`OffsetRequests`: the requests that commit, read and delete offsets (groups.md 8, 9, 10 and 14).
 
-A commit is checked and appended without an await in between, so whoever is a member when its offsets enter the log is a
-member at that point of the log. The transaction coordinator is asked before, and its answer is confirmed in the same
+A commit is checked and appended without an await in between, so a member whose offsets enter the log is a member at
+that point of the log. The transaction coordinator is asked before, and its answer is confirmed in the same
 step as the append: a transaction may have ended while the first answer was on its way.
 """
 
@@ -34,7 +34,7 @@ it is fatal."""
 
 
 class Committer(NamedTuple):
-    """Who commits: a member in a generation, or nobody in particular."""
+    """The committer: a member in a generation, or a client that is no member."""
 
     generation_id: int = -1
     member_id: str = ""
@@ -126,7 +126,7 @@ class OffsetRequests:
         api_version: int,
     ) -> Sequence[ErrorCode]:
         """TxnOffsetCommit: one answer per offset, once they are durable. They stay invisible until the transaction's
-        COMMIT marker, and whoever asks for stable offsets is told to wait for it."""
+        COMMIT marker, and a request for stable offsets gets UNSTABLE_OFFSET_COMMIT until then."""
         refusal, shard = await self._admit(group_id, transactional_id, producer, api_version)
         if shard is None:
             return [_translate(refusal, api_version)] * len(offsets)

@@ -110,7 +110,7 @@ class OffsetStore:
         if not groups:
             del self._pending[producer_id]
 
-    # What it tells
+    # Questions
 
     def get(self, group_id: str, partition: TopicPartition) -> CommittedOffset | None:
         """The visible value."""

@@ -96,7 +96,7 @@ def _appended(decision: GroupDecision, event: Appended) -> None:
         case ReplacementStored():
             join_group.replacement_stored(decision, event.what)
         case EmptyStored():
-            pass  # nobody waits for it
+            pass  # no request waits for it
         case _:
             assert_never(event.what)
 

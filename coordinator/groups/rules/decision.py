@@ -92,7 +92,7 @@ class GroupDecision:
         self.reply(request_id, SyncResult(error))
 
     def answer_generation(self, request_id: RequestId, member: Member) -> None:
-        """Answer a JoinGroup with the current generation; the leader also learns who is in it."""
+        """Answer a JoinGroup with the current generation; the leader also learns its members."""
         self.reply(request_id, joined(self.group, member.member_id))
 
     def answer_assignment(self, request_id: RequestId, member: Member) -> None:

@@ -27,7 +27,7 @@ class JoinResult(msgspec.Struct, frozen=True, gc=False):
     members: tuple[JoinedMember, ...] = ()
     """Only for the leader."""
     skip_assignment: bool = False
-    """The leader keeps the stored assignment; the members are told for its information only."""
+    """The leader keeps the stored assignment; the members are for its information only."""
 
 
 class SyncResult(msgspec.Struct, frozen=True, gc=False):

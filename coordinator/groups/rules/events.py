@@ -23,11 +23,11 @@ class Join(msgspec.Struct, frozen=True, gc=False):
     client_id: str
     client_host: str
     fresh_member_id: str
-    """The id to use if a new one is needed; nobody else has it."""
+    """The id to use if a new one is needed; no other member has it."""
     needs_known_id: bool = True
     """Version 4 and later: a dynamic member is sent back with an id before it is added (KIP-394)."""
     can_skip_assignment: bool = True
-    """Version 9 and later: a returning static leader can be told that no new assignment is wanted."""
+    """Version 9 and later: a returning static leader can learn that no new assignment is wanted."""
 
 
 class Sync(msgspec.Struct, frozen=True, gc=False):
@@ -107,7 +107,7 @@ class ReplacementStored(msgspec.Struct, frozen=True, gc=False):
 
 
 class EmptyStored(msgspec.Struct, frozen=True, gc=False):
-    """The record of a group that lost its last member is written (or failed); nobody waits for it."""
+    """The record of a group that lost its last member is written (or failed); no request waits for it."""
 
     generation_id: int
 

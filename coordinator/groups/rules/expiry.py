@@ -39,5 +39,5 @@ def _retention_start(group: Group) -> Callable[[TopicPartition, CommittedOffset]
 
 
 def may_vanish(group: Group) -> bool:
-    """Whether a group that holds no offsets (any more) can be dropped: nobody is in it or about to come."""
+    """Whether a group that holds no offsets (any more) can be dropped: it has no member, and none is about to join."""
     return group.state is GroupState.EMPTY and not group.pending_members

@@ -88,7 +88,7 @@ class Group(msgspec.Struct, frozen=True, gc=False):
     group_id: str
     state: GroupState = GroupState.EMPTY
     state_timestamp_ms: int = -1
-    """When the group entered its state; -1 when an old record did not tell."""
+    """When the group entered its state; -1 when an old record does not say."""
     generation_id: int = 0
     protocol_type: str | None = None
     """None for a group that has only ever held offsets ("simple")."""
@@ -120,7 +120,7 @@ class Group(msgspec.Struct, frozen=True, gc=False):
         return (member for member in self.members.values() if member.joining is not None)
 
     def all_joined(self) -> bool:
-        """Whether a join phase has nobody left to wait for."""
+        """Whether a join phase has no member left to wait for."""
         return not self.pending_members and all(member.joining is not None for member in self.members.values())
 
     def instance_holder(self, instance_id: str) -> str | None:

@@ -197,7 +197,7 @@ def replacement_stored(decision: GroupDecision, stored: ReplacementStored) -> No
     if stored.can_skip_assignment:
         answer = replace(answer, members=joined_members(group) if leads else (), skip_assignment=leads)
     else:
-        # An older client that finds itself the leader would compute an assignment nobody asked for.
+        # An older client that finds itself the leader would compute an assignment that is not wanted.
         answer = replace(answer, members=(), leader_id=stored.previous_leader_id or "")
     decision.reply(stored.request_id, answer)
 

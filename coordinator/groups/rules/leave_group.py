@@ -36,8 +36,8 @@ def _leave_one(decision: GroupDecision, leaving: LeavingMember) -> ErrorCode:
 
 
 def session_expired(decision: GroupDecision, member_id: str) -> None:
-    """No sign of life from a member. One that waits for our answer is alive as far as we can tell, unless it is new:
-    those are given up after the join timeout, or a lost client would stay in the group for ever."""
+    """No sign of life from a member. One that waits for our response counts as alive, unless it is new: new members
+    are given up after the join timeout, or a lost client would stay in the group for ever."""
     member = decision.group.members.get(member_id)
     if member is None or member.syncing is not None or (member.joining is not None and not member.is_new):
         return
@@ -54,12 +54,12 @@ def loaded(decision: GroupDecision) -> None:
 
 
 def unloaded(decision: GroupDecision) -> None:
-    """The group is somebody else's from now on: whoever waits must look for its new coordinator."""
+    """Another broker has the group from now on: waiting clients must look for its new coordinator."""
     _end(decision, ErrorCode.NOT_COORDINATOR)
 
 
 def deleting(decision: GroupDecision) -> None:
-    """The group is empty and its tombstone is being written; requests that meet it now are told to come back."""
+    """The group is empty and its tombstone is being written; requests for it get COORDINATOR_NOT_AVAILABLE."""
     assert decision.group.state is GroupState.EMPTY
     _end(decision, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 

@@ -38,7 +38,7 @@ def start_rebalance(decision: GroupDecision) -> None:
 
 
 def recheck_join(decision: GroupDecision) -> None:
-    """End the join phase if nobody is missing any more. An initial delay always runs its course."""
+    """End the join phase if no member is missing any more. An initial delay always runs its course."""
     group = decision.group
     if group.state is GroupState.PREPARING_REBALANCE and group.initial_delay is None and group.all_joined():
         complete_join(decision)
@@ -67,7 +67,7 @@ def join_timer_fired(decision: GroupDecision) -> None:
 
 
 def complete_join(decision: GroupDecision) -> None:
-    """End the join phase: drop who did not come back, and begin the next generation with the others."""
+    """End the join phase: drop the members that did not come back, and begin the next generation with the others."""
     _drop_absent(decision)
     group = decision.group
     waiting = next(group.joining_members(), None)

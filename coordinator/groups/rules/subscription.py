@@ -12,7 +12,7 @@ CONSUMER_PROTOCOL: Final = "consumer"
 
 
 def subscribed_topics(group: Group) -> frozenset[str] | None:
-    """The union of the members' topics; None when it cannot be told, which counts as subscribed to everything."""
+    """The union of the members' topics; None when it is unknown, which counts as subscribed to everything."""
     if not group.members:
         return frozenset()
     if group.protocol_type != CONSUMER_PROTOCOL or group.protocol_name is None:

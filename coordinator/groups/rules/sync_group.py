@@ -73,7 +73,7 @@ def _assigned(group: Group, assignments: tuple[tuple[str, bytes], ...]) -> dict[
 
 
 def assignment_stored(decision: GroupDecision, stored: AssignmentStored) -> None:
-    """The generation is durable: everybody who waits gets its assignment."""
+    """The generation is durable: every waiting member gets its assignment."""
     group = decision.group
     if not _is_current(group, stored):
         return  # a rebalance overtook the write; the assignment belongs to a generation that is gone
@@ -86,7 +86,7 @@ def assignment_stored(decision: GroupDecision, stored: AssignmentStored) -> None
 
 
 def assignment_failed(decision: GroupDecision, stored: AssignmentStored, error: ErrorCode) -> None:
-    """The write failed: whoever waits is told why, and the group tries again with a new generation."""
+    """The write failed: every waiting member gets the error, and the group tries again with a new generation."""
     if _is_current(decision.group, stored):
         give_up_assignment(decision, error)
         start_rebalance(decision)

@@ -1,4 +1,4 @@
-"""InitProducerId: what a producer may ask for, which producer id and epoch it is given, and whom that fences
+"""InitProducerId: what a producer may ask for, which producer id and epoch it gets, and which producers that fences
 (transactions.md 3). Pure."""
 
 import msgspec
@@ -58,8 +58,8 @@ def _given_pair(request: InitProducerId) -> ProducerIdAndEpoch | None:
 
 
 def _is_known(txn: Txn, given: ProducerIdAndEpoch) -> bool:
-    """Whether the producer that comes with `given` is or was this one. Which of its epochs is worth what, the state
-    decides; an epoch that can never be accepted is fenced here already instead of being told to come back
+    """Whether `given` is or was the pair of this producer. The state decides which of its epochs is accepted; an epoch
+    that can never be accepted is fenced here instead of getting CONCURRENT_TRANSACTIONS
     (transactions.md 3.3.2)."""
     if txn.is_preparing:
         return given in (txn.client_pair, txn.next_pair, txn.last_pair, txn.timed_out)
@@ -93,7 +93,7 @@ def _fence(txn: Txn, request: InitProducerId | DeadlinePassed, now_ms: int, *, r
         client_transaction_version=request.transaction_version,
         updated_ms=now_ms,
     )
-    # The raised epoch is never given away: whoever is told to come back is given the next one.
+    # The raised epoch is never given to a producer: the retry gets the next one.
     return move(txn, after, WriteMarkers(after), Reply(ErrorCode.CONCURRENT_TRANSACTIONS))
 
 

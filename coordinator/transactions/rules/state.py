@@ -4,7 +4,7 @@ or settled (transactions.md 1). Pure.
 Always true of a `Txn` that is the current one: its state is 0 to 5 (Dead is only ever pending, and PrepareEpochFence,
 which Apache Kafka has between two steps that are one step here, does not exist); `pending` is set exactly while a
 record of it is on its way to the log; partitions are only held by Ongoing and Prepare*; the epoch is never above 32767
-and no client was ever told one above 32766.
+and no client ever gets one above 32766.
 
 `Txn` is a msgspec struct: copying one with changes takes 0.2 us, as a frozen dataclass with slots 9 us.
 """
@@ -106,7 +106,7 @@ class Txn(msgspec.Struct, frozen=True, gc=False):
     """With `next_producer_id`, in Ongoing and Prepare*: the pair of the instance that kept the transaction of an older
     one (KIP-939). `producer_id` and `producer_epoch` stay those of the transaction, and of its markers."""
     next_timeout_ms: int = 0
-    """What that instance asked for: the timeout from its next transaction on. 0 when nobody kept this one."""
+    """What that instance asked for: the timeout from its next transaction on. 0 when no instance kept this one."""
     pending: "Pending | None" = None
 
     @property
@@ -141,12 +141,12 @@ class Txn(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def pair(self) -> ProducerIdAndEpoch:
-        """Who the producer is now; whose a transaction is while one is open or being ended."""
+        """The producer's pair now; while a transaction is open or being ended, the pair that it belongs to."""
         return _new_pair((self.producer_id, self.producer_epoch))
 
     @property
     def client_pair(self) -> ProducerIdAndEpoch:
-        """Who may ask for something: the producer itself, or the newer instance that kept its transaction."""
+        """The pair whose requests are accepted: the producer's, or that of the instance that kept its transaction."""
         if self.next_epoch != NO_EPOCH:
             return self.next_pair
         return _new_pair((self.producer_id, self.producer_epoch))
@@ -160,9 +160,9 @@ class Txn(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def last_pair(self) -> ProducerIdAndEpoch | None:
-        """What this same producer instance was before its last bump; None when a new instance took over since.
+        """The pair of this producer instance before its last bump; None when a new instance took over since.
 
-        Who comes with it repeats a request whose answer was lost (KIP-360); a replaced instance cannot have it.
+        A request with it is a retry whose response was lost (KIP-360); a replaced instance cannot have it.
         """
         if self.last_epoch == NO_EPOCH:
             return None
@@ -276,7 +276,7 @@ def check_transition(before: Txn, after: Txn) -> None:
 
 
 def _may_change_timeout(before: Txn, after: Txn) -> bool:
-    """Who keeps a transaction may take its limit away, and has its own from the end of it on (KIP-939)."""
+    """An instance that keeps a transaction may remove its timeout, and has its own from the end of it on (KIP-939)."""
     if after.state is TransactionState.ONGOING:
         return after.is_kept and after.never_times_out
     return before.is_kept and not after.is_preparing and after.timeout_ms == before.next_timeout_ms

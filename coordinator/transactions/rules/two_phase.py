@@ -26,8 +26,8 @@ from eosin.protocol.names import ProducerIdAndEpoch
 
 
 def keep(txn: Txn, request: InitProducerId, given: ProducerIdAndEpoch | None, now_ms: int) -> Decision:
-    """InitProducerId with keepPreparedTxn while a transaction is open: it stays as it is, and whoever asks gets the
-    next pair to end it with. Only the present instance may show its pair; what it asks again is answered again."""
+    """InitProducerId with keepPreparedTxn while a transaction is open: it stays as it is, and the new instance
+    gets the next pair to end it with. Only the present instance may show its pair; its retry gets the same reply."""
     client = txn.client_pair
     if given is not None and given != client:
         if not txn.is_kept or given != txn.last_pair:
@@ -42,7 +42,7 @@ def keep(txn: Txn, request: InitProducerId, given: ProducerIdAndEpoch | None, no
         next_epoch=0 if exhausted else client.producer_epoch + 1,
         previous_producer_id=client.producer_id if exhausted else txn.previous_producer_id,
         last_epoch=NO_EPOCH if given is None else given.producer_epoch,
-        # What was promised to the older instance holds; the newer one's wish counts at once where it promises more.
+        # The older instance's timeout holds; the newer one's counts at once only where it never ends.
         timeout_ms=NO_TIMEOUT_MS if request.timeout_ms == NO_TIMEOUT_MS else txn.timeout_ms,
         next_timeout_ms=request.timeout_ms,
         can_return=request.can_return,
@@ -52,5 +52,5 @@ def keep(txn: Txn, request: InitProducerId, given: ProducerIdAndEpoch | None, no
 
 
 def closed_to(txn: Txn, pair: tuple[int, int]) -> ErrorCode:
-    """What whoever wants to write into a kept transaction is told: its end is all that is left to do."""
+    """The error for a write into a kept transaction: all that can be done with it is to end it."""
     return ErrorCode.INVALID_TXN_STATE if pair == txn.client_pair else ErrorCode.PRODUCER_FENCED

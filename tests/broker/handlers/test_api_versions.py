@@ -74,7 +74,7 @@ LOWER: Final = {ApiKey.ADD_PARTITIONS_TO_TXN: 3}
 """What docs/semantics.md says of them: not served, and not up to Kafka's highest version."""
 
 
-def test_what_apache_kafka_announces_is_served_but_for_what_the_page_names() -> None:
+def test_apis_of_apache_kafka_are_served_except_those_that_the_page_names() -> None:
     ours = {row.api_key: (row.min_version, row.max_version) for row in ask()[0].api_keys}
     assert KAFKA_4_3_1.keys() - ours.keys() == ABSENT
     assert ours.keys() <= KAFKA_4_3_1.keys()

@@ -61,7 +61,7 @@ async def test_compacted_and_internal_topics_keep_their_records() -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [-1, 0, 1000])
-async def test_what_is_being_done_is_waited_for_however_short_the_timeout(
+async def test_a_save_under_way_is_awaited_however_short_the_timeout(
     monkeypatch: pytest.MonkeyPatch, timeout_ms: int
 ) -> None:
     broker = await broker_with_records()

@@ -191,7 +191,7 @@ async def test_loggers_are_told_with_their_levels() -> None:
 
 
 @pytest.mark.parametrize("kind", [CLIENT_METRICS, GROUP])
-async def test_what_has_no_settings_here_is_told_empty(kind: int) -> None:
+async def test_a_resource_without_settings_is_described_as_empty(kind: int) -> None:
     broker = await AdminBroker.started()
     result = await described(broker, kind, "any")
     assert (result.error_code, result.configs) == (0, ())

@@ -134,7 +134,7 @@ async def test_committed_is_committed_after_a_restart() -> None:
     assert fields_of(await again.call(API, COMMIT)) == (0, 0, 1)
 
 
-async def test_what_was_open_at_a_restart_can_be_committed_after_it() -> None:
+async def test_a_transaction_open_at_a_restart_can_be_committed_after_it() -> None:
     broker = await in_transaction("a")
     await broker.stop()
     again = await DataBroker.started(disk=broker.disk, clock=broker.clock)

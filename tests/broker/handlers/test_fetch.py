@@ -103,7 +103,7 @@ async def test_an_offset_outside_of_the_log_is_out_of_range(offset: int) -> None
     assert (answer.error_code, answer.high_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
 
 
-async def test_what_is_not_durable_is_not_visible() -> None:
+async def test_a_record_that_is_not_durable_is_not_visible() -> None:
     broker = await broker_with_records("a")
     broker.flusher.held = True
     writing = broker.begin_produce(batch("b"))
@@ -469,7 +469,7 @@ async def test_a_topic_that_came_back_under_another_id_is_still_unknown_to_its_o
     assert partitions_of(await session.fetch())[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-async def test_whoever_got_records_is_read_last_the_next_time() -> None:
+async def test_a_partition_whose_records_were_returned_is_read_last_the_next_time() -> None:
     broker = await broker_with_records(partitions=2)
     for partition in (0, 1):
         for _ in range(2):

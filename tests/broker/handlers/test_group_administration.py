@@ -43,7 +43,7 @@ async def test_a_stable_group_is_described_in_full(apis: GroupApis, version: int
     assert group.authorized_operations == NOT_ASKED
 
 
-async def test_what_is_about_to_change_is_not_told(apis: GroupApis) -> None:
+async def test_metadata_and_assignments_are_left_out_during_a_rebalance(apis: GroupApis) -> None:
     await apis.join(api_version=3)
     group = await describe(apis, 5)
     assert (group.group_state, group.protocol_data) == ("CompletingRebalance", "")
@@ -60,7 +60,7 @@ async def test_a_group_that_does_not_exist_is_dead(apis: GroupApis, version: int
         assert (group.error_code, group.error_message) == (0, None)
 
 
-async def test_what_the_client_may_do_is_told_when_it_asks(apis: GroupApis) -> None:
+async def test_authorized_operations_are_returned_if_the_client_asks(apis: GroupApis) -> None:
     await apis.member()
     asked = await describe(apis, 3, include_authorized_operations=True)
     assert asked.authorized_operations == 1 << 3 | 1 << 6 | 1 << 8

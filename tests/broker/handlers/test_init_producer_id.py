@@ -58,7 +58,7 @@ async def test_a_fenced_producer_is_told_so_in_the_words_of_its_version(version:
         (InitProducerIdRequest("tx", 900_001), ErrorCode.INVALID_TRANSACTION_TIMEOUT),
     ],
 )
-async def test_what_is_refused_carries_no_producer(request_: InitProducerIdRequest, error: ErrorCode) -> None:
+async def test_a_refusal_carries_no_producer_id(request_: InitProducerIdRequest, error: ErrorCode) -> None:
     broker = await DataBroker.started()
     assert fields_of(await broker.call(API, request_)) == (error, -1, -1)
 

@@ -82,7 +82,7 @@ async def test_a_special_timestamp_that_the_version_does_not_know_is_unsupported
     assert (found.error_code, found.offset) == (ErrorCode.UNSUPPORTED_VERSION, -1)
 
 
-async def test_what_is_not_durable_is_not_found() -> None:
+async def test_a_record_that_is_not_durable_is_not_found() -> None:
     broker = await broker_with_records()
     broker.flusher.held = True
     writing = broker.begin_produce(batch("v", timestamp=T + 99))

@@ -218,7 +218,7 @@ async def test_each_listener_has_answers_of_its_own() -> None:
             assert [each.host for each in answer.brokers] == [host]
 
 
-async def test_who_asks_while_an_answer_is_made_waits_for_it() -> None:
+async def test_requests_that_come_while_a_response_is_made_share_it() -> None:
     broker = await many_partitions()
     answers = await asyncio.gather(*(broker.call(API, MetadataRequest(topics=None)) for _ in range(5)))
     assert len(broker.services.metadata_answers._kept) == 1

@@ -66,7 +66,7 @@ async def test_acks_1_and_acks_all_both_wait_until_the_batch_is_durable(acks: in
     assert answer.responses[0].partition_responses[0].base_offset == 0
 
 
-async def test_what_is_durable_already_is_answered_without_a_wait() -> None:
+async def test_a_batch_that_is_durable_at_once_is_answered_without_a_wait() -> None:
     broker = await broker_with_topic()
     assert isinstance(broker.begin_produce(batch("a")), produce.ProduceResponse)
 

@@ -106,7 +106,7 @@ def test_each_group_is_told_once_in_the_log(caplog: pytest.LogCaptureFixture) ->
     assert caplog.messages[0].startswith("group 'g' of client 'c' at /127.0.0.1: The consumer rebalance protocol")
 
 
-def test_what_is_remembered_of_groups_has_a_limit(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_number_of_remembered_groups_is_limited(caplog: pytest.LogCaptureFixture) -> None:
     groups = UnservedGroups()
     with caplog.at_level(logging.WARNING):
         for number in range(MAX_GROUPS + 1):

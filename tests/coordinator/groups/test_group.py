@@ -61,7 +61,7 @@ def test_a_member_is_known_by_its_id_and_a_static_one_by_both_names() -> None:
     assert group.check_member("x", "j") is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_whoever_uses_a_static_name_that_another_member_holds_is_fenced() -> None:
+def test_a_request_with_the_static_name_of_another_member_is_fenced() -> None:
     group = group_of(member("a", "range"), member("b", "range", instance_id="i"))
     assert group.check_member("old", "i") is ErrorCode.FENCED_INSTANCE_ID
     assert group.check_member("a", "i") is ErrorCode.FENCED_INSTANCE_ID

@@ -100,14 +100,14 @@ def test_a_plain_tombstone_ends_pending_values_and_a_transactional_one_its_own()
     assert script.marker(commit=True).visible() == 5
 
 
-def test_what_a_plain_tombstone_has_ended_is_not_pending_whatever_comes_after_it() -> None:
+def test_an_offset_ended_by_a_plain_tombstone_is_not_pending_any_more() -> None:
     script = Script().transactional(offset(1)).plain(TOMBSTONE)
     assert not script.replay()[0].is_pending("g", P0)
     assert not script.plain(offset(4)).replay()[0].is_pending("g", P0)
     assert script.transactional(offset(5)).replay()[0].is_pending("g", P0)
 
 
-async def test_what_is_appended_while_a_partition_is_read_counts() -> None:
+async def test_records_appended_while_a_partition_is_read_count() -> None:
     script = Script()
     groups = [f"group-{index}" for index in range(3 * BATCHES_PER_TURN)]
     for group_id in groups:

@@ -156,7 +156,7 @@ async def test_a_member_that_waits_to_join_is_not_expired_by_its_session(broker:
     assert (await second).generation_id == 2
 
 
-async def test_a_join_phase_ends_without_those_who_do_not_come(broker: Broker) -> None:
+async def test_a_join_phase_ends_without_absent_members(broker: Broker) -> None:
     first = await broker.member(session_timeout_ms=1_800_000)
     second = asyncio.ensure_future(broker.join(api_version=3))
     await turns()
@@ -325,7 +325,7 @@ async def test_nothing_is_answered_before_the_start_and_after_the_stop() -> None
     assert broker.clock.pending == 0
 
 
-async def test_whoever_waits_at_the_stop_is_sent_elsewhere(broker: Broker) -> None:
+async def test_requests_that_wait_at_the_stop_get_not_coordinator(broker: Broker) -> None:
     await broker.member()
     second = asyncio.ensure_future(broker.join(api_version=3))
     await turns()

@@ -91,7 +91,7 @@ def test_a_repeated_marker_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_what_a_tombstone_removed_no_marker_brings_back(commit: bool) -> None:
+def test_a_marker_brings_back_no_offset_that_a_tombstone_removed(commit: bool) -> None:
     store = OffsetStore()
     store.put("g", P0, value(1, at=0))
     store.put_pending(1, "g", P0, value(2, at=1))

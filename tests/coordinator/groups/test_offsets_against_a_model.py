@@ -216,5 +216,5 @@ async def run(history: list[tuple[Any, ...]]) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(history=steps)
-def test_what_is_visible_is_what_the_durable_history_says(history: list[tuple[Any, ...]]) -> None:
+def test_visible_offsets_are_those_of_the_durable_history(history: list[tuple[Any, ...]]) -> None:
     asyncio.run(run(history))

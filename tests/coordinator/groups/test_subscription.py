@@ -30,7 +30,7 @@ def test_a_subscription_of_a_newer_version_is_read_as_far_as_it_is_known() -> No
     assert subscribed_topics(group_of(newer)) == {"a"}
 
 
-def test_what_cannot_be_read_counts_as_everything() -> None:
+def test_an_unreadable_subscription_counts_as_all_topics() -> None:
     assert subscribed_topics(group_of(subscription("a"), b"")) is None
     assert subscribed_topics(group_of(subscription("a")[:-6])) is None
     assert subscribed_topics(replace(group_of(subscription("a")), protocol_type="connect")) is None
