@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "health": "tell by the exit code whether a broker answers",
     "dump-log": "show what is in log, index, snapshot and checkpoint files",
     "check": "verify the data directory of a stopped broker",
+    "compare": "compare the replicas in the data directories of two stopped brokers",
     "transactions": "list, describe and find transactions of a cluster, and abort those that hang",
     "producers": "show the producers that a partition knows",
     "pipeline": "run, follow and verify exactly-once pipelines on Spark (needs eosin[spark])",
@@ -79,6 +80,10 @@ def _find(name: str) -> Command | None:
         from eosin.broker.cli import check
 
         return check.main
+    if name == "compare":
+        from eosin.broker.cli import compare
+
+        return compare.main
     if name == "transactions":
         from eosin.broker.cli import transactions
 

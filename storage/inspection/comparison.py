@@ -1,0 +1,169 @@
+"""Two replicas of one partition, compared batch by batch up to where both are committed (cluster.md 14).
+
+Replicas hold the same bytes below both high watermarks, whichever broker wrote them; above, and below one of the log
+starts, they may differ. Where a cleaner has been at one of them, the other may have more: records that both have must
+be equal there. Always true: nothing is changed; the first difference ends the comparison.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from eosin.protocol.records.batch import BatchHeader, iter_records
+from eosin.storage.disk.interfaces import Disk
+from eosin.storage.inspection.segment_files import log_files
+from eosin.storage.inspection.segment_walk import SegmentWalk
+from eosin.storage.inspection.source import Source
+from eosin.storage.inspection.values import Problem, Value
+
+_END_OF_OFFSETS = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One of the two."""
+
+    name: str
+    """How the sentences call it."""
+    directory: str
+    """Of the partition."""
+    log_start_offset: int
+    high_watermark: int
+    compacted_below: int = 0
+    """Below this offset a cleaner may have taken records out."""
+
+
+class PartitionCompared(Value, frozen=True, kw_only=True, tag="comparison"):
+    """How two replicas compare. `file` is the partition."""
+
+    start_offset: int
+    """From here on both have it."""
+    end_offset: int
+    """Up to here both are committed."""
+    batches: int
+    """How many were equal, before the first difference."""
+    difference: str | None = None
+    """The first difference, in one sentence."""
+    offset: int | None = None
+    """Where that is."""
+
+
+class _Batch(NamedTuple):
+    header: BatchHeader
+    data: bytes
+
+
+class _Different(Exception):
+    """The first difference."""
+
+    def __init__(self, offset: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.offset = offset
+
+
+def compare(disk: Disk, partition: str, first: Replica, second: Replica) -> PartitionCompared:
+    """Compare two replicas. Raises OSError."""
+    start = max(first.log_start_offset, second.log_start_offset)
+    end = min(first.high_watermark, second.high_watermark)
+    comparison = _Comparison(disk, first, second, start, max(start, end))
+    difference: str | None = None
+    offset: int | None = None
+    try:
+        comparison.run()
+    except _Different as found:
+        difference, offset = str(found), found.offset
+    return PartitionCompared(
+        partition,
+        start_offset=start,
+        end_offset=max(start, end),
+        batches=comparison.equal,
+        difference=difference,
+        offset=offset,
+    )
+
+
+class _Comparison:
+    def __init__(self, disk: Disk, first: Replica, second: Replica, start: int, end: int) -> None:
+        self._disk = disk
+        self._first = first
+        self._second = second
+        self._start = start
+        self._end = end
+        self.equal = 0
+        """Batches that both have."""
+
+    def run(self) -> None:
+        """Raises _Different at the first difference."""
+        ours, theirs = self._batches(self._first), self._batches(self._second)
+        mine, other = next(ours, None), next(theirs, None)
+        while mine is not None or other is not None:
+            if mine is not None and other is not None and self._is_same(mine, other):
+                self.equal += 1
+                mine, other = next(ours, None), next(theirs, None)
+            elif other is None or (mine is not None and mine.header.next_offset <= other.header.base_offset):
+                assert mine is not None
+                self._only_one_has(mine, self._first, self._second, other)
+                mine = next(ours, None)
+            elif mine is None or other.header.next_offset <= mine.header.base_offset:
+                self._only_one_has(other, self._second, self._first, mine)
+                other = next(theirs, None)
+            else:
+                raise _Different(
+                    min(mine.header.base_offset, other.header.base_offset),
+                    f"{self._first.name} has {_described(mine)}, {self._second.name} has {_described(other)}"
+                    f"{_same_header(mine, other)}",
+                )
+
+    def _batches(self, replica: Replica) -> Iterator[_Batch]:
+        """The batches of the compared offsets. Raises _Different at what cannot be read."""
+        segments = log_files(self._disk, replica.directory).segments
+        for index, segment in enumerate(segments):
+            next_base = segments[index + 1].base_offset if index + 1 < len(segments) else _END_OF_OFFSETS
+            if next_base <= self._start or segment.base_offset >= self._end:
+                continue
+            with Source(self._disk, segment.log.path) as source:
+                for found in SegmentWalk(source, segment.base_offset):
+                    problems = (found,) if isinstance(found, Problem) else found.problems
+                    for problem in problems:
+                        offset = self._start if problem.offset is None else problem.offset
+                        if offset < self._end:
+                            raise _Different(offset, f"{replica.name} is damaged: {problem.file}: {problem.reason}")
+                    if isinstance(found, Problem) or found.header.next_offset > self._end:
+                        break
+                    if found.header.next_offset > self._start:
+                        yield _Batch(found.header, bytes(found.data))
+
+    def _is_same(self, mine: _Batch, other: _Batch) -> bool:
+        if mine.data == other.data:
+            return True
+        base = mine.header.base_offset
+        may_be_rewritten = base < max(self._first.compacted_below, self._second.compacted_below)
+        return may_be_rewritten and base == other.header.base_offset and _agree(mine, other)
+
+    def _only_one_has(self, batch: _Batch, has: Replica, lacks: Replica, following: _Batch | None) -> None:
+        if batch.header.next_offset <= lacks.compacted_below:
+            return
+        goes_on = "nothing more" if following is None else _described(following)
+        raise _Different(
+            batch.header.base_offset, f"{has.name} has {_described(batch)}, {lacks.name} has {goes_on} from there on"
+        )
+
+
+def _agree(mine: _Batch, other: _Batch) -> bool:
+    """Whether batches of which a cleaner has rewritten at least one say nothing different."""
+    if mine.header.last_offset != other.header.last_offset or mine.header.producer_id != other.header.producer_id:
+        return False
+    records = {record.offset: record for record in iter_records(mine.data)}
+    return all(records.get(record.offset, record) == record for record in iter_records(other.data))
+
+
+def _described(batch: _Batch) -> str:
+    header = batch.header
+    return (
+        f"a batch of offsets {header.base_offset}..{header.last_offset} of leader epoch"
+        f" {header.partition_leader_epoch} ({header.size} bytes)"
+    )
+
+
+def _same_header(mine: _Batch, other: _Batch) -> str:
+    return "" if _described(mine) != _described(other) else ", with other bytes in it"
