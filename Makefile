@@ -26,7 +26,7 @@ TYPED := $(addprefix .types/eosin/,$(ROOMS))
 WITH := $(if $(COMPILED),env PYTHONPATH=$(CURDIR)/build/compiled)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode compiled wheels run check format lint imports types test test-rooms test-outside test-full test-spark quick cluster bench fuzz crash soak codec-fuzz simulate model docs transcripts clean conformance conformance-kafka conformance-page
+.PHONY: help setup bytecode compiled wheels run check format lint imports types test test-rooms test-outside test-full test-spark quick cluster bench fuzz crash soak codec-fuzz simulate model model-replication docs transcripts clean conformance conformance-kafka conformance-page
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -129,6 +129,9 @@ simulate: setup  ## RUNS seeds of a simulated broker under faults (SEED=7 RUNS=1
 
 model: setup  ## everything that two producers, crashes and delays can do to the transaction coordinator (ARGS="--list")
 	@PYTHONPATH=tests/support:tests $(BIN)/python -m model $(ARGS)
+
+model-replication: setup  ## everything that crashes, elections and lost messages can do to replicas (ARGS="--list")
+	@PYTHONPATH=tests/support:tests $(BIN)/python -m model.replication $(ARGS)
 
 # The broker that is asked: BOOTSTRAP=host:port, else a fresh Eosin; RESTART='command' restarts it, BOOTSTRAP_FIRST and
 # RESTART_FIRST are one of its kind at transaction.version=1. CASES is an expression as pytest's -k; ARGS=--failed asks
