@@ -64,8 +64,9 @@ def parse_listeners(texts: Sequence[str], *, key: str) -> tuple[Listener, ...]:
     return listeners
 
 
-def check_advertised(listeners: Sequence[Listener], advertised: Sequence[Listener]) -> None:
-    """Refuse an advertised address without a listener, and a listener that clients could not be told.
+def check_advertised(listeners: Sequence[Listener], advertised: Sequence[Listener], *, wildcards: bool = False) -> None:
+    """Refuse an advertised address without a listener, and a listener that clients could not be told; with
+    `wildcards`, one that binds every address is told by the name of this machine.
 
     Raises `SettingError`.
     """
@@ -79,7 +80,7 @@ def check_advertised(listeners: Sequence[Listener], advertised: Sequence[Listene
                 f"advertised.listeners must be addresses that clients can connect to, not {listener.address!r}"
             )
     for listener in listeners:
-        if listener.is_wildcard and listener.name not in told:
+        if listener.is_wildcard and listener.name not in told and not wildcards:
             raise SettingError(
                 f"listener {listener} binds every address; say which one clients shall use, with --advertise"
                 f" {listener.name}=HOST:{listener.port or 'PORT'} or advertised.listeners"

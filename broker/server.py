@@ -183,6 +183,10 @@ class Server:
         """Build the rooms, each on the one before."""
         config, clock, chance = self.config, self.clock, self.chance
         self._share_descriptors(0)
+        if config.is_joined:
+            from eosin.broker.membership.cluster_id import with_cluster_id
+
+            config = await with_cluster_id(config, disk=self._disk, clock=clock)
         logs = self._log_manager = open_logs(config, clock=clock, chance=chance, disk=self._disk, flusher=self._flusher)
         await logs.open()
         if config.is_joined:

@@ -131,6 +131,7 @@ def _check(config: BrokerConfig) -> None:
     check_advertised(
         parse_listeners(config.listeners, key="listeners"),
         parse_listeners(config.advertised_listeners, key="advertised.listeners"),
+        wildcards=config.is_joined,
     )
     profiles(config.transaction_timeout_recovery_profiles)
     if len(config.log_dirs) != 1:

@@ -243,6 +243,11 @@ def refuse_for_quorum(disk: Disk, path: str, *, node_id: int, cluster_id: str | 
         )
 
 
+def is_unformatted(disk: Disk, path: str) -> bool:
+    """Whether a directory is not there, or has nothing in it. Blocks."""
+    return not disk.is_directory(path) or not [n for n in disk.list(path) if n not in _NOT_OURS and n != LOCK]
+
+
 def format_for_quorum(disk: Disk, path: str, *, node_id: int, cluster_id: str | None, chance: Chance) -> MetaProperties:
     """Make a directory that `refuse_for_quorum` lets pass that of broker `node_id`, durably; nothing changes if it is
     so already. Blocks. Raises OSError."""

@@ -181,6 +181,10 @@ def test_memory_needs_other_replicas_and_tells_so() -> None:
     assert loaded(command_line=memory).warnings[0].startswith("durability memory")
 
 
+def test_a_listener_on_every_address_may_go_without_an_advertised_one() -> None:
+    assert joined({"listeners": "PLAINTEXT://:9092"}).bound_listeners[0].is_wildcard
+
+
 def test_heartbeats_that_may_come_too_late_are_warned_of() -> None:
     (warning,) = loaded({"broker.heartbeat.interval.ms": "5000"}).warnings
     assert warning.startswith(
