@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
-from eosin.protocol.records.batch import CorruptRecords
+from eosin.protocol.records.batch import CorruptRecords, batches
 from eosin.storage.checkpoints.checkpoint import is_read_again
 from eosin.storage.disk.checkpoint_formats import PARTITION_METADATA, MalformedCheckpoint, decode_partition_metadata
 from eosin.storage.disk.interfaces import Disk
@@ -88,12 +88,15 @@ def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog
         leader_epoch=order.leader_epoch,
         log_start_offset=max(log_start, bases[0] if bases else 0),
     )
-    if LEADER_EPOCHS in names:
-        log.epochs = _epochs(context, order.directory)
+    known_epochs = _epochs(context, order, names)
+    if known_epochs is not None:
+        log.epochs = known_epochs
     _add_segments(log, bases, frozenset(names), now_ms)
     scanned_from = _verify(log, order, frozenset(names), now_ms)
     bound = min(scanned_from, _take_from_journal(log, order, now_ms))
     _settle_end(log, now_ms)
+    if known_epochs is None:
+        _find_epochs_again(log)
     snapshots = offsets_of(names, SNAPSHOT_SUFFIX)
     bound = min(bound, log.log_end_offset)
     replayed_from = rebuild_producers(log, snapshots, bound, now_ms)
@@ -158,13 +161,29 @@ def _topic_id(context: LogContext, order: LoadOrder, names: list[str]) -> Uuid:
         return ZERO_UUID
 
 
-def _epochs(context: LogContext, directory: str) -> LeaderEpochs:
-    path = f"{directory}/{LEADER_EPOCHS}"
+def _epochs(context: LogContext, order: LoadOrder, names: list[str]) -> LeaderEpochs | None:
+    """The leader epochs in their file; None when it is not to be had, though there may be records: a new epoch is
+    written over a file that was durable, and the power may go before the next flush."""
+    if LEADER_EPOCHS not in names:
+        return LeaderEpochs() if order.is_clean else None
+    path = f"{order.directory}/{LEADER_EPOCHS}"
     try:
-        return LeaderEpochs.decode(context.disk.read_whole(path))
+        found = LeaderEpochs.decode(context.disk.read_whole(path))
     except MalformedCheckpoint as error:
-        _LOG.warning("the leader epochs in %s are ignored: %s", path, error)
-        return LeaderEpochs()
+        _LOG.warning("the leader epochs in %s are unreadable, the batches tell them: %s", path, error)
+        return None
+    return found if found.entries or order.is_clean else None
+
+
+def _find_epochs_again(log: PartitionLog) -> None:
+    """Take the leader epochs from the log's batches, those that a start does not check included: a gap in what is known
+    of them would let a replica keep records that its leader never had (cluster.md 4.8). Blocks; reads the whole log.
+    Raises OSError, CorruptRecords."""
+    log.epochs = LeaderEpochs()
+    for run in log.runs():
+        for _, header in batches(run):
+            log.epochs.assign(header.partition_leader_epoch, header.base_offset)
+    log.epochs.truncate_from_start(log.log_start_offset)
 
 
 def _add_segments(log: PartitionLog, bases: list[int], names: frozenset[str], now_ms: int) -> None:

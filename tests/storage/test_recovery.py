@@ -340,6 +340,29 @@ async def test_lost_leader_epochs_are_found_again_in_the_batches() -> None:
     assert disk.read_whole(f"{HOME}/leader-epoch-checkpoint") == b"0\n2\n1 0\n4 1\n"
 
 
+@pytest.mark.parametrize("left", [b"", b"0\n2\n0 0\n1", None])
+async def test_leader_epochs_below_the_recovery_point_are_found_again_when_the_power_has_torn_their_file(
+    left: bytes | None,
+) -> None:
+    """A new epoch is written over a file that was durable, and is durable itself only with the next flush."""
+    logs = Logs(config=SMALL)
+    log = await filled(logs, 6)
+    log.raise_leader_epoch(1)
+    for index in range(6, 12):
+        appended(logs.append(log, data(pid=1, epoch=0, seq=index)))
+    await logs.manager.checkpoint(force=True)
+    log.raise_leader_epoch(3)
+    appended(logs.append(log, data(pid=1, epoch=0, seq=12)))
+    before = log.epochs.entries
+    assert before == ((0, 0), (1, 6), (3, 12))
+    disk = logs.fake.killed()
+    disk.unlink(f"{HOME}/leader-epoch-checkpoint")
+    if left is not None:
+        disk.write_atomic(f"{HOME}/leader-epoch-checkpoint", left)
+    log = await logs.start_again(disk)
+    assert log.epochs.entries[:3] == before
+
+
 async def test_a_clean_start_reads_only_the_last_stretch() -> None:
     logs = Logs(config=SMALL)
     await filled(logs, 100)
