@@ -235,6 +235,11 @@ def decide(followed: FollowedPartition, event: Event, log: ReplicaLog, *, now_ms
             assert_never(event)
 
 
+def carried_out(followed: FollowedPartition) -> FollowedPartition:
+    """All effects of an answer were carried out, an append among them: the next damaged answer is the first again."""
+    return followed if followed.corrupt_answers == 0 else msgspec.structs.replace(followed, corrupt_answers=0)
+
+
 def _answered(followed: FollowedPartition, answer: Answered, log: ReplicaLog, *, retry_at_ms: int) -> Decision:
     position = answer.position
     if (
@@ -257,7 +262,6 @@ def _answered(followed: FollowedPartition, answer: Answered, log: ReplicaLog, *,
 def _continued(followed: FollowedPartition, answer: Answered, log: ReplicaLog) -> Decision:
     """The answer goes on where the log ends. An answer with records may move the log start though the leader's is not
     higher than ours: an empty log begins with the whole first batch (cluster.md 4.6)."""
-    sound = followed if followed.corrupt_answers == 0 else msgspec.structs.replace(followed, corrupt_answers=0)
     has_records = len(answer.records) > 0
     effects: list[Effect] = []
     if has_records:
@@ -265,7 +269,7 @@ def _continued(followed: FollowedPartition, answer: Answered, log: ReplicaLog) -
     effects.append(AdvanceHighWatermark(answer.high_watermark))
     if has_records or answer.log_start_offset > log.log_start_offset:
         effects.append(AdvanceLogStart(answer.log_start_offset))
-    return Decision(sound, tuple(effects))
+    return Decision(followed, tuple(effects))
 
 
 def _diverged(followed: FollowedPartition, divergence: Divergence, log: ReplicaLog) -> Decision:

@@ -7,7 +7,8 @@ ended nothing else is done to it, whatever the cluster decides meanwhile, and on
 
 import logging
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from eosin.broker.replication.fetch_session import PartitionKey
 from eosin.broker.replication.followed_partition import (
@@ -25,6 +26,7 @@ from eosin.broker.replication.followed_partition import (
     Report,
     StartAt,
     Truncate,
+    carried_out,
     decide,
     is_durable,
     position_of,
@@ -42,12 +44,6 @@ _LOG: Final = logging.getLogger("eosin.broker.replication")
 Start = Callable[[Coroutine[Any, Any, None]], object]
 """Has a coroutine run in the background, to its end."""
 Changed = Callable[["FollowedReplica"], None]
-
-
-class _Cut(Protocol):
-    async def truncate_to(self, offset: int) -> None: ...
-
-    async def truncate_fully_and_start_at(self, offset: int) -> None: ...
 
 
 def nobody(replica: "FollowedReplica") -> None:
@@ -129,6 +125,8 @@ class FollowedReplica:
             )
             refused = self._carry_out(effects)
             if refused is None:
+                if effects and isinstance(effects[0], Append):
+                    self.followed = carried_out(self.followed)
                 break
             event = refused
         self.changed(self)
@@ -147,9 +145,9 @@ class FollowedReplica:
                     self.log.follow_log_start(effect.offset)
                 case Truncate():
                     self._report_truncation(effect)
-                    self._cut(cast(_Cut, self.log).truncate_to(effect.offset))
+                    self._cut(partial(self.log.truncate_to, effect.offset))
                 case StartAt():
-                    self._cut(cast(_Cut, self.log).truncate_fully_and_start_at(effect.offset))
+                    self._cut(partial(self.log.truncate_fully_and_start_at, effect.offset))
                 case AskOffset():
                     pass  # the fetcher sees it in the state, and asks for many partitions at once
                 case Report():
@@ -179,14 +177,14 @@ class FollowedReplica:
             f": {log.high_watermark - cut.offset} COMMITTED offsets go" if cut.below_high_watermark else "",
         )
 
-    def _cut(self, work: Coroutine[Any, Any, None]) -> None:
+    def _cut(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         assert not self._is_cutting
         self._is_cutting = True
         self._start(self._cut_to_its_end(work))
 
-    async def _cut_to_its_end(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _cut_to_its_end(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            await work
+            await work()
         finally:
             self._is_cutting = False
         event: Event = Cut()

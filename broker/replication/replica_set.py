@@ -9,11 +9,10 @@ Always true:
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from eosin.broker.quorum.image import NO_LEADER, ClusterImage, ImageDelta, PartitionRegistration
-from eosin.broker.replication.fetcher_pool import FetcherPool
 from eosin.broker.replication.followed_replica import FollowedReplica
 from eosin.client.addresses import Address
 from eosin.protocol.errors import ErrorCode
@@ -49,6 +48,22 @@ class Handlers(Protocol):
         """Serve clients from the partition's log no more; end the waits for it. Harmless when it is not served."""
 
 
+class Fetchers(Protocol):
+    """Where followed partitions are fetched: `FetcherPool`."""
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run `work` in the background, to its end."""
+
+    def fetch(self, replica: FollowedReplica, leader_id: int, address: Address) -> None:
+        """Have a replica fetched from a leader, from now on. Harmless when it is."""
+
+    def release(self, replica: FollowedReplica) -> None:
+        """Have a replica fetched no more. Harmless when it is not."""
+
+    def stop_idle(self) -> None:
+        """Stop the fetchers that have nothing to fetch."""
+
+
 class Wanted(NamedTuple):
     """A partition with a replica on this broker, as the image has it."""
 
@@ -82,7 +97,7 @@ class ReplicaSet:
         inter_broker_listener: str,
         log_manager: "LogManager",
         log_config: Callable[[str], "LogConfig"],
-        pool: FetcherPool,
+        pool: Fetchers,
         leaderships: Leaderships,
         handlers: Handlers,
         clock: Clock,

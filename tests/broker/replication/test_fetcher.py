@@ -238,6 +238,20 @@ async def test_damaged_records_are_not_kept_and_fetched_again_later(pair: Pair) 
     assert pair.forgotten == set()
 
 
+async def test_answers_that_are_damaged_again_and_again_are_logged_once(
+    pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    replica = pair.follow(0)
+    pair.produce(0)
+    damaged = bytearray(everything(pair.leader.log(replica.partition)))
+    damaged[-1] ^= 1
+    for _ in range(3):
+        pair.fetch()
+        pair.answer(PartitionData(partition_index=0, high_watermark=1, records=bytes(damaged)))
+        pair.leader.clock.advance(BACKOFF_MS)
+    assert caplog.text.count("in a row") == 1
+
+
 async def test_a_partition_that_backs_off_is_forgotten_until_its_time_has_come(pair: Pair) -> None:
     pair.follow(0)
     pair.follow(1)

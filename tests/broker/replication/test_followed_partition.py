@@ -25,6 +25,7 @@ from eosin.broker.replication.followed_partition import (
     RetryDue,
     StartAt,
     Truncate,
+    carried_out,
     decide,
     position_of,
 )
@@ -230,9 +231,10 @@ def test_damaged_records_are_logged_at_the_first_and_at_each_tenth_answer() -> N
     assert lines == [1, 10, 20]
 
 
-def test_a_sound_answer_begins_the_count_of_damaged_ones_anew() -> None:
+def test_an_answer_that_was_kept_begins_the_count_of_damaged_ones_anew() -> None:
     damaged = msgspec.structs.replace(FOLLOWED, corrupt_answers=3)
-    assert step(answer(), followed=damaged).followed.corrupt_answers == 0
+    assert step(answer(), followed=damaged).followed.corrupt_answers == 3
+    assert carried_out(damaged) == FOLLOWED
 
 
 def test_records_of_an_old_format_end_the_following() -> None:

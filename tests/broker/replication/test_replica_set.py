@@ -5,18 +5,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 from batches import data
+from cluster_images import ORDERS_ID, broker, delta, image, partition, topic
 from logs import Logs
 
-from eosin.broker.quorum.image import (
-    BrokerEndpoint,
-    ClusterImage,
-    ImageDelta,
-    PartitionChange,
-    PartitionRegistration,
-    RegisteredBroker,
-    TopicImage,
-)
-from eosin.broker.quorum.sorted_map import SortedMap
+from eosin.broker.quorum.image import ClusterImage, PartitionRegistration
 from eosin.broker.replication.fetcher_pool import FetcherPool, FollowerConfig
 from eosin.broker.replication.fetcher_task import LeaderConnection
 from eosin.broker.replication.replica_set import ReplicaSet
@@ -29,61 +21,9 @@ from eosin.storage.log.partition_log import PartitionLog
 
 US = 1
 OTHER, THIRD = 2, 3
-ORDERS_ID, NEW_ID = b"o" * 16, b"n" * 16
+NEW_ID = b"n" * 16
 ORDERS = TopicPartition("orders", 0)
 STOCK = TopicPartition("stock", 0)
-
-
-def broker(node_id: int, *, host: str | None = None) -> RegisteredBroker:
-    endpoint = BrokerEndpoint("PLAINTEXT", host or f"host-{node_id}", 9092, 0)
-    return RegisteredBroker(
-        node_id=node_id,
-        epoch=100 + node_id,
-        incarnation_id=bytes(16),
-        endpoints={"PLAINTEXT": endpoint},
-        features={},
-        rack=None,
-        fenced=False,
-        in_controlled_shutdown=False,
-        log_dirs=(),
-        cordoned_log_dirs=None,
-    )
-
-
-def partition(
-    leader: int,
-    *,
-    epoch: int = 0,
-    partition_epoch: int = 0,
-    replicas: tuple[int, ...] = (US, OTHER),
-    isr: tuple[int, ...] = (),
-) -> PartitionRegistration:
-    return PartitionRegistration(
-        replicas=replicas,
-        isr=isr or replicas,
-        removing=(),
-        adding=(),
-        elr=(),
-        last_known_elr=(),
-        directories=(),
-        leader=leader,
-        leader_epoch=epoch,
-        partition_epoch=partition_epoch,
-        recovering=False,
-    )
-
-
-def topic(registration: PartitionRegistration, *, name: str = "orders", topic_id: Uuid = ORDERS_ID) -> TopicImage:
-    return TopicImage(name, topic_id, SortedMap({0: registration}))
-
-
-def image(*topics: TopicImage, brokers: tuple[RegisteredBroker, ...] = ()) -> ClusterImage:
-    found = brokers or (broker(US), broker(OTHER), broker(THIRD))
-    return ClusterImage(
-        brokers=SortedMap({each.node_id: each for each in found}),
-        topics=SortedMap({each.name: each for each in topics}),
-        topic_names=SortedMap({each.topic_id: each.name for each in topics}),
-    )
 
 
 class FakeLeaderships:
@@ -146,19 +86,8 @@ class Us:
 
     def apply(self, after: ClusterImage, *changed: TopicPartition, brokers_changed: bool = False) -> None:
         """Publish `after`, in which these partitions have changed: a topic of another id first goes."""
-        changes = []
-        for each in changed:
-            old, new = self.image.topics.get(each.topic), after.topics.get(each.topic)
-            is_new = old is None or new is None or old.topic_id != new.topic_id
-            before = self.image.partition(*each)
-            if is_new and before is not None:
-                changes.append(PartitionChange(each, before, None))
-                before = None
-            if new is not None:
-                changes.append(PartitionChange(each, before, after.partition(*each)))
-        delta = ImageDelta(self.image, after, partitions_changed=changes, brokers_changed=brokers_changed)
+        self.replicas.apply(delta(self.image, after, *changed, brokers_changed=brokers_changed))
         self.image = after
-        self.replicas.apply(delta)
 
     def log(self, which: TopicPartition = ORDERS) -> PartitionLog:
         return self.logs.manager.logs[which]
