@@ -16,6 +16,7 @@ from eosin.storage.checkpoints.checkpoint_saver import CheckpointSaver
 from eosin.storage.checkpoints.cleaner_offsets import CleanerOffsets
 from eosin.storage.checkpoints.recovery_points import OffsetCheckpoints
 from eosin.storage.journal.mark import JournalMark
+from eosin.storage.log.batch_scan import walk
 from eosin.storage.log.context import LogContext
 from eosin.storage.log.log_cut import CutCancelled, LogCut
 from eosin.storage.log.partition_log import PartitionLog
@@ -94,12 +95,16 @@ class Truncations:
         if kept.base_offset == offset:
             kept, gone = log.segments[index - 1], [kept, *gone]
         kept_bytes = kept.size if kept.end_offset <= offset else log.place_of(kept, offset)
+        end_offset = _end_of(kept, kept_bytes)
+        if end_offset < log.log_start_offset:  # all that would be left lies below the log's start, behind a gap
+            await self._start_at(log, offset)
+            return
         _tell(log, before, offset, committed)
-        log.lower_to(offset)
-        await self._lower_offsets(log, offset)
+        log.lower_to(end_offset)
+        await self._lower_offsets(log, end_offset)
         cut = self._running[log] = LogCut(
             log,
-            offset,
+            end_offset,
             flush=log.begin_flush() if self._context.flusher.defers else None,
             mark=self._journal_mark(),
             gone=gone,
@@ -107,10 +112,7 @@ class Truncations:
             kept_bytes=kept_bytes,
         )
         await self._run(log, cut, [*gone, kept])
-        self._end_at(log, kept, kept_bytes, offset)
-        if log.log_end_offset < log.log_start_offset:  # all that is left lies below the log's start, behind a gap
-            await self._start_at(log, offset)
-            return
+        self._end_at(log, kept, kept_bytes, end_offset)
         log.truncated(await self._context.disk.off_loop(ReplayPlan(log).run, self._clock.now_ms()))
 
     async def _lower_offsets(self, log: PartitionLog, offset: int) -> None:
@@ -136,9 +138,10 @@ class Truncations:
         kept.close_file()  # a reader may have opened it meanwhile
         kept.size = size
         recover_segment(log, kept, offset, self._clock.now_ms())
-        log.log_end_offset = kept.end_offset
+        assert kept.end_offset == offset, f"{kept.path} ends at {kept.end_offset}, and was cut to {offset}"
+        log.log_end_offset = offset
         log.places.clear()
-        if log.epochs.truncate_from_end(kept.end_offset):
+        if log.epochs.truncate_from_end(offset):
             log.write_epochs()
 
     # Starting anew --------------------------------------------------------------------------------------------------
@@ -171,6 +174,14 @@ class Truncations:
         log.places.clear()
         log.epochs.clear()
         log.truncated(ProducerState())
+
+
+def _end_of(segment: Segment, size: int) -> int:
+    """The offset after the last batch in the first `size` bytes of a segment. It may lie below the one that is wanted:
+    batches in between were never there, or compacted away. Raises OSError, CorruptRecords."""
+    if not size:
+        return segment.base_offset
+    return walk(segment.file.read, segment.offset_index.boundary_before(size - 1), size)[1]
 
 
 def _tell(log: PartitionLog, before: int, offset: int, committed: int) -> None:

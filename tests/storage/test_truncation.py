@@ -3,7 +3,9 @@
 import asyncio
 import logging
 import random
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from batches import NOW_MS, data
@@ -14,8 +16,12 @@ from manual_journal import JournalledLogs
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import batches, build_control_batch, stamp
+from eosin.storage.disk.checkpoint_formats import decode_offsets
 from eosin.storage.disk.data_directory import SYSTEM_BOOT_ID
 from eosin.storage.disk.flusher import Durability
+from eosin.storage.disk.memory import MemoryDisk
+from eosin.storage.disk.system import SystemDisk
+from eosin.storage.journal.flusher import JournalFlusher
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.log_results import AbortedTransaction, FollowerAppend, Isolation
 from eosin.storage.log.partition_log import PartitionLog
@@ -299,6 +305,18 @@ async def test_a_log_without_records_left_between_its_start_and_the_cut_starts_a
     assert (log.log_start_offset, log.log_end_offset) == (20, 20)
 
 
+async def test_nothing_is_missed_where_the_cut_lies_behind_a_gap() -> None:
+    logs = Logs(replicated=True)
+    log = await follower(logs)
+    follow(log, data(10))
+    follow(log, data(5), offset=20)
+    await logs.manager.checkpoint(force=True)
+    await log.truncate_to(20)
+    assert (log.log_end_offset, log.checkpoint_state.saved_recovery_point) == (10, 10)
+    log = await logs.start_again(logs.fake.killed())
+    assert (log.failure, log.log_end_offset) == (None, 10)
+
+
 async def test_a_topic_that_is_deleted_meanwhile_stays_deleted() -> None:
     logs = Logs(config=SMALL, replicated=True)
     log = await follower(logs)
@@ -532,3 +550,90 @@ async def test_a_mark_of_an_earlier_journal_voids_nothing() -> None:
     await logs.flusher.run()
     found = await JournalledLogs(logs.disk.power_loss(), replicated=True, seed=3).open()
     assert bases(found) == [0, 2, 4, 6]
+
+
+# Other disks --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_log_of_the_systems_disk_is_cut_with_real_syncs(tmp_path: Path) -> None:
+    flusher = JournalFlusher()
+    logs = Logs(
+        disk=SystemDisk(),
+        data_dir=str(tmp_path),
+        config=SMALL,
+        replicated=True,
+        durability=Durability.FSYNC,
+        flusher=flusher,
+    )
+    log = await follower(logs)
+    for offset in (14, 30, 5):
+        while log.log_end_offset < 40:
+            follow(log, data(2), epoch=50 - offset)
+            await flusher.settle(log)
+        await log.truncate_to(offset)
+        assert (log.failure, log.durable_end) == (None, log.log_end_offset)
+        assert offset - 1 <= log.log_end_offset <= offset
+    await log.truncate_fully_and_start_at(100)
+    follow(log, data(2), epoch=60)
+    await flusher.settle(log)
+    assert (log.durable_end, bases(log)) == (102, [100])
+    copied = tmp_path.parent / f"{tmp_path.name}-killed"
+    shutil.copytree(tmp_path, copied)
+    await logs.manager.close()
+    again = Logs(disk=SystemDisk(), data_dir=str(copied), config=SMALL, replicated=True, flusher=JournalFlusher())
+    found = await again.open()
+    assert (found.failure, found.log_start_offset, bases(found)) == (None, 100, [100])
+    await again.manager.close()
+
+
+async def test_a_log_in_memory_is_cut() -> None:
+    logs = Logs(disk=MemoryDisk(), config=SMALL, replicated=True, durability=Durability.MEMORY)
+    log = await follower(logs)
+    for _ in range(20):
+        follow(log, data(2))
+    await log.truncate_to(14)
+    follow(log, data(2), epoch=2)
+    assert bases(log) == list(range(0, 16, 2))
+
+
+async def test_a_compaction_that_is_under_way_gives_up() -> None:
+    config = LogConfig(internal_segment_bytes=500, cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.0)
+    logs = Logs(config=config, replicated=True)
+    log = await follower(logs)
+    for index in range(40):
+        follow(log, data(2, key=b"%d" % (index % 3)))
+    log.advance_high_watermark(80)
+    await logs.manager.checkpoint(force=True)
+    for turns in range(60):
+        cleaning = asyncio.ensure_future(logs.manager.cleaner.round())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        offset = log.log_end_offset - 2
+        await log.truncate_to(offset)
+        await cleaning
+        assert log.failure is None
+        assert log.log_end_offset <= offset  # a batch that ended there may have been compacted away
+        assert log.compaction_state.compacted_below <= offset
+        logs.clock.advance(20_000)
+        if log.log_end_offset <= 20:
+            break
+    end_offset = log.log_end_offset
+    log = await logs.start_again(logs.fake.killed())
+    assert (log.failure, log.log_end_offset) == (None, end_offset)
+
+
+async def test_what_was_compacted_and_is_cut_off_is_compacted_anew() -> None:
+    config = LogConfig(internal_segment_bytes=500, cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.0)
+    logs = Logs(config=config, replicated=True)
+    log = await follower(logs)
+    for index in range(40):
+        follow(log, data(2, key=b"%d" % (index % 3)))
+    log.advance_high_watermark(80)
+    await logs.manager.checkpoint(force=True)
+    await logs.manager.cleaner.round()
+    assert log.compaction_state.compacted_below > 50
+    await log.truncate_to(50)
+    assert log.compaction_state.compacted_below == log.log_end_offset or log.compaction_state.compacted_below == 50
+    for name in ("cleaner-offset-checkpoint", ".eosin_cleaner_offset"):
+        offsets = decode_offsets(logs.fake.power_loss().read_whole(f"/data/{name}"))
+        assert all(offset <= 50 for offset in offsets.values())
