@@ -157,6 +157,9 @@ class _BrokerEnd(asyncio.Transport):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """The peer always reads."""
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def pause_reading(self) -> None:
         self._is_reading = False
 
