@@ -336,6 +336,7 @@ class Observer:
         self, leader: LeaderIdAndEpoch, error: int, endpoints: Mapping[int, Address], now_ms: int
     ) -> Effects | None:
         """Learn from an answer who leads (cluster.md 3.2); None when its content counts."""
+        self._check_voters((leader.leader_id,))
         if 0 <= leader.leader_epoch < self.epoch:
             self._check_for_a_reset(now_ms, is_behind=True)
             raise _Refused(f"epoch {leader.leader_epoch} is over, it is {self.epoch}")

@@ -440,6 +440,8 @@ def test_a_broker_may_not_have_the_id_of_a_voter() -> None:
     with pytest.raises(QuorumLost, match=r"node\.id 7 is the id of a controller"):
         led().answer(fetched(leader=LEADER, records=batch))
     with pytest.raises(QuorumLost, match=r"node\.id 7 is the id of a controller"):
+        Asked().answer(fetched(leader=(7, 5), error=ErrorCode.FENCED_LEADER_EPOCH))
+    with pytest.raises(QuorumLost, match=r"node\.id 7 is the id of a controller"):
         Observer(replace(CONFIG, voters={7: C}))
 
 
