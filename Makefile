@@ -155,6 +155,9 @@ docs: setup  ## write the pages that come from the code
 transcripts: setup  ## rewrite the expectations of the coordinator's transcripts; review the diff
 	EOSIN_REWRITE_TRANSCRIPTS=1 $(BIN)/pytest -q tests/coordinator -k transcript
 
+transcripts-controller: setup  ## record what a controller of Apache Kafka answers (needs java); review the diff
+	PYTHONPATH=tests/support $(BIN)/python tests/support/record_controller.py
+
 clean:  ## remove what can be made again (not ./data)
 	rm -rf .venv .types build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
