@@ -438,13 +438,9 @@ def merged(before: PartitionRegistration, record: records.PartitionChangeRecord)
     also when it is the same one (cluster.md 3.9). Raises Contradiction."""
     has_leader = record.leader != _SAME_LEADER
     replicas = before.replicas if record.replicas is None else record.replicas
-    directories = before.directories
-    if record.directories:
-        directories = record.directories
-        if len(directories) != len(replicas):
-            raise Contradiction(f"{len(directories)} directories of {len(replicas)} replicas")
-    elif record.replicas is not None:
-        directories = _directories((), len(replicas))
+    directories = before.directories if record.directories is None else record.directories
+    if len(directories) != len(replicas):
+        raise Contradiction(f"{len(directories)} directories of {len(replicas)} replicas")
     state = record.leader_recovery_state
     return PartitionRegistration(
         replicas=replicas,

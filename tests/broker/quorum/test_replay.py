@@ -186,6 +186,11 @@ def test_each_change_raises_the_partition_epoch_and_nothing_else_that_it_does_no
     assert changed() == replace(REGISTRATION, partition_epoch=10)
 
 
+def test_other_replicas_keep_the_directories_that_a_change_does_not_name() -> None:
+    """cluster.md 3.9: in their order, whoever stands there now"""
+    assert changed(replicas=(4, 5, 6)).directories == DIRECTORIES
+
+
 @pytest.mark.parametrize("leader", [1, 2, -1])
 def test_a_leader_that_is_named_raises_the_leader_epoch_also_when_it_is_the_same(leader: int) -> None:
     """cluster.md 3.9"""
@@ -229,6 +234,7 @@ def test_a_change_replaces_the_lists_that_it_names() -> None:
         records.PartitionChangeRecord(0, OTHER_ID),
         records.PartitionChangeRecord(1, ID),
         records.PartitionChangeRecord(0, ID, directories=DIRECTORIES[:1]),
+        records.PartitionChangeRecord(0, ID, replicas=(1, 2)),
         records.PartitionChangeRecord(0, ID, leader_recovery_state=3),
         records.RemoveTopicRecord(OTHER_ID),
         records.TopicRecord("orders", OTHER_ID),
