@@ -17,23 +17,25 @@ from eosin.broker.forwarding import Forwarding, decode
 from eosin.broker.handlers.api_versions import TRANSACTION_VERSION
 from eosin.broker.logging_format import fields
 from eosin.broker.membership.channel import ControllerChannel
+from eosin.broker.membership.isr_changes import IsrChanges
 from eosin.broker.membership.lifecycle import Membership
 from eosin.broker.membership.ports import MembershipLost
 from eosin.broker.membership.registration import FEATURES, AdvertisedListener, BrokerIdentity
 from eosin.broker.membership.states import Limits
+from eosin.broker.metadata.cluster import ClusterListener, Topic
 from eosin.broker.metadata.joined_cluster import JoinedCluster
 from eosin.broker.quorum.dialer import PlainDialer
 from eosin.broker.quorum.errors import QuorumError
 from eosin.broker.quorum.follower import MetadataFollower
-from eosin.broker.quorum.image import PartitionRegistration
 from eosin.broker.quorum.observer import ObserverConfig
 from eosin.broker.replication.fetcher_pool import FetcherPool, FollowerConfig
 from eosin.broker.replication.fetcher_task import dial_plain
+from eosin.broker.replication.led_partitions import LedPartitions
 from eosin.broker.replication.replica_set import ReplicaSet
 from eosin.broker.start_error import StartError
 from eosin.client.addresses import Address
-from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Uuid
-from eosin.storage.log.committed_log import commit_what_is_durable, wait_for_replicas
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from eosin.runtime.background import Background
 
 if TYPE_CHECKING:
     from eosin.broker.api import Services
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
     from eosin.broker.partitions import Partitions
     from eosin.runtime.chance import Chance
     from eosin.runtime.clock import Clock
-    from eosin.storage.log.partition_log import PartitionLog
     from eosin.storage.manager import LogManager
 
 log = logging.getLogger(__name__)
@@ -66,6 +67,7 @@ class JoinedNode:
         self._logs = logs
         self._clock = clock
         self._pool: FetcherPool | None = None
+        self._led: LedPartitions | None = None
         self._replicas: ReplicaSet | None = None
         self._following: asyncio.Task[None] | None = None
         self._follower = MetadataFollower(
@@ -101,6 +103,12 @@ class JoinedNode:
             self.cluster.advertise(listener.name, listener.host, listener.port)
         self._follower.on_publication.append(self.cluster.publish)
         self._forwarding = Forwarding(self.cluster, self._channel)
+        self._isr_changes = IsrChanges(
+            self._new_channel("isr-changes", clock, config.controller_socket_timeout_ms),
+            node_id=config.node_id,
+            broker_epoch=lambda: self._membership.broker_epoch,
+            clock=clock,
+        )
 
     @property
     def broker_epoch(self) -> int:
@@ -151,13 +159,22 @@ class JoinedNode:
             dial=dial_plain,
             clock=self._clock,
         )
+        led = self._led = LedPartitions(
+            config.node_id,
+            brokers=lambda: self.cluster.image.brokers,
+            own_epoch=lambda: self._membership.broker_epoch,
+            isr_changes=self._isr_changes,
+            appended=partitions.long_polls.progress,
+            clock=self._clock,
+            max_lag_ms=config.replica_lag_time_max_ms,
+        )
         self._replicas = ReplicaSet(
             config.node_id,
             inter_broker_listener=config.inter_broker_listener,
             log_manager=self._logs,
             log_config=self.cluster.log_config,
             pool=self._pool,
-            leaderships=_OneReplica(),
+            leaderships=led,
             handlers=partitions,
             clock=self._clock,
             backoff_ms=config.replica_fetch_backoff_ms,
@@ -166,8 +183,14 @@ class JoinedNode:
         self._replicas.begin(self.cluster.image)
         self.cluster.on_image.append(self._replicas.apply)
 
-    def serve(self, services: "Services", host: "ConnectionHost") -> None:
-        """Let requests and elections reach the rooms that were built on the cluster."""
+    def serve(self, services: "Services", host: "ConnectionHost", background: Background) -> None:
+        """Let requests and elections reach the rooms that were built on the cluster. What is done again and again is
+        left to `background`."""
+        led = self._led
+        assert led is not None, "replicas are held before anything is served"
+        services.led_partitions = led
+        self.cluster.subscribe(_LedPartitionsFollow(led, self._logs))
+        background.every(led.look_interval_ms, "the search for replicas that lag", led.look_for_lag)
         host.apis, host.decode_request = self._forwarding.apis(host.apis), decode
         cluster, groups, transactions = self.cluster, services.groups, services.transactions
         cluster.subscribe(
@@ -222,6 +245,7 @@ class JoinedNode:
     async def close(self) -> None:
         """Send nothing more."""
         await self._membership.close()
+        await self._isr_changes.close()
         if self._pool is not None:
             await self._pool.close()
         if self._following is not None:
@@ -244,19 +268,21 @@ class JoinedNode:
             working.cancel()
 
 
-class _OneReplica:
-    """What is led by a broker whose partitions have one replica each (`Leaderships`)."""
+class _LedPartitionsFollow(ClusterListener):
+    """Lets what is led follow the brokers and the topics' settings."""
 
-    def lead(self, log: "PartitionLog", topic_id: Uuid, registration: PartitionRegistration) -> None:
-        """What is durable here is committed, if this is the only replica (cluster.md 4.9)."""
-        if len(registration.replicas) == 1:
-            log.on_durable = commit_what_is_durable
-            commit_what_is_durable(log)
+    def __init__(self, led: LedPartitions, logs: "LogManager") -> None:
+        self._led = led
+        self._logs = logs
 
-    def resign(self, log: "PartitionLog") -> None:
-        """Nothing moves the high watermark any more."""
-        log.on_durable = wait_for_replicas
-        log.become_follower()
+    def configs_changed(self, topic: Topic) -> None:
+        """`min.insync.replicas` may be another. The logs have their new settings already."""
+        for each in self._logs.logs_of(topic.name):
+            self._led.settings_changed(each)
+
+    def brokers_changed(self) -> None:
+        """Positions may be void, and replicas eligible."""
+        self._led.brokers_changed()
 
 
 def _sentence(following: "asyncio.Task[None]") -> str:

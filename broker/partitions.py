@@ -149,6 +149,8 @@ class Partitions:
     def leader(self, partition: TopicPartition) -> tuple[int, int]:
         """Node id and leader epoch of a partition, -1 for what is not known."""
         leader = self._cluster.leader_of(partition)
+        if self._replicas is not None:
+            return NO_LEADER if leader is None else leader, self._cluster.leader_epoch(partition)
         log = self._log(partition)
         return NO_LEADER if leader is None else leader, -1 if log is None else log.leader_epoch
 

@@ -230,7 +230,7 @@ class Server:
         )
         self.host = _host(self.services, self._hooks, self._descriptors, self._share_descriptors)
         if self._node is not None:
-            self._node.serve(self.services, self.host)
+            self._node.serve(self.services, self.host, self._background)
         cluster.subscribe(_OffsetsFollowTopics(groups))
         cluster.subscribe(self.services.metadata_answers)
         self._schedule(logs)

@@ -1,0 +1,91 @@
+"""One controller of Apache Kafka and two Eosin brokers: partitions with two replicas (cluster.md 11)."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from joined_broker import JoinedBroker
+from kraft_node import QuorumController
+from real_clients import confluent
+from wire import unique
+
+Pair = tuple[JoinedBroker, JoinedBroker]
+_IN_TIME_S = 30
+
+
+@pytest.fixture
+def pair(controller: QuorumController, node_ids: Iterator[int], tmp_path: Path) -> Iterator[Pair]:
+    first = JoinedBroker(tmp_path / "first", controller, node_id=next(node_ids), durability="fsync")
+    second = JoinedBroker(tmp_path / "second", controller, node_id=next(node_ids), durability="fsync")
+    with first, second:
+        yield first, second
+
+
+def create(controller: QuorumController, pair: Pair, *, leader: int = 0) -> str:
+    """A topic of one partition on both brokers, led by one of them."""
+    name = unique("topic")
+    replicas = ":".join(str(pair[(leader + each) % 2].node_id) for each in range(2))
+    controller.run(
+        "kafka-topics.sh", "--bootstrap-server", pair[0].address, "--create", "--topic", name,
+        "--replica-assignment", replicas,
+    )  # fmt: skip
+    return name
+
+
+def described(controller: QuorumController, broker: JoinedBroker, topic: str) -> str:
+    return controller.run("kafka-topics.sh", "--bootstrap-server", broker.address, "--describe", "--topic", topic)
+
+
+def eventually(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + _IN_TIME_S
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.3)
+
+
+def members(told: str) -> set[str]:
+    """The ISR in what `kafka-topics --describe` tells."""
+    (found,) = [part.split(":")[1].strip() for part in told.split("\t") if part.strip().startswith("Isr:")]
+    return set(found.split(","))
+
+
+def read_all(address: str, topic: str, count: int) -> list[bytes | None]:
+    consumer = confluent.CLIENT.consumer(address, group=unique("readers"))
+    consumer.assign({(topic, 0): 0})
+    try:
+        return [each.value for each in consumer.read(count)]
+    finally:
+        consumer.close()
+
+
+def both(pair: Pair) -> set[str]:
+    return {str(each.node_id) for each in pair}
+
+
+def test_records_are_on_both_brokers_and_outlive_a_kill_of_their_leader(
+    controller: QuorumController, pair: Pair
+) -> None:
+    first, second = pair
+    topic = create(controller, pair)
+    producer = confluent.CLIENT.producer(f"{first.address},{second.address}")
+    sent: list[bytes | None] = [b"%d" % number for number in range(200)]
+    for value in sent[:100]:
+        producer.send(topic, value, partition=0)
+    producer.flush()
+    assert members(described(controller, second, topic)) == both(pair)
+    first.kill()
+    for value in sent[100:]:
+        producer.send(topic, value, partition=0)
+    producer.flush()
+    assert read_all(second.address, topic, 200) == sent
+    assert members(described(controller, second, topic)) == {str(second.node_id)}
+    first.start()
+    eventually(
+        lambda: members(described(controller, second, topic)) == both(pair), "the killed broker is not in sync again"
+    )
+    second.kill()
+    eventually(
+        lambda: f"Leader: {first.node_id}" in described(controller, first, topic), "the first broker does not lead"
+    )
+    assert read_all(first.address, topic, 200) == sent
