@@ -285,6 +285,23 @@ async def test_a_restarted_controller_keeps_the_broker(tmp_path: Path) -> None:
             assert not broker.follower.image.brokers[1].fenced
 
 
+async def test_a_broker_that_was_unregistered_registers_again(
+    controller: QuorumController, node_ids: Iterator[int]
+) -> None:
+    node_id = next(node_ids)
+    async with member(controller, node_id) as broker:
+        await broker.run()
+        first = broker.membership.broker_epoch
+        unregister = ("unregister", "--bootstrap-controller", controller.address, "--id", str(node_id))
+        await asyncio.to_thread(controller.run, "kafka-cluster.sh", *unregister)
+        async with asyncio.timeout(10):
+            await broker.until(lambda: broker.membership.broker_epoch > first)
+            await broker.membership.unfenced()
+        assert broker.saved == [first, broker.membership.broker_epoch]
+        assert broker.membership.state is BrokerState.RUNNING
+        await broker.until(lambda: not broker.follower.image.brokers[node_id].fenced)
+
+
 async def test_the_cluster_sees_a_broker_as_it_registered(
     controller: QuorumController, node_ids: Iterator[int]
 ) -> None:
