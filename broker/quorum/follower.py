@@ -106,6 +106,11 @@ class MetadataFollower:
         """Up to where the metadata log is known to be committed; -1 while that is unknown."""
         return self._observer.high_watermark
 
+    @property
+    def voters(self) -> Mapping[int, Address]:
+        """The controllers that vote, and where: what the log has said last, else what is configured."""
+        return self._observer.voters
+
     async def caught_up(self) -> None:
         """Wait for the first publication. Raises what ended `run`."""
         await self.reached(0)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from quorum_log import HOST, LISTENER, QuorumLog
+from quorum_log import HOST, LISTENER, QuorumConnection, QuorumLog
 
 from eosin.broker.quorum.follower import (
     SLICE_MS,
@@ -281,6 +281,26 @@ async def test_a_large_snapshot_leaves_turns_of_the_event_loop_to_others() -> No
     await made.follower.caught_up()
     assert made.follower.image.partition_count == 3000
     assert clock.turns >= 3000 / 64 / (SLICE_MS / 5) + 3000 / 256 / (SLICE_MS / 5) - 2
+    made.task.cancel()
+    await asyncio.gather(made.task, return_exceptions=True)
+
+
+async def test_a_quorum_that_is_away_is_told_once_for_each_reason(caplog: pytest.LogCaptureFixture) -> None:
+    """It is tried again every 20 ms (cluster.md 3.2)."""
+    log = a_log()
+    log.dead |= {100, 101}
+    dials = 0
+
+    async def dial(address: Address, *, timeout_ms: int) -> QuorumConnection:
+        nonlocal dials
+        dials += 1
+        return await log.dial(address, timeout_ms=timeout_ms)
+
+    made = Following(MetadataFollower(CONFIG, clock=SystemClock(), dial=dial))
+    await made.until(lambda: dials > 20)
+    assert len(caplog.records) == 3  # one for each address, and one for both
+    log.dead.clear()
+    await made.follower.caught_up()
     made.task.cancel()
     await asyncio.gather(made.task, return_exceptions=True)
 
