@@ -5,7 +5,7 @@ Every case that Apache Kafka fails has an explanation: the reason of its `better
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Final
 
 from conformance.outcomes import Case, Results
@@ -37,8 +37,7 @@ was accepted once Apache Kafka had passed it, or once it was clear which defect 
 ## Ask a broker
 
     make conformance BOOTSTRAP=host:port   # any broker; without BOOTSTRAP a fresh Eosin
-    make conformance-kafka                 # Apache Kafka, a KRaft node from its published jars (needs java and mvn),
-                                           # and a small one at transaction.version=1
+    make conformance-kafka                 # Apache Kafka from its published jars, at both transaction versions, by java
 
 A run prints a table of areas, what failed and what was not asked. It ends with code 1 if anything failed that is no
 known difference. `CASES=` chooses cases (an expression as pytest's `-k`), `WORKERS=` the number of processes that ask.
@@ -51,16 +50,8 @@ are reported as not asked:
 A restart command keeps the broker's files and returns when the broker serves again. `EOSIN_RESTART_HOW` in its
 environment says whether a clean stop (`stop`) or an end without notice (`kill`) is meant.
 
-Results are written to `conformance-results/`, one JSON object a line: the broker, each case with the number of
-parameters that passed, and below it each parameter that did not, with the reason. Those behind this page are in
-`tests/conformance/results/`: every case by name, and how each failure ended. To renew them and the page:
-
-    make conformance ARGS="--results tests/conformance/results"         # Eosin
-    make conformance-kafka ARGS="--results tests/conformance/results"   # Apache Kafka
-    make conformance-page                                               # writes this page from both
-
-After a change of some cases, ask these alone: `CASES=test_of_mine ARGS="--merge --results tests/conformance/results"`.
-
+Results are written to `conformance-results/`, one JSON object a line. Those behind this page are in
+`tests/conformance/results/`; [testing](testing.md#conformance) says how to renew them.
 {seconds}
 """
 
@@ -87,7 +78,6 @@ def page(ours: Results, theirs: Results) -> str:
             seconds=_seconds(ours, theirs),
         ),
         "## Areas\n",
-        "The number of parameters that passed, of those that were asked.\n",
         *_areas(ours, theirs, by_place),
         "\n## Where the brokers differ\n",
         "[semantics.md](semantics.md) explains each difference from the side of the protocol.\n",
@@ -121,10 +111,11 @@ def table(results: Results) -> Iterator[str]:
 def _seconds(*of: Results) -> str:
     """The parameters that were asked twice, which says something of the machine, of a case or of a broker."""
     told = [line for each in of for line in _at_second(each)]
+    named = f" ({'; '.join(told)})" if told else ""
     return (
         "`ARGS=--failed` asks once more what failed in the last run, since clients give up on a busy machine.\n"
-        f"Passed at the second time: {len(told)}.\n\n" + "\n".join(told)
-    ).rstrip()
+        f"Passed at the second time: {len(told)}{named}."
+    )
 
 
 def _at_second(results: Results) -> Iterator[str]:
@@ -132,15 +123,23 @@ def _at_second(results: Results) -> Iterator[str]:
     for case in results.cases:
         why = "" if ours else KNOWN_CHANCES.get(case.asked, "")
         for parameter in case.at_second:
-            yield f"- {results.broker}: {case.name} ({parameter})" + (f": {why}" if why else "")
+            yield f"{results.broker}: {case.name} ({parameter})" + (f": {why}" if why else "")
 
 
 def _areas(ours: Results, theirs: Results, by_place: Mapping[str, Case]) -> Iterator[str]:
-    yield f"| area | {ours.broker} | {theirs.broker} |"
+    """A row for each area in which something failed, and one for all others."""
+    yield f"| area, with the parameters that passed of those that were asked | {ours.broker} | {theirs.broker} |"
     yield "|---|---|---|"
+    sound: dict[str, tuple[list[Case], list[Case]]] = {}
     for area, cases in _by_area(ours.cases):
         other = [by_place[case.asked] for case in cases if case.asked in by_place]
-        yield f"| {area} | {_total(cases)} | {_total(other)} |"
+        if any(case.failed for case in (*cases, *other)):
+            yield f"| {area} | {_total(cases)} | {_total(other)} |"
+        else:
+            sound[area] = cases, other
+    if sound:
+        totals = (_total(chain.from_iterable(side)) for side in zip(*sound.values(), strict=True))
+        yield f"| no failure: {'; '.join(sound)} | {' | '.join(totals)} |"
 
 
 def _differences(ours: Results, theirs: Results, by_place: Mapping[str, Case]) -> Iterator[str]:
@@ -158,14 +157,14 @@ def _differences(ours: Results, theirs: Results, by_place: Mapping[str, Case]) -
 
 
 def _not_asked(*of: Results) -> Iterator[str]:
-    """A row for each case and reason, with the number of parameters for each broker."""
-    yield f"| case | why | {' | '.join(results.broker for results in of)} |"
+    """A row for each reason, with its cases and the number of their parameters for each broker."""
+    yield f"| cases | why | {' | '.join(results.broker for results in of)} |"
     yield "|---|---|" + "---|" * len(of)
     by_reason = [_by_reason(results) for results in of]
-    rows = dict.fromkeys((why, name) for each in by_reason for why, names in each.items() for name in names)
-    for why, name in rows:
-        counts = " | ".join(str(each.get(why, {}).get(name, "")) for each in by_reason)
-        yield f"| {name} | {why} | {counts} |"
+    for why in dict.fromkeys(why for each in by_reason for why in each):
+        names = "; ".join(dict.fromkeys(name for each in by_reason for name in each.get(why, ())))
+        counts = " | ".join(str(sum(each[why].values())) if why in each else "" for each in by_reason)
+        yield f"| {names} | {why} | {counts} |"
 
 
 def _by_reason(results: Results) -> dict[str, dict[str, int]]:
