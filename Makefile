@@ -11,6 +11,8 @@ FIRST_CHUNK ?= 0
 RUNS ?= 100000
 TRACE ?=
 WORKERS ?= auto
+# Tests wait for disks, timers and other processes a third of their time, so there is one more of them than cores.
+TEST_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Tests of clients wait more than they work (three at once keep less than one core busy), so there is one more of them.
 CLIENT_WORKERS ?= 3
 ROUNDS ?= 1000
@@ -26,7 +28,7 @@ TYPED := $(addprefix .types/eosin/,$(ROOMS))
 WITH := $(if $(COMPILED),env PYTHONPATH=$(CURDIR)/build/compiled)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode compiled wheels run check format lint imports types test test-rooms test-outside test-full test-spark quick cluster bench fuzz crash soak codec-fuzz simulate model model-replication docs transcripts clean conformance conformance-kafka conformance-page
+.PHONY: help setup bytecode compiled wheels run check format lint imports types test test-clients test-spark-short test-full test-spark quick cluster bench fuzz crash soak codec-fuzz simulate model model-replication docs transcripts clean conformance conformance-kafka conformance-page
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -83,15 +85,16 @@ types: setup
 	$(BIN)/mypy $(TYPED)
 
 test: check  ## the proof of every capability: check, then the tests
-	@$(MAKE) --no-print-directory --jobs 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-rooms test-outside
+	$(BIN)/pytest -q -n $(TEST_WORKERS) --dist worksteal -m "not spark and not full" --ignore tests/clients
+	@$(MAKE) --no-print-directory --jobs 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-clients test-spark-short
 
-# The two halves of `make test`, side by side: clients and Spark wait a good part of their time, the rooms hardly do.
-test-rooms: setup
-	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not spark and not full" --ignore tests/clients
-
-test-outside: setup
-	$(BIN)/pytest -q -m "spark and not spark_full" tests/pipeline
+# Side by side in `make test`: both wait a good part of their time. Spark gives a Python worker ten seconds to start, so it runs
+# beside nothing busier.
+test-clients: setup
 	$(BIN)/pytest -q -n $(CLIENT_WORKERS) --dist worksteal -m "not full" tests/clients
+
+test-spark-short: setup
+	$(BIN)/pytest -q -m "spark and not spark_full" tests/pipeline
 
 test-full: setup  ## the longer proofs that `make test` leaves out; for those of pipelines on Spark see test-spark
 	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "full and not spark" --ignore tests/test_compiled.py

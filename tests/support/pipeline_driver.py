@@ -35,7 +35,6 @@ def main() -> int:
     settings = {
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # a short life
         "spark.ui.enabled": "false",
-        "spark.python.authenticate.socketTimeout": "60s",  # other tests run beside these
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": "2",
