@@ -1,0 +1,120 @@
+"""One controller, one Eosin broker and one broker of Apache Kafka: each follows the other, with the same bytes
+(cluster.md 9, phase 3)."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from joined_broker import JoinedBroker
+from kraft_node import KafkaBroker, QuorumController
+from real_clients import confluent
+from wire import unique
+
+from eosin.protocol.records.header import batches
+
+_IN_TIME_S = 60
+RECORDS = 300
+
+
+@pytest.fixture(scope="module")
+def eosin(
+    controller: QuorumController, node_ids: Iterator[int], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[JoinedBroker]:
+    folder = tmp_path_factory.mktemp("eosin")
+    with JoinedBroker(folder / "data", controller, node_id=next(node_ids), durability="fsync") as joined:
+        yield joined
+
+
+@pytest.fixture(scope="module")
+def kafka(
+    controller: QuorumController, node_ids: Iterator[int], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[KafkaBroker]:
+    with KafkaBroker(tmp_path_factory.mktemp("kafka") / "kafka", controller, node_id=next(node_ids)) as broker:
+        yield broker
+
+
+def create(controller: QuorumController, address: str, *node_ids: int) -> str:
+    """A topic of one partition, led by the first of these brokers."""
+    name = unique("topic")
+    replicas = ":".join(map(str, node_ids))
+    controller.run(
+        "kafka-topics.sh", "--bootstrap-server", address, "--create", "--topic", name, "--replica-assignment", replicas
+    )
+    return name
+
+
+def produce(addresses: str, topic: str) -> None:
+    """Records of idempotent producers, in small batches and in large ones, compressed and not."""
+    for size, compression in ((1, None), (20_000, None), (20_000, "zstd"), (1, "lz4")):
+        producer = confluent.CLIENT.producer(addresses, compression=compression)
+        for number in range(RECORDS):
+            producer.send(topic, b"%d" % number * size, partition=0)
+            if number % 50 == 0:
+                producer.flush()
+        producer.flush()
+
+
+def held(data_dir: Path, topic: str) -> list[bytes]:
+    """Every batch in the first segment of the topic's partition."""
+    data = (data_dir / f"{topic}-0" / f"{0:020d}.log").read_bytes()
+    return [data[position : position + header.size] for position, header in batches(data)]
+
+
+def eventually(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + _IN_TIME_S
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.3)
+
+
+def is_led_by(controller: QuorumController, address: str, topic: str, node_id: int) -> bool:
+    told = controller.run("kafka-topics.sh", "--bootstrap-server", address, "--describe", "--topic", topic)
+    return f"Leader: {node_id}" in told
+
+
+@pytest.mark.parametrize("leads", ["kafka", "eosin"])
+def test_a_follower_has_the_bytes_of_its_leader(
+    controller: QuorumController, eosin: JoinedBroker, kafka: KafkaBroker, leads: str
+) -> None:
+    order = (kafka.node_id, eosin.node_id) if leads == "kafka" else (eosin.node_id, kafka.node_id)
+    topic = create(controller, eosin.address, *order)
+    produce(f"{eosin.address},{kafka.address}", topic)
+    ours, theirs = eosin.data_dir, kafka.folder / "data"
+    eventually(lambda: held(ours, topic) == held(theirs, topic), "the follower does not have what its leader has")
+    assert sum(1 for _ in held(ours, topic)) > 4
+
+
+def test_eosin_leads_what_it_followed_when_apache_kafka_is_killed_and_takes_it_back(
+    controller: QuorumController, eosin: JoinedBroker, kafka: KafkaBroker
+) -> None:
+    topic = create(controller, eosin.address, kafka.node_id, eosin.node_id)
+    both = f"{eosin.address},{kafka.address}"
+    produce(both, topic)
+    kafka.kill()
+    eventually(lambda: is_led_by(controller, eosin.address, topic, eosin.node_id), "nobody leads")
+    producer = confluent.CLIENT.producer(eosin.address)
+    for number in range(RECORDS):
+        producer.send(topic, b"%d" % number, partition=0)
+    producer.flush()
+    kafka.start()
+    ours, theirs = eosin.data_dir, kafka.folder / "data"
+    eventually(lambda: held(ours, topic) == held(theirs, topic), "the killed broker does not catch up")
+
+
+def test_eosin_goes_on_following_apache_kafka_after_a_kill_9(
+    controller: QuorumController, eosin: JoinedBroker, kafka: KafkaBroker
+) -> None:
+    topic = create(controller, kafka.address, kafka.node_id, eosin.node_id)
+    producer = confluent.CLIENT.producer(kafka.address)
+    for number in range(3 * RECORDS):
+        if number == RECORDS:
+            eosin.kill()
+        if number == 2 * RECORDS:
+            eosin.start()
+        producer.send(topic, b"%d" % number, partition=0)
+        if number % 50 == 0:
+            producer.flush()
+    producer.flush()
+    ours, theirs = eosin.data_dir, kafka.folder / "data"
+    eventually(lambda: held(ours, topic) == held(theirs, topic), "the killed broker does not catch up")
