@@ -18,7 +18,7 @@ from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.config.changes import changed_configs, check_broker_configs, is_list_setting
 from eosin.broker.config.requests import ResourceChange, alter
 from eosin.broker.config.resources import ResourceType, broker_of
-from eosin.broker.handlers import api_versions
+from eosin.broker.handlers import add_partitions_to_txn, api_versions
 from eosin.broker.membership.channel import ControllerChannel, principal_data
 from eosin.broker.membership.registration import FEATURES
 from eosin.broker.metadata.cluster import ConfigChange, ConfigOperation, Outcome
@@ -116,6 +116,7 @@ class Forwarding:
                 )
                 for key in FORWARDED
             },
+            int(ApiKey.ADD_PARTITIONS_TO_TXN): add_partitions_to_txn.BETWEEN_BROKERS,
             int(ApiKey.API_VERSIONS): replace(alone[ApiKey.API_VERSIONS], respond=self._tell_versions),
         }
         return self._apis

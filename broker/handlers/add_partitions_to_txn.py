@@ -1,13 +1,18 @@
-"""AddPartitionsToTxn (key 24), versions 0-3: partitions join the producer's transaction, which begins with the first.
+"""AddPartitionsToTxn (key 24), versions 0-5: partitions join the producer's transaction, which begins with the first.
 
 v2 knows PRODUCER_FENCED; below it is INVALID_PRODUCER_EPOCH (KIP-588). v3 is the first flexible version. v4 and v5 are
-for brokers among themselves (many transactions, verification) and are not served on client listeners (KIP-890).
+for brokers among themselves (many transactions, verification; KIP-890): a broker that runs alone serves neither. v5
+knows TRANSACTION_ABORTABLE; in v4 it is INVALID_TXN_STATE. Each transaction and partition of such a request is
+answered: the leader that asked waits for all of them (cluster.md 6.8).
 
 All or nothing: if one partition is unknown or internal, the others are OPERATION_NOT_ATTEMPTED. There is one answer for
 the request otherwise, repeated for each partition.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.transactions.timeout_errors import timeout_error_for
@@ -19,13 +24,21 @@ from eosin.protocol.schemas.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
 )
+from eosin.runtime.start_now import start_now
+
+FIRST_BROKER_VERSION: Final = 4
+FIRST_ABORTABLE_VERSION: Final = 5
 
 
 async def handle(
     request: AddPartitionsToTxnRequest, context: RequestContext, services: Services
 ) -> AddPartitionsToTxnResponse:
+    if context.api_version >= FIRST_BROKER_VERSION:
+        return await _answer_broker(request, context, services)
     partitions = [
         TopicPartition(topic.name, index) for topic in request.v3_and_below_topics for index in topic.partitions
     ]
@@ -44,6 +57,63 @@ async def handle(
     if error is not ErrorCode.NONE:
         error = timeout_error_for(RequestKind.ADD_PARTITIONS, reply, context, services)
     return _answer(request, wire_error(ApiKey.ADD_PARTITIONS_TO_TXN, context.api_version, error))
+
+
+async def _answer_broker(
+    request: AddPartitionsToTxnRequest, context: RequestContext, services: Services
+) -> AddPartitionsToTxnResponse:
+    """Verify, or add, for a leader of partitions."""
+    # All are begun before any is waited for.
+    begun = [(each, _begin(each, services)) for each in request.transactions]
+    results = []
+    for each, asked in begun:
+        found = await asked if isinstance(asked, asyncio.Task) else asked
+        results.append(_transaction_result(each, found, context.api_version))
+    return AddPartitionsToTxnResponse(results_by_transaction=tuple(results))
+
+
+def _begin(
+    each: AddPartitionsToTxnTransaction, services: Services
+) -> "Mapping[TopicPartition, ErrorCode] | asyncio.Task[Mapping[TopicPartition, ErrorCode]]":
+    partitions = [TopicPartition(topic.name, index) for topic in each.topics for index in topic.partitions]
+    if each.verify_only:
+        return start_now(
+            services.transactions.verify(
+                each.transactional_id,
+                producer_id=each.producer_id,
+                producer_epoch=each.producer_epoch,
+                partitions=partitions,
+            )
+        )
+    return start_now(_added(each, partitions, services))
+
+
+async def _added(
+    each: AddPartitionsToTxnTransaction, partitions: Sequence[TopicPartition], services: Services
+) -> Mapping[TopicPartition, ErrorCode]:
+    pending = services.transactions.add_partitions(
+        each.transactional_id,
+        producer_id=each.producer_id,
+        producer_epoch=each.producer_epoch,
+        partitions=partitions,
+    )
+    reply = pending.reply or await pending
+    return dict.fromkeys(partitions, reply.error)
+
+
+def _transaction_result(
+    each: AddPartitionsToTxnTransaction, found: Mapping[TopicPartition, ErrorCode], version: int
+) -> AddPartitionsToTxnResult:
+    topics = []
+    for topic in each.topics:
+        errors = [found.get(TopicPartition(topic.name, index), ErrorCode.NOT_COORDINATOR) for index in topic.partitions]
+        if version < FIRST_ABORTABLE_VERSION:
+            errors = [
+                ErrorCode.INVALID_TXN_STATE if error is ErrorCode.TRANSACTION_ABORTABLE else error for error in errors
+            ]
+        partitions = map(AddPartitionsToTxnPartitionResult, topic.partitions, errors)
+        topics.append(AddPartitionsToTxnTopicResult(topic.name, tuple(partitions)))
+    return AddPartitionsToTxnResult(each.transactional_id, tuple(topics))
 
 
 def _at_fault(partitions: Sequence[TopicPartition], services: Services) -> dict[TopicPartition, ErrorCode]:
@@ -74,7 +144,11 @@ def _answer(
 
 
 def refuse(request: AddPartitionsToTxnRequest, context: RequestContext, error: ErrorCode) -> AddPartitionsToTxnResponse:
+    if context.api_version >= FIRST_BROKER_VERSION:
+        return AddPartitionsToTxnResponse(error_code=error)
     return _answer(request, error)
 
 
 API = Api(key=ApiKey.ADD_PARTITIONS_TO_TXN, versions=range(0, 4), handle=handle, refuse=refuse)
+BETWEEN_BROKERS: Final = replace(API, versions=range(0, 6))
+"""The API of a broker that is one of several."""

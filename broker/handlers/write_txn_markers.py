@@ -4,10 +4,13 @@ Sent by transaction coordinators of other brokers, and by administrators who abo
 is the first flexible version (v0 went with Kafka 4.0). v2 says by which transaction version the transaction ended, and
 version 2 asks for the strict epoch rule (KIP-1228); a v1 marker counts as version 0.
 
-One answer per marker and partition, once all are durable and, for `__consumer_offsets`, the offsets are visible.
+One answer per marker and partition, once all are durable and, for `__consumer_offsets`, the offsets are visible. A
+coordinator of Apache Kafka whose marker is answered with an error that it does not expect ends its process: what is not
+in `EXPECTED` is told as REQUEST_TIMED_OUT, after which it tries again (cluster.md 6.7).
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.coordinator.ports import MarkersForPartitions
@@ -26,6 +29,23 @@ from eosin.storage.log.log_results import Marker
 
 Answers = Mapping[tuple[int, TopicPartition], ErrorCode]
 
+EXPECTED: Final = frozenset(
+    {
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    }
+)
+"""The errors that coordinators of Apache Kafka expect of a partition."""
+
 
 async def handle(
     request: WriteTxnMarkersRequest, context: RequestContext, services: Services
@@ -33,10 +53,10 @@ async def handle(
     write = services.partitions.markers.write_markers
     producers = {marker.producer_id for marker in request.markers}
     if len(producers) == len(request.markers):
-        answers = await write([_for_partitions(marker) for marker in request.markers])
+        answers = _expected(await write([_for_partitions(marker) for marker in request.markers]))
         return WriteTxnMarkersResponse(tuple(_result(marker, answers) for marker in request.markers))
     # Results are matched to markers by producer: two markers of one are written one after the other.
-    results = [_result(marker, await write([_for_partitions(marker)])) for marker in request.markers]
+    results = [_result(marker, _expected(await write([_for_partitions(marker)]))) for marker in request.markers]
     return WriteTxnMarkersResponse(tuple(results))
 
 
@@ -69,6 +89,10 @@ def _result(marker: WritableTxnMarker, answers: Answers) -> WritableTxnMarkerRes
             for topic in marker.topics
         ),
     )
+
+
+def _expected(answers: Answers) -> Answers:
+    return {key: error if error in EXPECTED else ErrorCode.REQUEST_TIMED_OUT for key, error in answers.items()}
 
 
 def refuse(request: WriteTxnMarkersRequest, context: RequestContext, error: ErrorCode) -> WriteTxnMarkersResponse:

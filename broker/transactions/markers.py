@@ -58,6 +58,10 @@ class MarkerRoutes:
         self._local = local
         self._others = others or NoOtherBrokers()
 
+    def reach(self, others: OtherBrokers) -> None:
+        """Write markers of other brokers' partitions through `others` from now on."""
+        self._others = others
+
     def target(self, partition: TopicPartition) -> MarkerTarget | ErrorCode:
         """The target of the partition's leader: this broker's own partitions, or another broker."""
         leader = self._cluster.leader_of(partition)

@@ -60,6 +60,10 @@ class OffsetRequests:
         self._clock = clock
         self._config = config
 
+    def verify_with(self, verifier: TransactionVerifier) -> None:
+        """Ask `verifier` about transactions from now on."""
+        self._verifier = verifier
+
     # Plain commits
 
     async def commit(

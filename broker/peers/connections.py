@@ -1,0 +1,152 @@
+"""`Peer` and `Peers`: connections to other brokers for requests between coordinators and partition leaders.
+
+Always true: a broker is dialled when there is something to ask, at the address that the image gives it now; a
+connection that is lost is forgotten with every request on it; nothing is sent again here.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, Protocol
+
+from eosin.client.addresses import Address
+from eosin.client.connection import Connection
+from eosin.client.errors import ClientError, ConnectionFailed, UnsupportedVersion
+from eosin.client.versions import Versions, negotiate
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.types import Message
+
+_LOG: Final = logging.getLogger("eosin.broker.peers")
+
+
+class PeerUnreachable(OSError):
+    """Another broker did not answer. What was asked may have been done."""
+
+
+class PeerConnection(Protocol):
+    """A connection to another broker: `Connection` is one."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent."""
+
+    async def request(self, key: ApiKey, message: Message, *, version: int, timeout_ms: int | None = None) -> Any:
+        """Send one request and wait for its answer. Raises a ClientError."""
+
+    async def close(self) -> None:
+        """Close it. Harmless when already closed."""
+
+
+class Dialled(NamedTuple):
+    """A connection, and what the broker at its other end serves."""
+
+    connection: PeerConnection
+    versions: Versions
+
+
+class Dial(Protocol):
+    """Opens connections to other brokers: the place for TLS and SASL (cluster.md 7.1)."""
+
+    async def __call__(self, address: Address, *, timeout_ms: int) -> Dialled:
+        """Connect, and learn the versions of the peer. Raises a ClientError."""
+
+
+class PlainDial:
+    """Connections without encryption and authentication."""
+
+    def __init__(self, client_id: str) -> None:
+        self._client_id: Final = client_id
+
+    async def __call__(self, address: Address, *, timeout_ms: int) -> Dialled:
+        connection = await Connection.open(
+            address, client_id=self._client_id, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms
+        )
+        try:
+            return Dialled(connection, await negotiate(connection))
+        except BaseException:
+            await connection.close()
+            raise
+
+
+class Answer(NamedTuple):
+    """A response, and the version at which it was asked for."""
+
+    response: Any
+    version: int
+
+
+class Peer:
+    """One other broker."""
+
+    def __init__(
+        self, node_id: int, *, address: Callable[[int], Address | None], dial: Dial, request_timeout_ms: int
+    ) -> None:
+        """`address` gives where a node is reached now, None while that is not known."""
+        self.node_id = node_id
+        self._address = address
+        self._dial = dial
+        self._timeout_ms = request_timeout_ms
+        self._dialling = asyncio.Lock()
+        self._at: Address | None = None
+        self._dialled: Dialled | None = None
+
+    async def ask(self, key: ApiKey, message: Message, *, at_least: int = 0) -> Answer:
+        """Send one request at the highest version that both sides know, at most `request.timeout.ms` in all. Raises
+        PeerUnreachable, also when that version is below `at_least`."""
+        try:
+            async with asyncio.timeout(self._timeout_ms / 1000):
+                connection, versions = await self._connected()
+                version = versions.pick(key)
+                if version < at_least:
+                    raise UnsupportedVersion(f"it serves version {version} at most")
+                return Answer(await connection.request(key, message, version=version), version)
+        except (ClientError, TimeoutError) as error:
+            if isinstance(error, ConnectionFailed | TimeoutError):
+                await self.close()
+            raise PeerUnreachable(f"broker {self.node_id} did not answer {key.name}: {error}") from error
+
+    async def _connected(self) -> Dialled:
+        async with self._dialling:
+            address = self._address(self.node_id)
+            if address is None:
+                raise ConnectionFailed(f"the cluster knows no address of broker {self.node_id}")
+            dialled = self._dialled
+            if dialled is None or address != self._at or not dialled.connection.is_open:
+                await self.close()
+                dialled = self._dialled = await self._dial(address, timeout_ms=self._timeout_ms)
+                self._at = address
+            return dialled
+
+    async def close(self) -> None:
+        """Hang up. The next request dials again."""
+        dialled, self._dialled = self._dialled, None
+        if dialled is not None:
+            await dialled.connection.close()
+
+
+class Peers:
+    """Every other broker that was asked for."""
+
+    def __init__(self, *, address: Callable[[int], Address | None], dial: Dial, request_timeout_ms: int) -> None:
+        self._address = address
+        self._dial = dial
+        self._timeout_ms = request_timeout_ms
+        self._peers: dict[int, Peer] = {}
+
+    def peer(self, node_id: int) -> Peer:
+        """The broker `node_id`; nothing is dialled yet."""
+        peer = self._peers.get(node_id)
+        if peer is None:
+            peer = self._peers[node_id] = Peer(
+                node_id, address=self._address, dial=self._dial, request_timeout_ms=self._timeout_ms
+            )
+        return peer
+
+    def is_known(self, node_id: int) -> bool:
+        """Whether the cluster tells where the broker is reached."""
+        return self._address(node_id) is not None
+
+    async def close(self) -> None:
+        """Hang up everywhere."""
+        for peer in self._peers.values():
+            await peer.close()
