@@ -24,6 +24,9 @@ from eosin.broker.membership.registration import FEATURES, AdvertisedListener, B
 from eosin.broker.membership.states import Limits
 from eosin.broker.metadata.cluster import ClusterListener, Topic
 from eosin.broker.metadata.joined_cluster import JoinedCluster
+from eosin.broker.peers.connections import Peers, PlainDial
+from eosin.broker.peers.remote_markers import RemoteBrokers
+from eosin.broker.peers.remote_verifier import CoordinatorRoutes
 from eosin.broker.quorum.dialer import PlainDialer
 from eosin.broker.quorum.errors import QuorumError
 from eosin.broker.quorum.follower import MetadataFollower
@@ -103,6 +106,13 @@ class JoinedNode:
             self.cluster.advertise(listener.name, listener.host, listener.port)
         self._follower.on_publication.append(self.cluster.publish)
         self._forwarding = Forwarding(self.cluster, self._channel)
+        self._peers = Peers(
+            address=self._address_of,
+            dial=PlainDial(f"broker-{config.node_id}"),
+            request_timeout_ms=config.request_timeout_ms,
+        )
+        self._other_brokers = RemoteBrokers(self._peers)
+        self._coordinators: CoordinatorRoutes | None = None
         self._isr_changes = IsrChanges(
             self._new_channel("isr-changes", clock, config.controller_socket_timeout_ms),
             node_id=config.node_id,
@@ -119,6 +129,11 @@ class JoinedNode:
     def metadata_version(self) -> int:
         """The cluster's finalized level of metadata.version."""
         return self.cluster.image.metadata_version
+
+    def _address_of(self, node_id: int) -> Address | None:
+        """Where another broker is reached."""
+        endpoint = self.cluster.inter_broker_endpoint(node_id)
+        return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
     def _new_channel(self, purpose: str, clock: "Clock", socket_timeout_ms: int) -> ControllerChannel:
         return ControllerChannel(
@@ -189,6 +204,12 @@ class JoinedNode:
         led = self._led
         assert led is not None, "replicas are held before anything is served"
         services.led_partitions = led
+        services.partitions.marker_routes.reach(self._other_brokers)
+        coordinators = self._coordinators = CoordinatorRoutes(
+            self.cluster, local=services.transactions, peers=self._peers
+        )
+        services.partitions.verification.bind(coordinators)
+        services.groups.offsets.verify_with(coordinators)
         self.cluster.subscribe(_LedPartitionsFollow(led, self._logs))
         background.every(led.look_interval_ms, "the search for replicas that lag", led.look_for_lag)
         host.apis, host.decode_request = self._forwarding.apis(host.apis), decode
@@ -245,6 +266,10 @@ class JoinedNode:
     async def close(self) -> None:
         """Send nothing more."""
         await self._membership.close()
+        if self._coordinators is not None:
+            await self._coordinators.close()
+        await self._other_brokers.close()
+        await self._peers.close()
         await self._isr_changes.close()
         if self._pool is not None:
             await self._pool.close()

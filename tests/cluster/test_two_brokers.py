@@ -69,7 +69,7 @@ def test_records_are_on_both_brokers_and_outlive_a_kill_of_their_leader(
     first, second = pair
     topic = create(controller, pair)
     producer = confluent.CLIENT.producer(f"{first.address},{second.address}")
-    sent: list[bytes | None] = [b"%d" % number for number in range(200)]
+    sent = [b"%d" % number for number in range(200)]
     for value in sent[:100]:
         producer.send(topic, value, partition=0)
     producer.flush()
@@ -89,3 +89,33 @@ def test_records_are_on_both_brokers_and_outlive_a_kill_of_their_leader(
         lambda: f"Leader: {first.node_id}" in described(controller, first, topic), "the first broker does not lead"
     )
     assert read_all(first.address, topic, 200) == sent
+
+
+def test_a_transaction_spans_partitions_and_coordinators_on_both_brokers(
+    controller: QuorumController, pair: Pair
+) -> None:
+    first, second = pair
+    topics = [create(controller, pair, leader=leader) for leader in range(2)]
+    consumer = confluent.CLIENT.consumer(first.address, group=unique("group"))
+    consumer.assign({(topics[0], 0): 0})
+    # Four ids: some of their coordinators are on either broker, as are the offsets of the group.
+    for number in range(4):
+        producer = confluent.CLIENT.producer(
+            f"{first.address},{second.address}", transactional_id=unique(f"tx{number}")
+        )
+        producer.init()
+        for commit in (True, False):
+            producer.begin()
+            for topic in topics:
+                producer.send(topic, b"%d-%d" % (number, commit), partition=0)
+            producer.send_offsets({(topics[0], 0): 1}, consumer)
+            if commit:
+                producer.commit()
+            else:
+                producer.flush()
+                producer.abort()
+    consumer.close()
+    committed = [b"%d-1" % number for number in range(4)]
+    for topic in topics:
+        for broker in pair:
+            assert read_all(broker.address, topic, 4) == committed
