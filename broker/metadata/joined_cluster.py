@@ -341,6 +341,7 @@ class JoinedCluster(ControllerRequests):
 
     async def allocate_block(self) -> range:
         """See `Cluster.allocate_block`."""
+        await asyncio.sleep(0)  # it begins outside a task, in which the channel's timeout would not work
         return await self._producer_ids.allocate_block()
 
 

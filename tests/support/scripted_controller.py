@@ -1,5 +1,6 @@
 """A cluster of several machines without any: the controller's records come from the test, and so do its responses."""
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -39,12 +40,16 @@ class ScriptedController:
 
     async def request(self, key: ApiKey, message: Message, **_: Any) -> Any:
         self.requests.append(message)
+        async with asyncio.timeout(None):  # as the real one: it works in tasks only
+            await asyncio.sleep(0)
         response = self._response(message)
         if isinstance(response, ErrorCode):
             raise ControllerUnavailable(f"{key.name} had no answer")
         return response
 
     async def forward(self, request: bytes, *, principal: bytes, client_host: bytes) -> ForwardedResponse:
+        async with asyncio.timeout(None):
+            await asyncio.sleep(0)
         header = decode_request_header(request)
         self.envelopes.append((request, client_host))
         message = decode_request(header.api_key, header.api_version, request, header.body_offset)
