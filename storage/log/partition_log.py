@@ -279,8 +279,10 @@ class PartitionLog(CommittedLog):
 
     def become_leader(self, epoch: int) -> None:
         """This broker leads the partition from now on, in leader epoch `epoch`: what is appended carries it, and the
-        epoch begins at the log end (cluster.md 4.4). That is durable before the first batch of the epoch is. Called
-        again for the same epoch it changes nothing. Not while the log is truncated: `settled` waits for that."""
+        epoch begins at the log end (cluster.md 4.4). The first append writes that down, and it is durable before that
+        batch is: an election of a thousand partitions touches no file, since nobody else could answer meanwhile
+        (cluster.md 2.10). Called again for the same epoch it changes nothing. Not while the log is truncated: `settled`
+        waits for that."""
         assert not self.is_truncating, "its end is not known yet"
         if self._unusable is not None:
             return
@@ -295,10 +297,6 @@ class PartitionLog(CommittedLog):
             )
             return
         self.leader_epoch = epoch
-        try:
-            self.begin_epoch(epoch, self.log_end_offset)
-        except OSError as error:
-            self._write_failed(error)  # the first append tries again
         self._no_appends = self._unusable
 
     def become_follower(self) -> None:

@@ -185,14 +185,16 @@ async def test_before_an_election_a_log_with_replicas_takes_nothing_from_clients
     assert appended(logs.append(log, data())).base_offset == 0
 
 
-async def test_each_election_enters_its_epoch_and_where_it_begins() -> None:
+async def test_the_first_append_after_an_election_enters_its_epoch_and_where_it_begins() -> None:
     logs, log = await leader(epoch=3)
     appended(logs.append(log, data(2)))
     log.become_follower()
     log.become_leader(5)
+    assert logs.fake.read_whole(f"{HOME}/leader-epoch-checkpoint") == b"0\n1\n3 0\n", "an election touches no file"
+    assert log.end_of_epoch(3) == (3, 2)
+    appended(logs.append(log, data()))
     assert log.epochs.entries == ((3, 0), (5, 2))
     assert logs.fake.read_whole(f"{HOME}/leader-epoch-checkpoint") == b"0\n2\n3 0\n5 2\n"
-    appended(logs.append(log, data()))
     assert [header.partition_leader_epoch for header in headers(log)] == [3, 5]
     assert log.end_of_epoch(3) == (3, 2)
     assert log.end_of_epoch(5) == (5, 3)
@@ -224,6 +226,9 @@ async def test_an_epoch_that_cannot_be_written_is_written_before_the_next_batch(
     log.become_follower()
     logs.fake.faults.append(Fault("rename", errno.ENOSPC, "leader-epoch-checkpoint"))
     log.become_leader(4)
+    refused = logs.append(log, data())
+    assert isinstance(refused, Refused)
+    assert refused.error is ErrorCode.KAFKA_STORAGE_ERROR
     assert log.epochs.entries == ((3, 0),)
     appended(logs.append(log, data()))
     assert log.epochs.entries == ((3, 0), (4, 1))
