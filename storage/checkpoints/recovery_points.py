@@ -6,8 +6,9 @@ topic is known to be gone: the next start has to judge by them. Deleted logs lea
 written are not in them yet. A save looks at changed logs only.
 """
 
+import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final, NamedTuple
 
 from eosin.protocol.names import TopicPartition
@@ -70,6 +71,7 @@ class OffsetCheckpoints:
         self._read_log_starts: dict[TopicPartition, int] = {}
         self._read_high_watermarks: dict[TopicPartition, int] = {}
         self._vanished: dict[TopicPartition, SavedOffsets] = {}
+        self._lowering = _SharedSave(self._save_lowered)
 
     @staticmethod
     def _file(disk: Disk, path: str, space: DiskSpace, *, durable: bool) -> "_TableFile":
@@ -162,11 +164,15 @@ class OffsetCheckpoints:
         """`log` is about to be truncated, and its offsets are lowered: make that durable. Raises OSError."""
         self._put(log)
         recovery_point = log.checkpoint_state.recovery_point
-        # First: a log start below segments that are gone would count as damage, beside a recovery point behind them.
-        await self._recovery_points.save()
+        await self._lowering.run()
         log.checkpoint_state.recovery_point_saved(recovery_point)
         if self._unsaved.get(log) == recovery_point:
             del self._unsaved[log]
+
+    async def _save_lowered(self) -> None:
+        # The recovery points first: a log start below segments that are gone would count as damage, beside a recovery
+        # point behind them.
+        await self._recovery_points.save()
         await self._log_starts.save()
         await self._high_watermarks.save(durable=True)
 
@@ -211,6 +217,29 @@ class OffsetCheckpoints:
             self._log_starts.table.put(partition, log.log_start_offset)
         if is_written:
             self._high_watermarks.table.put(partition, log.high_watermark)
+
+
+class _SharedSave:
+    """A save that callers share: an election cuts hundreds of logs at once, and the files hold all of them."""
+
+    __slots__ = ("_next", "_running", "_save")
+
+    def __init__(self, save: Callable[[], Awaitable[None]]) -> None:
+        self._save = save
+        self._running: asyncio.Future[None] | None = None
+        self._next: asyncio.Future[None] | None = None
+
+    async def run(self) -> None:
+        """Wait for a save that begins after this call. Raises what it does."""
+        if self._next is None:
+            self._next = asyncio.ensure_future(self._begin_after(self._running))
+        await asyncio.shield(self._next)
+
+    async def _begin_after(self, running: "asyncio.Future[None] | None") -> None:
+        if running is not None and not running.done():
+            await asyncio.wait([running])
+        self._running, self._next = self._next, None
+        await self._save()
 
 
 class _TableFile:

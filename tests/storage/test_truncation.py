@@ -15,6 +15,7 @@ from manual_flusher import ManualFlusher
 from manual_journal import JournalledLogs
 
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import batches, build_control_batch, stamp
 from eosin.storage.disk.checkpoint_formats import decode_offsets
 from eosin.storage.disk.data_directory import SYSTEM_BOOT_ID
@@ -314,6 +315,23 @@ async def test_nothing_is_missed_where_the_cut_lies_behind_a_gap() -> None:
     assert (log.log_end_offset, log.checkpoint_state.saved_recovery_point) == (10, 10)
     log = await logs.start_again(logs.fake.killed())
     assert (log.failure, log.log_end_offset) == (None, 10)
+
+
+async def test_many_logs_that_are_cut_at_once_share_the_saves() -> None:
+    logs = Logs(replicated=True, durability=Durability.FSYNC)
+    many = [await follower(logs)]
+    many += [logs.log(TopicPartition("orders", index)) for index in range(1, 50)]
+    for log in many:
+        log.become_follower()
+        follow(log, data(5))
+        follow(log, data(5))
+    await logs.manager.checkpoint(force=True)
+    saves = logs.fake.count("rename", "recovery-point-offset-checkpoint")
+    await asyncio.gather(*(log.truncate_to(5) for log in many))
+    assert {log.log_end_offset for log in many} == {5}
+    assert logs.fake.count("rename", "recovery-point-offset-checkpoint") - saves <= 3
+    saved = decode_offsets(logs.fake.power_loss().read_whole("/data/recovery-point-offset-checkpoint"))
+    assert set(saved.values()) == {5}
 
 
 async def test_a_topic_that_is_deleted_meanwhile_stays_deleted() -> None:
