@@ -261,6 +261,10 @@ def format_for_quorum(disk: Disk, path: str, *, node_id: int, cluster_id: str | 
     found = MetaProperties.decode(data)
     if found.kind is DirectoryKind.KRAFT and found.directory_id:
         return found
+    if not found.directory_id and disk.size(f"{path}/{BROKER_EPOCH}") is not None:
+        # A new id is for content that may not be what the last run left: its epoch claims nothing (cluster.md 1.4).
+        disk.unlink(f"{path}/{BROKER_EPOCH}")
+        disk.sync_directory(path)
     taken = MetaProperties(
         found.cluster_id, found.node_id, found.directory_id or uuid_text(chance.uuid()), DirectoryKind.KRAFT
     )

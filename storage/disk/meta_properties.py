@@ -81,13 +81,17 @@ class MetaProperties:
 
 
 def claimed(data: bytes, properties: MetaProperties) -> bytes:
-    """The file `data` of Apache Kafka's tool, with what makes it the directory of a broker of a quorum. All that
-    stands there stays."""
+    """The file `data`, of Apache Kafka's tool or without a directory's id, with what it lacks as that of a broker of a
+    quorum. All that stands there stays."""
     text = data.decode(errors="replace")
-    lines = [*text.splitlines(), f"{_FORMAT_KEY}={FORMAT}", f"{_KIND_KEY}={DirectoryKind.KRAFT.value}"]
-    if "directory.id" not in _properties(text):
-        lines.append(f"directory.id={properties.directory_id}")
-    return "".join(f"{line}\n" for line in lines).encode()
+    wanted = {
+        _FORMAT_KEY: str(FORMAT),
+        _KIND_KEY: DirectoryKind.KRAFT.value,
+        "directory.id": properties.directory_id,
+    }
+    there = _properties(text)
+    missing = [f"{key}={value}" for key, value in wanted.items() if not there.get(key)]
+    return "".join(f"{line}\n" for line in (*text.splitlines(), *missing)).encode()
 
 
 def _kind(values: Mapping[str, str]) -> DirectoryKind:

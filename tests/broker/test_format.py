@@ -223,3 +223,14 @@ def test_the_empty_mark_of_an_older_release_claims_nothing(tmp_path: Path) -> No
     run(tmp_path, unfenced_with=40, stopped_with=None)
     (tmp_path / ".kafka_cleanshutdown").touch()
     assert epoch_claimed(tmp_path) == -1
+
+
+def test_a_copy_gets_an_id_of_its_own_when_its_line_is_removed(tmp_path: Path) -> None:
+    run(tmp_path, unfenced_with=40, stopped_with=40)
+    before, file = properties(tmp_path), tmp_path / "meta.properties"
+    file.write_text("".join(line for line in file.read_text().splitlines(True) if "directory.id" not in line))
+    assert epoch_claimed(tmp_path) == -1, "nobody knows what the copy lacks"
+    after = properties(tmp_path)
+    assert is_usable_uuid(after.directory_id)
+    assert after.directory_id != before.directory_id
+    assert file.read_text().count("eosin.cluster=kraft") == 1
