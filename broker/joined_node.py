@@ -205,6 +205,7 @@ class JoinedNode:
         assert led is not None, "replicas are held before anything is served"
         services.led_partitions = led
         services.partitions.marker_routes.reach(self._other_brokers)
+        services.partitions.markers.require(led.has_enough_in_sync)
         coordinators = self._coordinators = CoordinatorRoutes(
             self.cluster, local=services.transactions, peers=self._peers
         )

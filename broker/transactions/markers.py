@@ -7,7 +7,7 @@ answered only when the offsets of its transaction are visible.
 """
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from eosin.broker.metadata.cluster import NO_LEADER
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from eosin.broker.metadata.cluster import Cluster
     from eosin.broker.partitions import Partitions
     from eosin.coordinator.groups.coordinator import GroupCoordinator
+    from eosin.storage.log.partition_log import PartitionLog
 
 _NONE: Final = ErrorCode.NONE
 MarkerKey = tuple[int, TopicPartition]
@@ -79,6 +80,12 @@ class LocalMarkers:
         self._partitions = partitions
         self._clock = clock
         self._groups: GroupCoordinator | None = None
+        self._has_enough_in_sync: Callable[[PartitionLog], bool] | None = None
+
+    def require(self, has_enough_in_sync: "Callable[[PartitionLog], bool]") -> None:
+        """Write markers from now on only into partitions with enough replicas in sync: they are acks=all (cluster.md
+        4.10)."""
+        self._has_enough_in_sync = has_enough_in_sync
 
     def bind(self, groups: "GroupCoordinator") -> None:
         """Whoever owns the offsets in `__consumer_offsets`, from now on."""
@@ -100,6 +107,9 @@ class LocalMarkers:
                 log = self._partitions.get(partition)
                 if isinstance(log, ErrorCode):
                     answers[key] = log
+                    continue
+                if self._has_enough_in_sync is not None and not self._has_enough_in_sync(log):
+                    answers[key] = ErrorCode.NOT_ENOUGH_REPLICAS
                     continue
                 result = log.append_marker(each.marker, now_ms=now_ms)
                 if isinstance(result, Refused):

@@ -12,10 +12,12 @@ from eosin.broker.handlers import fetch, list_offsets
 from eosin.broker.replication.isr import IsrAnswer
 from eosin.broker.replication.led_partition import IsrChange
 from eosin.broker.replication.led_partitions import LedPartitions
+from eosin.coordinator.ports import MarkersForPartitions
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import Uuid
+from eosin.protocol.names import TopicPartition, Uuid
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData, ReplicaState
 from eosin.protocol.schemas.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from eosin.storage.log.log_results import Marker
 from eosin.storage.log.partition_log import PartitionLog
 
 LAG_MS = 30_000
@@ -337,6 +339,22 @@ async def test_an_answer_of_the_controller_that_comes_after_a_new_election_chang
     state = leads.leading.state(leads.log)
     assert state is not None
     assert state.isr == (1, 2, 3)
+
+
+async def test_a_marker_is_written_only_while_enough_replicas_are_in_sync() -> None:
+    leads = await leader(min_in_sync=2)
+    markers = leads.broker.partitions.markers
+    markers.require(leads.leading.has_enough_in_sync)
+    orders = TopicPartition("orders", 0)
+    wanted = (MarkersForPartitions(Marker(7, 0, True, 0, 2), (orders,)),)
+    leads.lead(1)
+    assert await markers.write_markers(wanted) == {(7, orders): ErrorCode.NOT_ENOUGH_REPLICAS}
+    leads.lead(1, 2, replicas=(1, 2, 3), partition_epoch=2)
+    written = asyncio.ensure_future(markers.write_markers(wanted))
+    await settle()
+    assert not written.done()
+    await leads.fetched(2, 1)
+    assert await written == {(7, orders): ErrorCode.NONE}
 
 
 async def test_a_replica_asks_for_the_log_end_and_a_consumer_waits_for_the_start_of_the_epoch() -> None:
