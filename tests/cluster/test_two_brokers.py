@@ -1,9 +1,14 @@
 """One controller of Apache Kafka and two Eosin brokers: partitions with two replicas (cluster.md 11)."""
 
+import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import confluent_kafka
 import pytest
 from joined_broker import JoinedBroker
 from kraft_node import QuorumController
@@ -119,3 +124,43 @@ def test_a_transaction_spans_partitions_and_coordinators_on_both_brokers(
     for topic in topics:
         for broker in pair:
             assert read_all(broker.address, topic, 4) == committed
+
+
+def test_a_leader_that_comes_back_drops_what_was_never_committed(controller: QuorumController, pair: Pair) -> None:
+    first, second = pair
+    topic = create(controller, pair)
+    producer = confluent.CLIENT.producer(f"{first.address},{second.address}")
+    sent = [b"kept-%d" % number for number in range(10)]
+    for value in sent:
+        producer.send(topic, value, partition=0)
+    producer.flush()
+    os.kill(second.pid, signal.SIGSTOP)
+    try:
+        time.sleep(0.8)  # its last fetch has had its answer by then: replica.fetch.wait.max.ms is 500
+        alone = confluent_kafka.Producer({"bootstrap.servers": first.address, "acks": 1, "linger.ms": 0})
+        alone.produce(topic, b"never-committed", partition=0)
+        assert alone.flush(10) == 0
+        assert holds(first, topic, b"never-committed")
+        first.kill()
+    finally:
+        os.kill(second.pid, signal.SIGCONT)
+    producer.send(topic, b"kept-10", partition=0)
+    producer.flush()
+    first.start()
+    eventually(
+        lambda: members(described(controller, second, topic)) == both(pair), "the killed broker is not in sync again"
+    )
+    assert read_all(second.address, topic, 11) == [*sent, b"kept-10"]
+    assert first.stop() == second.stop() == 0
+    assert not holds(first, topic, b"never-committed")
+    directories = [f"--data-dir={broker.data_dir}" for broker in pair]
+    compared = subprocess.run(
+        [sys.executable, "-m", "eosin.broker", "compare", *directories], capture_output=True, text=True, check=False
+    )
+    assert compared.returncode == 0, compared.stdout + compared.stderr
+
+
+def holds(broker: JoinedBroker, topic: str, value: bytes) -> bool:
+    """Whether the broker's log of the partition has these bytes."""
+    segments = (Path(broker.data_dir) / f"{topic}-0").glob("*.log")
+    return any(value in segment.read_bytes() for segment in segments)
