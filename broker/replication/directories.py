@@ -37,11 +37,7 @@ _NOWHERE: Final = frozenset({MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY})
 
 
 def duty_at_start(assigned: Uuid, own: Uuid, log: LocalLog) -> Duty:
-    """What to tell of a replica at a start. `assigned` is the directory that the image has for it, `own` is ours.
-
-    A lost log of a replica that the image places nowhere is not in the table of cluster.md 4.18: such a replica counts
-    as online, so it has to be declared lost as if it had been assigned to us.
-    """
+    """What to tell of a replica at a start. `assigned` is the directory that the image has for it, `own` is ours."""
     if assigned != own and assigned not in _NOWHERE:  # lost, or on a disk that was replaced
         return Duty.ASSIGN_WHEN_CAUGHT_UP
     if log is LocalLog.LOST:
