@@ -239,7 +239,7 @@ class MetadataFollower:
     async def _publish(self) -> None:
         """Publish what has been applied, if it is time (cluster.md 3.6)."""
         is_first = self._image is EMPTY
-        if is_first and not (self._has_records and self._observer.is_caught_up):
+        if is_first and not (self._has_records and self._observer.is_caught_up and not self._replay.is_in_transaction):
             return
         if self._replay.publishable_offset() <= self._image.offset:
             return

@@ -120,6 +120,19 @@ async def test_nothing_is_published_before_there_is_a_record() -> None:
         assert made.follower.published_offset == 1
 
 
+async def test_the_first_publication_waits_for_the_end_of_the_first_transaction() -> None:
+    """cluster.md 3.6.3: a new quorum writes its features inside one"""
+    log = QuorumLog()
+    log.append(NoOpRecord())
+    log.append(BeginTransactionRecord("bootstrap"), MV)
+    async with following(log) as made:
+        await made.until(lambda: len(log.requests) > 10)
+        assert not made.published
+        log.append(EndTransactionRecord())
+        await made.follower.caught_up()
+        assert made.follower.image.metadata_version == 30
+
+
 async def test_control_records_count_as_offsets() -> None:
     """cluster.md 3.4"""
     log = a_log()
