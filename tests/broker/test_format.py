@@ -186,7 +186,7 @@ def test_the_command_line_without_a_needed_option_is_one_sentence(capsys: pytest
 def epoch_claimed(path: Path) -> int:
     disk = SystemDisk()
     directory = DataDirectory(disk, str(path), DiskSpace(disk, str(path), reserve_bytes=0, elapsed_ms=lambda: 0))
-    contents = directory.open(node_id=3, cluster_id=CLUSTER, chance=SeededChance(1), joined=True)
+    contents = directory.open(node_id=3, cluster_id=CLUSTER, chance=SeededChance(2), joined=True)
     directory.close()
     return contents.broker_epoch
 
