@@ -5,6 +5,8 @@ import dataclasses
 import os
 import select
 import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -373,3 +375,25 @@ async def test_a_stopped_broker_leaves_no_task_behind() -> None:
 def test_the_defaults_of_other_rooms_are_the_brokers(make: Any, kind: Any) -> None:
     assert make(BrokerConfig()) == kind()
     assert {each.name for each in dataclasses.fields(kind)} == {each.name for each in dataclasses.fields(kind())}
+
+
+ALONE = """
+import asyncio, sys
+from eosin.broker.config.sources import load_config
+from eosin.broker.server import Server
+
+async def run():
+    server = Server(load_config(assignments=["listeners=127.0.0.1:0"], flags={"eosin.durability": "memory"}).config)
+    await server.startup()
+    await server.shutdown()
+
+asyncio.run(run())
+rooms = ("membership", "quorum", "replication", "joined_node", "forwarding", "metadata.joined_cluster")
+print([name for name in sys.modules if name.startswith(tuple(f"eosin.broker.{room}" for room in rooms))])
+"""
+
+
+@pytest.mark.slow
+def test_a_broker_that_runs_alone_loads_nothing_of_a_cluster_of_several_machines() -> None:
+    done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"
