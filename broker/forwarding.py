@@ -18,7 +18,7 @@ from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.config.changes import changed_configs, check_broker_configs, is_list_setting
 from eosin.broker.config.requests import ResourceChange, alter
 from eosin.broker.config.resources import ResourceType, broker_of
-from eosin.broker.handlers import add_partitions_to_txn, api_versions
+from eosin.broker.handlers import add_partitions_to_txn, api_versions, describe_cluster
 from eosin.broker.membership.channel import ControllerChannel, principal_data
 from eosin.broker.membership.registration import FEATURES
 from eosin.broker.metadata.cluster import ConfigChange, ConfigOperation, Outcome
@@ -44,6 +44,18 @@ from eosin.protocol.schemas.api_versions import (
     SupportedFeatureKey,
 )
 from eosin.protocol.schemas.create_partitions import CreatePartitionsTopicResult
+from eosin.protocol.schemas.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
+from eosin.protocol.schemas.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
 from eosin.protocol.schemas.incremental_alter_configs import AlterConfigsResource, AlterConfigsResourceResponse
 from eosin.protocol.types import Message
 
@@ -69,6 +81,11 @@ FORWARDED: Final = frozenset(
     }
 )
 """What the controller answers, of the APIs that Eosin has (cluster.md 5.1)."""
+
+
+_EXACT: Final = 0
+_ANY: Final = 2
+"""How a filter of DescribeClientQuotas matches; 1 means the default."""
 
 
 class ForwardedRequest(NamedTuple):
@@ -118,6 +135,10 @@ class Forwarding:
             },
             int(ApiKey.ADD_PARTITIONS_TO_TXN): add_partitions_to_txn.BETWEEN_BROKERS,
             int(ApiKey.API_VERSIONS): replace(alone[ApiKey.API_VERSIONS], respond=self._tell_versions),
+            int(ApiKey.DESCRIBE_CLUSTER): replace(alone[ApiKey.DESCRIBE_CLUSTER], respond=self._tell_cluster),
+            int(ApiKey.DESCRIBE_CLIENT_QUOTAS): replace(
+                alone[ApiKey.DESCRIBE_CLIENT_QUOTAS], respond=self._tell_quotas
+            ),
         }
         return self._apis
 
@@ -256,6 +277,50 @@ class Forwarding:
             if versions:
                 announced.append(ApiVersion(api_key=key, min_version=versions.start, max_version=versions.stop - 1))
         return tuple(announced)
+
+    # Answers from the image ------------------------------------------------------------------------------------------
+
+    def _tell_cluster(
+        self, request: DescribeClusterRequest, context: RequestContext, services: Services
+    ) -> DescribeClusterResponse:
+        """What a broker alone says, with the fenced brokers if they are asked for (KIP-1073)."""
+        response = describe_cluster.respond(request, context, services)
+        if response.error_code != ErrorCode.NONE or not request.include_fenced_brokers:
+            return response
+        fenced = tuple(
+            DescribeClusterBroker(*endpoint, is_fenced=True)
+            for each in self._cluster.image.brokers.values()
+            if each.fenced and (endpoint := self._cluster.endpoint_of(each.node_id, context.listener)) is not None
+        )
+        told: DescribeClusterResponse = with_fields(response, brokers=response.brokers + fenced)
+        return told
+
+    def _tell_quotas(
+        self, request: DescribeClientQuotasRequest, context: RequestContext, services: Services
+    ) -> DescribeClientQuotasResponse:
+        """The quotas that were set for what the request names (KIP-546). Eosin enforces none of them."""
+        return DescribeClientQuotasResponse(
+            entries=tuple(
+                EntryData(
+                    tuple(EntityData(each.entity_type, each.name) for each in entities),
+                    tuple(ValueData(key, value) for key, value in sorted(values.items())),
+                )
+                for entities, values in self._cluster.image.quotas.items()
+                if _is_meant({each.entity_type: each.name for each in entities}, request)
+            )
+        )
+
+
+def _is_meant(names: Mapping[str, str | None], request: DescribeClientQuotasRequest) -> bool:
+    """Whether a filter of DescribeClientQuotas names the entity of these parts, None for the default of a type."""
+    wanted = request.components
+    if request.strict and len(names) != len(wanted):
+        return False
+    return all(
+        each.entity_type in names
+        and (each.match_type == _ANY or names[each.entity_type] == (each.match if each.match_type == _EXACT else None))
+        for each in wanted
+    )
 
 
 def _refuse(api: Api, request: ForwardedRequest, context: RequestContext, error: ErrorCode) -> Any:

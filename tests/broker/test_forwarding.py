@@ -36,6 +36,8 @@ from eosin.protocol.schemas.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from eosin.protocol.schemas.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from eosin.protocol.schemas.describe_cluster import DescribeClusterRequest
 from eosin.protocol.schemas.records import metadata as records
 from eosin.protocol.types import Message
 
@@ -212,3 +214,41 @@ async def test_before_any_controller_was_asked_its_apis_are_not_announced() -> N
         world.controller.versions[key] = None
     told: ApiVersionsResponse = await world.ask(ApiKey.API_VERSIONS, 4, ApiVersionsRequest("c", "1"))
     assert not FORWARDED & {each.api_key for each in told.api_keys}
+
+
+async def test_fenced_brokers_are_described_if_they_are_asked_for() -> None:
+    world = World()
+    world.publish(broker(2, fenced=True))
+    world.cluster.advertise("PLAINTEXT", "host-1", 9092)
+    for asked, told in ((False, [(1, False)]), (True, [(1, False), (2, True)])):
+        request = DescribeClusterRequest(include_fenced_brokers=asked)
+        response = await world.ask(ApiKey.DESCRIBE_CLUSTER, 2, request)
+        assert [(each.broker_id, each.is_fenced) for each in response.brokers] == told
+
+
+@pytest.mark.parametrize(
+    ("components", "strict", "found"),
+    [
+        ((), False, ["a", "a+c", "default"]),
+        ((("user", 0, "a"),), False, ["a", "a+c"]),
+        ((("user", 0, "a"),), True, ["a"]),
+        ((("user", 1, None),), False, ["default"]),
+        ((("user", 2, None),), True, ["a", "default"]),
+        ((("user", 2, None), ("client-id", 0, "c")), True, ["a+c"]),
+        ((("ip", 2, None),), False, []),
+    ],
+)
+async def test_quotas_are_described_by_what_they_are_for(
+    components: tuple[tuple[str, int, str | None], ...], strict: bool, found: list[str]
+) -> None:
+    world = World()
+    user, client = records.EntityData("user", "a"), records.EntityData("client-id", "c")
+    world.publish(
+        records.ClientQuotaRecord((user,), "producer_byte_rate", 10.0),
+        records.ClientQuotaRecord((client, user), "producer_byte_rate", 5.0),
+        records.ClientQuotaRecord((records.EntityData("user", None),), "producer_byte_rate", 1.0),
+    )
+    request = DescribeClientQuotasRequest(tuple(ComponentData(*each) for each in components), strict)
+    response = await world.ask(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, request)
+    names = {(10.0,): "a", (5.0,): "a+c", (1.0,): "default"}
+    assert sorted(names[tuple(value.value for value in each.values)] for each in response.entries) == found
