@@ -13,18 +13,38 @@ import pytest
 from joined_broker import JoinedBroker
 from kraft_node import QuorumController
 from real_clients import confluent
+from toolchains import skipped_without
 from wire import unique
 
 Pair = tuple[JoinedBroker, JoinedBroker]
 _IN_TIME_S = 30
 
 
-@pytest.fixture
-def pair(controller: QuorumController, node_ids: Iterator[int], tmp_path: Path) -> Iterator[Pair]:
-    first = JoinedBroker(tmp_path / "first", controller, node_id=next(node_ids), durability="fsync")
-    second = JoinedBroker(tmp_path / "second", controller, node_id=next(node_ids), durability="fsync")
+@pytest.fixture(scope="module")
+def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuorumController]:
+    """A cluster of this module's own: its internal topics are on these two brokers."""
+    with skipped_without():
+        made = QuorumController(tmp_path_factory.mktemp("pair") / "controller")
+    with made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def both_brokers(controller: QuorumController, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    folder = tmp_path_factory.mktemp("brokers")
+    first = JoinedBroker(folder / "first", controller, node_id=1, durability="fsync")
+    second = JoinedBroker(folder / "second", controller, node_id=2, durability="fsync")
     with first, second:
         yield first, second
+
+
+@pytest.fixture
+def pair(both_brokers: Pair) -> Pair:
+    """Both brokers, running: a test may have stopped or killed them."""
+    for broker in both_brokers:
+        if not broker.running:
+            broker.start()
+    return both_brokers
 
 
 def create(controller: QuorumController, pair: Pair, *, leader: int = 0) -> str:
