@@ -29,6 +29,7 @@ NAMES = (
     "audit",
     "fetch",
     "peers",
+    "cluster",
 )
 
 

@@ -55,16 +55,16 @@ def _latency(broker: BrokerProcess, quick: bool) -> list[Row]:
     return rows
 
 
-def make_topic(address: str, name: str, partitions: int) -> None:
-    """A topic on the broker at host:port."""
+def make_topic(address: str, name: str, partitions: int, replicas: int = 1) -> None:
+    """A topic on the broker at host:port, or on the cluster that it belongs to."""
     admin = AdminClient({"bootstrap.servers": address})
-    for future in admin.create_topics([NewTopic(name, partitions, 1)]).values():
+    for future in admin.create_topics([NewTopic(name, partitions, replicas)]).values():
         future.result(10)
 
 
-def rate(address: str, producers: int, seconds: float, topic: str) -> float:
+def rate(address: str, producers: int, seconds: float, topic: str, replicas: int = 1) -> float:
     """Transactions per second of so many producers side by side, a thread each, to a partition each of a new topic."""
-    make_topic(address, topic, producers)
+    make_topic(address, topic, producers, replicas)
     counts = [0] * producers
     made = [
         producer({"bootstrap.servers": address, "transactional.id": f"{topic}-{index}"}) for index in range(producers)

@@ -21,10 +21,10 @@ GROUP = "Throughput (one connection)"
 KIB, MIB = 1024, 1024 * 1024
 
 
-def create_topic(wire: RawConnection, name: str, partitions: int = 1) -> None:
+def create_topic(wire: RawConnection, name: str, partitions: int = 1, replicas: int = 1) -> None:
     """A topic with room for batches of 1 MiB."""
     config = CreatableTopicConfig(name="max.message.bytes", value=str(2 * MIB))
-    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=(config,))
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=(config,))
     answer = wire.call(ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest(topics=(topic,), timeout_ms=10_000))
     assert answer.topics[0].error_code == ErrorCode.NONE, answer
 
