@@ -89,6 +89,7 @@ class Peer:
         self._dialling = asyncio.Lock()
         self._at: Address | None = None
         self._dialled: Dialled | None = None
+        self._is_reached = True
 
     async def ask(self, key: ApiKey, message: Message, *, at_least: int = 0) -> Answer:
         """Send one request at the highest version that both sides know, at most `request.timeout.ms` in all. Raises
@@ -99,11 +100,21 @@ class Peer:
                 version = versions.pick(key)
                 if version < at_least:
                     raise UnsupportedVersion(f"it serves version {version} at most")
-                return Answer(await connection.request(key, message, version=version), version)
+                answer = Answer(await connection.request(key, message, version=version), version)
         except (ClientError, TimeoutError) as error:
             if isinstance(error, ConnectionFailed | TimeoutError):
                 await self.close()
-            raise PeerUnreachable(f"broker {self.node_id} did not answer {key.name}: {error}") from error
+            why = str(error) or f"nothing within {self._timeout_ms} ms"
+            self._tell(is_reached=False, what=f"did not answer {key.name}: {why}")
+            raise PeerUnreachable(f"broker {self.node_id} did not answer {key.name}: {why}") from error
+        self._tell(is_reached=True, what="answers again")
+        return answer
+
+    def _tell(self, *, is_reached: bool, what: str) -> None:
+        """One line when it goes and one when it comes back, however many requests meet it in between."""
+        if is_reached != self._is_reached:
+            self._is_reached = is_reached
+            _LOG.log(logging.INFO if is_reached else logging.WARNING, "broker %d %s", self.node_id, what)
 
     async def _connected(self) -> Dialled:
         async with self._dialling:

@@ -183,7 +183,8 @@ class MarkerSender:
             self._answered(job, task.result())
 
     def _failed(self, job: MarkerJob, error: BaseException) -> None:
-        _LOG.warning("%s: a marker target failed: %s", job.transactional_id, error, exc_info=error)
+        if not isinstance(error, OSError):  # a target that is not reached says so itself, once for all transactions
+            _LOG.error("%s: a marker target failed: %s", job.transactional_id, error, exc_info=error)
         self._answered(job, {})
 
     def _answered(self, job: MarkerJob, answers: Answers) -> None:

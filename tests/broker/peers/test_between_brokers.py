@@ -2,6 +2,7 @@
 the real codec; only the sockets are missing."""
 
 import asyncio
+import logging
 from typing import Any
 
 import pytest
@@ -14,13 +15,16 @@ from eosin.broker.peers.remote_markers import MAX_IN_FLIGHT, RemoteBrokers, Remo
 from eosin.broker.peers.remote_verifier import CoordinatorRoutes
 from eosin.client.addresses import Address
 from eosin.client.errors import ConnectionFailed
+from eosin.client.versions import Versions
 from eosin.coordinator.ports import MarkersForPartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTransaction
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnTopic as Topic
+from eosin.protocol.schemas.api_versions import ApiVersion, ApiVersionsResponse
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
+from eosin.protocol.schemas.write_txn_markers import WriteTxnMarkersRequest
 from eosin.protocol.types import Message
 from eosin.storage.log.log_results import Marker
 
@@ -137,6 +141,44 @@ def write_txn_markers_request() -> Message:
     from eosin.protocol.schemas.write_txn_markers import WriteTxnMarkersRequest
 
     return WriteTxnMarkersRequest()
+
+
+class Answering:
+    """A connection on which everything is answered with its own request."""
+
+    is_open = True
+
+    async def request(self, key: ApiKey, message: Message, *, version: int, timeout_ms: int | None = None) -> Any:
+        return message
+
+    async def close(self) -> None:
+        return
+
+
+async def test_a_broker_that_is_not_reached_is_logged_once_and_once_when_it_is_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    is_there = False
+
+    async def dial(address: Address, *, timeout_ms: int) -> Dialled:
+        if not is_there:
+            raise ConnectionFailed("nobody is there")
+        return Dialled(
+            Answering(), Versions(ApiVersionsResponse(api_keys=(ApiVersion(ApiKey.WRITE_TXN_MARKERS, 1, 2),)))
+        )
+
+    peer = Peer(2, address=lambda _: Address("localhost", 9092), dial=dial, request_timeout_ms=1000)
+    caplog.set_level(logging.INFO)
+    for _ in range(3):
+        with pytest.raises(PeerUnreachable):
+            await peer.ask(ApiKey.WRITE_TXN_MARKERS, WriteTxnMarkersRequest())
+    is_there = True
+    for _ in range(3):
+        await peer.ask(ApiKey.WRITE_TXN_MARKERS, WriteTxnMarkersRequest())
+    assert [record.message for record in caplog.records] == [
+        "broker 2 did not answer WRITE_TXN_MARKERS: nobody is there",
+        "broker 2 answers again",
+    ]
 
 
 # Verification
