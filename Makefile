@@ -1,6 +1,6 @@
 # Everything a newcomer needs: `make run` starts a broker, `make test` proves the checkout.
 # Variables: PYTHON (the interpreter for .venv), PYTHONS (those that get a wheel), ARGS (for run, bench and conformance), FRAMES, SEED and FIRST_CHUNK (for fuzz),
-# ROUNDS and SEED (for crash), MINUTES (for soak), COMPILED=1 (for run and bench: the broker that `make compiled` has built).
+# ROUNDS and SEED (for crash and cluster-crash), MINUTES (for soak), COMPILED=1 (for run and bench: the broker that `make compiled` has built).
 
 PYTHON ?= python3
 PYTHONS ?= $(PYTHON)
@@ -28,7 +28,7 @@ TYPED := $(addprefix .types/eosin/,$(ROOMS))
 WITH := $(if $(COMPILED),env PYTHONPATH=$(CURDIR)/build/compiled)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode compiled wheels run check format lint imports types test test-clients test-spark-short test-full test-spark quick cluster bench fuzz crash soak codec-fuzz simulate model model-replication docs transcripts clean conformance conformance-kafka conformance-page
+.PHONY: help setup bytecode compiled wheels run check format lint imports types test test-clients test-spark-short test-full test-spark quick cluster cluster-crash bench fuzz crash soak codec-fuzz simulate model model-replication docs transcripts clean conformance conformance-kafka conformance-page
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -105,6 +105,9 @@ test-spark: setup  ## every test of pipelines on Spark, in one process with one 
 
 quick: setup lint  ## the inner loop: lint and the tests that need no second process
 	$(BIN)/pytest -q -n $(WORKERS) -m "not slow and not spark" --ignore tests/clients --ignore tests/crash
+
+cluster-crash: setup bytecode  ## kill brokers and the controller of a cluster under copiers for ROUNDS rounds (needs Java)
+	$(BIN)/python tests/support/cluster_crash.py --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
 
 cluster: setup bytecode  ## every test of brokers that join the controllers of Apache Kafka (needs Java)
 	$(BIN)/pytest -q tests/cluster
