@@ -460,6 +460,7 @@ def open_logs(
         producer_id_expiration_check_interval_ms=config.producer_id_expiration_check_interval_ms,
         retention_check_interval_ms=config.log_retention_check_interval_ms,
         cleaner=cleaner_config(config),
+        high_watermark_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
         reserve_bytes=config.eosin_disk_reserve_bytes,
         journal=JournalConfig(
             size_bytes=config.eosin_journal_size_bytes, direct_bytes=config.eosin_journal_direct_bytes

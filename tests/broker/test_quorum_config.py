@@ -1,11 +1,15 @@
 """Settings of a broker that joins a quorum: Kafka's names and defaults, and one sentence for what cannot be."""
 
 import pytest
+from manual_clock import ManualClock
 
+from eosin.broker import server
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.config.quorum import QUORUM_SETTINGS, QuorumVoter
 from eosin.broker.config.settings import SettingError
 from eosin.broker.config.sources import LoadedConfig, load_config
+from eosin.runtime.chance import SystemChance
+from eosin.storage.disk.memory import MemoryDisk
 
 JOINED = {
     "node.id": "3",
@@ -214,3 +218,11 @@ def test_a_broker_that_runs_alone_is_told_which_settings_it_does_not_use() -> No
 
 def test_every_setting_of_a_quorum_has_a_line_about_its_meaning() -> None:
     assert all(setting.doc.endswith((".", ")")) for setting in QUORUM_SETTINGS.values())
+
+
+def test_high_watermarks_are_saved_as_often_as_the_setting_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, object] = {}
+    monkeypatch.setattr(server, "LogManager", lambda *_, **settings: given.update(settings))
+    config = joined({"replica.high.watermark.checkpoint.interval.ms": "700"})
+    server.open_logs(config, clock=ManualClock(), chance=SystemChance(), disk=MemoryDisk())
+    assert given["high_watermark_interval_ms"] == 700
