@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "dump-log": "show what is in log, index, snapshot and checkpoint files",
     "check": "verify the data directory of a stopped broker",
     "compare": "compare the replicas in the data directories of two stopped brokers",
+    "partition": "accept the loss of records that a partition's only copy had",
     "transactions": "list, describe and find transactions of a cluster, and abort those that hang",
     "producers": "show the producers that a partition knows",
     "pipeline": "run, follow and verify exactly-once pipelines on Spark (needs eosin[spark])",
@@ -84,6 +85,10 @@ def _find(name: str) -> Command | None:
         from eosin.broker.cli import compare
 
         return compare.main
+    if name == "partition":
+        from eosin.broker.cli import partition
+
+        return partition.main
     if name == "transactions":
         from eosin.broker.cli import transactions
 

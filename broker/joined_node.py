@@ -10,14 +10,16 @@ import contextlib
 import logging
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from eosin.broker.coordinator_elections import CoordinatorElections
 from eosin.broker.forwarding import Forwarding, decode
 from eosin.broker.handlers.api_versions import TRANSACTION_VERSION
 from eosin.broker.logging_format import fields
-from eosin.broker.membership.channel import ControllerChannel
-from eosin.broker.membership.isr_changes import IsrChanges
+from eosin.broker.membership.channel import ControllerChannel, ControllerUnavailable
+from eosin.broker.membership.directory_assignments import DirectoryAssignments
+from eosin.broker.membership.disk_watch import DiskWatch
+from eosin.broker.membership.isr_changes import IsrChanges, TopicIdPartition
 from eosin.broker.membership.lifecycle import Membership
 from eosin.broker.membership.ports import MembershipLost
 from eosin.broker.membership.registration import FEATURES, AdvertisedListener, BrokerIdentity
@@ -31,13 +33,18 @@ from eosin.broker.quorum.dialer import PlainDialer
 from eosin.broker.quorum.errors import QuorumError
 from eosin.broker.quorum.follower import MetadataFollower
 from eosin.broker.quorum.observer import ObserverConfig
+from eosin.broker.replication.directories import directory_of
 from eosin.broker.replication.fetcher_pool import FetcherPool, FollowerConfig
 from eosin.broker.replication.fetcher_task import dial_plain
 from eosin.broker.replication.led_partitions import LedPartitions
+from eosin.broker.replication.replica_directories import ReplicaDirectories
 from eosin.broker.replication.replica_set import ReplicaSet
 from eosin.broker.start_error import StartError
 from eosin.client.addresses import Address
-from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from eosin.client.errors import ClientError
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition, Uuid
+from eosin.protocol.schemas.elect_leaders import ElectLeadersRequest, TopicPartitions
 from eosin.runtime.background import Background
 
 if TYPE_CHECKING:
@@ -51,6 +58,11 @@ if TYPE_CHECKING:
     from eosin.storage.manager import LogManager
 
 log = logging.getLogger(__name__)
+
+DISK_LOOK_MS: Final = 500
+"""How often a replica that must catch up, and a disk that is full, are looked at."""
+PREFERRED_ELECTION: Final = 0
+"""Of a partition without a leader it elects any replica that may lead (cluster.md 4.18)."""
 
 
 class JoinedNode:
@@ -72,6 +84,10 @@ class JoinedNode:
         self._pool: FetcherPool | None = None
         self._led: LedPartitions | None = None
         self._replicas: ReplicaSet | None = None
+        self._directories: ReplicaDirectories | None = None
+        self._declared_lost: list[asyncio.Future[None]] = []
+        """Done when the controller knows which replicas this broker must not lead."""
+        self._disk: DiskWatch | None = None
         self._following: asyncio.Task[None] | None = None
         self._follower = MetadataFollower(
             _observer_config(config, logs),
@@ -82,14 +98,7 @@ class JoinedNode:
         self._channel = self._new_channel("forwarding", clock, config.controller_socket_timeout_ms)
         self._membership = Membership(
             _identity(config, listeners, logs, chance),
-            Limits(
-                node_id=config.node_id,
-                cluster_id=logs.cluster_id,
-                heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
-                session_timeout_ms=config.broker_session_timeout_ms,
-                registration_timeout_ms=config.initial_broker_registration_timeout_ms,
-                shutdown_timeout_ms=config.eosin_controlled_shutdown_timeout_ms,
-            ),
+            _limits(config, logs),
             channel=self._new_channel("heartbeat", clock, config.broker_heartbeat_interval_ms),
             metadata=self._follower,
             save_epoch=logs.save_broker_epoch,
@@ -119,6 +128,23 @@ class JoinedNode:
             broker_epoch=lambda: self._membership.broker_epoch,
             clock=clock,
         )
+
+        self._assignments = DirectoryAssignments(
+            self._new_channel("directories", clock, config.controller_socket_timeout_ms),
+            node_id=config.node_id,
+            broker_epoch=lambda: self._membership.broker_epoch,
+            is_wanted=self._is_elsewhere,
+            clock=clock,
+            chance=chance,
+        )
+
+    def _is_elsewhere(self, partition: TopicIdPartition, directory_id: Uuid) -> bool:
+        """Whether the image has a replica of this broker in another directory than that one."""
+        topic = self.cluster.image.topic_by_id(partition.topic_id)
+        registration = None if topic is None else topic.partitions.get(partition.partition)
+        if registration is None or self._config.node_id not in registration.replicas:
+            return False
+        return directory_of(registration, self._config.node_id) != directory_id
 
     @property
     def broker_epoch(self) -> int:
@@ -197,6 +223,25 @@ class JoinedNode:
         partitions.hold(self._replicas)
         self._replicas.begin(self.cluster.image)
         self.cluster.on_image.append(self._replicas.apply)
+        self._directories = ReplicaDirectories(
+            config.node_id,
+            directory_id=self._logs.directory_id,
+            replicas=self._replicas,
+            assignments=self._assignments,
+            copies=self._logs.lost_copies,
+            elect=self._elect,
+        )
+        self._declared_lost = self._directories.begin(self.cluster.image)
+        self.cluster.on_image.append(self._directories.apply)
+        self._disk = DiskWatch(
+            self._logs,
+            self._membership,
+            declare_lost=self._directories.log_failed,
+            max_failures=config.eosin_log_failures_max,
+            full_fence_ms=config.eosin_disk_full_fence_ms,
+            report_timeout_ms=config.log_dir_failure_timeout_ms,
+            clock=self._clock,
+        )
 
     def serve(self, services: "Services", host: "ConnectionHost", background: Background) -> None:
         """Let requests and elections reach the rooms that were built on the cluster. What is done again and again is
@@ -213,6 +258,10 @@ class JoinedNode:
         services.groups.offsets.verify_with(coordinators)
         self.cluster.subscribe(_LedPartitionsFollow(led, self._logs))
         background.every(led.look_interval_ms, "the search for replicas that lag", led.look_for_lag)
+        assert self._directories is not None
+        assert self._disk is not None
+        background.every(DISK_LOOK_MS, "the look at replicas in other directories", self._directories.look)
+        background.every(DISK_LOOK_MS, "the look at a full disk", self._disk.look)
         host.apis, host.decode_request = self._forwarding.apis(host.apis), decode
         cluster, groups, transactions = self.cluster, services.groups, services.transactions
         cluster.subscribe(
@@ -233,21 +282,28 @@ class JoinedNode:
         )
 
     async def unfence(self) -> None:
-        """Everything is set up: become a broker that leads and that clients see. Raises StartError."""
+        """Everything is set up: become a broker that leads and that clients see, once the controller knows what it must
+        not lead. Raises StartError."""
+        if self._declared_lost:
+            await self._or_lost(_all_done(self._declared_lost))
         self._membership.want_fence(False)
         await self._or_lost(self._membership.unfenced())
 
     async def lost(self, stop: asyncio.Event) -> str | None:
         """Wait for `stop`, or for the end of the membership that nobody asked for: one sentence says why."""
         assert self._following is not None
+        assert self._disk is not None
+        failed = self._disk.failed
         stopping = asyncio.ensure_future(stop.wait())
         ending = asyncio.ensure_future(self._membership.lost())
-        await asyncio.wait((stopping, ending, self._following), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((stopping, ending, failed, self._following), return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         ending.cancel()
         if self._following.done():
             await self._fenced()
             return _sentence(self._following)
+        if failed.done():
+            return failed.result()
         return ending.result() if ending.done() and not ending.cancelled() else None
 
     async def _fenced(self) -> None:
@@ -257,6 +313,18 @@ class JoinedNode:
         with contextlib.suppress(TimeoutError, MembershipLost):
             async with asyncio.timeout(self._config.broker_session_timeout_ms / 1000):
                 await self._membership.fenced()
+
+    async def _elect(self, partition: TopicPartition) -> None:
+        """Ask for an election of a partition that nobody leads; the next one that unfences a broker does as well."""
+        request = ElectLeadersRequest(
+            election_type=PREFERRED_ELECTION,
+            topic_partitions=(TopicPartitions(partition.topic, (partition.partition,)),),
+            timeout_ms=self._config.request_timeout_ms,
+        )
+        try:
+            await self._channel.request(ApiKey.ELECT_LEADERS, request, timeout_ms=self._config.request_timeout_ms)
+        except (ControllerUnavailable, ClientError) as error:
+            log.warning("no election could be asked for: %s", error, extra=fields(partition=str(partition)))
 
     async def leave(self) -> None:
         """Let other brokers take over what this one leads (cluster.md 2.8), as far as there is a controller to ask."""
@@ -272,6 +340,11 @@ class JoinedNode:
         await self._other_brokers.close()
         await self._peers.close()
         await self._isr_changes.close()
+        if self._disk is not None:
+            await self._disk.close()
+        if self._directories is not None:
+            await self._directories.close()
+        await self._assignments.close()
         if self._pool is not None:
             await self._pool.close()
         if self._following is not None:
@@ -311,6 +384,10 @@ class _LedPartitionsFollow(ClusterListener):
         self._led.brokers_changed()
 
 
+async def _all_done(futures: "Sequence[asyncio.Future[None]]") -> None:
+    await asyncio.gather(*futures)
+
+
 def _sentence(following: "asyncio.Task[None]") -> str:
     """Why the metadata are followed no longer."""
     error = following.exception()
@@ -334,6 +411,17 @@ def _observer_config(config: "BrokerConfig", logs: "LogManager") -> ObserverConf
         fetch_timeout_ms=config.controller_quorum_fetch_timeout_ms,
         retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
         reset_timeout_ms=config.initial_broker_registration_timeout_ms,
+    )
+
+
+def _limits(config: "BrokerConfig", logs: "LogManager") -> Limits:
+    return Limits(
+        node_id=config.node_id,
+        cluster_id=logs.cluster_id,
+        heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
+        session_timeout_ms=config.broker_session_timeout_ms,
+        registration_timeout_ms=config.initial_broker_registration_timeout_ms,
+        shutdown_timeout_ms=config.eosin_controlled_shutdown_timeout_ms,
     )
 
 

@@ -34,6 +34,7 @@ from eosin.storage.disk.data_directory import NO_BROKER_EPOCH, DataDirectory
 from eosin.storage.disk.delayed_delete import DelayedDelete
 from eosin.storage.disk.flusher import Durability, Flusher, flusher_for
 from eosin.storage.disk.interfaces import DirectoryInUse, Disk, FreeBytes, UnusableDirectory
+from eosin.storage.disk.lost_copies import LostCopies
 from eosin.storage.disk.space import DiskSpace
 from eosin.storage.journal.flusher import JournalFlusher
 from eosin.storage.journal.journal import Journal, JournalConfig, remove_journal
@@ -41,7 +42,7 @@ from eosin.storage.journal.mark import WHOLE_JOURNAL, JournalMark
 from eosin.storage.log.config import DAY_MS, LogConfig
 from eosin.storage.log.context import LogContext, Patience
 from eosin.storage.log.partition_log import PartitionLog
-from eosin.storage.log.segmented_log import SegmentedLog
+from eosin.storage.log.segmented_log import PASSING_ERRORS, SegmentedLog
 from eosin.storage.log_table import LogTable
 from eosin.storage.recovery.completeness import missing
 from eosin.storage.recovery.directory_loader import DirectoryLoader
@@ -103,6 +104,12 @@ class LogManager:
         """Its `backlog_bytes` says how far syncing is behind."""
         self.failures = 0
         """How many logs have gone offline so far."""
+        self.on_log_failed: Callable[[PartitionLog], None] | None = None
+        """Called with each log that goes offline from now on."""
+        self.on_directory_failed: Callable[[OSError], None] | None = None
+        """Called when a checkpoint could not be written, for another reason than want of space or descriptors."""
+        self.lost_copies = LostCopies(disk, data_dir)
+        """Replicas that an operator has to decide about."""
         self._disk = disk
         self._clock = clock
         self._chance = chance
@@ -343,13 +350,14 @@ class LogManager:
     def set_aside_unplaced(self, placed: Mapping[TopicPartition, Uuid]) -> list[TopicPartition]:
         """Stop serving the logs of partitions that the cluster does not place here, or of another topic id than it
         has for them, an unknown one included; their files stay, under another name (cluster.md 4.3). A log that is
-        missing and is placed here stays missing: `create_log` takes it offline. Raises OSError."""
-        known = {
-            partition
-            for partition, topic_id in placed.items()
-            if partition not in self.logs or self.logs[partition].topic_id == topic_id
-        }
+        placed here and damaged stays offline; one that is missing stays missing: `create_log` takes it offline. An
+        empty log in its place would be taken for the whole of it. Raises OSError."""
+        known = {partition for partition, topic_id in placed.items() if self._may_be(partition, topic_id)}
         return self.deletions.set_aside_strays(known)
+
+    def _may_be(self, partition: TopicPartition, topic_id: Uuid) -> bool:
+        log = self.logs.get(partition)
+        return log is None or log.topic_id == topic_id or (log.topic_id == ZERO_UUID and log.failure is not None)
 
     # Periodic work --------------------------------------------------------------------------------------------------
 
@@ -367,6 +375,9 @@ class LogManager:
     def failed(self, log: SegmentedLog) -> None:
         """`LogOwner`: `log` is offline."""
         self.failures += 1
+        if self.on_log_failed is not None:
+            assert isinstance(log, PartitionLog)
+            self.on_log_failed(log)
 
     def needs_checkpoint(self, log: SegmentedLog) -> None:
         """`LogOwner`: a checkpoint should save something of `log`."""
@@ -382,7 +393,9 @@ class LogManager:
         await self._saver.save_due(force=force)
         try:
             await self._checkpoints.save(force=force)
-        except OSError:
+        except OSError as error:
+            if self.on_directory_failed is not None and error.errno not in PASSING_ERRORS:
+                self.on_directory_failed(error)
             # Segments wait until the log starts are durable; the deletion of a topic is in the metadata already.
             await self._delayed.remove_due(elapsed_ms, at_once=self.space.is_full, trees_only=True)
             raise

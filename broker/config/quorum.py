@@ -102,6 +102,19 @@ class QuorumSettings:
     log_dir_failure_timeout_ms: int = setting(
         30_000, "How long a broker whose directory has failed waits to tell the controller.", kind=Kind.LONG, at_least=1
     )
+    eosin_log_failures_max: int = setting(
+        3,
+        "So many logs that fail within a minute are a directory that has failed: the broker tells the controller and"
+        " exits.",
+        kind=Kind.INT,
+        at_least=1,
+    )
+    eosin_disk_full_fence_ms: int = setting(
+        10_000,
+        "A disk that has been full for so long lets other brokers lead; until 5 % of it, or 1 GiB, are free again.",
+        kind=Kind.INT,
+        at_least=0,
+    )
     cordoned_log_dirs: tuple[str, ...] = setting(
         (), "The data directory, or *: it gets no new replicas (KIP-1066).", kind=Kind.LIST
     )

@@ -39,6 +39,7 @@ from eosin.broker.membership.states import (
     decide,
 )
 from eosin.client.errors import ClientError
+from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import Uuid
 from eosin.protocol.schemas.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -80,6 +81,8 @@ class Membership:
         self._lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._is_silent = False
         """Whether the last heartbeat had no response."""
+        self._failures_told: frozenset[Uuid] = frozenset()
+        """The failed directories that the controller knows."""
 
     @property
     def broker_epoch(self) -> int:
@@ -129,6 +132,10 @@ class Membership:
     def report_failed_directories(self, directories: Iterable[Uuid]) -> None:
         """Tell the controller at once, and in every heartbeat from now on, that these directories have failed."""
         self._happened(DirectoriesFailed(frozenset(directories)))
+
+    async def failures_told(self, directories: Iterable[Uuid]) -> None:
+        """Wait until the controller knows that these directories have failed. Raises MembershipLost."""
+        await self._until(lambda: self._failures_told.issuperset(directories))
 
     async def lost(self) -> str:
         """Wait for the end of the membership that nobody asked for; one sentence says why. The process has to stop
@@ -240,6 +247,8 @@ class Membership:
         if self._is_silent:
             _LOG.info("a controller answers heartbeats again")
             self._is_silent = False
+        if response.error_code == ErrorCode.NONE:
+            self._failures_told |= heartbeat.offline_directories
         self._happened(
             HeartbeatAnswered(
                 error_code=response.error_code,

@@ -53,7 +53,18 @@ def nobody(replica: "FollowedReplica") -> None:
 class FollowedReplica:
     """One partition that this broker follows."""
 
-    __slots__ = ("_backoff_ms", "_clock", "_is_cutting", "_start", "_when_cut", "changed", "followed", "key", "log")
+    __slots__ = (
+        "_backoff_ms",
+        "_clock",
+        "_is_cutting",
+        "_start",
+        "_when_cut",
+        "changed",
+        "followed",
+        "key",
+        "leader_high_watermark",
+        "log",
+    )
 
     def __init__(
         self, log: "PartitionLog", topic_id: "Uuid", leader_epoch: int, *, clock: Clock, start: Start, backoff_ms: int
@@ -65,6 +76,8 @@ class FollowedReplica:
         self.followed = FollowedPartition(leader_epoch)
         self.changed: Changed = nobody
         """Called whenever the replica may want something else of its fetcher."""
+        self.leader_high_watermark: int | None = None
+        """What the leader of this epoch has said last, of a log that this one continues; None before."""
         self._clock = clock
         self._start = start
         self._backoff_ms = backoff_ms
@@ -105,6 +118,7 @@ class FollowedReplica:
     def follow(self, leader_epoch: int) -> None:
         """A leader of a new epoch is followed, from the log's end; what the old one waited for is over."""
         self.followed = FollowedPartition(leader_epoch, Phase.CUTTING if self._is_cutting else Phase.FETCHING)
+        self.leader_high_watermark = None
         self.changed(self)
 
     def release(self, then: Callable[[], None]) -> None:
@@ -140,6 +154,7 @@ class FollowedReplica:
                     if refused is not None:
                         return refused
                 case AdvanceHighWatermark():
+                    self.leader_high_watermark = effect.offset
                     self.log.advance_high_watermark(effect.offset)
                 case AdvanceLogStart():
                     self.log.follow_log_start(effect.offset)

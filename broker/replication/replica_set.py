@@ -173,6 +173,26 @@ class ReplicaSet:
         held = self._held.get(partition)
         return None if held is None else held.replica
 
+    def log(self, partition: TopicPartition) -> "PartitionLog | None":
+        """The log of a partition that is held; None when there is none, or it could not be opened."""
+        held = self._held.get(partition)
+        return None if held is None else held.log
+
+    def begin_anew(self, partition: TopicPartition) -> None:
+        """Set the log of a partition aside and hold it with an empty one; nothing happens while the log is being cut.
+        Raises OSError."""
+        held = self._held.get(partition)
+        if held is None or held.is_settling or (held.replica is not None and held.replica.is_cutting):
+            return
+        self._stop_following(partition, held)
+        if held.leads:
+            self._leaderships.resign(held.log)
+            self._handlers.let_go(partition)
+        del self._held[partition]
+        self._log_manager.deletions.set_aside([held.log])
+        _LOG.warning("what was left of %s is set aside, and it begins anew", partition)
+        self._reconcile((partition,))
+
     # From what is wanted to what is held ----------------------------------------------------------------------------
 
     def _reconcile(self, partitions: Iterable[TopicPartition]) -> None:

@@ -150,6 +150,8 @@ def _log_start(disk: Disk, order: LoadOrder, names: list[str], bases: list[int])
 
 def _topic_id(context: LogContext, order: LoadOrder, names: list[str]) -> Uuid:
     if PARTITION_METADATA not in names:
+        if order.is_clean and context.is_replicated and any(name.endswith(LOG_SUFFIX) for name in names):
+            raise MalformedCheckpoint(f"{PARTITION_METADATA} is missing: nobody knows whose records these are")
         return ZERO_UUID
     try:
         return decode_partition_metadata(context.disk.read_whole(f"{order.directory}/{PARTITION_METADATA}"))

@@ -480,14 +480,39 @@ async def test_logs_that_the_cluster_does_not_place_here_are_set_aside() -> None
         log.become_follower()
         followed(log, sent(data(), 0))
     await logs.manager.close()
-    logs.fake.unlink("/data/orders-2/partition.metadata")
     manager = await logs.start_again_without_log(logs.fake)
-    placed = {ORDERS: TOPIC_ID, TopicPartition("orders", 1): bytes(16), TopicPartition("orders", 2): TOPIC_ID}
+    placed = {ORDERS: TOPIC_ID, TopicPartition("orders", 1): bytes(16), TopicPartition("orders", 2): b"n" * 16}
     strays = manager.set_aside_unplaced(placed)
     assert sorted(map(str, strays)) == ["gone-0", "orders-1", "orders-2"]
     names = [name for name in logs.fake.list("/data") if logs.fake.is_directory(f"/data/{name}")]
     assert sorted(name.partition(".")[0] for name in names) == ["gone-0", "orders-0", "orders-1", "orders-2"]
     assert sum(name.endswith("-stray") for name in names) == 3
+
+
+async def test_records_of_an_unknown_topic_id_are_offline_where_the_cluster_places_them() -> None:
+    """Setting them aside would put an empty log in their place, which leads as if it were whole."""
+    logs = Logs(replicated=True)
+    log = await logs.open()
+    log.become_follower()
+    followed(log, sent(data(), 0))
+    await logs.manager.close()
+    logs.fake.unlink(f"{HOME}/partition.metadata")
+    manager = await logs.start_again_without_log(logs.fake)
+    assert manager.set_aside_unplaced({ORDERS: TOPIC_ID}) == []
+    assert manager.create_log(ORDERS, TOPIC_ID, LogConfig(), 3).failure is not None
+
+
+async def test_a_damaged_log_is_offline_where_the_cluster_places_it() -> None:
+    logs = Logs(replicated=True)
+    log = await logs.open()
+    log.become_follower()
+    followed(log, sent(data(5), 0))
+    await logs.manager.close()
+    segment = logs.fake.open(f"{HOME}/{0:020}.log")
+    segment.truncate(segment.size // 2)
+    manager = await logs.start_again_without_log(logs.fake)
+    assert manager.set_aside_unplaced({ORDERS: TOPIC_ID}) == []
+    assert manager.create_log(ORDERS, TOPIC_ID, LogConfig(), 3).failure is not None
 
 
 async def test_a_log_that_is_missing_where_the_cluster_places_it_is_offline() -> None:

@@ -105,9 +105,14 @@ class BrokerProcess:
         """SIGKILL; the exit code."""
         return self._end(signal.SIGKILL, 10)
 
-    def _end(self, how: signal.Signals, timeout_s: float) -> int:
+    def wait(self, timeout_s: float) -> int:
+        """Wait until it ends by itself; the exit code."""
+        return self._end(None, timeout_s)
+
+    def _end(self, how: signal.Signals | None, timeout_s: float) -> int:
         assert self._process is not None
-        self._process.send_signal(how)
+        if how is not None:
+            self._process.send_signal(how)
         try:
             code = self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:

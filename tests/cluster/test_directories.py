@@ -1,0 +1,216 @@
+"""Disks that fail: what is lost on one broker is not led there, and nothing that was acknowledged is lost (cluster.md
+4.18, 4.19, 8)."""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from broker_process import wait_until
+from joined_broker import JoinedBroker
+from kraft_node import QuorumController
+from real_clients import confluent
+from toolchains import skipped_without
+from wire import unique
+
+Pair = tuple[JoinedBroker, JoinedBroker]
+_IN_TIME_S = 40
+
+
+@pytest.fixture(scope="module")
+def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuorumController]:
+    with skipped_without():
+        made = QuorumController(tmp_path_factory.mktemp("disks") / "controller")
+    with made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def second(controller: QuorumController, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JoinedBroker]:
+    """A broker whose disk is sound."""
+    with JoinedBroker(tmp_path_factory.mktemp("second") / "data", controller, node_id=2, durability="fsync") as broker:
+        yield broker
+
+
+@pytest.fixture
+def first(
+    controller: QuorumController, second: JoinedBroker, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[JoinedBroker]:
+    """The broker that loses something. Its id is its own: a disk is not repaired between two tests."""
+    node_id = 10 + sum(ord(each) for each in request.node.name) % 900
+    broker = JoinedBroker(tmp_path / "data", controller, node_id=node_id, durability="fsync")
+    broker.start()
+    yield broker
+    if broker.running:
+        broker.kill()
+
+
+def create(controller: QuorumController, *replicas: JoinedBroker) -> str:
+    """A topic of one partition, led by the first of `replicas`."""
+    name = unique("topic")
+    controller.run(
+        "kafka-topics.sh", "--bootstrap-server", replicas[0].address, "--create", "--topic", name,
+        "--replica-assignment", ":".join(str(each.node_id) for each in replicas), "--config", "segment.bytes=1048576",
+    )  # fmt: skip
+    return name
+
+
+def produce(brokers: tuple[JoinedBroker, ...], topic: str, values: list[bytes]) -> None:
+    producer = confluent.CLIENT.producer(",".join(each.address for each in brokers))
+    for value in values:
+        producer.send(topic, value, partition=0)
+    producer.flush()
+
+
+def read_all(address: str, topic: str, count: int) -> list[bytes | None]:
+    consumer = confluent.CLIENT.consumer(address, group=unique("readers"))
+    consumer.assign({(topic, 0): 0})
+    try:
+        return [each.value for each in consumer.read(count)]
+    finally:
+        consumer.close()
+
+
+class Described:
+    """The partition as `kafka-topics --describe` tells it."""
+
+    def __init__(self, controller: QuorumController, broker: JoinedBroker, topic: str) -> None:
+        told = controller.run("kafka-topics.sh", "--bootstrap-server", broker.address, "--describe", "--topic", topic)
+        found = re.search(r"Leader: (\S+)\s+Replicas: \S+\s+Isr: (\S*)", told)
+        assert found is not None, told
+        self.leader = found[1]
+        self.isr = set(filter(None, found[2].split(",")))
+
+
+def ids(*brokers: JoinedBroker) -> set[str]:
+    return {str(each.node_id) for each in brokers}
+
+
+def in_sync(controller: QuorumController, asked: JoinedBroker, topic: str, *members: JoinedBroker) -> None:
+    wait_until(lambda: Described(controller, asked, topic).isr == ids(*members), _IN_TIME_S, 0.3)
+
+
+def partition_directory(broker: JoinedBroker, topic: str) -> Path:
+    return broker.data_dir / f"{topic}-0"
+
+
+def accept_loss(broker: JoinedBroker, partition: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "eosin.broker", "partition", "accept-loss", partition, "--data-dir", broker.data_dir],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_log_that_was_deleted_is_not_led_before_it_is_copied_again(
+    controller: QuorumController, first: JoinedBroker, second: JoinedBroker
+) -> None:
+    topic = create(controller, first, second)
+    sent = [b"%d" % number for number in range(200)]
+    produce((first, second), topic, sent[:100])
+    first.stop()
+    shutil.rmtree(partition_directory(first, topic))
+    produce((second,), topic, sent[100:])
+    first.start()
+    assert f"{topic}-0 is declared lost on this broker" in first.log
+    in_sync(controller, second, topic, first, second)
+    second.kill()
+    try:
+        wait_until(lambda: Described(controller, first, topic).leader == str(first.node_id), _IN_TIME_S, 0.3)
+        assert read_all(first.address, topic, 200) == sent
+    finally:
+        second.start()
+
+
+@pytest.mark.full
+def test_a_damaged_log_is_set_aside_and_copied_again(
+    controller: QuorumController, first: JoinedBroker, second: JoinedBroker
+) -> None:
+    topic = create(controller, first, second)
+    sent = [b"%d" % number for number in range(100)]
+    produce((first, second), topic, sent)
+    first.stop()
+    (segment,) = partition_directory(first, topic).glob("*.log")
+    with segment.open("r+b") as file:
+        file.truncate(segment.stat().st_size // 2)
+    first.start()
+    assert f"{topic}-0 is declared lost on this broker" in first.log
+    in_sync(controller, second, topic, first, second)
+    assert [each.name for each in first.data_dir.iterdir() if each.name.startswith(topic) and "-stray" in each.name]
+    assert read_all(second.address, topic, 100) == sent
+
+
+def test_an_only_copy_that_is_lost_stays_offline_until_its_loss_is_accepted(
+    controller: QuorumController, first: JoinedBroker, second: JoinedBroker
+) -> None:
+    topic = create(controller, first)
+    produce((first,), topic, [b"gone"])
+    first.stop()
+    shutil.rmtree(partition_directory(first, topic))
+    assert "waits for no decision" in accept_loss(first, f"{topic}-0").stderr
+    first.start()
+    wait_until(lambda: f"eosin partition accept-loss {topic}-0" in first.log, _IN_TIME_S, 0.3)
+    assert Described(controller, second, topic).leader == "none"
+    accepted = accept_loss(first, f"{topic}-0")
+    assert (accepted.returncode, accepted.stderr) == (0, "")
+    wait_until(lambda: Described(controller, second, topic).leader == str(first.node_id), _IN_TIME_S, 0.3)
+    produce((first,), topic, [b"new"])
+    assert read_all(first.address, topic, 1) == [b"new"]
+    assert not list(first.data_dir.glob("*loss*"))
+
+
+@pytest.mark.full
+def test_another_broker_leads_what_fails_while_its_leader_runs(
+    controller: QuorumController, first: JoinedBroker, second: JoinedBroker
+) -> None:
+    topic, sound = create(controller, first, second), create(controller, first, second)
+    produce((first, second), topic, [b"before"])
+    shutil.rmtree(partition_directory(first, topic))  # its next segment cannot be made
+    large = [b"%d " % number + bytes(500_000) for number in range(4)]
+    produce((first, second), topic, large)
+    described = Described(controller, second, topic)
+    assert (described.leader, described.isr) == (str(second.node_id), ids(second))
+    assert read_all(second.address, topic, 5) == [b"before", *large]
+    assert Described(controller, second, sound).leader == str(first.node_id)
+    assert first.running
+    first.kill()
+    first.start()
+    in_sync(controller, second, topic, first, second)
+
+
+def test_a_broker_whose_directory_fails_ends_with_a_sentence_and_others_lead(
+    controller: QuorumController, first: JoinedBroker, second: JoinedBroker
+) -> None:
+    topic = create(controller, first, second)
+    produce((first, second), topic, [b"before"])
+    first.data_dir.rename(first.data_dir.with_name("gone"))
+    producer = confluent.CLIENT.producer(f"{first.address},{second.address}")
+    producer.send(topic, b"after", partition=0)
+    producer.flush()
+    assert first.wait(_IN_TIME_S) != 0
+    assert f"the data directory {first.data_dir} has failed" in first.log
+    assert "Traceback" not in first.log
+    assert read_all(second.address, topic, 2) == [b"before", b"after"]
+
+
+@pytest.mark.full
+def test_a_broker_that_comes_back_with_an_empty_disk_follows_from_scratch(
+    controller: QuorumController, first: JoinedBroker, second: JoinedBroker
+) -> None:
+    topic = create(controller, first, second)
+    sent = [b"%d" % number for number in range(100)]
+    produce((first, second), topic, sent)
+    first.kill()
+    shutil.rmtree(first.data_dir)
+    first.start()
+    in_sync(controller, second, topic, first, second)
+    second.kill()
+    try:
+        wait_until(lambda: Described(controller, first, topic).leader == str(first.node_id), _IN_TIME_S, 0.3)
+        assert read_all(first.address, topic, 100) == sent
+    finally:
+        second.start()
