@@ -33,6 +33,7 @@ from eosin.broker.quorum.dialer import PlainDialer
 from eosin.broker.quorum.errors import QuorumError
 from eosin.broker.quorum.follower import MetadataFollower
 from eosin.broker.quorum.observer import ObserverConfig
+from eosin.broker.replication.coordinator_log import ReplicatedCoordinatorLog
 from eosin.broker.replication.directories import directory_of
 from eosin.broker.replication.fetcher_pool import FetcherPool, FollowerConfig
 from eosin.broker.replication.fetcher_task import dial_plain
@@ -61,6 +62,9 @@ log = logging.getLogger(__name__)
 
 DISK_LOOK_MS: Final = 500
 """How often a replica that must catch up, and a disk that is full, are looked at."""
+NOTE_OFFSET_MS: Final = 10_000
+"""How far a guard may be behind."""
+SEEN_LOOK_MS: Final = 20
 PREFERRED_ELECTION: Final = 0
 """Of a partition without a leader it elects any replica that may lead (cluster.md 4.18)."""
 
@@ -88,6 +92,7 @@ class JoinedNode:
         self._declared_lost: list[asyncio.Future[None]] = []
         """Done when the controller knows which replicas this broker must not lead."""
         self._disk: DiskWatch | None = None
+        self._noted_offset = -1
         self._following: asyncio.Task[None] | None = None
         self._follower = MetadataFollower(
             _observer_config(config, logs),
@@ -175,12 +180,19 @@ class JoinedNode:
         self._following = asyncio.get_running_loop().create_task(self._follower.run())
         await self._or_lost(self._membership.start())
         await self._or_lost(self._membership.caught_up())
+        await self._or_lost(self._has_seen(self._logs.metadata_offset))
         log.info(
             "this broker is registered, and fenced until it is set up",
             extra=fields(node=self._config.node_id, epoch=self._membership.broker_epoch),
         )
         level = self.cluster.image.features.get(TRANSACTION_VERSION, 0)
         return self.cluster, replace(self._config, eosin_transaction_version=level)
+
+    async def _has_seen(self, offset: int) -> None:
+        """Wait until the metadata are there as far as this broker has known them: with less it would set aside
+        partitions that are its own (cluster.md 3.7)."""
+        while self._follower.published_offset < offset:
+            await self._clock.sleep(SEEN_LOOK_MS)
 
     def hold_replicas(self, partitions: "Partitions") -> None:
         """Lead and follow what the metadata give to this broker, from the image of now on. Raises OSError."""
@@ -221,6 +233,7 @@ class JoinedNode:
             backoff_ms=config.replica_fetch_backoff_ms,
         )
         partitions.hold(self._replicas)
+        partitions.guard = lambda log: ReplicatedCoordinatorLog(log, led.has_enough_in_sync)
         self._replicas.begin(self.cluster.image)
         self.cluster.on_image.append(self._replicas.apply)
         self._directories = ReplicaDirectories(
@@ -262,6 +275,7 @@ class JoinedNode:
         assert self._disk is not None
         background.every(DISK_LOOK_MS, "the look at replicas in other directories", self._directories.look)
         background.every(DISK_LOOK_MS, "the look at a full disk", self._disk.look)
+        background.every(NOTE_OFFSET_MS, "the note of the metadata's offset", self._note_offset)
         host.apis, host.decode_request = self._forwarding.apis(host.apis), decode
         cluster, groups, transactions = self.cluster, services.groups, services.transactions
         cluster.subscribe(
@@ -314,6 +328,13 @@ class JoinedNode:
             async with asyncio.timeout(self._config.broker_session_timeout_ms / 1000):
                 await self._membership.fenced()
 
+    async def _note_offset(self) -> None:
+        """So that the next start does not join controllers that have lost what this one has seen (cluster.md 3.7)."""
+        offset = self._follower.published_offset
+        if offset > self._noted_offset:
+            await self._logs.save_metadata_offset(offset)
+            self._noted_offset = offset
+
     async def _elect(self, partition: TopicPartition) -> None:
         """Ask for an election of a partition that nobody leads; the next one that unfences a broker does as well."""
         request = ElectLeadersRequest(
@@ -330,6 +351,8 @@ class JoinedNode:
         """Let other brokers take over what this one leads (cluster.md 2.8), as far as there is a controller to ask."""
         if self._replicas is not None:
             self._replicas.leave()
+        with contextlib.suppress(OSError):
+            await self._note_offset()
         await self._membership.controlled_shutdown()
 
     async def close(self) -> None:
@@ -410,6 +433,7 @@ def _observer_config(config: "BrokerConfig", logs: "LogManager") -> ObserverConf
         request_timeout_ms=config.controller_quorum_request_timeout_ms,
         fetch_timeout_ms=config.controller_quorum_fetch_timeout_ms,
         retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
+        expected_offset=logs.metadata_offset,
         reset_timeout_ms=config.initial_broker_registration_timeout_ms,
     )
 

@@ -8,7 +8,7 @@ and one that a request needs at once. A fetch that waits for a log ends when the
 
 import gc
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -60,6 +60,8 @@ class Partitions:
         self._unopened: dict[TopicPartition, None] = {}
         """Partitions of this broker whose logs are still to be opened, in order."""
         self._replicas: Replicas | None = None
+        self.guard: Callable[[PartitionLog], CoordinatorLog] | None = None
+        """Joined mode: what a coordinator writes to instead of the log itself."""
         self._freezes = False
         self._not_frozen = 0
         self.long_polls = LongPolls(clock)
@@ -246,4 +248,7 @@ class _InternalLogs:
 
     def log(self, partition: int) -> CoordinatorLog | ErrorCode:
         log = self._partitions.get(TopicPartition(self._topic, partition))
-        return ErrorCode.NOT_COORDINATOR if isinstance(log, ErrorCode) else log
+        if isinstance(log, ErrorCode):
+            return ErrorCode.NOT_COORDINATOR
+        guard = self._partitions.guard
+        return log if guard is None else guard(log)

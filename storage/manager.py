@@ -260,6 +260,16 @@ class LogManager:
         await self._disk.off_loop(self._directory.save_broker_epoch, broker_epoch)
         self._broker_epoch = broker_epoch
 
+    async def save_metadata_offset(self, offset: int) -> None:
+        """Note the offset of the cluster's metadata that this broker has seen, as a guard against a quorum that was
+        reset. Raises OSError."""
+        await self._disk.off_loop(self._directory.save_metadata_offset, offset)
+
+    @property
+    def metadata_offset(self) -> int:
+        """The highest offset that was noted; -1 without one. Blocks for a moment."""
+        return self._directory.metadata_offset()
+
     @property
     def path(self) -> str:
         """The data directory."""

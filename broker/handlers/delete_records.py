@@ -3,7 +3,8 @@
 v2 is the first flexible version. Offset -1 means the high watermark; an offset at or below the log start changes
 nothing. Only topics whose cleanup.policy contains `delete` allow it, and never internal ones (storage.md section 13).
 Under durability `fsync` the new start is durable before it is answered: what was deleted does not come back. The
-request's timeout is for the wait for other replicas, as in Kafka, and there are none.
+request's timeout is for the wait for other live replicas, as in Kafka: they follow the leader's start with their next
+fetches.
 """
 
 import asyncio
@@ -29,7 +30,11 @@ async def handle(request: DeleteRecordsRequest, context: RequestContext, service
     """Move every partition's start, all side by side."""
     results = iter(
         await asyncio.gather(
-            *(_delete(topic.name, each, services) for topic in request.topics for each in topic.partitions)
+            *(
+                _delete(topic.name, each, services, timeout_ms=request.timeout_ms)
+                for topic in request.topics
+                for each in topic.partitions
+            )
         )
     )
     return DeleteRecordsResponse(
@@ -40,7 +45,7 @@ async def handle(request: DeleteRecordsRequest, context: RequestContext, service
     )
 
 
-async def _delete(topic: str, wanted: DeleteRecordsPartition, services: Services) -> _Result:
+async def _delete(topic: str, wanted: DeleteRecordsPartition, services: Services, *, timeout_ms: int) -> _Result:
     partition = TopicPartition(topic, wanted.partition_index)
     if partition.topic in INTERNAL_TOPICS:
         return _refused(partition.partition, ErrorCode.INVALID_TOPIC_EXCEPTION)
@@ -50,7 +55,14 @@ async def _delete(topic: str, wanted: DeleteRecordsPartition, services: Services
     error = await log.delete_records_before(wanted.offset)
     if error:
         return _refused(partition.partition, error)
-    return _Result(partition.partition, log.log_start_offset, ErrorCode.NONE)
+    led = services.led_partitions
+    if led is None:
+        return _Result(partition.partition, log.log_start_offset, ErrorCode.NONE)
+    target = log.log_start_offset if wanted.offset < 0 else min(wanted.offset, log.log_start_offset)
+    error = await led.deleted_before(log, target, timeout_ms=timeout_ms)
+    if error:
+        return _refused(partition.partition, error)
+    return _Result(partition.partition, led.low_watermark(log), ErrorCode.NONE)
 
 
 def _refused(index: int, error: ErrorCode) -> _Result:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from eosin.broker.replication.positions import Follower
+from eosin.broker.replication.positions import Follower, Registrations
 
 
 class PartitionMetadata(Protocol):
@@ -87,6 +87,16 @@ class LedPartition(msgspec.Struct, frozen=True, gc=False):
     def has_enough_in_sync(self, min_in_sync: int) -> bool:
         """Whether acks=all may be given (`min.insync.replicas`, but never more than there are replicas)."""
         return len(self.isr) >= min(min_in_sync, len(self.replicas))
+
+
+def low_watermark(led: LedPartition, log_start_offset: int, brokers: Registrations) -> int:
+    """The lowest log start of the leader and its live followers; of one that has not told any, 0."""
+    starts = [log_start_offset]
+    for follower in led.followers:
+        registered = brokers.get(follower.node_id)
+        if registered is not None and not registered.fenced:
+            starts.append(max(follower.log_start_offset, 0))
+    return min(starts)
 
 
 def become_leader(node_id: int, metadata: PartitionMetadata, *, log_end: int, now_ms: int) -> LedPartition:

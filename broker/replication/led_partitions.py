@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from eosin.broker.replication import isr, leading
 from eosin.broker.replication.isr import IsrAnswer
 from eosin.broker.replication.leading import FollowerFetch, Next, Surroundings
-from eosin.broker.replication.led_partition import IsrChange, LedPartition, PartitionMetadata
+from eosin.broker.replication.led_partition import IsrChange, LedPartition, PartitionMetadata, low_watermark
 from eosin.broker.replication.positions import Registrations
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import Uuid
@@ -50,9 +50,11 @@ class WaitingBatch(Protocol):
 class _Led:
     """A partition that is led now."""
 
-    __slots__ = ("led", "log", "topic_id")
+    __slots__ = ("deletions", "led", "log", "topic_id")
 
     def __init__(self, log: "PartitionLog", topic_id: Uuid, led: LedPartition) -> None:
+        self.deletions: list[tuple[int, asyncio.Future[ErrorCode]]] = []
+        """Who waits until every live replica starts at an offset."""
         self.log = log
         self.topic_id = topic_id
         self.led = led
@@ -111,6 +113,9 @@ class LedPartitions:
         held = self._led.pop(log, None)
         if held is not None:
             log.on_append = None
+            for _, deleted in held.deletions:
+                if not deleted.done():
+                    deleted.set_result(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self._isr_changes.withdraw(held.topic_id, log.topic_partition.partition)
 
     def brokers_changed(self) -> None:
@@ -118,6 +123,8 @@ class LedPartitions:
         for held in self._led.values():
             held.led = isr.brokers_changed(held.led)
             self._move(held)
+            if held.deletions:
+                self._look_at_deletions(held)
 
     def settings_changed(self, log: "PartitionLog") -> None:
         """The log follows other settings: `min.insync.replicas` may be another."""
@@ -148,6 +155,8 @@ class LedPartitions:
         held = self._led.get(log)
         if held is not None:
             self._take(held, leading.fetched(held.led, fetch, log, self._around(log)))
+            if held.deletions:
+                self._look_at_deletions(held)
 
     def knows_its_end(self, log: "PartitionLog") -> bool:
         """Whether the high watermark has reached the start of the leader epoch. Before, it may be lower than what an
@@ -193,6 +202,37 @@ class LedPartitions:
             error = await future
             if error is not ErrorCode.NONE:
                 batch.outcome = Refused(error)
+
+    # Deletions ------------------------------------------------------------------------------------------------------
+
+    def low_watermark(self, log: "PartitionLog") -> int:
+        """Where the log starts on every live replica: below, nobody can read any more."""
+        held = self._led.get(log)
+        return log.log_start_offset if held is None else low_watermark(held.led, log.log_start_offset, self._brokers())
+
+    async def deleted_before(self, log: "PartitionLog", offset: int, *, timeout_ms: int) -> ErrorCode:
+        """Wait until the log starts at `offset` or later on every live replica; else why not: REQUEST_TIMED_OUT, or
+        this broker leads no more (cluster.md 4.15)."""
+        held = self._led.get(log)
+        if held is None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if self.low_watermark(log) >= offset:
+            return ErrorCode.NONE
+        deleted: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        held.deletions.append((offset, deleted))
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await deleted
+        except TimeoutError:
+            return ErrorCode.REQUEST_TIMED_OUT
+        finally:
+            held.deletions.remove((offset, deleted))
+
+    def _look_at_deletions(self, held: _Led) -> None:
+        reached = low_watermark(held.led, held.log.log_start_offset, self._brokers())
+        for offset, deleted in held.deletions:
+            if reached >= offset and not deleted.done():
+                deleted.set_result(ErrorCode.NONE)
 
     # Decisions ------------------------------------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ CLEAN_MARK: Final = ".kafka_cleanshutdown"
 DELETED: Final = "delete"
 STRAY: Final = "stray"
 BROKER_EPOCH: Final = "eosin.broker.epoch"
+METADATA_OFFSET: Final = "eosin.metadata.offset"
 """The epoch that this broker was last unfenced with, of a broker of a quorum (cluster.md 2.9)."""
 NO_BROKER_EPOCH: Final = -1
 BOOT_ID: Final = ".eosin_boot_id"
@@ -161,6 +162,18 @@ class DataDirectory:
             _epoch_file(broker_epoch),
             durable=True,
         )
+
+    def save_metadata_offset(self, offset: int) -> None:
+        """Note how far the cluster's metadata have come: a quorum that has less was reset (cluster.md 3.7). Blocks.
+        Raises OSError."""
+        self._disk.write_atomic(f"{self.path}/{METADATA_OFFSET}", b"%d\n" % offset, durable=False)
+
+    def metadata_offset(self) -> int:
+        """What `save_metadata_offset` has noted last; -1 before, and for a file that cannot be read. Blocks."""
+        try:
+            return int(self._disk.read_whole(f"{self.path}/{METADATA_OFFSET}"))
+        except (OSError, ValueError):  # it is a guard, and nothing else is lost with it
+            return -1
 
     def _note_boot(self, names: list[str]) -> bool:
         """Whether the directory was last open during this boot; it is now."""

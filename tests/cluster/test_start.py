@@ -72,6 +72,20 @@ def test_a_second_process_with_the_same_id_is_refused_in_one_sentence(
         assert first.running
 
 
+def test_controllers_that_have_lost_what_this_broker_has_seen_are_refused_in_one_sentence(
+    controller: QuorumController, node_ids: Iterator[int], tmp_path: Path
+) -> None:
+    settings = {"initial.broker.registration.timeout.ms": "3000"}
+    broker = JoinedBroker(tmp_path / "data", controller, node_id=next(node_ids), settings=settings)
+    with broker:
+        pass
+    seen = broker.data_dir / "eosin.metadata.offset"
+    assert int(seen.read_text()) > 0
+    seen.write_text("1000000\n")
+    (sentence,) = sentences(broker.refusal())
+    assert "metadata up to offset 1000000 were there before; were the controllers formatted again" in sentence
+
+
 def test_a_missing_controller_is_one_sentence(controller: QuorumController, tmp_path: Path) -> None:
     settings = {
         "controller.quorum.bootstrap.servers": f"127.0.0.1:{free_port()}",

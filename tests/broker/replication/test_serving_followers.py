@@ -8,19 +8,23 @@ from typing import Any, NamedTuple
 import pytest
 from data_broker import DataBroker, batch, settle
 
-from eosin.broker.handlers import fetch, list_offsets
+from eosin.broker.handlers import delete_records, fetch, list_offsets
+from eosin.broker.replication.coordinator_log import ReplicatedCoordinatorLog
 from eosin.broker.replication.isr import IsrAnswer
 from eosin.broker.replication.led_partition import IsrChange
 from eosin.broker.replication.led_partitions import LedPartitions
 from eosin.coordinator.ports import MarkersForPartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, Uuid
+from eosin.protocol.schemas.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData, ReplicaState
 from eosin.protocol.schemas.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from eosin.storage.log.log_results import Marker
+from eosin.storage.log.log_results import Appended, Marker, Refused
 from eosin.storage.log.partition_log import PartitionLog
 
 LAG_MS = 30_000
+RECORDS_AT = 61
+"""Where the records of a batch begin."""
 
 
 class Broker(NamedTuple):
@@ -94,6 +98,7 @@ class Leader:
         last_epoch: int = -1,
         replica_epoch: int | None = None,
         max_wait_ms: int = 0,
+        log_start: int = 0,
     ) -> FetchRequest:
         epoch = self.log.leader_epoch if leader_epoch is None else leader_epoch
         wanted = FetchPartition(
@@ -101,7 +106,7 @@ class Leader:
             current_leader_epoch=epoch,
             fetch_offset=offset,
             last_fetched_epoch=last_epoch,
-            log_start_offset=0,
+            log_start_offset=log_start,
             partition_max_bytes=1 << 20,
         )
         told = self.brokers[node_id].epoch if replica_epoch is None else replica_epoch
@@ -355,6 +360,70 @@ async def test_a_marker_is_written_only_while_enough_replicas_are_in_sync() -> N
     assert not written.done()
     await leads.fetched(2, 1)
     assert await written == {(7, orders): ErrorCode.NONE}
+
+
+async def deleting(leads: Leader, offset: int, *, timeout_ms: int = 1000) -> tuple[str, int]:
+    wanted = DeleteRecordsTopic("orders", (DeleteRecordsPartition(0, offset),))
+    response = await leads.broker.call(delete_records.API, DeleteRecordsRequest((wanted,), timeout_ms), 2)
+    (told,) = response.topics[0].partitions
+    return ErrorCode(told.error_code).name, told.low_watermark
+
+
+async def leader_with_records(count: int) -> Leader:
+    leads = await leader()
+    leads.lead(1, 2, 3)
+    writing = leads.broker.begin_produce(batch(*(str(each) for each in range(count))))
+    for node_id in (2, 3):
+        await leads.fetched(node_id, count)
+    await writing
+    return leads
+
+
+async def test_records_are_deleted_when_every_live_replica_starts_behind_them() -> None:
+    leads = await leader_with_records(3)
+    deleted = asyncio.ensure_future(deleting(leads, 2))
+    await leads.fetched(2, 3, log_start=2)
+    await settle()
+    assert not deleted.done()
+    await leads.fetched(3, 3, log_start=2)
+    assert await deleted == ("NONE", 2)
+
+
+async def test_a_dead_replica_holds_up_no_deletion() -> None:
+    leads = await leader_with_records(3)
+    deleted = asyncio.ensure_future(deleting(leads, -1))
+    await leads.fetched(2, 3, log_start=3)
+    await settle()
+    assert not deleted.done()
+    leads.brokers[3] = Broker(300, fenced=True)
+    leads.leading.brokers_changed()
+    assert await deleted == ("NONE", 3)
+
+
+async def test_a_deletion_that_replicas_do_not_follow_in_time_says_so() -> None:
+    leads = await leader_with_records(3)
+    assert await deleting(leads, 2, timeout_ms=1) == ("REQUEST_TIMED_OUT", -1)
+
+
+async def test_a_leader_that_resigns_ends_the_wait_for_a_deletion() -> None:
+    leads = await leader_with_records(3)
+    deleted = asyncio.ensure_future(deleting(leads, 2))
+    await settle()
+    leads.leading.resign(leads.log)
+    assert await deleted == ("NOT_LEADER_OR_FOLLOWER", -1)
+
+
+async def test_a_coordinator_writes_only_while_enough_replicas_are_in_sync() -> None:
+    leads = await leader(min_in_sync=2)
+    log = ReplicatedCoordinatorLog(leads.log, leads.leading.has_enough_in_sync)
+    records = batch("state")[RECORDS_AT:]
+    leads.lead(1)
+    refused = log.append_records(records, count=1, now_ms=0)
+    assert isinstance(refused, Refused)
+    assert refused.error is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert log.log_end_offset == 0
+    leads.lead(1, 2, replicas=(1, 2, 3), partition_epoch=2)
+    assert isinstance(log.append_records(records, count=1, now_ms=0), Appended)
 
 
 async def test_a_replica_asks_for_the_log_end_and_a_consumer_waits_for_the_start_of_the_epoch() -> None:
