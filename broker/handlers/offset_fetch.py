@@ -1,7 +1,9 @@
 """OffsetFetch (key 9), versions 1-10: read how far groups have read.
 
 What was never committed is offset -1 and no error, also in a group that does not exist. v2 can ask for everything
-(null topics) and has an error for the whole request, which v1 repeats for each partition. v5 has leader epochs. v7 can
+(null topics) and has an error for the whole request. Up to v7 each partition that was named repeats it: v1 has no other
+place, and aiokafka takes a v3 answer without partitions for a group that has committed nothing, and reads everything
+again (groups.md 9). v5 has leader epochs. v7 can
 require stable offsets: 88 while an open transaction holds one. v8 asks for several groups, each with its own error. The
 member in v9 matters to groups of the newer protocol only. v10 names topics by id: one that no topic has is 100 for each
 of its partitions, and is left out of everything. (v0 read offsets from ZooKeeper.)
@@ -136,20 +138,17 @@ def refuse(request: OffsetFetchRequest, context: RequestContext, error: ErrorCod
     if context.api_version >= 8:
         groups = (OffsetFetchResponseGroup(group_id=group.group_id, error_code=error) for group in request.groups)
         return OffsetFetchResponse(groups=tuple(groups))
-    if context.api_version >= 2:
-        return OffsetFetchResponse(error_code=error)
-    return OffsetFetchResponse(
-        topics=tuple(
-            OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=tuple(
-                    OffsetFetchResponsePartition(index, NO_COMMIT, metadata="", error_code=error)
-                    for index in topic.partition_indexes
-                ),
-            )
-            for topic in request.topics or ()
+    topics = tuple(
+        OffsetFetchResponseTopic(
+            name=topic.name,
+            partitions=tuple(
+                OffsetFetchResponsePartition(index, NO_COMMIT, metadata="", error_code=error)
+                for index in topic.partition_indexes
+            ),
         )
+        for topic in request.topics or ()
     )
+    return OffsetFetchResponse(topics=topics, error_code=error)
 
 
 API = Api(key=ApiKey.OFFSET_FETCH, versions=range(1, 11), handle=handle, refuse=refuse)

@@ -10,6 +10,7 @@ constants of these names say.
 """
 
 import contextlib
+import faulthandler
 import os
 import random
 import sys
@@ -45,6 +46,7 @@ class Watchdog:
         while time.monotonic() < self._alive_at + STUCK_AFTER_S:
             time.sleep(0.2)
         print(f"a copier is stuck and starts again: {sys.argv[1:]}", file=sys.stderr, flush=True)
+        faulthandler.dump_traceback()
         os.execv(sys.executable, [sys.executable, *sys.argv])
 
 
