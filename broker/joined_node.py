@@ -41,6 +41,7 @@ from eosin.broker.replication.led_partitions import LedPartitions
 from eosin.broker.replication.replica_directories import ReplicaDirectories
 from eosin.broker.replication.replica_set import ReplicaSet
 from eosin.broker.start_error import StartError
+from eosin.broker.transactions.two_phase_replicas import TwoPhaseReplicas
 from eosin.client.addresses import Address
 from eosin.client.errors import ClientError
 from eosin.protocol.keys import ApiKey
@@ -278,6 +279,8 @@ class JoinedNode:
         background.every(NOTE_OFFSET_MS, "the note of the metadata's offset", self._note_offset)
         host.apis, host.decode_request = self._forwarding.apis(host.apis), decode
         cluster, groups, transactions = self.cluster, services.groups, services.transactions
+        if self._config.transaction_two_phase_commit_enable:
+            cluster.on_image.append(TwoPhaseReplicas(transactions, cluster.image).apply)
         cluster.subscribe(
             CoordinatorElections(
                 CONSUMER_OFFSETS_TOPIC,

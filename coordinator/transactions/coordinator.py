@@ -100,6 +100,8 @@ class TransactionCoordinator:
         self._owned: dict[int, OwnedPartition] = {}
         self._loading: dict[int, OwnedPartition] = {}
         self._never_loaded = True
+        self.allows_two_phase = True
+        """Whether every broker that may have to coordinate an id knows two-phase commits (cluster.md 6.9)."""
         self._publications = 0
         """How many partitions were loaded so far."""
         self._loads: dict[asyncio.Task[None], None] = {}
@@ -224,7 +226,16 @@ class TransactionCoordinator:
         """Give a producer its id and epoch (transactions.md 3.1); a new instance has no pair yet, which is -1 and -1.
         `two_phase`: its transactions never time out; `keeps`: one that is open stays so (KIP-939)."""
         pair = ProducerIdAndEpoch(producer_id, producer_epoch)
-        event = admit(self._config, transactional_id, pair, timeout_ms, can_return, two_phase=two_phase, keeps=keeps)
+        event = admit(
+            self._config,
+            transactional_id,
+            pair,
+            timeout_ms,
+            can_return,
+            two_phase=two_phase,
+            keeps=keeps,
+            allows_two_phase=self.allows_two_phase,
+        )
         if isinstance(event, ErrorCode):
             return Reply(event)
         if transactional_id is not None:

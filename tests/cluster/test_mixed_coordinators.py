@@ -1,5 +1,5 @@
 """Coordinators that move between an Eosin broker and one of Apache Kafka: transactions, offsets and producers go on as
-if nothing had happened (cluster.md 6, 6.9, 11.8)."""
+if nothing had happened (cluster.md 6.9)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator

@@ -162,13 +162,15 @@ def admit(
     *,
     two_phase: bool,
     keeps: bool,
+    allows_two_phase: bool,
 ) -> InitProducerId | ErrorCode:
     """The request to decide, or why there is none, whatever is remembered of the id (3.1, steps 2 to 6). An empty id is
-    looked at where ids are looked up."""
+    looked at where ids are looked up. `allows_two_phase`: whether two-phase commits are safe, if they are on."""
     if (pair.producer_id == NO_PRODUCER_ID) != (pair.producer_epoch == NO_EPOCH):
         return ErrorCode.INVALID_REQUEST
     if transactional_id:
-        if not config.transaction_two_phase_commit_enable and (two_phase or keeps):
+        is_on = config.transaction_two_phase_commit_enable and allows_two_phase
+        if not is_on and (two_phase or keeps):
             # What Apache Kafka answers, the first also where an id may not take part. What no release of it does yet,
             # it refuses like a version that it does not have.
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if two_phase else ErrorCode.UNSUPPORTED_VERSION
