@@ -28,6 +28,8 @@ RETRY_BACKOFF_MS: Final = 20
 """Between two questions while the coordinator is busy (Kafka's `add.partitions.to.txn.retry.backoff.ms`)."""
 RETRY_MAX_MS: Final = 100
 """How long to go on asking (Kafka's `add.partitions.to.txn.retry.backoff.max.ms`)."""
+MOST_QUESTIONS: Final = 3
+"""Asked again at once when a marker has come meanwhile: each transaction of a producer has one."""
 
 FIRST_ADDING_VERSION: Final = 12
 """From this version of Produce on, asking also adds the partition to the transaction."""
@@ -156,6 +158,18 @@ class TransactionVerification:
     async def _try(self, request: VerificationRequest) -> bool:
         """Ask the logs, and the coordinator about what these do not know. Returns whether every batch is settled: else
         a log, or the coordinator, is busy."""
+        for _ in range(MOST_QUESTIONS):
+            unknown = await self._ask(request)
+            if request.adds_partitions and _is_busy(request.batches):
+                request.is_put_off = bool(unknown)
+                return False
+            if not _is_outdated(unknown):
+                break
+        _translate(request)
+        return True
+
+    async def _ask(self, request: VerificationRequest) -> list[TransactionalBatch]:
+        """Ask once; the batches about which the coordinator was asked."""
         unknown = _begin(request)
         if len(unknown) < len(request.batches):
             await self._recognise(request)
@@ -166,11 +180,7 @@ class TransactionVerification:
             for batch, error in await self._verified(request, unknown):
                 if error != ErrorCode.NONE:
                     batch.outcome = Refused(error)
-        if request.adds_partitions and _is_busy(request.batches):
-            request.is_put_off = bool(unknown)
-            return False
-        _translate(request)
-        return True
+        return unknown
 
     async def _verified(
         self, request: VerificationRequest, batches: Sequence[TransactionalBatch]
@@ -237,6 +247,17 @@ def _begin(request: VerificationRequest) -> list[TransactionalBatch]:
 
 def _is_busy(batches: Sequence[TransactionalBatch]) -> bool:
     return any(_is_early(batch) for batch in batches)
+
+
+def _is_outdated(batches: Sequence[TransactionalBatch]) -> bool:
+    """Whether the marker of the producer's transaction before has taken a guard away while the coordinator was asked:
+    its answer may be older than the marker, so it is asked again."""
+    return any(
+        batch.outcome is None
+        and batch.guard is not None
+        and not batch.log.is_verifying(batch.header.producer_id, batch.guard)
+        for batch in batches
+    )
 
 
 def _is_early(batch: TransactionalBatch) -> bool:

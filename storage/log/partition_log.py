@@ -252,6 +252,10 @@ class PartitionLog(CommittedLog):
             )
         )
 
+    def is_verifying(self, producer_id: int, guard: VerificationGuard) -> bool:
+        """Whether an append may still be made under a guard of `begin_verification`."""
+        return self.producer_state.is_verifying(producer_id, guard)
+
     def begin_verification(
         self, *, producer_id: int, producer_epoch: int, base_sequence: int, from_zero: bool = False
     ) -> VerificationGuard | Refused | None:

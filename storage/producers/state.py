@@ -109,10 +109,7 @@ class ProducerState:
         return None
 
     def _is_verified(self, producer_id: int, guard: VerificationGuard | None, verification_enabled: bool) -> bool:
-        if guard is None:
-            return not verification_enabled
-        verification = self._verifications.get(producer_id)
-        return verification is not None and verification.guard is guard
+        return not verification_enabled if guard is None else self.is_verifying(producer_id, guard)
 
     def _check_sequence(self, header: BatchHeader, entry: ProducerEntry | None) -> Refused | None:
         first, epoch = header.base_sequence, header.producer_epoch
@@ -272,6 +269,12 @@ class ProducerState:
         else:
             verification.again(producer_epoch=producer_epoch, base_sequence=base_sequence, from_zero=from_zero)
         return verification.guard
+
+    def is_verifying(self, producer_id: int, guard: VerificationGuard) -> bool:
+        """Whether an append may still be made under this guard: a marker, also of the producer's transaction before,
+        takes it away."""
+        verification = self._verifications.get(producer_id)
+        return verification is not None and verification.guard is guard
 
     # Expiry ---------------------------------------------------------------------------------------------------------
 

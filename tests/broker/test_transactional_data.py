@@ -320,7 +320,7 @@ async def test_b5_a_batch_that_loses_the_race_against_a_fencing_marker_is_fenced
     assert broker.log().log_end_offset == 1
 
 
-async def test_a_marker_between_question_and_answer_takes_the_answers_worth() -> None:
+async def test_after_a_marker_between_question_and_answer_the_coordinator_is_asked_again() -> None:
     broker = await broker_with_topic()
     producer = await Producer(broker).init()
     broker.flusher.held = True
@@ -331,8 +331,10 @@ async def test_a_marker_between_question_and_answer_takes_the_answers_worth() ->
     broker.flusher.held = False
     broker.flusher.release()
     answer = (await sending).responses[0].partition_responses[0]
-    assert answer.error_code == ErrorCode.INVALID_TXN_STATE
-    assert broker.log().last_stable_offset == broker.log().high_watermark == 1
+    assert answer.error_code == ErrorCode.NONE
+    assert broker.log().last_stable_offset == 1
+    await producer.commit()
+    assert await committed(broker) == ["late"]
 
 
 async def test_b7_a_late_copy_of_the_last_marker_does_not_end_the_next_transaction() -> None:

@@ -141,6 +141,20 @@ async def test_a_busy_coordinator_is_asked_again_every_20_ms_for_100_ms() -> Non
     assert batch.error is ErrorCode.CONCURRENT_TRANSACTIONS
 
 
+@pytest.mark.parametrize("version", [11, 12])
+async def test_a_marker_that_comes_while_the_coordinator_is_asked_has_it_asked_again(version: int) -> None:
+    """That of the producer's transaction before, in a partition to which that wrote nothing: it takes the guard away,
+    and an append under it would be refused for good."""
+    verifier = FakeVerifier(ErrorCode.NONE)
+    later = VerificationGuard()
+    log = FakeVerifiedLog(GUARD, later)
+    log.markers = 1
+    batch = Batch(log)
+    await verification(verifier).verify(question(batch, version=version))
+    assert (batch.guard, batch.outcome) == (later, None)
+    assert len(verifier.asked) == 2
+
+
 async def test_a_coordinator_that_is_busy_for_a_moment_costs_the_client_nothing() -> None:
     clock = ManualClock()
     verifier = FakeVerifier(ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NONE)

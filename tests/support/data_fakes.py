@@ -51,6 +51,14 @@ class FakeVerifiedLog:
     def __init__(self, *verdicts: VerificationGuard | Refused | None) -> None:
         self.verdicts = list(verdicts)
         self.asked = 0
+        self.markers = 0
+        """How many answers of the coordinator are overtaken by a marker."""
+
+    def is_verifying(self, producer_id: int, guard: VerificationGuard) -> bool:
+        if self.markers:
+            self.markers -= 1
+            return False
+        return True
 
     def begin_verification(self, **_: object) -> VerificationGuard | Refused | None:
         self.asked += 1
