@@ -70,6 +70,9 @@ _REQUEST_ENCODERS: Final[dict[tuple[int, int], Encoder]] = {}
 _RESPONSE_DECODERS: Final[dict[tuple[int, int], Decoder]] = {}
 _RESPONSE_ENCODERS: Final[dict[tuple[int, int], tuple[_ResponseStart, Encoder]]] = {}
 
+MOST_ELEMENTS: Final = 1_000_000
+"""Of the arrays of one request, together: some elements of two bytes become objects of a hundred (security.md 6.2)."""
+
 
 class EncodedBody(Message, frozen=True, gc=False):
     """The body of a response that is encoded already, at the version that is asked for."""
@@ -168,7 +171,8 @@ def _request_decoder(key: int, version: int) -> Decoder:
     layout = _declared(key, version).request(version)
     # Kafka leaves bytes after a request unread, and librdkafka relies on it: it writes the null array of topics in
     # Metadata v9 and later with four bytes, of which one is the array.
-    decoder = generate_decoder(layout, f"{layout.struct.__name__} v{version} decoder", tolerant=True)
+    title = f"{layout.struct.__name__} v{version} decoder"
+    decoder = generate_decoder(layout, title, tolerant=True, most_elements=MOST_ELEMENTS)
     return _REQUEST_DECODERS.setdefault((key, version), decoder)
 
 

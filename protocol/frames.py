@@ -14,22 +14,21 @@ and when no room is left there, into fresh memory. A decoder that is released an
 memory: it gives it to the `SpareBuffers` that connections share, so an idle connection costs none.
 """
 
-import mmap
 import struct
 from typing import Final
 
+from eosin.protocol.frame_memory import Claim, FrameMemory, Share, Waiter
 from eosin.protocol.headers import SIZE_BYTES
+from eosin.protocol.keys import ApiKey
 
 _SIZE: Final = struct.Struct(">i")
+_PRODUCE: Final = ApiKey.PRODUCE.to_bytes(2, "big")
 
 BUFFER_BYTES: Final = 65536
 """Memory of one connection; a frame that is larger gets memory of its own."""
 
 LEAST_ROOM_BYTES: Final = 4096
 """The decoder does not ask for less than this, so that a receive is worth its system call."""
-
-LAZY_BYTES: Final = 1 << 20
-"""Memory of more than this is taken from the system page by page as it fills: the size is only a claim of the peer."""
 
 _HTTP: Final = frozenset((b"GET ", b"POST", b"HEAD", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI "))
 
@@ -44,12 +43,18 @@ class FrameError(Exception):
     """The stream holds no frames. Nothing after this point has a meaning; the connection is closed."""
 
 
+class TlsAlert(FrameError):
+    """The peer speaks TLS, and refuses what we sent."""
+
+
 class SpareBuffers:
     """Memory of decoders that need none now, for those that do. The last one given is the first one taken: the
     processor has it in its cache."""
 
-    def __init__(self, *, buffer_bytes: int = BUFFER_BYTES) -> None:
+    def __init__(self, *, buffer_bytes: int = BUFFER_BYTES, memory: FrameMemory | None = None) -> None:
+        """`memory` is for frames that do not fit a buffer; without it they have no limit."""
         self.buffer_bytes: Final = buffer_bytes
+        self.memory: Final = FrameMemory() if memory is None else memory
         self.free: Final[list[memoryview]] = []
         """At most `MAX_SPARE` of them."""
 
@@ -57,10 +62,23 @@ class SpareBuffers:
 class FrameDecoder:
     """Cuts the bytes of one connection into frames."""
 
-    def __init__(self, max_frame_bytes: int, *, spare: SpareBuffers | None = None) -> None:
-        """Frames are at most `max_frame_bytes` long (`socket.request.max.bytes`), their size prefix not counted."""
+    def __init__(
+        self, max_frame_bytes: int, *, spare: SpareBuffers | None = None, max_control_bytes: int = 0x7FFFFFFF
+    ) -> None:
+        """Frames are at most `max_frame_bytes` long (`socket.request.max.bytes`), their size prefix not counted, and
+        `max_control_bytes` if they do not begin with the key of Produce. Only a frame that does not fit the buffer is
+        compared with the latter."""
         shared = SpareBuffers() if spare is None else spare
-        self._max_frame_bytes: Final = max_frame_bytes
+        self.max_frame_bytes = max_frame_bytes
+        """May be changed between two frames."""
+        self._max_control_bytes: Final = max_control_bytes
+        self.memory = shared.memory
+        """For large frames; may be changed between two frames."""
+        self.waiting: Claim | None = None
+        """The large frame that has begun and for which there is no memory yet: nothing more must be received."""
+        self._share: Share | None = None
+        self.finished = 0
+        """Frames that were handed out."""
         self._free: Final = shared.free
         self._buffer_bytes: Final = shared.buffer_bytes
         self._buffer = _NONE  # taken when bytes arrive: most connections are silent most of the time
@@ -81,7 +99,7 @@ class FrameDecoder:
         if self._large is not None:
             return self._large[self._end :]
         if not self._buffer:
-            self._buffer = self._free.pop() if self._free else _memory(self._buffer_bytes)
+            self._buffer = self._free.pop() if self._free else memoryview(bytearray(self._buffer_bytes))
             return self._buffer
         if self._start == self._end and not self._lent:
             self._start = self._end = 0
@@ -99,7 +117,7 @@ class FrameDecoder:
         buffer, start, end = self._buffer, self._start, self._end
         while end - start >= SIZE_BYTES:
             (size,) = _SIZE.unpack_from(buffer, start)
-            if self._first or not 0 <= size <= self._max_frame_bytes:
+            if self._first or not 0 <= size <= self.max_frame_bytes:
                 self._check(size)
             stop = start + SIZE_BYTES + size
             if stop > end:
@@ -110,10 +128,17 @@ class FrameDecoder:
         else:
             self._needed = SIZE_BYTES
         self._start = start
-        self._lent |= bool(frames)
+        if frames:
+            self._lent = True
+            self.finished += len(frames)
         if self._needed > self._buffer_bytes:
             self._begin_large()
         return frames
+
+    @property
+    def begun_bytes(self) -> int:
+        """What there is of a frame that is not complete, with its size; 0 between two frames."""
+        return self._end + SIZE_BYTES if self._large is not None else self._end - self._start
 
     def release(self) -> None:
         """Frames that were handed out, and views of them, are no longer used: their memory may be written again, also
@@ -125,43 +150,64 @@ class FrameDecoder:
             self._buffer = _NONE
             self._start = self._end = 0
 
+    def drop_large(self, waiter: Waiter) -> None:
+        """Nothing more comes: give up the large frame that has begun, and its turn."""
+        if self.waiting is not None:
+            self.waiting.memory.gone(waiter)
+        if self._large is not None:
+            self._large = self.waiting = None
+            self._end = self._start
+
     def _make_room(self) -> None:
         """Move the incomplete frame to where all of it fits: to the front, or out of the way of frames in use."""
         begun = self._buffer[self._start : self._end]
         if self._lent or not self._buffer:
-            self._buffer = self._free.pop() if self._free else _memory(self._buffer_bytes)
+            self._buffer = self._free.pop() if self._free else memoryview(bytearray(self._buffer_bytes))
             self._lent = False
         self._buffer[: len(begun)] = begun
         self._start, self._end = 0, len(begun)
 
     def _begin_large(self) -> None:
         begun = self._buffer[self._start + SIZE_BYTES : self._end]
-        self._large = _memory(self._needed - SIZE_BYTES)
-        self._large[: len(begun)] = begun
+        if self._share is None:
+            self._share = Share()
+        large, claim = self.memory.claim(self._needed - SIZE_BYTES, self._share)
+        large[: len(begun)] = begun
+        self._large = large
         self._end = len(begun)
+        self._check_key(large)
+        if not claim.is_counted:
+            self.waiting = claim
 
     def _large_frame(self, large: memoryview) -> list[memoryview]:
         if self._end < len(large):
+            self._check_key(large)
             return []
         self._large = None
         self._end = self._start  # the buffer holds nothing but frames that were handed out before this one
         self._needed = SIZE_BYTES
+        self.finished += 1
         return [large]
+
+    def _check_key(self, large: memoryview) -> None:
+        """Refuse a large request of another API than Produce as soon as its key is there: what it becomes when it is
+        decoded is many times its size, and nobody needs so much of it."""
+        if len(large) > self._max_control_bytes and self._end >= len(_PRODUCE) and large[: len(_PRODUCE)] != _PRODUCE:
+            key = int.from_bytes(large[: len(_PRODUCE)], "big", signed=True)
+            limit = self._max_control_bytes
+            raise FrameError(f"a request of {len(large)} bytes with API key {key}, at most {limit} are allowed")
 
     def _check(self, size: int) -> None:
         """Refuse an impossible size. At the start of a connection, name the protocol that the peer seems to speak."""
         greeting = _SIZE.pack(size)
         if self._first and greeting.startswith(b"\x16\x03"):
             raise FrameError("the peer speaks TLS to a plaintext listener")
+        if self._first and greeting.startswith(b"\x15\x03"):
+            raise TlsAlert("the peer speaks TLS, and sent an alert")
         if self._first and greeting in _HTTP:
             raise FrameError("the peer speaks HTTP to a Kafka listener")
         if size < 0:
             raise FrameError(f"a frame of {size} bytes")
-        if size > self._max_frame_bytes:
-            raise FrameError(f"a frame of {size} bytes, at most {self._max_frame_bytes} are allowed")
+        if size > self.max_frame_bytes:
+            raise FrameError(f"a frame of {size} bytes, at most {self.max_frame_bytes} are allowed")
         self._first = False
-
-
-def _memory(size: int) -> memoryview:
-    """Writable memory of `size` bytes. What is large is touched only as it fills."""
-    return memoryview(bytearray(size) if size <= LAZY_BYTES else mmap.mmap(-1, size))

@@ -16,7 +16,7 @@ import construct
 
 from eosin.protocol.codegen.array import Array
 from eosin.protocol.codegen.layout import Layout, NullableStruct
-from eosin.protocol.codegen.nodes import Buffer, Construct, DecodeError, EncodeError, Message, Records
+from eosin.protocol.codegen.nodes import Buffer, Construct, DecodeError, EncodeError, Message, Records, SecretMessage
 from eosin.protocol.codegen.tags import Tagged
 from eosin.protocol.codegen.text import Blob, Text
 from eosin.protocol.keys import ApiKey
@@ -37,6 +37,7 @@ __all__ = [
     "RecordKind",
     "RecordSchema",
     "Records",
+    "SecretMessage",
     "Uint16",
     "Uuid",
     "array",

@@ -21,9 +21,35 @@ Decoder = Callable[[Any, int], Any]
 """(buffer, position) to the message that starts there and ends with the buffer."""
 
 
-def generate_decoder(layout: Layout, title: str, *, tolerant: bool = False) -> Decoder:
-    """The decoder of `layout`. A `tolerant` one leaves bytes after the message unread instead of refusing them."""
-    return _DecoderWriter(layout).whole(layout, title, tolerant)
+def generate_decoder(
+    layout: Layout, title: str, *, tolerant: bool = False, most_elements: int | None = None
+) -> Decoder:
+    """The decoder of `layout`. A `tolerant` one leaves bytes after the message unread instead of refusing them.
+
+    Arrays hold `most_elements` at most, over all of a message. An element takes a byte or more, so only a message of
+    more bytes is counted: by a second decoder, which is made when the first such message comes."""
+    if most_elements is None:
+        return _DecoderWriter(layout).whole(layout, title, tolerant)
+    return _DecoderWriter(layout).whole(
+        layout, title, tolerant, counted=_CountedDecoder(layout, title, tolerant, most_elements)
+    )
+
+
+class _CountedDecoder:
+    """The decoder of large messages, which counts the elements of their arrays before it makes them."""
+
+    def __init__(self, layout: Layout, title: str, tolerant: bool, most_elements: int) -> None:
+        self._layout = layout
+        self._title = title
+        self._tolerant = tolerant
+        self.most_elements: Final = most_elements
+        self._decode: Decoder | None = None
+
+    def __call__(self, data: Any, pos: int) -> Any:
+        if self._decode is None:
+            writer = _DecoderWriter(self._layout, most_elements=self.most_elements)
+            self._decode = writer.whole(self._layout, f"{self._title} of large messages", self._tolerant)
+        return self._decode(data, pos)
 
 
 def _bad_length(field: str, length: int) -> DecodeError:
@@ -37,16 +63,18 @@ class _DecoderWriter(SourceWriter):
     a string (or the first byte of it, when it is a varint) and the count of a tag section are part of the run.
     """
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, *, most_elements: int | None = None) -> None:
         super().__init__()
         self._views: Final = holds_records(layout)
+        self._most_elements: Final = most_elements
         self._run: list[tuple[str, str]] = []
         for helper in (DecodeError, _bad_length, next_tag, read_uvarint, rest_of_uvarint, skip_tags):
             self.bind(helper.__name__, helper)
         self.bind("unpack_from", struct.unpack_from)
         self.bind("malformed", (IndexError, struct.error, UnicodeDecodeError))
 
-    def whole(self, layout: Layout, title: str, tolerant: bool) -> Decoder:
+    def whole(self, layout: Layout, title: str, tolerant: bool, *, counted: _CountedDecoder | None = None) -> Decoder:
+        """The function; it leaves messages that are large to `counted`."""
         with self.block("def decode(data, pos):"):
             if self._views:
                 # Record fields are handed out as views of the frame, so the frame stays one.
@@ -57,6 +85,11 @@ class _DecoderWriter(SourceWriter):
                 with self.block("if type(data) is not bytes:"):
                     self.write("data = bytes(data)")
             self.write("size = len(data)")
+            if counted is not None:
+                with self.block(f"if size > {counted.most_elements}:"):
+                    self.write(f"return {self.bind('counted', counted)}(data, pos)")
+            if self._most_elements is not None:
+                self.write(f"elements_left = {self._most_elements}")
             with self.block("try:"):
                 self._layout(layout, "message", layout.struct.__name__)
             with self.block("except malformed as error:"):
@@ -179,6 +212,10 @@ class _DecoderWriter(SourceWriter):
     def _array(self, node: Array, target: str, path: str, length: str) -> None:
         count = f"({length} - 1)" if node.flexible else length
         self._refuse_length(node, path, length, f"{count} * {node.element_bytes} > size - pos")
+        if self._most_elements is not None:
+            self.write(f"elements_left -= {count}")
+            with self.block("if elements_left < 0:"):
+                self.write(f'raise DecodeError("{path}: more than {self._most_elements} elements in one message")')
         if (format := fixed_format(node.element)) is not None and len(format) == 1:
             self.write(f'{target} = unpack_from(f">{{{count}}}{format}", data, pos)')
             self.write(f"pos += {count} * {node.element_bytes}")

@@ -46,6 +46,13 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     """
 
 
+class SecretMessage(Message, frozen=True, gc=False):
+    """A message that holds what no log line and no traceback may show (security.md 6.3.3)."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}([hidden])"
+
+
 class Measured:
     """A node that knows how little room it takes, and whether record batches are in it."""
 

@@ -17,7 +17,7 @@ from eosin.protocol.records.compression import (
     decompress,
 )
 from eosin.protocol.records.control import ControlRecord, ControlType, build_control_batch, parse_control_record
-from eosin.protocol.records.fields import NewRecord, Record, decode_record, encode_record
+from eosin.protocol.records.fields import NewRecord, Record, decode_record, encode_record, encode_values
 from eosin.protocol.records.header import (
     COMPRESSION_MASK,
     CONTROL,
@@ -73,6 +73,7 @@ __all__ = [
     "build_batch",
     "build_batch_of_encoded",
     "build_control_batch",
+    "encode_values",
     "iter_records",
     "next_sequence",
     "peek_magic",

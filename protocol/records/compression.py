@@ -2,17 +2,17 @@
 
 Owns the framing that Kafka's clients expect around each codec and the bound on the decompressed size of a block. Always
 true: whatever the input, `decompress` returns at most `limit` bytes or raises `CorruptRecords`, and it never allocates
-for a size that a block merely claims. The codecs themselves are libraries.
+for a size that a block merely claims. The codecs themselves are libraries, each imported when it is first used: a
+broker that sees no compressed batch does without their 2 MiB.
 """
 
 import struct
 import zlib
 from enum import IntEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import cramjam
-import lz4.frame  # type: ignore[import-untyped]
-import zstandard
+if TYPE_CHECKING:
+    import zstandard
 
 BytesLike = bytes | bytearray | memoryview
 
@@ -76,6 +76,8 @@ def compress(codec: Compression, data: BytesLike, level: int | None = None) -> b
         case Compression.LZ4:
             return _compress_lz4(data, level)
         case Compression.ZSTD:
+            import zstandard
+
             return zstandard.ZstdCompressor(level=3 if level is None else level).compress(data)
 
 
@@ -121,6 +123,8 @@ def _decompress_gzip(data: BytesLike, limit: int) -> bytes:
 
 
 def _compress_xerial(data: memoryview) -> bytes:
+    import cramjam
+
     parts = [_XERIAL_HEADER]
     for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
         block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
@@ -149,6 +153,8 @@ def _decompress_snappy(data: memoryview, limit: int) -> bytes:
 
 
 def _decompress_raw_snappy(block: memoryview, room: int, limit: int) -> bytes:
+    import cramjam
+
     try:
         if cramjam.snappy.decompress_raw_len(block) > room:
             raise TooLarge(limit)
@@ -158,6 +164,8 @@ def _decompress_raw_snappy(block: memoryview, room: int, limit: int) -> bytes:
 
 
 def _compress_lz4(data: BytesLike, level: int | None) -> bytes:
+    import lz4.frame  # type: ignore[import-untyped]
+
     # Independent blocks, and no content size: older Kafka clients know neither of the alternatives.
     fast = level is None or level == KAFKA_LZ4_DEFAULT_LEVEL or level < _LZ4_MIN_HC_LEVEL
     return lz4.frame.compress(  # type: ignore[no-any-return]
@@ -170,6 +178,8 @@ def _compress_lz4(data: BytesLike, level: int | None) -> bytes:
 
 
 def _decompress_lz4(data: BytesLike, limit: int) -> bytes:
+    import lz4.frame
+
     if len(data) < 7 or int.from_bytes(data[:4], "little") != _LZ4_MAGIC:
         raise CorruptRecords("lz4: not a frame")
     if not data[4] & _LZ4_INDEPENDENT_BLOCKS:
@@ -189,6 +199,8 @@ def _decompress_lz4(data: BytesLike, limit: int) -> bytes:
 
 
 def _decompress_zstd(data: BytesLike, limit: int) -> bytes:
+    import zstandard
+
     try:
         claimed = zstandard.get_frame_parameters(data).content_size
         if claimed == zstandard.CONTENTSIZE_UNKNOWN:
@@ -203,6 +215,8 @@ def _decompress_zstd(data: BytesLike, limit: int) -> bytes:
 def _decompress_unsized_zstd(data: BytesLike, limit: int) -> bytes:
     """A frame written as a stream, as Java does it. The one-shot call needs a size, so it is tried first
     with a likely one and then with the limit; only if that fails too is the stream read to tell damage from size."""
+    import zstandard
+
     decompressor = zstandard.ZstdDecompressor()
     likely = min(max(_PROBE_BYTES, 8 * len(data)), limit)
     try:
@@ -218,7 +232,7 @@ def _decompress_unsized_zstd(data: BytesLike, limit: int) -> bytes:
         raise
 
 
-def _zstd_runs_past(decompressor: zstandard.ZstdDecompressor, data: BytesLike, limit: int) -> bool:
+def _zstd_runs_past(decompressor: "zstandard.ZstdDecompressor", data: BytesLike, limit: int) -> bool:
     with decompressor.stream_reader(data) as reader:
         total = 0
         while total <= limit:

@@ -4,6 +4,7 @@ Owns the varints and the layout of a record. Always true: reading never goes pas
 anything but `CorruptRecords`.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Final
 
@@ -97,6 +98,40 @@ def encode_record(
         encode_headers(headers) if headers else b"\0",
     )
     return varint(len(body)) + body
+
+
+def encode_values(values: Sequence[bytes]) -> bytes:
+    """Records of a value alone, back to back, each with its length in front: offset deltas from 0, timestamp deltas 0.
+
+    The same bytes as `encode_record` makes, in a fraction of the time: what records of one length share is made once.
+    """
+    encoded: list[bytes] = []
+    begin = 0
+    for end in (0x40, 0x2000, 0x100000, 0x8000000):  # deltas with varints of 1, 2, 3 and 4 bytes
+        some = values[begin:end]
+        if not some:
+            break
+        deltas = _deltas(begin, min(end, _power_of_two(len(values))))
+        around: dict[int, tuple[bytes, bytes]] = {}
+        for delta, value in zip(deltas, some, strict=False):
+            size = len(value)
+            if size not in around:
+                length = varint(size)
+                around[size] = varint(4 + len(delta) + len(length) + size) + b"\0\0", _NULL + length
+            front, middle = around[size]
+            encoded.append(b"%b%b%b%b\0" % (front, delta, middle, value))
+        begin = end
+    return b"".join(encoded)
+
+
+@functools.lru_cache(maxsize=16)
+def _deltas(begin: int, end: int) -> tuple[bytes, ...]:
+    return tuple(map(varint, range(begin, end)))
+
+
+def _power_of_two(number: int) -> int:
+    """The next one that is not smaller."""
+    return 1 << (number - 1).bit_length()
 
 
 def encode_headers(headers: Sequence[Header]) -> bytes:

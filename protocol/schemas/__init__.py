@@ -24,6 +24,7 @@ DECLARED: Final = frozenset(
         ApiKey.SYNC_GROUP,
         ApiKey.DESCRIBE_GROUPS,
         ApiKey.LIST_GROUPS,
+        ApiKey.SASL_HANDSHAKE,
         ApiKey.API_VERSIONS,
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
@@ -40,6 +41,7 @@ DECLARED: Final = frozenset(
         ApiKey.ALTER_CONFIGS,
         ApiKey.DESCRIBE_LOG_DIRS,
         ApiKey.CREATE_PARTITIONS,
+        ApiKey.SASL_AUTHENTICATE,
         ApiKey.DELETE_GROUPS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.LIST_PARTITION_REASSIGNMENTS,
@@ -78,6 +80,14 @@ DECLARED: Final = frozenset(
         ApiKey.BROKER_HEARTBEAT,
         ApiKey.ALLOCATE_PRODUCER_IDS,
         ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ApiKey.DESCRIBE_DELEGATION_TOKEN,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
     }
 )
 """The APIs that have a module here."""

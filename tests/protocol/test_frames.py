@@ -147,3 +147,33 @@ def resident_kibibytes() -> int:
             return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
     except OSError:
         pytest.skip("needs /proc")
+
+
+def test_a_large_request_of_another_api_than_produce_is_refused_at_its_key() -> None:
+    large = BUFFER_BYTES * 3
+    for key, piece in ((3, None), (3, 1), (18, 5)):
+        decoder = FrameDecoder(MAX_FRAME_BYTES, max_control_bytes=large)
+        begun = struct.pack(">ih", large + 1, key)
+        with pytest.raises(FrameError, match=f"a request of {large + 1} bytes with API key {key}, at most {large}"):
+            feed(decoder, begun, at_most=piece)
+        assert feed(FrameDecoder(MAX_FRAME_BYTES, max_control_bytes=large), struct.pack(">ih", large, key)) == []
+
+
+def test_produce_may_be_as_large_as_any_frame() -> None:
+    decoder = FrameDecoder(MAX_FRAME_BYTES, max_control_bytes=BUFFER_BYTES)
+    large = bytes(BUFFER_BYTES * 3)
+    assert [bytes(frame) for frame in feed(decoder, framed(large), at_most=10_000)] == [large]
+
+
+@pytest.mark.parametrize("size", [100, BUFFER_BYTES * 3])
+def test_the_decoder_tells_how_much_there_is_of_a_frame_that_has_begun(size: int) -> None:
+    decoder = FrameDecoder(MAX_FRAME_BYTES)
+    assert (decoder.finished, decoder.begun_bytes) == (0, 0)
+    frame = framed(bytes(size))
+    for end in (2, 4, 50):
+        feed(decoder, frame[decoder.begun_bytes : end])
+        assert (decoder.finished, decoder.begun_bytes) == (0, end)
+    feed(decoder, frame[50:])
+    assert (decoder.finished, decoder.begun_bytes) == (1, 0)
+    feed(decoder, framed(b"x") * 2)
+    assert (decoder.finished, decoder.begun_bytes) == (3, 0)

@@ -23,6 +23,7 @@ from eosin.protocol.records.batch import (
     batches,
     build_batch,
     build_control_batch,
+    encode_values,
     iter_records,
     next_sequence,
     peek_magic,
@@ -37,7 +38,7 @@ from eosin.protocol.records.batch import (
     stamp_in_place,
     verify_crc,
 )
-from eosin.protocol.records.fields import read_varint, varint
+from eosin.protocol.records.fields import encode_record, read_varint, varint
 
 RECORDS = [
     NewRecord(b"k", b"v", 1000),
@@ -65,6 +66,16 @@ def told(records: list[NewRecord], base_offset: int = 0) -> list[tuple[Any, ...]
 
 
 # --- building and reading
+
+
+@pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 8191, 8192, 8193, 20_000])
+def test_values_are_encoded_together_as_each_alone(count: int) -> None:
+    values = [b"x" * (number * 7 % 200) for number in range(count)]
+    alone = [
+        encode_record(offset_delta=delta, timestamp_delta=0, key=None, value=value)
+        for delta, value in enumerate(values)
+    ]
+    assert encode_values(values) == b"".join(alone)
 
 
 @given(built())

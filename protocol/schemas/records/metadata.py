@@ -18,6 +18,7 @@ from eosin.protocol.types import (
     Layout,
     Message,
     RecordSchema,
+    SecretMessage,
     Uint16,
     Uuid,
     array,
@@ -137,7 +138,7 @@ class DelegationTokenRecord(Message):
     token_id: str = ""
 
 
-class UserScramCredentialRecord(Message):
+class UserScramCredentialRecord(SecretMessage):
     name: str = ""
     mechanism: int = 0  # 1 SCRAM-SHA-256, 2 SCRAM-SHA-512
     salt: bytes = b""
