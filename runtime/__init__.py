@@ -1,1 +1,1 @@
-"""Parts that every room needs: clocks, chance, backoff, and work in the background."""
+"""Parts that every room needs: clocks, chance, backoff, work in the background, and files of keys."""

@@ -67,6 +67,16 @@ class SystemClock:
         await asyncio.sleep(delay_ms / 1000)
 
 
+def stopwatch_ns() -> int:
+    """Nanoseconds from an arbitrary moment on, for how long something took."""
+    return time.perf_counter_ns()
+
+
+def thread_cpu_ns() -> int:
+    """Nanoseconds that the calling thread has worked."""
+    return time.thread_time_ns()
+
+
 def pause(delay_ms: float) -> None:
     """Block the calling thread for `delay_ms` milliseconds. For commands and threads; an event loop never waits so."""
     time.sleep(delay_ms / 1000)
