@@ -157,6 +157,17 @@ class Truncations:
         )
         if committed > offset:
             _tell(log, before, offset, committed)
+        if self._context.disk.is_directory(log.directory):
+            await self._remove_all(log, offset)
+        else:  # nothing was ever written here
+            log.restart_at(offset)
+        log.log_end_offset = offset
+        log.forget_unsynced()
+        log.places.clear()
+        log.epochs.clear()
+        log.truncated(ProducerState())
+
+    async def _remove_all(self, log: PartitionLog, offset: int) -> None:
         segments = list(log.segments)
         cut = self._running[log] = LogCut(
             log, offset, flush=None, mark=self._journal_mark(), gone=segments, kept=None, kept_bytes=0
@@ -169,11 +180,6 @@ class Truncations:
         await self._run(log, cut, segments)
         for segment in log.segments.clear():
             segment.release()
-        log.log_end_offset = offset
-        log.forget_unsynced()
-        log.places.clear()
-        log.epochs.clear()
-        log.truncated(ProducerState())
 
 
 def _end_of(segment: Segment, size: int) -> int:

@@ -1,16 +1,17 @@
 """`Cleaner`: keeps compacted logs small, one log at a time, in the background.
 
 Each round it ends the active segments that hold too much, and compacts logs until none is worth it (storage.md 14.1).
-The broker's own logs are looked at every round, the others only every `log.cleaner.backoff.ms`. Always true: at most
-one compaction runs; a round that is cancelled leaves none half-way, since the work is a task of its own, which `close`
-waits for; a log that cannot be compacted, because it is damaged, is left alone until the next start.
+The broker's own logs are looked at every round, the others only every `log.cleaner.backoff.ms`; what `ask` named is
+compacted whether or not it is worth it. Always true: at most one compaction runs; a round that is cancelled leaves none
+half-way, since the work is a task of its own, which `close` waits for; a log that cannot be compacted, because it is
+damaged, is left alone until the next start.
 """
 
 import asyncio
 import logging
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +19,13 @@ from eosin.protocol.names import INTERNAL_TOPICS, METADATA_TOPIC, TopicPartition
 from eosin.protocol.records.batch import CorruptRecords
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import in_turns
-from eosin.storage.compaction.choice import Cleanable, cleanable, first_to_compact, should_roll
+from eosin.storage.compaction.choice import (
+    Cleanable,
+    cleanable,
+    first_to_compact,
+    first_uncompacted_offset,
+    should_roll,
+)
 from eosin.storage.compaction.job import CleanJob
 from eosin.storage.compaction.pace import Abandoned, Pace
 from eosin.storage.log.config import LONG_MAX
@@ -41,6 +48,20 @@ class CleanerConfig:
     backoff_ms: int = 15_000
     dedupe_buffer_bytes: int = 128 * 1024 * 1024
     io_max_bytes_per_second: float = sys.float_info.max
+
+
+class Compacted:
+    """What compaction has done since the start."""
+
+    __slots__ = ("bytes_after", "bytes_before", "failed", "times", "took_ms")
+
+    def __init__(self) -> None:
+        self.times = 0
+        self.failed = 0
+        self.took_ms = 0
+        self.bytes_before = 0
+        """Of the logs that were compacted, and after it."""
+        self.bytes_after = 0
 
 
 class Cleaner:
@@ -67,12 +88,19 @@ class Cleaner:
         self._pace = Pace(clock, bytes_per_second=config.io_max_bytes_per_second)
         self._next_look_ms = 0
         self._left_alone: dict[PartitionLog, int] = {}
+        self._asked: dict[TopicPartition, int] = {}
+        """Logs of the broker's own that hold what must not stay, and up to where."""
         self._work: asyncio.Task[None] | None = None
+        self.compacted = Compacted()
 
     @property
     def interval_ms(self) -> int:
         """How often `round` wants to be called."""
         return min(ROUND_MS, max(1, self._config.backoff_ms))
+
+    def ask(self, partition: TopicPartition, offset: int) -> None:
+        """Compact one of the broker's own logs up to `offset` as soon as what lies below is on the disk."""
+        self._asked[partition] = max(offset, self._asked.get(partition, 0))
 
     async def round(self) -> None:
         """Compact the logs that are worth it now. Cancelling it stops the work soon, at a harmless place."""
@@ -126,8 +154,12 @@ class Cleaner:
         return [log for topic in _OWN_TOPICS for log in self._logs_of(topic) if log.config.is_compacted]
 
     def _end_segment(self, log: "PartitionLog", now_ms: int) -> None:
+        if log.is_truncating:
+            return  # a segment at its end of before would outlive the cut
         try:
-            if should_roll(log, now_ms):
+            active = log.segments.active
+            is_asked = active is not None and active.base_offset < self._asked.get(log.topic_partition, 0)
+            if should_roll(log, now_ms) or (is_asked and log.unusable is None):
                 log.roll(now_ms)
         except OSError as error:
             self._leave_alone(log, f"its segment cannot end: {error}")
@@ -142,8 +174,12 @@ class Cleaner:
             except OSError as error:
                 self._leave_alone(log, str(error))
                 continue
+            asked = self._asked.get(log.topic_partition)
+            if asked is not None and first_uncompacted_offset(log) >= asked:
+                del self._asked[log.topic_partition]
+                asked = None
             if found is not None:
-                candidates.append(found)
+                candidates.append(found if asked is None else replace(found, is_overdue=True))
         return first_to_compact(candidates)
 
     async def _clean(self, plan: Cleanable) -> None:
@@ -159,7 +195,7 @@ class Cleaner:
             limit_bytes=self._config.dedupe_buffer_bytes,
             quiet=partial(self._quiet, log),
         )
-        before = log.size_bytes
+        before, began_ms = log.size_bytes, self._clock.elapsed_ms()
         try:
             await job.run()
         except Abandoned:
@@ -171,12 +207,19 @@ class Cleaner:
                 self._left_alone[log] = self._clock.elapsed_ms() + self._config.backoff_ms
                 return
             _LOG.error("%s is damaged and will not be compacted: %s", log.topic_partition, damage)
+            self.compacted.failed += 1
             self._left_alone[log] = LONG_MAX
         else:
             _LOG.debug("%s: compacted, %d bytes before, %d now", log.topic_partition, before, log.size_bytes)
+            done = self.compacted
+            done.times += 1
+            done.took_ms += self._clock.elapsed_ms() - began_ms
+            done.bytes_before += before
+            done.bytes_after += log.size_bytes
 
     def _leave_alone(self, log: "PartitionLog", why: str) -> None:
         _LOG.warning("%s cannot be compacted now: %s", log.topic_partition, why)
+        self.compacted.failed += 1
         self._left_alone[log] = self._clock.elapsed_ms() + self._config.backoff_ms
 
     async def _save(self) -> None:

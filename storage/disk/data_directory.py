@@ -248,7 +248,10 @@ def refuse_for_quorum(disk: Disk, path: str, *, node_id: int, cluster_id: str | 
         return
     found = MetaProperties.decode(disk.read_whole(f"{path}/{META_PROPERTIES}"))
     if found.kind is DirectoryKind.STANDALONE or f"{METADATA_TOPIC}-0" in names:
-        raise ForeignDirectory("it belongs to a broker that runs alone: name another directory with --data-dir")
+        raise ForeignDirectory(
+            "it belongs to a broker that runs alone: name another directory with --data-dir,"
+            " or see eosin format --adopt"
+        )
     _check_owner(found, node_id=node_id, cluster_id=cluster_id)
     if found.directory_id and not is_usable_uuid(found.directory_id):
         raise ForeignDirectory(
@@ -283,6 +286,18 @@ def format_for_quorum(disk: Disk, path: str, *, node_id: int, cluster_id: str | 
     )
     disk.write_atomic(file, claimed(data, taken))
     return taken
+
+
+def give_to_quorum(disk: Disk, path: str, *, directory_id: str, chance: Chance) -> None:
+    """Make the directory of a broker that ran alone that of a broker of a quorum, durably. Its own metadata are set
+    aside last: until then both kinds of broker refuse it. Blocks. Raises OSError."""
+    file = f"{path}/{META_PROPERTIES}"
+    data = disk.read_whole(file)
+    found = MetaProperties.decode(data)
+    taken = MetaProperties(found.cluster_id, found.node_id, directory_id, DirectoryKind.KRAFT)
+    disk.write_atomic(file, claimed(data, taken))
+    disk.rename(f"{path}/{METADATA_TOPIC}-0", f"{path}/{METADATA_TOPIC}-0.{chance.uuid().hex()}-{STRAY}")
+    disk.sync_directory(path)
 
 
 _UNFORMATTED: Final = "it is not formatted: run eosin format, or give the cluster's id with --cluster-id"

@@ -16,6 +16,7 @@ from queue import SimpleQueue
 from typing import Final, Protocol
 
 from eosin.protocol.names import TopicPartition, Uuid
+from eosin.runtime.clock import stopwatch_ns
 from eosin.storage.disk.interfaces import LACKING_DESCRIPTORS, Buffer, Disk, File
 
 UNHURRIED_S: Final = 0.1
@@ -219,6 +220,8 @@ class ThreadFlusher:
         self._is_scheduled = False
         self._idle: asyncio.Future[None] | None = None
         self.backlog_bytes = 0
+        self.watch: Callable[[int], None] | None = None
+        """Told how long each flush took (ns), by the thread that made it."""
 
     def appended(
         self,
@@ -336,7 +339,10 @@ class ThreadFlusher:
         assert loop is not None
         while (job := jobs.get()) is not None:
             work, ended = job
+            began_ns = stopwatch_ns() if self.watch is not None else 0
             self._results.append((ended, outcome(work)))
+            if self.watch is not None and began_ns:
+                self.watch(stopwatch_ns() - began_ns)
             # A wake-up that is under way drains the deque after it has cleared the flag, so it sees this result too.
             if not self._is_waking:
                 self._is_waking = True

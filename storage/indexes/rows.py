@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from eosin.storage.disk.interfaces import Disk
+from eosin.storage.disk.interfaces import Buffer, Disk
 
 
 class IndexWrite:
@@ -83,14 +83,17 @@ class IndexRows:
 
     def _stored_rows(self, first: int, last: int) -> Iterator[Any]:
         """The rows [first, last) from the file."""
+        return self.ROW.iter_unpack(self._stored_bytes(first, last))
+
+    def _stored_bytes(self, first: int, last: int) -> Buffer:
+        """The same, as they lie there."""
         if first >= last:
-            return iter(())
+            return b""
         file = self._disk.open(self.path)
         try:
-            data = file.read(first * self.ROW.size, (last - first) * self.ROW.size)
+            return file.read(first * self.ROW.size, (last - first) * self.ROW.size)
         finally:
             file.close()
-        return self.ROW.iter_unpack(data)
 
     def _forget_rows_from(self, count: int) -> None:
         """Keep only the first `count` rows."""

@@ -61,10 +61,15 @@ class SparseIndex(IndexRows):
 
     def _load_rows(self) -> None:
         if self._from:
-            rows = list(self._stored_rows(0, self._from))
-            self._keys = array(self.KEY_TYPE, [key for key, _ in rows]) + self._keys
-            self._values = array("i", [value for _, value in rows]) + self._values
+            keys, values = self._columns(0, self._from)
+            self._keys = keys + self._keys
+            self._values = values + self._values
             self._from = 0
+
+    def _columns(self, first: int, last: int) -> "tuple[array[int], array[int]]":
+        """Keys and values of the rows [first, last) from the file."""
+        rows = list(self._stored_rows(first, last))
+        return array(self.KEY_TYPE, [key for key, _ in rows]), array("i", [value for _, value in rows])
 
     def release(self) -> None:
         """Give back the memory of rows that are in the file."""

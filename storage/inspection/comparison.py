@@ -2,15 +2,19 @@
 
 Replicas hold the same bytes below both high watermarks, whichever broker wrote them; above, and below one of the log
 starts, they may differ. Where a cleaner has been at one of them, the other may have more: records that both have must
-be equal there. Always true: nothing is changed; the first difference ends the comparison.
+be equal there. A cleaner may have been at the leader from which a replica got its records, too: then the replica may
+lack what was replaced, wherever that lay. Always true: nothing is changed; the first difference ends the comparison.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from eosin.protocol.records.batch import BatchHeader, iter_records
+from eosin.protocol.records.fields import Record
 from eosin.storage.disk.interfaces import Disk
+from eosin.storage.inspection.replaced_records import ReplacedRecords
 from eosin.storage.inspection.segment_files import log_files
 from eosin.storage.inspection.segment_walk import SegmentWalk
 from eosin.storage.inspection.source import Source
@@ -61,11 +65,15 @@ class _Different(Exception):
         self.offset = offset
 
 
-def compare(disk: Disk, partition: str, first: Replica, second: Replica) -> PartitionCompared:
-    """Compare two replicas. Raises OSError."""
+def compare(
+    disk: Disk, partition: str, first: Replica, second: Replica, *, is_compacted: bool = False
+) -> PartitionCompared:
+    """Compare two replicas. `is_compacted`: the topic is known to be, though neither replica's cleaner may have been
+    there yet. Raises OSError."""
     start = max(first.log_start_offset, second.log_start_offset)
     end = min(first.high_watermark, second.high_watermark)
-    comparison = _Comparison(disk, first, second, start, max(start, end))
+    is_compacted = is_compacted or first.compacted_below > 0 or second.compacted_below > 0
+    comparison = _Comparison(disk, first, second, start, max(start, end), is_compacted=is_compacted)
     difference: str | None = None
     offset: int | None = None
     try:
@@ -83,12 +91,15 @@ def compare(disk: Disk, partition: str, first: Replica, second: Replica) -> Part
 
 
 class _Comparison:
-    def __init__(self, disk: Disk, first: Replica, second: Replica, start: int, end: int) -> None:
+    def __init__(
+        self, disk: Disk, first: Replica, second: Replica, start: int, end: int, *, is_compacted: bool
+    ) -> None:
         self._disk = disk
         self._first = first
         self._second = second
         self._start = start
         self._end = end
+        self._is_compacted = is_compacted
         self.equal = 0
         """Batches that both have."""
 
@@ -133,15 +144,38 @@ class _Comparison:
                     if found.header.next_offset > self._start:
                         yield _Batch(found.header, bytes(found.data))
 
+    @cached_property
+    def _replaced(self) -> ReplacedRecords:
+        """All that either replica has, up to its log end: made when it is first asked for."""
+        replaced = ReplacedRecords()
+        for replica in (self._first, self._second):
+            replaced.see(self._whole(replica))
+        return replaced
+
+    def _whole(self, replica: Replica) -> Iterator[tuple[BatchHeader, bytes]]:
+        for segment in log_files(self._disk, replica.directory).segments:
+            with Source(self._disk, segment.log.path) as source:
+                for found in SegmentWalk(source, segment.base_offset):
+                    if not isinstance(found, Problem) and not found.problems:
+                        yield found.header, bytes(found.data)
+
     def _is_same(self, mine: _Batch, other: _Batch) -> bool:
         if mine.data == other.data:
             return True
         base = mine.header.base_offset
-        may_be_rewritten = base < max(self._first.compacted_below, self._second.compacted_below)
-        return may_be_rewritten and base == other.header.base_offset and _agree(mine, other)
+        if base != other.header.base_offset:
+            return False
+        if base < max(self._first.compacted_below, self._second.compacted_below):
+            return _only_in_one(mine, other) is not None
+        if not self._is_compacted:
+            return False
+        missing = _only_in_one(mine, other)
+        return missing is not None and self._replaced.may_lack(mine.header, missing)
 
     def _only_one_has(self, batch: _Batch, has: Replica, lacks: Replica, following: _Batch | None) -> None:
         if batch.header.next_offset <= lacks.compacted_below:
+            return
+        if self._is_compacted and self._replaced.may_lack(batch.header, iter_records(batch.data)):
             return
         goes_on = "nothing more" if following is None else _described(following)
         raise _Different(
@@ -149,12 +183,20 @@ class _Comparison:
         )
 
 
-def _agree(mine: _Batch, other: _Batch) -> bool:
-    """Whether batches of which a cleaner has rewritten at least one say nothing different."""
+def _only_in_one(mine: _Batch, other: _Batch) -> list[Record] | None:
+    """The records that only one has of batches of which a cleaner has rewritten at least one; None if the batches
+    differ in anything else."""
     if mine.header.last_offset != other.header.last_offset or mine.header.producer_id != other.header.producer_id:
-        return False
+        return None
     records = {record.offset: record for record in iter_records(mine.data)}
-    return all(records.get(record.offset, record) == record for record in iter_records(other.data))
+    missing: list[Record] = []
+    for record in iter_records(other.data):
+        same = records.pop(record.offset, None)
+        if same is None:
+            missing.append(record)
+        elif same != record:
+            return None
+    return [*missing, *records.values()]
 
 
 def _described(batch: _Batch) -> str:

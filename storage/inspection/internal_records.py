@@ -14,6 +14,7 @@ from eosin.protocol.names import (
 )
 from eosin.protocol.records.internal import decode_key, decode_value
 from eosin.protocol.schemas.records import cluster_metadata, consumer_offsets, transaction_state
+from eosin.protocol.schemas.records.cluster_metadata import ScramCredentialRecord, ScramSecretRecord
 from eosin.protocol.schemas.records.consumer_offsets import GroupMetadataValue
 from eosin.protocol.schemas.records.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from eosin.protocol.schemas.records.transaction_state import TransactionLogValue
@@ -21,6 +22,8 @@ from eosin.protocol.types import DecodeError, Message, RecordKind
 from eosin.storage.inspection.values import Decoded
 
 UNKNOWN: Final = "unknown"
+HIDDEN: Final = "[hidden]"
+"""In place of what a password could be guessed from (security.md 4.2)."""
 
 KINDS_BY_TOPIC: Final[dict[str, tuple[RecordKind, ...]]] = {
     TRANSACTION_STATE_TOPIC: transaction_state.KINDS,
@@ -73,6 +76,8 @@ def _version(data: bytes) -> int:
 def _plain(message: Message) -> dict[str, Any]:
     """The fields of a message, with bytes as text where they are text."""
     fields = {name: _plain_value(name, getattr(message, name)) for name in message.__struct_fields__}
+    if isinstance(message, ScramCredentialRecord | ScramSecretRecord):
+        fields |= {name: HIDDEN for name, value in fields.items() if not isinstance(value, int)}
     if isinstance(message, TransactionLogValue):
         fields["transaction_status"] = _state(message.transaction_status)
     if isinstance(message, GroupMetadataValue) and message.protocol_type == _CONSUMER:

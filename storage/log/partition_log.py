@@ -275,6 +275,7 @@ class PartitionLog(CommittedLog):
 
     def roll(self, now_ms: int) -> Segment:
         """Start a new segment at the log end, with a producer snapshot to go with it. Raises OSError."""
+        assert not self.is_truncating, "its end is not known yet"
         segment = super().roll(now_ms)
         self.checkpoint_state.rolled(self.log_end_offset, encode_snapshot(self.producer_state))
         return segment

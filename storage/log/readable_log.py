@@ -224,7 +224,12 @@ class ReadableLog(SegmentedLog):
     # Leader epochs --------------------------------------------------------------------------------------------------
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """(largest epoch at or below `epoch`, where it ends), else (-1, -1) (storage.md sections 10 and 17)."""
+        """(largest epoch at or below `epoch`, where it ends), else (-1, -1) (storage.md sections 10 and 17). This
+        leader's own epoch begins at the log end as long as its first append has not entered it."""
+        latest = self.epochs.latest
+        if latest < self.leader_epoch and latest <= epoch <= self.leader_epoch and epoch >= 0:
+            is_between = latest >= 0 and epoch != self.leader_epoch
+            return latest if is_between else epoch, self.log_end_offset
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
     def epoch_at_start(self) -> int:

@@ -46,6 +46,11 @@ class OpenTransactions:
         return None
 
     @property
+    def open_count(self) -> int:
+        """How many transactions have no marker."""
+        return len(self._open)
+
+    @property
     def first_open(self) -> int | None:
         """First offset of the oldest transaction without a marker."""
         return self._open[0] if self._open else None

@@ -186,3 +186,10 @@ def test_aborted_transactions_can_be_released_loaded_and_dropped() -> None:
     loaded.drop_from(20)
     stored(loaded)
     assert AbortedIndex.load(on, "/p/0.txnindex").rows() == rows[:1]
+
+
+@given(st.lists(st.tuples(st.integers(-(2**31), 2**31 - 1), st.integers(-(2**31), 2**31 - 1)), max_size=20))
+def test_an_offset_index_is_read_as_a_whole_as_it_is_row_by_row(rows: list[tuple[int, int]]) -> None:
+    on = disk()
+    on.write_atomic("/p/0.index", b"".join(struct.pack(">ii", *row) for row in rows))
+    assert OffsetIndex.load(on, "/p/0.index").rows() == rows

@@ -200,6 +200,23 @@ async def test_the_first_append_after_an_election_enters_its_epoch_and_where_it_
     assert log.end_of_epoch(5) == (5, 3)
 
 
+async def test_an_epoch_that_begins_at_the_log_end_ends_all_before_it() -> None:
+    """Else a follower whose only records are of an election in between, which left nothing here, is out of range for
+    ever: it is told neither where the logs part nor that it has too much."""
+    logs, log = await leader(epoch=3)
+    appended(logs.append(log, data(2)))
+    log.become_follower()
+    log.become_leader(7)
+    assert log.end_of_epoch(2) == (2, 0)
+    assert log.end_of_epoch(3) == (3, 2)
+    assert log.end_of_epoch(5) == (3, 2)
+    assert log.end_of_epoch(7) == (7, 2)
+    assert log.end_of_epoch(8) == (-1, -1)
+    _, empty = await leader(epoch=7)
+    assert empty.end_of_epoch(5) == (5, 0)
+    assert empty.end_of_epoch(-1) == (-1, -1)
+
+
 async def test_the_epoch_of_an_election_is_durable_before_its_first_batch() -> None:
     logs, log = await leader(Logs(replicated=True, durability=Durability.FSYNC), epoch=3)
     assert isinstance(logs.flusher, ManualFlusher)

@@ -202,6 +202,24 @@ async def test_a_log_may_start_anew_where_its_leader_does() -> None:
     assert (log.failure, log.log_start_offset, log.log_end_offset) == (None, 100, 102)
 
 
+@pytest.mark.parametrize("durability", [Durability.FSYNC, Durability.OS])
+async def test_a_log_that_was_never_written_may_start_anew_where_its_leader_does(durability: Durability) -> None:
+    """It has no directory yet. Its broker was away, or is new, and retention has removed the leader's beginning."""
+    logs = Logs(config=SMALL, replicated=True, durability=durability)
+    log = await follower(logs)
+    await log.truncate_fully_and_start_at(100)
+    assert (log.failure, log.log_start_offset, log.log_end_offset, log.high_watermark) == (None, 100, 100, 100)
+    await logs.manager.checkpoint(force=True)
+    log = await logs.start_again(logs.fake.killed())
+    assert log.failure is None
+    log.become_follower()
+    await log.truncate_fully_and_start_at(100)
+    follow(log, data(2), epoch=3)
+    assert (log.epochs.entries, log.segments.bases) == (((3, 100),), [100])
+    log = await logs.start_again(logs.fake.killed())
+    assert (log.failure, log.log_start_offset, log.log_end_offset) == (None, 100, 102)
+
+
 async def test_a_log_may_start_anew_below_its_start() -> None:
     """Its leader was elected without being in sync, and has less than was deleted here."""
     logs = Logs(config=SMALL, replicated=True)
@@ -654,3 +672,24 @@ async def test_what_was_compacted_and_is_cut_off_is_compacted_anew() -> None:
     for name in ("cleaner-offset-checkpoint", ".eosin_cleaner_offset"):
         offsets = decode_offsets(logs.fake.power_loss().read_whole(f"/data/{name}"))
         assert all(offset <= 50 for offset in offsets.values())
+
+
+async def test_no_segment_begins_at_the_end_of_before_while_a_log_is_cut() -> None:
+    """Such a segment was left behind, and the next start took the log for damaged (simulation, seed 214)."""
+    config = LogConfig(cleanup_policy=frozenset({"compact"}), max_compaction_lag_ms=1000)
+    logs = Logs(config=config, replicated=True)
+    log = await follower(logs)
+    for _ in range(10):
+        follow(log, data(2))
+    for turns in range(20):
+        cutting = asyncio.ensure_future(log.truncate_to(log.log_end_offset - 2))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        logs.clock.advance(20_000)
+        await logs.manager.cleaner.round()
+        await cutting
+        follow(log, data(2))
+        on_disk = [int(name[:20]) for name in logs.fake.list(HOME) if name.endswith(".log")]
+        assert on_disk == log.segments.bases
+    log = await logs.start_again(logs.fake.power_loss())
+    assert log.failure is None

@@ -86,6 +86,9 @@ async def calls_of_a_compaction() -> tuple[int, int]:
     await eventful(logs)
     before = len(logs.fake.calls)
     await logs.manager.cleaner.round()
+    done = logs.manager.cleaner.compacted
+    assert done.times >= 1
+    assert done.bytes_before > done.bytes_after > 0
     return before, len(logs.fake.calls) - before
 
 
