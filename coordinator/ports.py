@@ -15,7 +15,12 @@ from eosin.protocol.names import TopicPartition
 from eosin.storage.log.log_results import AppendOrigin, AppendResult, Marker
 
 if TYPE_CHECKING:
+    from eosin.coordinator.groups.rules.events import Event as GroupEvent
+    from eosin.coordinator.groups.rules.group import Group
     from eosin.coordinator.transactions.entries import PendingRequest
+    from eosin.coordinator.transactions.rules.effects import Effects
+    from eosin.coordinator.transactions.rules.events import Event
+    from eosin.coordinator.transactions.rules.state import Txn
 
 
 class CoordinatorLog(Protocol):
@@ -128,3 +133,76 @@ class TransactionVerifier(Protocol):
     ) -> "PendingRequest":
         """Add partitions to the producer's transaction, starting one if none is open; NONE once that is durable. Often
         the reply is there at once."""
+
+
+class Asker(Protocol):
+    """Who sent a request, as far as its connection tells."""
+
+    @property
+    def client_id(self) -> str | None:
+        """What the client calls itself."""
+
+    @property
+    def client_software_name(self) -> str:
+        """The client library; empty where it does not say (KIP-511)."""
+
+    @property
+    def client_software_version(self) -> str:
+        """The library's version."""
+
+    @property
+    def peer(self) -> str:
+        """HOST:PORT of the client."""
+
+    @property
+    def listener(self) -> str:
+        """The listener that its connection came in on."""
+
+
+class TransactionObserver(Protocol):
+    """Hears what a transaction coordinator has decided (console.md 2.2). It decides nothing, and must not raise.
+
+    Called in the event loop, in the order of the decisions of each id."""
+
+    def decided(
+        self,
+        before: "Txn",
+        after: "Txn",
+        event: "Event",
+        effects: "Effects",
+        request: "PendingRequest | None",
+        now_ms: int,
+    ) -> None:
+        """`event` has turned `before` into `after`; `request` is the one that gets the reply among `effects`."""
+
+    def refused(
+        self,
+        txn: "Txn | None",
+        transactional_id: str,
+        error: ErrorCode,
+        *,
+        pair: tuple[int, int],
+        who: Asker | None,
+        now_ms: int,
+    ) -> None:
+        """A request of `pair` was refused where nothing was decided: by a log, by a group, or because the id is not
+        known (`txn` None)."""
+
+    def gave_up(self, request: "PendingRequest", waited_ms: int, now_ms: int) -> None:
+        """A request that waited for what is under way gets CONCURRENT_TRANSACTIONS after all."""
+
+    def marker_refused(
+        self, transactional_id: str, partition: TopicPartition, error: ErrorCode, *, now_ms: int
+    ) -> None:
+        """A partition has no marker yet, and `error` says why."""
+
+
+class GroupObserver(Protocol):
+    """Hears what a group coordinator has decided (console.md 2.2). It decides nothing, and must not raise."""
+
+    def decided(self, before: "Group", after: "Group", event: "GroupEvent", now_ms: int) -> None:
+        """`event` has turned `before` into `after`."""
+
+    def offsets_completed(self, held: Mapping[str, int], marker: Marker, now_ms: int) -> None:
+        """A transaction's marker is durable: its offsets are visible or forgotten. `held`: of how many partitions, by
+        group."""

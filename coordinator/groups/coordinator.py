@@ -10,7 +10,8 @@ durability, and the transaction coordinator, after which they check again.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -24,11 +25,17 @@ from eosin.coordinator.groups.rules.events import Join, Leave, LeavingMember, Sy
 from eosin.coordinator.groups.rules.group import Group, GroupState, Protocols
 from eosin.coordinator.groups.rules.write_errors import of_offsets
 from eosin.coordinator.groups.shard import Shard, Shards
-from eosin.coordinator.ports import CoordinatorLogs, TransactionVerifier
+from eosin.coordinator.ports import CoordinatorLogs, GroupObserver, TransactionVerifier
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock, Timer
 from eosin.storage.log.log_results import Marker
+
+_LOG: Final = logging.getLogger("eosin.coordinator.groups")
+
+GROUPS_PER_TURN: Final = 1000
+"""Groups that are looked at, for a count, in one turn of the event loop."""
 
 GROUP_TYPE: Final = "classic"
 """The only kind of group there is, as ListGroups names it."""
@@ -65,6 +72,10 @@ class GroupCoordinator:
         """Those that nobody waits for."""
         self.offsets = OffsetRequests(shards=self._shards, verifier=verifier, clock=clock, config=config)
 
+    def observe(self, observer: GroupObserver) -> None:
+        """Tell `observer` of every decision from now on (console.md 2.2)."""
+        self._shards.observe(observer)
+
     # Life
 
     async def load(self) -> None:
@@ -83,7 +94,13 @@ class GroupCoordinator:
             task.add_done_callback(self._loads.pop)
 
     async def _load(self, shard: Shard, topics: Callable[[], Iterable[str]]) -> None:
+        begun_ms = self._clock.elapsed_ms()
         await shard.load()
+        if shard.is_active:
+            took_ms = self._clock.elapsed_ms() - begun_ms
+            _LOG.info(
+                "__consumer_offsets-%d is loaded: %d groups in %d ms", shard.partition, len(shard.groups), took_ms
+            )
         shard.keep_topics(topics())
 
     def resign(self, partition: int) -> None:
@@ -283,6 +300,31 @@ class GroupCoordinator:
             if group.state is not GroupState.DEAD and (not wanted_states or group.state.value.lower() in wanted_states)
         ]
         return self._shards.refusal, listings
+
+    def live_groups(self) -> list[Group]:
+        """Every group that is not dead, as a list that may be kept over a wait; what is in it goes on to change."""
+        return [
+            group for shard in self._shards for group in shard.groups.values() if group.state is not GroupState.DEAD
+        ]
+
+    async def count_offsets(self) -> int:
+        """How many offsets are committed. Looks at every group; other requests run in between."""
+        count = 0
+        for shard in list(self._shards):
+            offsets = shard.commits.offsets
+            for number, group_id in enumerate(offsets.group_ids(), start=1):
+                count += len(offsets.committed(group_id))
+                if number % GROUPS_PER_TURN == 0:
+                    await asyncio.sleep(0)
+        return count
+
+    def committed_offsets(self) -> Iterator[tuple[str, TopicPartition, int]]:
+        """Group, partition and offset of everything that is committed. Not to be kept over a wait."""
+        for shard in self._shards:
+            offsets = shard.commits.offsets
+            for group_id in offsets.group_ids():
+                for partition, committed in offsets.committed(group_id).items():
+                    yield group_id, partition, committed.offset
 
     async def delete_groups(self, group_ids: Sequence[str]) -> list[ErrorCode]:
         """DeleteGroups: delete empty groups with all their offsets; one answer per group, when it is durable."""

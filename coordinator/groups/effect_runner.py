@@ -28,6 +28,7 @@ from eosin.coordinator.groups.rules.events import (
     TimerName,
 )
 from eosin.coordinator.groups.rules.group import Group, GroupState, RequestId
+from eosin.coordinator.ports import GroupObserver
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import Clock, Timer
 
@@ -41,6 +42,7 @@ class EffectRunner:
         self, *, writer: LogWriter, clock: Clock, config: GroupConfig, holds_offsets: Callable[[str], bool]
     ) -> None:
         self.groups: dict[str, Group] = {}
+        self.observer: GroupObserver | None = None
         self._writer = writer
         self._clock = clock
         self._config = config
@@ -77,8 +79,11 @@ class EffectRunner:
         group = self.groups.get(group_id)
         if group is None:
             return
-        group, effects = decide(group, event, now_ms=self._clock.now_ms(), config=self._config)
+        before, now_ms = group, self._clock.now_ms()
+        group, effects = decide(before, event, now_ms=now_ms, config=self._config)
         self.groups[group_id] = group
+        if self.observer is not None:
+            self.observer.decided(before, group, event, now_ms)
         for effect in effects:
             self._carry_out(group, effect)
         if _left_no_trace(group) and not self._holds_offsets(group_id):

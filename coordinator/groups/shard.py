@@ -19,7 +19,7 @@ from eosin.coordinator.groups.rules.events import DeleteFailed, Deleting, Loaded
 from eosin.coordinator.groups.rules.expiry import expired_offsets, may_vanish
 from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.coordinator.hashing import partition_for
-from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs
+from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs, GroupObserver
 from eosin.coordinator.replay import until_committed
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -72,7 +72,16 @@ class Shard:
         """The groups by id."""
         return self.runner.groups
 
+    def observe(self, observer: GroupObserver | None) -> None:
+        """Tell `observer` of every decision from now on."""
+        self.runner.observer = self.commits.observer = observer
+
     # Life
+
+    @property
+    def is_active(self) -> bool:
+        """Whether its groups are served."""
+        return self.state is ShardState.ACTIVE
 
     async def load(self) -> None:
         """Read the log, then start to answer."""
@@ -209,6 +218,7 @@ class Shards:
         self._clock = clock
         self._config = config
         self._shards: dict[int, Shard] = {}
+        self._observer: GroupObserver | None = None
         self._running = False
 
     @property
@@ -229,6 +239,12 @@ class Shards:
     def partition_for(self, group_id: str) -> int:
         """The partition that coordinates a group."""
         return _partition_for(group_id, self._logs.partition_count)
+
+    def observe(self, observer: GroupObserver) -> None:
+        """Tell `observer` of every decision from now on."""
+        self._observer = observer
+        for shard in self:
+            shard.observe(observer)
 
     async def load(self) -> None:
         """Read every partition that this broker leads, one after the other."""
@@ -278,6 +294,7 @@ class Shards:
         if isinstance(log, ErrorCode):
             return None
         shard = self._shards[partition] = Shard(partition, log, clock=self._clock, config=self._config)
+        shard.observe(self._observer)
         return shard
 
     def _open_new(self, partition: int) -> Shard | None:

@@ -5,11 +5,14 @@ from dataclasses import dataclass
 from typing import Final
 
 DAY_MS: Final = 86_400_000
+TWO_PHASE_VERSION: Final = 2
+"""The lowest transaction version at which producers may take part in two-phase commits."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionConfig:
-    """Complete before the coordinator starts; never changes."""
+    """Complete before the coordinator starts. Only `transaction_version` may become another one, by
+    `TransactionCoordinator.use_transaction_version`."""
 
     transaction_max_timeout_ms: int = 900_000
     transactional_id_expiration_ms: int = 7 * DAY_MS
@@ -20,7 +23,7 @@ class TransactionConfig:
     """Whether a producer whose transaction timed out may go on (transactions.md 12.3); else a timeout fences it, as
     Kafka's does."""
     transaction_two_phase_commit_enable: bool = False
-    """Whether producers may take part in two-phase commits (KIP-939). Needs transaction version 2."""
+    """Whether producers may take part in two-phase commits (KIP-939). Needs `TWO_PHASE_VERSION`."""
     transaction_version: int = 2
     """The highest level of the feature `transaction.version` that clients are offered: 0, 1 or 2."""
     end_txn_marker_wait_ms: int = 5

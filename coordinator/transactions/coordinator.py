@@ -8,11 +8,12 @@ ours; otherwise the client is told to wait or to look for another coordinator.
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from eosin.coordinator.hashing import partition_for
-from eosin.coordinator.ports import CoordinatorLogs, MarkerTargets, ProducerIds
+from eosin.coordinator.ports import Asker, CoordinatorLogs, MarkerTargets, ProducerIds, TransactionObserver
 from eosin.coordinator.replay import replay, until_committed
 from eosin.coordinator.transactions.config import TransactionConfig
 from eosin.coordinator.transactions.deferred_writes import DeferredWrites
@@ -40,13 +41,16 @@ from eosin.coordinator.transactions.rules.listing import (
     TransactionListing,
     describe,
 )
-from eosin.coordinator.transactions.rules.state import TransactionState, Txn, refusal
+from eosin.coordinator.transactions.rules.state import NO_TIMESTAMP, TransactionState, Txn, refusal
 from eosin.coordinator.transactions.timers import Deadlines, Rounds
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.protocol.records.batch import CorruptRecords
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
+
+if TYPE_CHECKING:
+    from eosin.coordinator.transactions.confirmations import Confirmations
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -100,6 +104,8 @@ class TransactionCoordinator:
         self._owned: dict[int, OwnedPartition] = {}
         self._loading: dict[int, OwnedPartition] = {}
         self._never_loaded = True
+        self._observer: TransactionObserver | None = None
+        self._confirmations: Confirmations | None = None
         self.allows_two_phase = True
         """Whether every broker that may have to coordinate an id knows two-phase commits (cluster.md 6.9)."""
         self._publications = 0
@@ -108,6 +114,25 @@ class TransactionCoordinator:
         """Those that nobody waits for."""
 
     # Life -----------------------------------------------------------------------------------------------------------
+
+    def observe(self, observer: TransactionObserver) -> None:
+        """Tell `observer` of every decision from now on (console.md 2.2)."""
+        self._observer = self._effect_runner.observer = self._markers.observer = observer
+
+    def confirm_answers(self) -> None:
+        """From now on give no final answer from memory before the log has shown that this is the coordinator still:
+        another broker may be it, in a cluster (cluster.md 6.5)."""
+        from eosin.coordinator.transactions.confirmations import Confirmations
+
+        self._confirmations = self._effect_runner.confirmations = Confirmations(self._clock)
+
+    def use_transaction_version(self, level: int) -> None:
+        """From now on the cluster's finalized level of `transaction.version` is this one: transactions that the
+        coordinator itself ends, and records, are of it. A client's own transactions keep to the version that its
+        requests speak, which may be any (transactions.md 4.5.6)."""
+        self._config = replace(self._config, transaction_version=level)
+        self._effect_runner.transaction_version = level
+        self._deferred_writes.transaction_version = level
 
     async def load(self) -> None:
         """Get producer ids ready, and read every partition that this broker leads."""
@@ -141,7 +166,7 @@ class TransactionCoordinator:
         return partition
 
     async def _load(self, partition: OwnedPartition) -> None:
-        index = partition.index
+        index, begun_ms = partition.index, self._clock.elapsed_ms()
         txns: dict[str, Txn] | None
         try:
             txns = await self._read(partition)
@@ -153,6 +178,9 @@ class TransactionCoordinator:
         del self._loading[index]
         if txns is not None:
             self._publish(partition, txns)
+            if not self._never_loaded:  # it was elected while the broker runs
+                took_ms = self._clock.elapsed_ms() - begun_ms
+                _LOG.info("__transaction_state-%d is loaded: %d ids in %d ms", index, len(txns), took_ms)
 
     def start(self) -> None:
         """Start the rounds that expire unused ids. Deadlines are watched from the first load on."""
@@ -181,6 +209,8 @@ class TransactionCoordinator:
             return
         self._markers.drop(index)
         self._deferred_writes.drop(partition)
+        if self._confirmations is not None:
+            self._confirmations.drop(partition)
         for entry in [entry for entry in self._entries.values() if entry.partition is partition]:
             del self._entries[entry.txn.transactional_id]
             if entry.held is not None:
@@ -222,6 +252,7 @@ class TransactionCoordinator:
         can_return: bool = True,
         two_phase: bool = False,
         keeps: bool = False,
+        who: Asker | None = None,
     ) -> Reply:
         """Give a producer its id and epoch (transactions.md 3.1); a new instance has no pair yet, which is -1 and -1.
         `two_phase`: its transactions never time out; `keeps`: one that is open stays so (KIP-939)."""
@@ -239,16 +270,22 @@ class TransactionCoordinator:
         if isinstance(event, ErrorCode):
             return Reply(event)
         if transactional_id is not None:
-            return await self._request(transactional_id, event)
+            return await self._request(transactional_id, event, who)
         fresh = self._producer_ids.take()
         return Reply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) if fresh is None else Reply(ErrorCode.NONE, fresh, 0)
 
     def add_partitions(
-        self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
+        self,
+        transactional_id: str,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+        who: Asker | None = None,
     ) -> PendingRequest:
         """Add partitions to the producer's transaction, starting one if none is open; NONE once that is durable
         (transactions.md 4.1)."""
-        return self._request(transactional_id, AddPartitions(producer_id, producer_epoch, frozenset(partitions)))
+        return self._request(transactional_id, AddPartitions(producer_id, producer_epoch, frozenset(partitions)), who)
 
     def end(
         self,
@@ -258,10 +295,12 @@ class TransactionCoordinator:
         producer_epoch: int,
         commit: bool,
         client_transaction_version: int,
+        who: Asker | None = None,
     ) -> PendingRequest:
         """Commit or abort (transactions.md 4.5): NONE once the outcome is durable and, if that takes only a moment, the
         transaction complete. For clients of version 2 the reply has the pair to go on with."""
-        return self._request(transactional_id, EndTxn(producer_id, producer_epoch, commit, client_transaction_version))
+        event = EndTxn(producer_id, producer_epoch, commit, client_transaction_version)
+        return self._request(transactional_id, event, who)
 
     async def verify(
         self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
@@ -276,11 +315,44 @@ class TransactionCoordinator:
             for partition in partitions
         }
 
-    def refusal(self, transactional_id: str, error: ErrorCode, *, producer_id: int, producer_epoch: int) -> Reply:
+    def refusal(
+        self,
+        transactional_id: str,
+        error: ErrorCode,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        who: Asker | None = None,
+    ) -> Reply:
         """`error`, with which a log or a group has refused a producer, as this coordinator would reply it: with whether
         the producer's transaction has only timed out (transactions.md 12.3 rule 5)."""
         entry = self._entries.get(transactional_id)
+        if self._observer is not None and (entry is not None or self.coordinates(transactional_id)):
+            txn, pair = (None if entry is None else entry.txn), (producer_id, producer_epoch)
+            self._observer.refused(txn, transactional_id, error, pair=pair, who=who, now_ms=self._clock.now_ms())
         return Reply(error) if entry is None else refusal(entry.txn, error, (producer_id, producer_epoch))
+
+    @property
+    def ids(self) -> int:
+        """How many transactional ids this coordinator has."""
+        return len(self._entries)
+
+    def would_add(self, transactional_id: str) -> bool:
+        """Whether the id is this coordinator's to know, and not known."""
+        return transactional_id not in self._entries and self.coordinates(transactional_id)
+
+    def coordinates(self, transactional_id: str) -> bool:
+        """Whether the id belongs to a partition that is read and this coordinator's."""
+        return self.partition_for(transactional_id) in self._owned
+
+    @property
+    def has_open_two_phase(self) -> bool:
+        """Whether a transaction is open, of an id of this coordinator's, whose outcome others decide (KIP-939). Looks
+        at every id."""
+        return any(
+            entry.txn.never_times_out and entry.txn.state is TransactionState.ONGOING
+            for entry in self._entries.values()
+        )
 
     def describe(self, transactional_id: str) -> TransactionDescription | ErrorCode:
         """One id as it is now; TRANSACTIONAL_ID_NOT_FOUND, or why that is unknown (transactions.md 10.2)."""
@@ -326,13 +398,41 @@ class TransactionCoordinator:
             return ErrorCode.NOT_COORDINATOR
         return ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
+    def txn(self, transactional_id: str) -> Txn | None:
+        """All that is remembered of an id; None for one that is not known here."""
+        entry = self._entries.get(transactional_id)
+        return None if entry is None else entry.txn
+
+    def markers_to_write(self, transactional_id: str) -> Sequence[TopicPartition]:
+        """The partitions that the id's transaction, which is decided, still waits for."""
+        return self._markers.remaining(transactional_id)
+
+    async def counts(self) -> tuple[dict[TransactionState, int], int]:
+        """How many ids are in each state, and when the oldest open transaction began, -1 for none. Looks at every id;
+        other requests run in between."""
+        found: dict[TransactionState, int] = {}
+        oldest_ms = NO_TIMESTAMP
+        for entries in self._in_pieces():
+            for entry in entries:
+                txn = entry.txn
+                found[txn.state] = found.get(txn.state, 0) + 1
+                if txn.state is TransactionState.ONGOING and (oldest_ms == NO_TIMESTAMP or txn.start_ms < oldest_ms):
+                    oldest_ms = txn.start_ms
+            await asyncio.sleep(0)
+        return found, oldest_ms
+
+    def txns(self) -> Iterator[Sequence[Txn]]:
+        """All that is remembered of every id that there is now, as many at a time as one turn of the event loop may
+        look at; others may run in between."""
+        return ([entry.txn for entry in entries] for entries in self._in_pieces())
+
     def _in_pieces(self) -> Iterator[Sequence[Entry]]:
         """The entries of now, as many at a time as one turn of the event loop may look at."""
         entries = list(self._entries.values())
         return (entries[first : first + ENTRIES_PER_TURN] for first in range(0, len(entries), ENTRIES_PER_TURN))
 
-    def _request(self, transactional_id: str, event: Event) -> PendingRequest:
-        request = PendingRequest(transactional_id, event)
+    def _request(self, transactional_id: str, event: Event, who: Asker | None) -> PendingRequest:
+        request = PendingRequest(transactional_id, event, who)
         self._route(request)
         return request
 
@@ -348,8 +448,22 @@ class TransactionCoordinator:
         reply = unknown(request.event)
         if reply is None:
             self._introduce(request)
-        else:
+            return
+        if self._confirmations is None:
             request.answer(reply)
+        else:
+            partition = self._owned[self.partition_for(request.transactional_id)]
+            self._confirmations.confirm(partition, request, reply)
+        event = request.event
+        if self._observer is not None and reply.error and isinstance(event, EndTxn | AddPartitions):
+            self._observer.refused(
+                None,
+                request.transactional_id,
+                reply.error,
+                pair=(event.producer_id, event.producer_epoch),
+                who=request.who,
+                now_ms=self._clock.now_ms(),
+            )
 
     def _absence(self, transactional_id: str) -> ErrorCode:
         """Why there is no entry; INVALID_PRODUCER_ID_MAPPING when the id does not exist."""
@@ -424,16 +538,20 @@ class TransactionCoordinator:
                 self._route(request)
 
     def opened(self, entry: Entry) -> None:
-        """A transaction is open: it has a deadline, unless it takes part in a two-phase commit (KIP-939).
+        """A transaction is open: it has a deadline, unless it takes part in a two-phase commit (KIP-939)."""
+        txn = entry.txn
+        self.began(entry, txn)
+        if not txn.never_times_out:
+            self._deadlines.watch(txn.transactional_id, entry.began_ms + txn.timeout_ms)
+
+    def began(self, entry: Entry, txn: Txn) -> None:
+        """A transaction begins, whose record may still have to be written.
 
         The wall clock is read once, for how long it has been open: for a transaction from the log there is no other
         source. From then on only the time counts in which the broker could read its producer's requests."""
-        txn = entry.txn
         if entry.began_start_ms != txn.start_ms:
             entry.began_start_ms = txn.start_ms
             entry.began_ms = self._clock.running_ms() - max(0, self._clock.now_ms() - txn.start_ms)
-        if not txn.never_times_out:
-            self._deadlines.watch(txn.transactional_id, entry.began_ms + txn.timeout_ms)
 
     # For the marker sender ------------------------------------------------------------------------------------------
 

@@ -29,7 +29,8 @@ class DeferredWrites:
 
     def __init__(self, clock: Clock, *, transaction_version: int) -> None:
         self._clock = clock
-        self._transaction_version = transaction_version
+        self.transaction_version = transaction_version
+        """The server's present level, by which records are written."""
         self._entries: dict[Entry, None] = {}
         """In the order in which they came."""
         self._timer: Timer | None = None
@@ -68,7 +69,7 @@ class DeferredWrites:
             self._timer.cancel()
 
     def _write(self, partition: OwnedPartition, entries: Sequence[Entry]) -> None:
-        records = encode_records([entry.txn for entry in entries], transaction_version=self._transaction_version)
+        records = encode_records([entry.txn for entry in entries], transaction_version=self.transaction_version)
         now_ms = self._clock.now_ms()
         outcome = partition.log.append_records(records, count=len(entries), now_ms=now_ms, awaited=False)
         if isinstance(outcome, Refused):

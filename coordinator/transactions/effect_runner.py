@@ -15,10 +15,11 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from typing import Final, Protocol, assert_never
+from typing import TYPE_CHECKING, Final, Protocol, assert_never
 
 import msgspec
 
+from eosin.coordinator.ports import TransactionObserver
 from eosin.coordinator.transactions.config import TransactionConfig
 from eosin.coordinator.transactions.deferred_writes import DeferredWrites
 from eosin.coordinator.transactions.entries import CONCURRENT, Entry, OwnedPartition, PendingRequest
@@ -53,6 +54,9 @@ from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
 from eosin.storage.log.log_results import Refused
 
+if TYPE_CHECKING:
+    from eosin.coordinator.transactions.confirmations import Confirmations
+
 _APPENDED: Final = Appended()
 _ONGOING: Final = TransactionState.ONGOING
 _CONCURRENT: Final = ErrorCode.CONCURRENT_TRANSACTIONS
@@ -74,6 +78,9 @@ class Owner(Protocol):
 
     def forget(self, entry: Entry) -> None:
         """Drop the entry, and route the requests that wait for it anew."""
+
+    def began(self, entry: Entry, txn: Txn) -> None:
+        """A transaction begins: its time counts from now, though the clock may be set while its record is written."""
 
     def opened(self, entry: Entry) -> None:
         """A transaction is open: it has a deadline."""
@@ -100,7 +107,11 @@ class EffectRunner:
         self._clock = clock
         self._config = config
         self._chance = chance
-        self._transaction_version = config.transaction_version
+        self.transaction_version = config.transaction_version
+        """The server's present level, by which records are written."""
+        self.observer: TransactionObserver | None = None
+        self.confirmations: Confirmations | None = None
+        """Where another broker may have become the coordinator unheard of: what is answered from memory goes there."""
         self._holds_answers = config.end_txn_marker_wait_ms > 0
         self._failures: dict[str, int] = {}
         """Ids whose record is being rolled forward, and how often that failed."""
@@ -144,7 +155,10 @@ class EffectRunner:
             self._write(partition, expired, dead)
 
     def _decide(self, entry: Entry, event: Event, request: PendingRequest | None) -> None:
-        entry.txn, effects = decide(entry.txn, event, self._now_ms)
+        before = entry.txn
+        entry.txn, effects = decide(before, event, self._now_ms)
+        if self.observer is not None:
+            self.observer.decided(before, entry.txn, event, effects, request, self._now_ms)
         for effect in effects:
             self._carry_out(entry, effect, event, request)
         if event is _APPENDED:
@@ -158,9 +172,14 @@ class EffectRunner:
         match effect:
             case Reply():
                 if request is not None:
-                    self._reply(entry, effect, request)
+                    if self.confirmations is not None and event is request.event and effect.error is not _CONCURRENT:
+                        self.confirmations.confirm(entry.partition, request, effect)
+                    else:
+                        self._reply(entry, effect, request)
             case Persist():
                 entry.request = request
+                if effect.txn.state is _ONGOING:
+                    self._owner.began(entry, effect.txn)
                 self._write(entry.partition, (entry,), (effect.txn,))
             case PersistLater():
                 self._deferred_writes.add(entry)
@@ -204,6 +223,8 @@ class EffectRunner:
             request.timer = self._clock.call_later(wait_ms, partial(self._lose_patience, entry, request))
 
     def _lose_patience(self, entry: Entry, request: PendingRequest) -> None:
+        if self.observer is not None and request.waits:
+            self.observer.gave_up(request, self._config.concurrent_transactions_wait_ms, self._clock.now_ms())
         request.lose_patience()
         # All wait equally long, so requests that have lost patience are at the front.
         while entry.waiting and entry.waiting[0].reply is not None:
@@ -231,7 +252,7 @@ class EffectRunner:
     # Records --------------------------------------------------------------------------------------------------------
 
     def _write(self, partition: OwnedPartition, entries: Sequence[Entry], txns: Sequence[Txn]) -> None:
-        records = encode_records(txns, transaction_version=self._transaction_version)
+        records = encode_records(txns, transaction_version=self.transaction_version)
         outcome = partition.log.append_records(records, count=len(txns), now_ms=self._now_ms)
         if isinstance(outcome, Refused):
             if outcome.is_too_large and len(entries) > 1:

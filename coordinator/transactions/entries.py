@@ -6,7 +6,7 @@ from collections.abc import Generator
 from functools import partial
 from typing import Any, Final
 
-from eosin.coordinator.ports import CoordinatorLog
+from eosin.coordinator.ports import Asker, CoordinatorLog
 from eosin.coordinator.transactions.rules.effects import Reply
 from eosin.coordinator.transactions.rules.events import Event
 from eosin.coordinator.transactions.rules.state import NO_TIMESTAMP, Txn
@@ -23,11 +23,13 @@ class PendingRequest:
     Often `reply` is set when the coordinator returns; otherwise await the request.
     """
 
-    __slots__ = ("_answered", "event", "patient", "reply", "timer", "transactional_id", "waits")
+    __slots__ = ("_answered", "event", "patient", "reply", "timer", "transactional_id", "waits", "who")
 
-    def __init__(self, transactional_id: str, event: Event) -> None:
+    def __init__(self, transactional_id: str, event: Event, who: Asker | None = None) -> None:
         self.transactional_id = transactional_id
         self.event = event
+        self.who = who
+        """Who asks, where that is known: for the observer alone."""
         self.reply: Reply | None = None
         self.waits = False
         """Whether it is queued in `Entry.waiting`, to be decided again."""

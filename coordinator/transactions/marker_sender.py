@@ -12,7 +12,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
-from eosin.coordinator.ports import MarkersForPartitions, MarkerTarget, MarkerTargets
+from eosin.coordinator.ports import MarkersForPartitions, MarkerTarget, MarkerTargets, TransactionObserver
 from eosin.coordinator.transactions.config import TransactionConfig
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
@@ -107,6 +107,7 @@ class MarkerSender:
         self._clock = clock
         self._chance = chance
         self._config = config
+        self.observer: TransactionObserver | None = None
         self._jobs: dict[MarkerJob, None] = {}
         self._tasks: dict[asyncio.Task[Answers], None] = {}
 
@@ -134,6 +135,13 @@ class MarkerSender:
         """How many transactions wait for markers."""
         return len(self._jobs)
 
+    def remaining(self, transactional_id: str) -> Sequence[TopicPartition]:
+        """The partitions that the id's transaction still waits for. Looks at every job."""
+        for job in self._jobs:
+            if job.transactional_id == transactional_id:
+                return tuple(job.remaining)
+        return ()
+
     def _end(self, job: MarkerJob) -> None:
         self._jobs.pop(job, None)
         if job.retry is not None:
@@ -158,6 +166,8 @@ class MarkerSender:
             elif target is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 _LOG.info("%s: %s was deleted and needs no marker", job.transactional_id, partition)
                 del job.remaining[partition]
+            else:
+                self._observe(job, partition, target)
         return by_target
 
     def _ask(self, job: MarkerJob, target: MarkerTarget, partitions: Sequence[TopicPartition]) -> None:
@@ -205,7 +215,12 @@ class MarkerSender:
             self._end(job)
             self._owner.markers_written(job)
 
+    def _observe(self, job: MarkerJob, partition: TopicPartition, error: ErrorCode) -> None:
+        if self.observer is not None:
+            self.observer.marker_refused(job.transactional_id, partition, error, now_ms=self._clock.now_ms())
+
     def _goes_on(self, job: MarkerJob, partition: TopicPartition, error: ErrorCode) -> bool:
+        self._observe(job, partition, error)
         if error is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
             return self._owner.markers_fenced(job)
         if error in SETTLED:

@@ -67,6 +67,29 @@ async def test_a_wall_clock_that_is_set_neither_aborts_a_transaction_nor_keeps_i
     assert TransactionState.PREPARE_ABORT in broker.states("tx")
 
 
+@pytest.mark.parametrize("hours", [1, -1])
+async def test_a_transaction_has_its_whole_time_though_the_clock_is_set_while_its_first_record_is_written(
+    hours: int,
+) -> None:
+    clock = PausingClock()
+    broker = FakeBroker(clock=clock)
+    await broker.start()
+    producer = Producer(broker)
+    assert await producer.init() is NONE
+    broker.log.held = True
+    added = asyncio.create_task(producer.add(ORDERS_0))
+    await asyncio.sleep(0)
+    clock.ahead_ms += hours * 3_600_000
+    clock.advance(1000)
+    broker.log.held = False
+    broker.log.release()
+    assert await added is NONE
+    clock.advance(TIMEOUT_MS - 2000)
+    assert state(broker) is TransactionState.ONGOING
+    clock.advance(2000)
+    assert TransactionState.PREPARE_ABORT in broker.states("tx")
+
+
 async def test_the_next_transaction_of_an_id_has_its_whole_time_though_the_clock_is_set_between_them() -> None:
     clock = PausingClock()
     broker, producer = await open_transaction(clock)

@@ -52,6 +52,26 @@ async def test_where_it_is_off_it_is_refused_and_nothing_is_stored(two_phase: bo
     assert broker.log.stored == []
 
 
+async def test_it_is_off_while_the_cluster_s_transaction_version_is_lower() -> None:
+    broker = await started()
+    broker.transactions.use_transaction_version(1)
+    assert await participant(broker).init() is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    broker.transactions.use_transaction_version(2)
+    assert await participant(broker).init() is NONE
+
+
+async def test_a_transaction_that_others_decide_is_known_to_be_open_until_it_ends() -> None:
+    broker = await started()
+    other = Producer(broker, "other")
+    assert await other.init() is NONE
+    assert await other.add(*PARTITIONS) is NONE
+    assert not broker.transactions.has_open_two_phase
+    producer = await prepared(broker)
+    assert broker.transactions.has_open_two_phase
+    assert await producer.end(commit=True) is NONE
+    assert not broker.transactions.has_open_two_phase
+
+
 async def test_the_longest_timeout_does_not_bind_a_producer_without_one() -> None:
     broker = await started()
     producer = participant(broker)

@@ -13,6 +13,7 @@ from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.writer import NO_OFFSET, LogWriter, Settled
 from eosin.coordinator.groups.offsets.store import OffsetStore, OffsetToCommit
+from eosin.coordinator.ports import GroupObserver
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.clock import Clock
@@ -33,6 +34,7 @@ class Commits:
         self, *, writer: LogWriter, clock: Clock, config: GroupConfig, group_appears: Callable[[str], None]
     ) -> None:
         self.offsets = OffsetStore()
+        self.observer: GroupObserver | None = None
         self._writer = writer
         self._clock = clock
         self._config = config
@@ -98,6 +100,8 @@ class Commits:
 
         def on_settled(error: ErrorCode, base_offset: int) -> None:
             if error is ErrorCode.NONE:
+                if self.observer is not None and (held := self.offsets.held_by(marker.producer_id)):
+                    self.observer.offsets_completed(held, marker, self._clock.now_ms())
                 self.offsets.complete(marker.producer_id, commit=marker.commit)
             settled(error, base_offset)
 

@@ -88,6 +88,10 @@ class OffsetStore:
                 if commit and self._is_newer(group_id, partition, value):
                     self.put(group_id, partition, value)
 
+    def held_by(self, producer_id: int) -> dict[str, int]:
+        """Of how many partitions a producer's transaction holds offsets, by group."""
+        return {group_id: len(pending) for group_id, pending in self._pending.get(producer_id, {}).items()}
+
     def remove(self, group_id: str, partition: TopicPartition) -> None:
         """A tombstone: neither the committed value nor any pending one survives."""
         committed = self._committed.get(group_id)

@@ -50,6 +50,8 @@ class LeavingMember(msgspec.Struct, frozen=True, gc=False):
     member_id: str
     """Empty: remove the member that holds `instance_id` (an administrator's removal)."""
     instance_id: str | None
+    reason: str = ""
+    """What the client says (KIP-800); nothing is decided by it."""
 
 
 class Leave(msgspec.Struct, frozen=True, gc=False):

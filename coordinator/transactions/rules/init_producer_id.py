@@ -3,7 +3,7 @@
 
 import msgspec
 
-from eosin.coordinator.transactions.config import TransactionConfig
+from eosin.coordinator.transactions.config import TWO_PHASE_VERSION, TransactionConfig
 from eosin.coordinator.transactions.rules.effects import AllocateProducerId, Reply, WriteMarkers
 from eosin.coordinator.transactions.rules.events import DeadlinePassed, InitProducerId
 from eosin.coordinator.transactions.rules.state import (
@@ -165,11 +165,16 @@ def admit(
     allows_two_phase: bool,
 ) -> InitProducerId | ErrorCode:
     """The request to decide, or why there is none, whatever is remembered of the id (3.1, steps 2 to 6). An empty id is
-    looked at where ids are looked up. `allows_two_phase`: whether two-phase commits are safe, if they are on."""
+    looked at where ids are looked up. `allows_two_phase`: whether two-phase commits are safe, if they are on and the
+    server's version has them."""
     if (pair.producer_id == NO_PRODUCER_ID) != (pair.producer_epoch == NO_EPOCH):
         return ErrorCode.INVALID_REQUEST
     if transactional_id:
-        is_on = config.transaction_two_phase_commit_enable and allows_two_phase
+        is_on = (
+            config.transaction_two_phase_commit_enable
+            and allows_two_phase
+            and config.transaction_version >= TWO_PHASE_VERSION
+        )
         if not is_on and (two_phase or keeps):
             # What Apache Kafka answers, the first also where an id may not take part. What no release of it does yet,
             # it refuses like a version that it does not have.
