@@ -1,0 +1,13 @@
+"""`HELD`: a pause of a connection whose end nobody knows yet. Other pauses are timers."""
+
+from typing import Final
+
+
+class Held:
+    """Stands where a timer would."""
+
+    def cancel(self) -> None:
+        """Nothing is scheduled."""
+
+
+HELD: Final = Held()

@@ -1,0 +1,170 @@
+"""`Access`: which rights an API asks for, declared beside its handler (security.md 4.6, 4.8).
+
+What a whole request needs is asked here, before the handler runs: `guarded` puts that question in front of it, and only
+brokers with an authorizer use guarded APIs. What single items of a request need the handler asks itself, by
+`context.session`; the declaration names it all the same, since the table in docs/security.md is made of it, and a test
+refuses an API without one.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
+from eosin.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from eosin.broker.api import Api, RequestContext, Services
+
+DENIED: Final[Mapping[ResourceType, ErrorCode]] = {
+    ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+"""The error of whoever may not do something to a resource."""
+
+
+class Scope(Enum):
+    """What fails with a denial."""
+
+    REQUEST = "the request"
+    ITEM = "the item"
+    SILENT = "nothing: it is left out"
+    NEXT = "nothing: the next right is asked for"
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """One right that an API asks for."""
+
+    operation: Operation
+    kind: ResourceType
+    scope: Scope = Scope.REQUEST
+    names: Callable[[Any], Iterable[str]] | None = None
+    """The resources that a request needs it for, when its denial is that of the whole request; None where the handler
+    asks."""
+    note: str = ""
+    """When it is asked for, if not always."""
+    denied: ErrorCode | None = None
+    """The error of a denial, where it is not that of the resource's kind."""
+
+    @property
+    def error(self) -> ErrorCode:
+        """What whoever lacks it is told."""
+        return self.denied or DENIED[self.kind]
+
+
+Check = Callable[[Any, "RequestContext"], ErrorCode]
+"""(request, context) to the error of the whole request, NONE for one that may be handled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What an API asks for, in the order of its checks."""
+
+    rights: tuple[Right, ...] = ()
+    open_because: str = ""
+    """Why there is nothing to ask for; empty where there is."""
+    check: Check | None = None
+    """In place of asking for the rights of the whole request one after the other."""
+
+    def __post_init__(self) -> None:
+        assert bool(self.rights) != bool(self.open_because), "an API asks for rights, or says why it asks for none"
+
+    @property
+    def of_the_request(self) -> Check | None:
+        """What decides about the whole request; None where only items are asked about."""
+        if self.check is not None:
+            return self.check
+        rights = [each for each in self.rights if each.names is not None]
+        return partial(_ask_in_order, rights) if rights else None
+
+
+def _ask_in_order(rights: Iterable[Right], request: Any, context: "RequestContext") -> ErrorCode:
+    for right in rights:
+        assert right.names is not None
+        for name in right.names(request):
+            if not context.session.may(right.operation, right.kind, name):
+                return right.error
+    return ErrorCode.NONE
+
+
+def open_to_all(because: str) -> Access:
+    """An API that asks for nothing."""
+    return Access(open_because=because)
+
+
+def on_the_cluster(operation: Operation) -> Right:
+    """A right on the cluster, without which the request fails."""
+    return Right(operation, ResourceType.CLUSTER, names=lambda request: (CLUSTER_NAME,))
+
+
+def on_the_group(operation: Operation) -> Right:
+    """A right on the group that a request names, without which it fails."""
+    return Right(operation, ResourceType.GROUP, names=lambda request: (request.group_id,))
+
+
+def on_the_transactional_id(operation: Operation) -> Right:
+    """A right on the transactional id that a request names, without which it fails."""
+    return Right(operation, ResourceType.TRANSACTIONAL_ID, names=lambda request: (request.transactional_id,))
+
+
+def on_each(operation: Operation, kind: ResourceType, note: str = "") -> Right:
+    """A right that the handler asks for each item: without it the item fails."""
+    return Right(operation, kind, Scope.ITEM, note=note)
+
+
+def of_a_replica(note: str) -> Right:
+    """The right of a broker of the cluster to read a topic as its follower (security.md 4.6)."""
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return Right(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, Scope.ITEM, note=note, denied=denied)
+
+
+def silently(operation: Operation, kind: ResourceType, note: str = "") -> Right:
+    """A right that the handler asks for each item: what lacks it is left out."""
+    return Right(operation, kind, Scope.SILENT, note=note)
+
+
+def or_the_next(operation: Operation, kind: ResourceType, note: str = "") -> Right:
+    """A right that the handler asks for, without a line in the log: whoever lacks it may have the next one."""
+    return Right(operation, kind, Scope.NEXT, note=note)
+
+
+def guarded(apis: Mapping[int, "Api"], *, but: Collection[int] = ()) -> Mapping[int, "Api"]:
+    """The APIs of a broker with an authorizer: each refuses a request whose peer lacks a right for the whole of it.
+    Those in `but` somebody else decides about."""
+    return {key: api if key in but else _guarded(api) for key, api in apis.items()}
+
+
+def _guarded(api: "Api") -> "Api":
+    assert api.access is not None, f"{api.key.name} says which rights it asks for"
+    check = api.access.of_the_request
+    if check is None:
+        return api
+    if api.respond is not None:
+        return replace(api, respond=partial(_respond, api, check))
+    return replace(api, handle=partial(_handle, api, check))
+
+
+def _respond(api: "Api", check: Check, request: Any, context: "RequestContext", services: "Services") -> Any:
+    error = check(request, context)
+    if error is not ErrorCode.NONE:
+        return api.refuse(request, context, error)
+    assert api.respond is not None
+    return api.respond(request, context, services)
+
+
+def _handle(api: "Api", check: Check, request: Any, context: "RequestContext", services: "Services") -> Any:
+    """A coroutine that responds: the handler's own, or that of a refusal."""
+    error = check(request, context)
+    if error is not ErrorCode.NONE:
+        return _refusal(api.refuse(request, context, error))
+    assert api.handle is not None
+    return api.handle(request, context, services)
+
+
+async def _refusal(response: Any) -> Any:
+    return response

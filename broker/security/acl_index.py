@@ -1,0 +1,268 @@
+"""`AclIndex`: access control entries, arranged so that one question costs a few look-ups (security.md 4.4).
+
+An index never changes. `changed` makes another one that shares whatever has not changed, so whoever holds one sees
+either all of a request or nothing of it. Always true: an index made step by step answers like one made of the same
+entries at once.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address
+from typing import Final, NamedTuple
+
+from eosin.broker.security.acls import EVERYBODY, WILDCARD, Acl, PatternType, Permission
+from eosin.broker.security.resources import Operation
+
+EVERYTHING: Final = (1 << max(Operation) + 1) - 1
+"""The set of all operations: bit n stands for the operation with number n."""
+
+_IMPLIED: Final[Mapping[int, int]] = {
+    Operation.ALL: EVERYTHING,
+    Operation.READ: 1 << Operation.READ | 1 << Operation.DESCRIBE,
+    Operation.WRITE: 1 << Operation.WRITE | 1 << Operation.DESCRIBE,
+    Operation.DELETE: 1 << Operation.DELETE | 1 << Operation.DESCRIBE,
+    Operation.ALTER: 1 << Operation.ALTER | 1 << Operation.DESCRIBE,
+    Operation.ALTER_CONFIGS: 1 << Operation.ALTER_CONFIGS | 1 << Operation.DESCRIBE_CONFIGS,
+}
+"""What ALLOW of an operation allows, where that is more than the operation (security.md 4.3.4)."""
+
+
+class Masks(NamedTuple):
+    """Operations as sets of bits."""
+
+    allowed: int
+    denied: int
+
+
+class Rules(NamedTuple):
+    """The entries of one principal on one pattern."""
+
+    acls: tuple[Acl, ...]
+    everywhere: Masks
+    by_host: Mapping[str | None, Masks]
+    """Beside those for every host."""
+
+
+_Group = dict[str, Rules]
+"""The entries of one pattern, by principal."""
+_Pattern = tuple[int, str]
+"""Pattern type and resource name."""
+
+
+class OfKind(NamedTuple):
+    """The entries of one resource type."""
+
+    literals: dict[str, _Group]
+    prefixes: tuple[tuple[int, dict[str, _Group]], ...]
+    """By the length of the prefix, the shortest first."""
+    held: dict[str, dict[_Pattern, Rules]]
+    """By principal: all the patterns that it has entries on."""
+
+    def groups(self, name: str) -> list[_Group]:
+        """The entries of every pattern that `name` matches."""
+        found: list[_Group] = []
+        literals, size = self.literals, len(name)
+        if (group := literals.get(name)) is not None:
+            found.append(group)
+        if name != WILDCARD and (group := literals.get(WILDCARD)) is not None:
+            found.append(group)
+        for length, named in self.prefixes:
+            if length > size:
+                break
+            if (group := named.get(name[:length])) is not None:
+                found.append(group)
+        return found
+
+
+_NONE: Final = OfKind({}, (), {})
+
+
+class AclIndex:
+    """Entries, by resource type, pattern and principal."""
+
+    __slots__ = ("_kinds", "size")
+
+    def __init__(self, kinds: Mapping[int, OfKind] | None = None, size: int = 0) -> None:
+        self._kinds = kinds or {}
+        self.size = size
+        """How many entries there are."""
+
+    def changed(self, *, added: Iterable[Acl] = (), removed: Iterable[Acl] = ()) -> "AclIndex":
+        """The index with some entries more and some less. An entry that was added twice is removed one at a time."""
+        changes: dict[int, dict[_Pattern, dict[str, tuple[list[Acl], list[Acl]]]]] = {}
+        size = self.size
+        for number, acls in enumerate((added, removed)):
+            for acl in acls:
+                size += -1 if number else 1
+                of_kind = changes.setdefault(acl.resource_type, {})
+                of_pattern = of_kind.setdefault((acl.pattern_type, acl.resource_name), defaultdict(lambda: ([], [])))
+                of_pattern[acl.principal][number].append(acl)
+        if not changes:
+            return self
+        kinds = dict(self._kinds)
+        for kind, of_kind in changes.items():
+            kinds[kind] = _changed(kinds.get(kind, _NONE), of_kind)
+        return AclIndex(kinds, size)
+
+    def permitted(self, kind: int, name: str, principal: str, host: str | None) -> int | None:
+        """What `principal` may do to the resource from `host` (a `host_key`), as a set of bits; None when no entry is
+        about this resource, whoever its principal."""
+        of_kind = self._kinds.get(kind)
+        if of_kind is None:
+            return None
+        groups = of_kind.groups(name)
+        if not groups:
+            return None
+        allowed = denied = 0
+        for group in groups:
+            rules = group.get(principal)
+            if rules is not None:
+                allowed |= rules.everywhere.allowed
+                denied |= rules.everywhere.denied
+                if rules.by_host and (masks := rules.by_host.get(host)) is not None:
+                    allowed |= masks.allowed
+                    denied |= masks.denied
+            rules = group.get(EVERYBODY)
+            if rules is not None:
+                allowed |= rules.everywhere.allowed
+                denied |= rules.everywhere.denied
+                if rules.by_host and (masks := rules.by_host.get(host)) is not None:
+                    allowed |= masks.allowed
+                    denied |= masks.denied
+        return allowed & ~denied
+
+    def permits_any(self, kind: int, operation: int, principal: str, host: str | None) -> bool:
+        """Whether `principal` may do this to at least one name that can be thought of (security.md 4.3.5)."""
+        of_kind = self._kinds.get(kind, _NONE)
+        allowed: set[_Pattern] = set()
+        denied: set[_Pattern] = set()
+        exactly = (operation, Operation.ALL)
+        for who in (principal, EVERYBODY):
+            for pattern, rules in of_kind.held.get(who, {}).items():
+                for acl in rules.acls:
+                    if acl.operation in exactly and _is_at(acl, host):
+                        (denied if acl.permission == Permission.DENY else allowed).add(pattern)
+        everything = (int(PatternType.LITERAL), WILDCARD)
+        if everything in denied:
+            return False
+        return any(pattern == everything or not _is_dominated(pattern, denied) for pattern in allowed)
+
+    def about(self, kind: int, name: str) -> Iterator[Acl]:
+        """The entries about one resource, of everybody."""
+        for group in self._kinds.get(kind, _NONE).groups(name):
+            for rules in group.values():
+                yield from rules.acls
+
+    def deciding(self, kind: int, name: str, operation: int, principal: str, host: str | None) -> Acl | None:
+        """The entry that allows or denies this; None where none does. A denial goes before whatever allows."""
+        allowing: Acl | None = None
+        for group in self._kinds.get(kind, _NONE).groups(name):
+            for who in (principal, EVERYBODY):
+                for acl in () if (rules := group.get(who)) is None else rules.acls:
+                    if not _is_at(acl, host) or not _bits(acl) >> operation & 1:
+                        continue
+                    if acl.permission == Permission.DENY:
+                        return acl
+                    allowing = allowing or acl
+        return allowing
+
+
+def _is_dominated(pattern: _Pattern, denied: set[_Pattern]) -> bool:
+    """Whether a denial covers all that a pattern allows."""
+    kind, name = pattern
+    if kind == PatternType.LITERAL and pattern in denied:
+        return True
+    return any((PatternType.PREFIXED, name[:length]) in denied for length in range(1, len(name) + 1))
+
+
+def _is_at(acl: Acl, host: str | None) -> bool:
+    """Whether an entry is about peers at `host`; None is an address that nobody knows."""
+    place = host_key(acl.host)
+    return place is not None and place in (WILDCARD, host)
+
+
+def _bits(acl: Acl) -> int:
+    """The operations that an entry allows or denies; a denial implies none but ALL."""
+    operation = acl.operation
+    if acl.permission == Permission.DENY and operation != Operation.ALL:
+        return 1 << operation
+    return _IMPLIED.get(operation, 1 << operation)
+
+
+def _changed(of_kind: OfKind, changes: Mapping[_Pattern, Mapping[str, tuple[list[Acl], list[Acl]]]]) -> OfKind:
+    literals, prefixes, held = dict(of_kind.literals), dict(of_kind.prefixes), dict(of_kind.held)
+    own_prefixes: set[int] = set()
+    own_principals: set[str] = set()
+    for pattern, by_principal in changes.items():
+        pattern_type, name = pattern
+        if pattern_type == PatternType.PREFIXED:
+            if len(name) not in own_prefixes:
+                own_prefixes.add(len(name))
+                prefixes[len(name)] = dict(prefixes.get(len(name), {}))
+            named = prefixes[len(name)]
+        else:
+            named = literals
+        group = dict(named.get(name, {}))
+        for principal, (added, removed) in by_principal.items():
+            if principal not in own_principals:
+                own_principals.add(principal)
+                held[principal] = dict(held.get(principal, {}))
+            rules = _with(group.get(principal), added, removed)
+            if rules is None:
+                group.pop(principal, None)
+                held[principal].pop(pattern, None)
+            else:
+                group[principal] = held[principal][pattern] = rules
+        if group:
+            named[name] = group
+        else:
+            named.pop(name, None)
+    left = tuple(sorted((length, named) for length, named in prefixes.items() if named))
+    held = {principal: patterns for principal, patterns in held.items() if patterns}
+    return OfKind(literals, left, held)
+
+
+def _with(rules: Rules | None, added: list[Acl], removed: list[Acl]) -> Rules | None:
+    acls = [*(rules.acls if rules is not None else ()), *added]
+    if removed:
+        acls = _without(acls, removed)
+    if not acls:
+        return None
+    by_host: dict[str | None, Masks] = {}
+    for acl in acls:
+        place = host_key(acl.host)
+        if place is not None:
+            allowed, denied = by_host.get(place, (0, 0))
+            if acl.permission == Permission.DENY:
+                denied |= _bits(acl)
+            else:
+                allowed |= _bits(acl)
+            by_host[place] = Masks(allowed, denied)
+    return Rules(tuple(acls), by_host.pop(WILDCARD, Masks(0, 0)), by_host)
+
+
+def _without(acls: list[Acl], removed: list[Acl]) -> list[Acl]:
+    times = Counter(removed)
+    left = []
+    for acl in acls:
+        if times[acl]:
+            times[acl] -= 1
+        else:
+            left.append(acl)
+    return left
+
+
+@lru_cache(maxsize=10_000)
+def host_key(text: str) -> str | None:
+    """A host as it is compared: `*`, or an address in one spelling; None for what is no address, which no peer has
+    (security.md 4.3.6)."""
+    if text == WILDCARD:
+        return WILDCARD
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return str(address)

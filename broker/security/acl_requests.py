@@ -1,0 +1,108 @@
+"""What the requests of access control entries say, and whether it makes sense (security.md 4.5)."""
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+from eosin.broker.metadata.cluster import Outcome
+from eosin.broker.security.acls import Acl, AclFilter, PatternType, Permission
+from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
+from eosin.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from eosin.protocol.schemas.create_acls import AclCreation
+    from eosin.protocol.schemas.delete_acls import DeleteAclsFilter, DeleteAclsMatchingAcl
+    from eosin.protocol.schemas.describe_acls import DescribeAclsRequest
+
+FIRST_PATTERN_VERSION: Final = 1
+"""Below it there are no patterns but literal ones."""
+MOST_PER_REQUEST: Final = 10_000
+
+GOOD: Final = Outcome(ErrorCode.NONE, "")
+"""Where all went well, Apache Kafka sends an empty message, not none."""
+DISABLED: Final = Outcome(ErrorCode.SECURITY_DISABLED, "No authorizer is configured on this broker")
+_TYPES: Final = frozenset(ResourceType) - {ResourceType.UNKNOWN, ResourceType.ANY}
+_OPERATIONS: Final = frozenset(Operation) - {Operation.UNKNOWN, Operation.ANY}
+_PATTERNS: Final = frozenset({PatternType.LITERAL, PatternType.PREFIXED})
+_PERMISSIONS: Final = frozenset({Permission.DENY, Permission.ALLOW})
+
+
+def new_acl(creation: "AclCreation") -> Acl:
+    """The entry that a creation asks for."""
+    return Acl(
+        creation.resource_type,
+        creation.resource_name,
+        creation.resource_pattern_type,
+        creation.principal,
+        creation.host,
+        creation.operation,
+        creation.permission_type,
+    )
+
+
+def removed_acl(matching: "DeleteAclsMatchingAcl") -> Acl:
+    """The entry that a response says is gone."""
+    return Acl(
+        matching.resource_type,
+        matching.resource_name,
+        matching.pattern_type,
+        matching.principal,
+        matching.host,
+        matching.operation,
+        matching.permission_type,
+    )
+
+
+def refusal_of(acl: Acl, api_version: int) -> Outcome | None:
+    """Why this entry cannot be added; None for one that can."""
+    if api_version < FIRST_PATTERN_VERSION and acl.pattern_type != PatternType.LITERAL:
+        return Outcome(ErrorCode.UNSUPPORTED_VERSION, "Version 0 only supports literal resource pattern types")
+    kind, colon, _ = acl.principal.partition(":")
+    problems = (
+        (acl.resource_type not in _TYPES, f"Invalid resourceType {_told(ResourceType, acl.resource_type)}"),
+        (acl.pattern_type not in _PATTERNS, f"Invalid patternType {_told(PatternType, acl.pattern_type)}"),
+        (acl.operation not in _OPERATIONS, f"Invalid operation {_told(Operation, acl.operation)}"),
+        (acl.permission not in _PERMISSIONS, f"Invalid permissionType {_told(Permission, acl.permission)}"),
+        (not acl.resource_name, "Invalid empty resource name"),
+        (
+            acl.resource_type == ResourceType.CLUSTER and acl.resource_name != CLUSTER_NAME,
+            f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}",
+        ),
+        (
+            not colon,
+            f"Could not parse principal from `{acl.principal}` (no colon is present separating the principal type from"
+            " the principal name)",
+        ),
+        (not kind, f"The principal `{acl.principal}` has no type"),
+    )
+    text = next((text for is_wrong, text in problems if is_wrong), None)
+    return None if text is None else Outcome(ErrorCode.INVALID_REQUEST, text)
+
+
+def _told(kind: type[IntEnum], number: int) -> str:
+    return kind(number).name if number in set(kind) else "UNKNOWN"
+
+
+def filter_of(wanted: "DescribeAclsRequest | DeleteAclsFilter", api_version: int) -> AclFilter | Outcome:
+    """The filter that a request describes, or why there is none."""
+    pattern = wanted.pattern_type_filter
+    if api_version < FIRST_PATTERN_VERSION:
+        pattern = PatternType.LITERAL
+    known = (
+        wanted.resource_type_filter in _TYPES | {ResourceType.ANY},
+        pattern in _PATTERNS | {PatternType.ANY, PatternType.MATCH},
+        wanted.operation in _OPERATIONS | {Operation.ANY},
+        wanted.permission_type in _PERMISSIONS | {Permission.ANY},
+    )
+    if not all(known):
+        return Outcome(
+            ErrorCode.INVALID_REQUEST, "The filter contains an unknown resource type, pattern, operation or permission"
+        )
+    return AclFilter(
+        wanted.resource_type_filter,
+        wanted.resource_name_filter,
+        pattern,
+        wanted.principal_filter,
+        wanted.host_filter,
+        wanted.operation,
+        wanted.permission_type,
+    )

@@ -1,0 +1,144 @@
+"""`Arrivals`: connections whose peers have not proved yet who they are (security.md 2.3.6, 5.7, 6.2).
+
+Always true: each of them is counted once, in all and for its address, from the accept until its peer is known or it is
+gone, and `Arrival.end` is the only place that counts down. One that takes too long is aborted.
+"""
+
+import asyncio
+import ipaddress
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from eosin.broker.refusals import Refusals
+from eosin.protocol.frame_memory import FrameMemory
+from eosin.protocol.frames import BUFFER_BYTES
+
+if TYPE_CHECKING:
+    from eosin.broker.config.broker import BrokerConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrivalLimits:
+    """How many there may be and how long each may take."""
+
+    most: int = 1000
+    most_per_address: int = 100
+    timeout_ms: int = 10_000
+    memory_bytes: int = 67_108_864
+    """Of frames that are not whole yet, over all of them."""
+
+
+class Arrivals:
+    """Those of all listeners with TLS or SASL."""
+
+    def __init__(self, limits: ArrivalLimits, refusals: Refusals, loop: asyncio.AbstractEventLoop) -> None:
+        self.limits = limits
+        self.refusals = refusals
+        self.loop = loop
+        self.count = 0
+        self.by_address: dict[str, int] = {}
+        """Only of addresses that have any."""
+        self.memory = FrameMemory(
+            limit_bytes=limits.memory_bytes,
+            others=lambda: self.count * BUFFER_BYTES,
+            soon=loop.call_soon_threadsafe,
+        )
+        """For their frames that do not fit a buffer; the buffers count as if each of them had one."""
+
+    def admit(self, host: str, listener: str) -> "Arrival | None":
+        """Count a connection that was just accepted from the address `host`; None if there are too many, in all or of
+        that address."""
+        address = address_group(host)
+        of_address = self.by_address.get(address, 0)
+        if of_address >= self.limits.most_per_address:
+            reason = f"too many connections of one address that have not proved who they are ({of_address})"
+        elif self.count >= self.limits.most:
+            reason = f"too many connections that have not proved who they are ({self.count})"
+            address = "all"
+        else:
+            self.count += 1
+            self.by_address[address] = of_address + 1
+            return Arrival(self, address, host, listener)
+        self.refusals.note(address, reason, peer=host, listener=listener)
+        return None
+
+
+class Arrival:
+    """One connection until its peer is known."""
+
+    __slots__ = ("_address", "_all", "_deadline", "_host", "_listener", "abort", "stage")
+
+    def __init__(self, arrivals: Arrivals, address: str, host: str, listener: str) -> None:
+        self._all: Arrivals | None = arrivals
+        self._address = address
+        self._host = host
+        self._listener = listener
+        self.stage = "tcp"
+        """How far the peer has come, for the log: tcp, tls or the SASL mechanism."""
+        self.abort: Callable[[], None] | None = None
+        """Ends the connection when the time is over. Whoever serves the connection now sets it."""
+        self._deadline: asyncio.TimerHandle | None = arrivals.loop.call_later(
+            arrivals.limits.timeout_ms / 1000, self._expire
+        )
+
+    @property
+    def memory(self) -> FrameMemory:
+        """For its large frames."""
+        assert self._all is not None
+        return self._all.memory
+
+    def hold(self) -> None:
+        """The peer waits for us now: no deadline any more, but it still counts."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def end(self) -> None:
+        """The peer is known, or gone. May be called again."""
+        arrivals = self._all
+        if arrivals is None:
+            return
+        self._all = None
+        self.abort = None
+        self.hold()
+        arrivals.count -= 1
+        left = arrivals.by_address[self._address] - 1
+        if left:
+            arrivals.by_address[self._address] = left
+        else:
+            del arrivals.by_address[self._address]
+
+    def _expire(self) -> None:
+        self._deadline = None
+        arrivals, abort = self._all, self.abort
+        if arrivals is None:
+            return
+        reason = f"the peer has not proved who it is within {arrivals.limits.timeout_ms} ms, at stage {self.stage}"
+        arrivals.refusals.note(self._host, reason, peer=self._host, listener=self._listener)
+        if abort is not None:
+            abort()
+
+
+def arrivals_of(config: "BrokerConfig", refusals: Refusals, loop: asyncio.AbstractEventLoop) -> Arrivals:
+    """Those of a broker with these settings."""
+    limits = ArrivalLimits(
+        most=config.eosin_unauthenticated_connections_max,
+        most_per_address=config.eosin_unauthenticated_connections_per_ip_max,
+        timeout_ms=config.eosin_connection_setup_timeout_ms,
+        memory_bytes=config.eosin_unauthenticated_memory_max_bytes,
+    )
+    return Arrivals(limits, refusals, loop)
+
+
+def address_group(host: str) -> str:
+    """What counts as one address: an IPv4 address, or the /64 of an IPv6 one (security.md 5.7)."""
+    if ":" not in host:
+        return host
+    try:
+        address = ipaddress.IPv6Address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.IPv6Network((address, 64), strict=False))

@@ -1,0 +1,27 @@
+"""Puts an authorizer together: imported only by a broker whose `authorizer.class.name` asks for one."""
+
+from typing import TYPE_CHECKING
+
+from eosin.broker.security.authorizer import Decision, StandardAuthorizer
+from eosin.broker.security.decision_log import LoggedDecisions
+from eosin.broker.security.resources import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from eosin.broker.config.broker import BrokerConfig
+    from eosin.broker.metadata.acl_entries import AclEntries
+    from eosin.runtime.clock import Clock
+
+
+def authorizer_of(config: "BrokerConfig", acls: "AclEntries", clock: "Clock") -> StandardAuthorizer:
+    """The authorizer that the settings ask for; it follows `acls` from now on."""
+
+    def explain(operation: Operation, kind: ResourceType, name: str, principal: str, host: str) -> Decision:
+        return authorizer.decision(operation, kind, name, principal=principal, host=host)
+
+    authorizer = StandardAuthorizer(
+        super_users=config.super_principals,
+        allow_everyone=config.allow_everyone_if_no_acl_found,
+        log=LoggedDecisions(clock, explain),
+    )
+    acls.follow(lambda added, removed: authorizer.change(added=added, removed=removed))
+    return authorizer

@@ -1,0 +1,39 @@
+"""The rights that requests about settings ask for: they follow the kind of resource (security.md 4.6)."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from eosin.broker.config import resources as settings
+from eosin.broker.metadata.cluster import Outcome
+from eosin.broker.security.access import DENIED, Right, on_each
+from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from eosin.broker.api import RequestContext
+
+_KINDS: Final[Mapping[int, ResourceType]] = {
+    settings.ResourceType.TOPIC: ResourceType.TOPIC,
+    settings.ResourceType.BROKER: ResourceType.CLUSTER,
+    settings.ResourceType.BROKER_LOGGER: ResourceType.CLUSTER,
+    settings.ResourceType.CLIENT_METRICS: ResourceType.CLUSTER,
+    settings.ResourceType.GROUP: ResourceType.GROUP,
+}
+"""What a right is about, by what the settings are of."""
+
+
+def config_rights(operation: Operation) -> tuple[Right, ...]:
+    """The rights as an API declares them."""
+    return (
+        on_each(operation, ResourceType.CLUSTER, "of brokers, loggers and client metrics"),
+        on_each(operation, ResourceType.TOPIC, "of topics"),
+        on_each(operation, ResourceType.GROUP, "of groups"),
+    )
+
+
+def refusal_of(operation: Operation, resource_type: int, name: str, context: "RequestContext") -> Outcome | None:
+    """The refusal of a client without the right to a resource's settings; None for one that has it."""
+    kind = _KINDS.get(resource_type)
+    if kind is None:
+        return None  # it is refused, whoever asks
+    named = CLUSTER_NAME if kind is ResourceType.CLUSTER else name
+    return None if context.session.may(operation, kind, named) else Outcome(DENIED[kind])

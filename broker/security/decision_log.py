@@ -1,0 +1,96 @@
+"""The log of decisions, logger `eosin.authorizer`: who was refused what, and why (security.md 4.9).
+
+Denials are told at INFO, those that a rule calls quiet and all grants at DEBUG. Always true: equal denials have one
+line in 10 seconds, and the next one counts what was left out; a client whose Metadata is denied asks thousands of
+times. What peers sent is escaped, so that none of them can forge a line.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from eosin.broker.logging_format import fields
+from eosin.broker.security.audit import shown
+from eosin.broker.security.resources import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from eosin.broker.security.authorizer import Decision
+    from eosin.broker.security.session import Session
+    from eosin.runtime.clock import Clock
+
+log: Final = logging.getLogger("eosin.authorizer")
+
+SAME_DENIAL_MS: Final = 10_000
+"""For so long an equal denial is only counted."""
+MAX_KINDS: Final = 1000
+"""Denials that are told apart."""
+
+Explain = Callable[[Operation, ResourceType, str, str, str], "Decision"]
+"""The decision about an operation, a resource type, a name, a principal and a host, with its reason."""
+
+
+class LoggedDecisions:
+    """Implements `eosin.broker.security.authorizer.DecisionLog`."""
+
+    def __init__(self, clock: "Clock", explain: Explain) -> None:
+        self._clock = clock
+        self._explain = explain
+        self.grants: Final = partial(log.isEnabledFor, logging.DEBUG)
+        """Tells whether grants are told; each decision asks, and this is the fewest calls."""
+        self._last: dict[tuple[object, ...], list[int]] = {}
+        """When each kind of denial was told last, and how many were left out since."""
+
+    def allowed(self, session: "Session", operation: Operation, kind: ResourceType, name: str) -> None:
+        """Tell of a grant."""
+        self._tell(logging.DEBUG, "allowed", session, operation, kind, name)
+
+    def denied(self, session: "Session", operation: Operation, kind: ResourceType, name: str, *, quiet: bool) -> None:
+        """Tell of a denial, unless an equal one was told just now."""
+        level = logging.DEBUG if quiet else logging.INFO
+        if not log.isEnabledFor(level):
+            return
+        same = session.principal, session.host, session.api, operation, kind, name, quiet
+        now_ms = self._clock.elapsed_ms()
+        last = self._last.get(same)
+        if last is not None and now_ms - last[0] < SAME_DENIAL_MS:
+            last[1] += 1
+            return
+        left_out = 0 if last is None else last[1]
+        if last is None and len(self._last) >= MAX_KINDS:
+            self._forget(now_ms)
+        self._last[same] = [now_ms, 0]
+        self._tell(level, "denied", session, operation, kind, name, left_out=left_out)
+
+    def _forget(self, now_ms: int) -> None:
+        """Make room: what is over goes, or else the oldest."""
+        self._last = {same: last for same, last in self._last.items() if now_ms - last[0] < SAME_DENIAL_MS}
+        while len(self._last) >= MAX_KINDS:
+            del self._last[next(iter(self._last))]
+
+    def _tell(
+        self,
+        level: int,
+        verdict: str,
+        session: "Session",
+        operation: Operation,
+        kind: ResourceType,
+        name: str,
+        *,
+        left_out: int = 0,
+    ) -> None:
+        decision = self._explain(operation, kind, name, str(session.principal), session.host)
+        facts: dict[str, object] = {
+            "principal": shown(session.principal),
+            "operation": operation.name,
+            "resource_type": kind.name,
+            "resource": shown(name),
+            "host": session.host,
+            "listener": session.listener,
+            "api": session.api,
+            "client_id": shown(session.client_id),
+            "rule": shown(decision.rule),
+        }
+        if left_out:
+            facts["left_out"] = left_out
+        log.log(level, verdict, extra=fields(**facts))

@@ -1,0 +1,1 @@
+"""Authentication by SASL on the broker's side (security.md 3)."""

@@ -1,0 +1,133 @@
+"""Which request is legal when: the states of a connection on a SASL listener (security.md 3.2 and 3.3).
+
+Pure: requests and outcomes go in, verdicts come out. It knows no bytes, no mechanism and no clock.
+
+| state | what it accepts |
+|---|---|
+| START | ApiVersions, `MAX_API_VERSIONS` times in all; SaslHandshake |
+| RAW | after SaslHandshake v0: bare tokens |
+| TOKENS | after SaslHandshake v1: SaslAuthenticate |
+| READY | everything; SaslHandshake begins another authentication, of a session that expires |
+| FAILED | nothing |
+
+Always true: before READY no request reaches a handler but ApiVersions, and after FAILED none does; a session that has
+expired begins nothing but another authentication.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final
+
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+
+MAX_API_VERSIONS: Final = 4
+"""ApiVersions requests before SaslHandshake. Kafka answers one; libraries that try lower versions need more."""
+MAX_TOKENS: Final = 8
+"""Tokens of one exchange. The longest exchange of a mechanism has two."""
+LEAST_BETWEEN_MS: Final = 1000
+"""Between the beginnings of two authentications of one connection (KIP-368)."""
+
+
+class State(Enum):
+    """Where a connection stands."""
+
+    START = "start"
+    RAW = "raw"
+    TOKENS = "tokens"
+    READY = "ready"
+    FAILED = "failed"
+
+
+class Verdict(Enum):
+    """What becomes of a request."""
+
+    PASS = "pass"
+    """Its handler answers it."""
+    HANDSHAKE = "handshake"
+    """It chooses a mechanism: see `Authentication.handshake`."""
+    TOKEN = "token"
+    """It carries a token of the exchange."""
+    ILLEGAL = "illegal"
+    """It is answered with ILLEGAL_SASL_STATE, and the connection is closed."""
+    CLOSE = "close"
+    """The connection is closed without an answer."""
+
+
+class Authentication:
+    """The authentications of one connection, one after the other."""
+
+    def __init__(self, enabled: Sequence[str]) -> None:
+        """`enabled` are the mechanisms of the listener."""
+        self.state = State.START
+        self.mechanism: str | None = None
+        """That of the exchange under way, or of the last one."""
+        self.begun_ms: int | None = None
+        """When the last exchange began."""
+        self._enabled: Final = enabled
+        self._api_versions = 0
+        self._tokens = 0
+        self._session: tuple[str, str] | None = None
+        """Mechanism and user of the session that a second authentication must confirm."""
+        self._has_expiry = False
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether the exchange under way is not the first of the connection."""
+        return self._session is not None
+
+    def request(self, key: int, *, is_expired: bool = False) -> Verdict:
+        """Judge a request by its API key; in RAW, no frame has one."""
+        match self.state:
+            case State.READY if key == ApiKey.SASL_HANDSHAKE:
+                return Verdict.HANDSHAKE
+            case State.READY:
+                return Verdict.CLOSE if is_expired else Verdict.PASS
+            case State.START if key == ApiKey.SASL_HANDSHAKE:
+                return Verdict.HANDSHAKE
+            case State.START if key == ApiKey.API_VERSIONS and self._api_versions < MAX_API_VERSIONS:
+                self._api_versions += 1
+                return Verdict.PASS
+            case State.TOKENS if key != ApiKey.SASL_AUTHENTICATE:
+                return Verdict.ILLEGAL
+            case State.TOKENS | State.RAW if self._tokens < MAX_TOKENS:
+                self._tokens += 1
+                return Verdict.TOKEN
+            case _:
+                return Verdict.CLOSE
+
+    def handshake(self, mechanism: str, *, version: int, now_ms: int) -> ErrorCode:
+        """Begin an exchange. ILLEGAL_SASL_STATE changes nothing; UNSUPPORTED_SASL_MECHANISM ends in FAILED."""
+        if self.state is State.READY:
+            too_soon = self.begun_ms is not None and now_ms - self.begun_ms < LEAST_BETWEEN_MS
+            if not self._has_expiry or too_soon or version == 0:
+                return ErrorCode.ILLEGAL_SASL_STATE
+        if mechanism not in self._enabled:
+            self.state = State.FAILED
+            return ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        self.mechanism = mechanism
+        self.begun_ms = now_ms
+        self._tokens = 0
+        self.state = State.TOKENS if version else State.RAW
+        return ErrorCode.NONE
+
+    @property
+    def keeps_mechanism(self) -> bool:
+        """Whether the exchange under way uses the mechanism of the session, or is the first one. Another one fails at
+        its first token."""
+        return self._session is None or self._session[0] == self.mechanism
+
+    def succeeded(self, user: str, *, has_expiry: bool) -> bool:
+        """The exchange proved that the peer is `user`. Whether that is good: only the same user may come again."""
+        assert self.mechanism is not None, "no exchange is under way"
+        if self._session is not None and self._session != (self.mechanism, user):
+            self.failed()
+            return False
+        self._session = self.mechanism, user
+        self._has_expiry = has_expiry
+        self.state = State.READY
+        return True
+
+    def failed(self) -> None:
+        """The exchange failed, and the connection with it."""
+        self.state = State.FAILED

@@ -1,0 +1,24 @@
+"""A broker without SASL loads nothing of it: neither our part nor the arithmetic of passwords and tokens."""
+
+import subprocess
+import sys
+
+PROGRAM = """
+import asyncio, sys
+from eosin.broker.cli import serve
+from eosin.broker.config.broker import BrokerConfig
+from eosin.broker.server import Server
+
+async def main():
+    server = Server(BrokerConfig(eosin_durability="memory", listeners=("PLAINTEXT://127.0.0.1:0",)))
+    await server.startup()
+    await server.shutdown()
+
+asyncio.run(main())
+print([name for name in sys.modules if ".sasl." in name or name in ("hmac", "jwt", "secrets")])
+"""
+
+
+def test_a_broker_without_sasl_loads_nothing_of_it() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,25 @@
+"""A broker without TLS loads nothing of it: neither our layer nor `cryptography`."""
+
+import subprocess
+import sys
+
+PROGRAM = """
+import asyncio, sys
+from eosin.broker.cli import serve
+from eosin.broker.config.broker import BrokerConfig
+from eosin.broker.server import Server
+
+async def main():
+    server = Server(BrokerConfig(eosin_durability="memory", listeners=("PLAINTEXT://127.0.0.1:0",)))
+    await server.startup()
+    await server.shutdown()
+
+asyncio.run(main())
+tls = {f"eosin.broker.security.{name}" for name in ("arrivals", "tls.layer", "tls.contexts", "tls.stores")}
+print([name for name in sys.modules if name in tls or name.partition(".")[0] == "cryptography"])
+"""
+
+
+def test_a_broker_without_tls_loads_nothing_of_it() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,61 @@
+"""What other users of the machine get to see of a broker (security.md 6.3.4, 6.5.1; case 58 of security.md 9.3)."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from broker_process import BrokerProcess
+
+from eosin.broker.security.process import UnsafeDirectory, check_directory
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes of files are those of POSIX systems")
+
+
+def test_a_directory_that_everybody_may_write_is_refused_and_one_that_others_may_read_is_told(tmp_path: Path) -> None:
+    path = str(tmp_path)
+    for mode in (0o777, 0o1777, 0o702):
+        tmp_path.chmod(mode)
+        with pytest.raises(UnsafeDirectory, match="chmod o-w"):
+            check_directory(path)
+    for mode in (0o755, 0o740, 0o2775):
+        tmp_path.chmod(mode)
+        (warning,) = check_directory(path)
+        assert warning == f"others on this machine may read the data directory {path}: chmod 700 {path}"
+    tmp_path.chmod(0o700)
+    assert list(check_directory(path)) == []
+    assert list(check_directory(path + "/none yet")) == []
+
+
+@pytest.mark.slow
+def test_a_broker_does_not_start_on_a_directory_that_everybody_may_write(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    command = [sys.executable, "-m", "eosin.broker", "serve", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert ended.returncode == 2
+    assert ended.stderr.count("\n") == 1
+    assert "everybody on this machine may write in the data directory" in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_what_a_broker_writes_is_its_users_alone(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with BrokerProcess(data) as broker:
+        broker.stop()
+        assert "may read the data directory" not in broker.log
+    found = [data, *data.rglob("*")]
+    assert len(found) > 5
+    assert [str(each) for each in found if stat.S_IMODE(each.stat().st_mode) & 0o077] == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the switch")
+def test_a_broker_with_secrets_writes_no_core(tmp_path: Path) -> None:
+    script = "from eosin.broker.security.process import hide_memory; hide_memory(); "
+    asked = "import ctypes; print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))"  # PR_GET_DUMPABLE
+    for begun, dumpable in (("", "1"), (script, "0")):
+        told = subprocess.run([sys.executable, "-c", begun + asked], capture_output=True, text=True, timeout=30)
+        assert told.stdout.strip() == dumpable, told.stderr
