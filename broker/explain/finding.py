@@ -1,0 +1,93 @@
+"""What a name means: a transactional id, a partition, a topic, a group or a producer id, in this order
+(console.md 3)."""
+
+import re
+from typing import Final
+
+import msgspec
+
+from eosin.broker.explain.asked import Asked
+from eosin.broker.explain.explained import Explained
+from eosin.broker.explain.facts import GroupFacts, TransactionFacts
+from eosin.broker.explain.group_sentences import explain_group
+from eosin.broker.explain.partition_sentences import explain_partition, explain_topic
+from eosin.broker.explain.sentences import explain_transaction
+from eosin.protocol.names import TopicPartition, is_legal_topic_name
+
+KINDS: Final = ("txn", "partition", "topic", "group", "producer")
+_PARTITION: Final = re.compile(r"(?P<topic>.+)-(?P<index>[0-9]{1,9})")
+_PRODUCER: Final = re.compile(r"[0-9]{1,18}")
+MOST_PARTITIONS: Final = 200
+"""Of a topic, that are asked about."""
+
+
+async def find(asked: Asked, subject: str, kind: str | None) -> Explained:
+    """Explain whatever `subject` is; `kind` says which, where several have that name. Raises ClientError."""
+    found: list[tuple[str, Explained]] = []
+    for each in KINDS if kind is None else (kind,):
+        if found and each in ("topic", "producer"):
+            continue  # asked for only when nothing else has the name
+        explained = await _explain(asked, subject, each)
+        if explained is not None and explained.is_known:
+            found.append((each, explained))
+    if not found:
+        return await _unknown(asked, subject, kind)
+    (_, first), others = found[0], [each for each, _ in found[1:]]
+    if others:
+        also = f"there is also a {_WORDS[others[0]]} of that name: --as {others[0]}"
+        return msgspec.structs.replace(first, evidence=(*first.evidence, also))
+    return first
+
+
+_WORDS: Final = {"partition": "partition", "topic": "topic", "group": "group", "producer": "producer id"}
+
+
+async def _explain(asked: Asked, subject: str, kind: str) -> Explained | None:
+    match kind:
+        case "txn":
+            facts = await asked.transaction(subject)
+            return None if facts is None else explain_transaction(facts)
+        case "partition":
+            partition = partition_of(subject)
+            return None if partition is None else explain_partition(await asked.partition(partition))
+        case "topic":
+            return await _topic(asked, subject)
+        case "group":
+            return explain_group(await asked.group(subject))
+        case _:
+            return await _producer(asked, subject)
+
+
+async def _topic(asked: Asked, subject: str) -> Explained | None:
+    if not is_legal_topic_name(subject):
+        return None
+    partitions = (await asked.partitions_of(subject))[:MOST_PARTITIONS]
+    return explain_topic(subject, [await asked.partition(each) for each in partitions])
+
+
+async def _producer(asked: Asked, subject: str) -> Explained | None:
+    if not _PRODUCER.fullmatch(subject):
+        return None
+    transactional_id = await asked.owner_of(int(subject))
+    if transactional_id is None:
+        return None
+    facts = await asked.transaction(transactional_id)
+    return None if facts is None else explain_transaction(facts)
+
+
+def partition_of(subject: str) -> TopicPartition | None:
+    """The partition that `TOPIC-N` names."""
+    found = _PARTITION.fullmatch(subject)
+    if found is None or not is_legal_topic_name(found["topic"]):
+        return None
+    return TopicPartition(found["topic"], int(found["index"]))
+
+
+async def _unknown(asked: Asked, subject: str, kind: str | None) -> Explained:
+    if kind == "group":
+        return explain_group(GroupFacts(subject, asked.now_ms(), ""))
+    if kind == "partition" and (partition := partition_of(subject)) is not None:
+        return explain_partition(await asked.partition(partition))
+    if kind in ("txn", None):
+        return explain_transaction(TransactionFacts(subject, asked.now_ms(), ""))
+    return Explained(subject, f"there is no {_WORDS[kind]} {subject!a}.", is_known=False)

@@ -1,0 +1,137 @@
+"""The sentences about partitions and topics: who holds their readers back, and until when (console.md 3). Pure."""
+
+from collections.abc import Sequence
+
+from eosin.broker.explain.explained import Explained, Next
+from eosin.broker.explain.facts import OpenProducer, PartitionFacts
+from eosin.broker.explain.sentences import next_of
+from eosin.broker.explain.timeline import timeline_of
+from eosin.broker.explain.words import client, clipped, duration, moment, name, number, plural
+
+
+def explain_partition(facts: PartitionFacts) -> Explained:
+    """Why readers of committed records stand where they stand."""
+    first = facts.open[0] if facts.open else None
+    transaction = None if first is None else first.transaction
+    return Explained(
+        subject=facts.partition,
+        sentence=clipped(_sentence(facts, first) + "."),
+        cause=_cause(facts, first),
+        evidence=_evidence(facts),
+        next=None if facts.error or first is None else _next(facts, first),
+        timeline=timeline_of(None if transaction is None else transaction.history),
+        sources=facts.sources,
+        is_known=facts.is_known,
+    )
+
+
+def explain_topic(topic: str, partitions: Sequence[PartitionFacts], *, sources: tuple[str, ...] = ()) -> Explained:
+    """The same of a whole topic: the partition that is worst off."""
+    if not partitions:
+        return Explained(topic, f"there is no topic {name(topic)}.", is_known=False)
+    held = [each for each in partitions if each.behind or each.error]
+    if not held:
+        whole = (
+            f"{name(topic)}: no transaction holds readers back in any of its {plural(len(partitions), 'partition')}."
+        )
+        return Explained(topic, whole, sources=sources)
+    worst = max(held, key=lambda each: (bool(each.error), each.behind))
+    told = explain_partition(worst)
+    sentence = (
+        f"{name(topic)}: committed readers are held back in {number(len(held))} of"
+        f" {plural(len(partitions), 'partition')}, most in {worst.partition}."
+    )
+    return Explained(
+        topic,
+        clipped(sentence),
+        cause=told.cause,
+        evidence=told.evidence,
+        next=Next(told.text, -1 if told.next is None else told.next.at_ms),
+        timeline=told.timeline,
+        sources=sources,
+    )
+
+
+def _sentence(facts: PartitionFacts, first: OpenProducer | None) -> str:
+    subject = name(facts.partition)
+    if not facts.is_known:
+        return f"there is no partition {subject}"
+    if facts.error:
+        if facts.leader < 0:
+            return f"{subject} has no leader: nothing of it can be read or written"
+        return f"{subject} cannot be read on broker {facts.leader}, which leads it: {name(facts.error)}"
+    if first is None:
+        if facts.behind:
+            return (
+                f"{subject}: committed readers stand at {number(facts.last_stable)},"
+                f" {plural(facts.behind, 'record')} behind: markers have been written and are not durable yet"
+            )
+        return (
+            f"{subject}: no transaction is open, and committed readers can read up to"
+            f" {number(facts.high_watermark)}, the high watermark"
+        )
+    stand = f"{subject}: committed readers stand at {number(facts.last_stable)}"
+    since = _since(facts, first)
+    behind = f", {plural(facts.behind, 'record')} behind"
+    return f"{stand}{since}{behind}: {_holder(facts, first)}"
+
+
+def _since(facts: PartitionFacts, first: OpenProducer) -> str:
+    transaction = first.transaction
+    if transaction is None or transaction.start_ms < 0:
+        return ""
+    return f" since {moment(transaction.start_ms, facts.now_ms)}"
+
+
+def _holder(facts: PartitionFacts, first: OpenProducer) -> str:
+    pair = f"producer {first.producer_id}/{first.producer_epoch}"
+    transaction = first.transaction
+    if transaction is None:
+        if not first.is_asked:
+            return f"a transaction of {pair}; not all coordinators could be asked about it"
+        last = f", last written at {moment(first.last_ms, facts.now_ms)}" if first.last_ms >= 0 else ""
+        return f"a transaction of {pair}{last}, of which no coordinator knows: it hangs"
+    history = transaction.history
+    who = "" if history is None else client(history.opened_by or history.owner)
+    opened = f"({pair}, {who})" if who else f"({pair})"
+    subject = f"the transaction of {name(transaction.transactional_id)} {opened}"
+    if transaction.is_preparing:
+        return f"{subject} is decided, and its marker is not written here yet"
+    if transaction.start_ms >= 0:
+        return f"{subject}, open for {duration(facts.now_ms - transaction.start_ms)}"
+    return subject
+
+
+def _cause(facts: PartitionFacts, first: OpenProducer | None) -> str:
+    if not facts.is_known:
+        return ""
+    if facts.error:
+        return "no_leader" if facts.leader < 0 else "offline"
+    if first is None:
+        return ""
+    if first.transaction is None:
+        return "hanging" if first.is_asked else "unknown"
+    if first.transaction.never_times_out:
+        return "prepared"
+    return "markers_pending" if first.transaction.is_preparing else "open_transaction"
+
+
+def _next(facts: PartitionFacts, first: OpenProducer) -> Next | None:
+    if first.transaction is not None:
+        return next_of(first.transaction)
+    if not first.is_asked:
+        return None
+    topic, _, index = facts.partition.rpartition("-")
+    command = f"`eosin transactions abort {topic} {index} --start-offset {first.first_offset}`"
+    if facts.heals_after_ms >= 0 and first.last_ms >= 0:
+        at_ms = first.last_ms + facts.heals_after_ms
+        return Next(
+            f"It is aborted by itself within a minute of {moment(at_ms, facts.now_ms)}, or at once by {command}.", at_ms
+        )
+    return Next(f"End it with {command}.")
+
+
+def _evidence(facts: PartitionFacts) -> tuple[str, ...]:
+    if len(facts.open) < 2:
+        return ()
+    return (f"{plural(len(facts.open), 'transaction')} are open here; this is the oldest",)

@@ -1,0 +1,256 @@
+"""`Observation`: what a broker has when somebody wants to see into it: the flight recorder, metrics, the HTTP listener
+(console.md 2 and 4).
+
+Always true: a broker that is not asked for it imports none of it, and keeps nothing.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from eosin.broker.config.broker import BrokerConfig
+from eosin.broker.config.http import http_listener, is_loopback
+from eosin.broker.config.tracing import traces_url
+from eosin.broker.listeners import Listener
+from eosin.broker.recorder.events import Notable
+from eosin.broker.recorder.group_recorder import GroupRecorder
+from eosin.broker.recorder.notable_file import WRITE_MS, NotableFile
+from eosin.broker.recorder.notable_log import NotableLog
+from eosin.broker.recorder.recorder import DEFAULT_BYTES, FlightRecorder
+from eosin.broker.start_error import StartError
+from eosin.runtime.clock import Clock
+
+if TYPE_CHECKING:
+    from eosin.broker.acceptor import BoundSocket
+    from eosin.broker.api import Services
+    from eosin.broker.connection_host import ConnectionHost
+    from eosin.broker.console.console import Console
+    from eosin.broker.console.feed import Feed
+    from eosin.broker.console.sessions import Sessions
+    from eosin.broker.http.host import HttpHost
+    from eosin.broker.metrics.exposition import MetricsExposition
+    from eosin.broker.metrics.loop_timer import LoopTimer
+    from eosin.broker.tracing.tracing import Tracing
+    from eosin.runtime.background import Background
+    from eosin.storage.disk.interfaces import Disk
+
+log = logging.getLogger(__name__)
+
+SHORTEST_TOKEN: Final = 8
+GROUPS_SHARE: Final = 8
+"""An eighth of the recorder's memory is for consumer groups."""
+RESTORED_PER_TURN: Final = 200
+"""Notable events from before the start, taken back in one turn of the event loop."""
+NEEDS_EXTRA: Final = 'eosin.http.listener needs: pip install "eosin[http]"'
+
+
+class Observation:
+    """The parts that `config` asks for."""
+
+    def __init__(self, config: BrokerConfig, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        limit = config.eosin_recorder_max_bytes
+        is_needed = config.eosin_http_listener or config.eosin_tracing_endpoint
+        size = (DEFAULT_BYTES if is_needed else 0) if limit < 0 else limit
+        for_groups = size // GROUPS_SHARE
+        self.recorder = FlightRecorder(clock, max_bytes=size - for_groups) if size else None
+        self.groups = GroupRecorder(clock, max_bytes=for_groups) if size else None
+        self._bound: BoundSocket | None = None
+        self._http: HttpHost | None = None
+        self.exposition: MetricsExposition | None = None
+        self._file: NotableFile | None = None
+        self._loop_timer: LoopTimer | None = None
+        self._feed: Feed | None = None
+        self.console: Console | None = None
+        self._tracing = _tracing(config)
+        self._is_private = True
+        self._token = _token(config)
+        self.address = ""
+        """HOST:PORT of the HTTP listener; empty without one."""
+
+    @property
+    def listener(self) -> Listener | None:
+        """Where to listen for HTTP."""
+        return http_listener(self._config.eosin_http_listener)
+
+    def bound(self, listener: Listener, bound: "BoundSocket") -> None:
+        """The HTTP listener's socket, which is bound and closed by this object from now on."""
+        self._bound = bound
+        self.address = listener.address
+        self._is_private = is_loopback(listener)
+
+    def observe(self, services: "Services", disk: "Disk", background: "Background") -> None:
+        """Begin to record. What an earlier start has kept is taken back in the background."""
+        recorder = services.recorder = self.recorder
+        if recorder is None:
+            return
+        services.transactions.observe(recorder)
+        if self.groups is not None:
+            services.groups.observe(self.groups)
+        tell = NotableLog(self._clock).tell
+        if self._config.data_dir is None:
+            recorder.on_notable = tell
+            self._feed = self._begin_feed(recorder)
+            self._trace(recorder, services)
+            return
+        file = NotableFile(disk, self._config.data_dir)
+
+        def noted(transactional_id: str, notable: Notable) -> None:
+            tell(transactional_id, notable)
+            file.add(transactional_id, notable)
+
+        async def restore() -> None:
+            for number, kept in enumerate(await disk.off_loop(file.read), start=1):
+                recorder.restore(kept.id, kept.event)
+                if feed is not None:
+                    feed.noted(kept.id, kept.event)
+                if number % RESTORED_PER_TURN == 0:
+                    await asyncio.sleep(0)
+
+        recorder.on_notable = noted
+        feed = self._feed = self._begin_feed(recorder)
+        self._trace(recorder, services)
+        background.once("taking back what was notable before the start", restore)
+        background.every(WRITE_MS, "keeping what is notable of transactions", file.write)
+        self._file = file
+
+    def _begin_feed(self, recorder: FlightRecorder) -> "Feed | None":
+        if not self._config.eosin_console_enable:
+            return None
+        from eosin.broker.console.feed import Feed
+
+        return Feed(recorder)
+
+    def _trace(self, recorder: FlightRecorder, services: "Services") -> None:
+        if self._tracing is not None:
+            self._tracing.hear(recorder)
+            self._tracing.start(self._clock, cluster_id=services.cluster.cluster_id, node_id=self._config.node_id)
+
+    async def start(
+        self,
+        services: "Services",
+        host: "ConnectionHost",
+        *,
+        is_loading: Callable[[], bool],
+        is_stopping: Callable[[], bool],
+    ) -> None:
+        """Answer HTTP requests. Raises `StartError`."""
+        if self._bound is None:
+            return
+        from eosin.broker.http.application import application
+        from eosin.broker.http.guard import Guard
+        from eosin.broker.http.health import Health
+        from eosin.broker.http.host import HttpHost
+        from eosin.broker.http.knowledge import Knowledge
+        from eosin.broker.metrics.collector import Collector
+        from eosin.broker.metrics.exposition import MetricsExposition
+        from eosin.broker.metrics.loop_timer import LoopTimer
+        from eosin.broker.metrics.stats import RequestStats, TrafficStats
+        from eosin.broker.metrics.work_stats import FlushStats, VerificationStats
+
+        host.stats = requests = RequestStats()
+        services.traffic = traffic = TrafficStats()
+        flushes, verifications = FlushStats(), VerificationStats()
+        services.partitions.watch_flushes(flushes.took)
+        services.partitions.verification.watch = verifications.answered
+        self._loop_timer = LoopTimer(self._clock)
+        self._loop_timer.start()
+        collector = Collector(
+            services,
+            self.recorder,
+            requests=requests,
+            traffic=traffic,
+            loop=self._loop_timer,
+            flushes=flushes,
+            verifications=verifications,
+            connections=lambda: host.connections,
+            spans=None if self._tracing is None else self._tracing.queue,
+        )
+        config = self._config
+        self.exposition = MetricsExposition(collector, self._clock)
+        knowledge = Knowledge(services, self.recorder, self.groups)
+        sessions = self._sessions() if config.eosin_console_enable else None
+        if sessions is not None:
+            from eosin.broker.console.console import Console
+
+            self.console = Console(
+                services, knowledge, self.recorder, self._feed, sessions, connections=lambda: list(host.connections)
+            )
+        told = application(
+            Health(services, is_loading=is_loading, is_stopping=is_stopping),
+            knowledge,
+            self.exposition,
+            () if self.console is None else self.console.routes(),
+        )
+        guard = Guard(
+            told,
+            clock=self._clock,
+            allowed_hosts=config.eosin_http_allowed_hosts,
+            token=self._token,
+            public_metrics=config.eosin_http_public_metrics,
+            is_private=self._is_private,
+            knows_session=None if sessions is None else sessions.knows,
+        )
+        self._http = HttpHost(guard, self._bound)
+        await self._http.start()
+
+    def _sessions(self) -> "Sessions":
+        from eosin.broker.console.sessions import Sessions
+
+        return Sessions(self._clock, port=self.address.rpartition(":")[2])
+
+    async def stop(self) -> None:
+        """End."""
+        if self.console is not None:
+            await self.console.stop()
+        if self._loop_timer is not None:
+            self._loop_timer.stop()
+        if self._http is not None:
+            await self._http.stop()
+        if self._file is not None:
+            await self._file.write()
+        if self._tracing is not None:
+            await self._tracing.stop()
+        if self._bound is not None:
+            self._bound.close()
+
+
+def observation_of(config: BrokerConfig, clock: Clock) -> Observation:
+    """The observation that `config` asks for. Raises `StartError` when its libraries, or its token, are missing."""
+    if config.eosin_http_listener:
+        try:
+            import prometheus_client  # noqa: F401
+            import starlette  # noqa: F401
+            import uvicorn  # noqa: F401
+        except ImportError:
+            raise StartError(NEEDS_EXTRA) from None
+    return Observation(config, clock)
+
+
+def _tracing(config: BrokerConfig) -> "Tracing | None":
+    """The tracing that `config` asks for. Raises `StartError`."""
+    url = traces_url(config.eosin_tracing_endpoint)
+    if not url:
+        return None
+    from eosin.broker.tracing.tracing import tracing_of
+
+    return tracing_of(url, ratio=config.eosin_tracing_ratio, most_spans=config.eosin_tracing_queue_max_spans)
+
+
+def _token(config: BrokerConfig) -> str | None:
+    """The token that requests must carry; None for none. Raises `StartError`."""
+    path = config.eosin_http_token_file
+    if not path:
+        return None
+    try:
+        token = Path(path).read_text(encoding="ascii").strip()
+    except OSError as error:
+        raise StartError(f"cannot read eosin.http.token.file {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise StartError(f"eosin.http.token.file {path} is not ASCII text") from None
+    if len(token) < SHORTEST_TOKEN:
+        raise StartError(f"the token in eosin.http.token.file {path} has less than {SHORTEST_TOKEN} characters")
+    return token

@@ -1,0 +1,177 @@
+"""What the flight recorder keeps: events, summaries of transactions, and notable events with their cause (console.md
+2.1).
+
+Values only. Their JSON is what the HTTP API answers and what the file of notable events holds, so a field is added at
+the end and never renamed.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from eosin.coordinator.ports import Asker
+
+NO_TIME: Final = -1
+
+
+class Kind(StrEnum):
+    """What happened."""
+
+    INIT = "init"
+    BEGIN = "begin"
+    ADD = "add"
+    PREPARED = "prepared"
+    MARKER_REFUSED = "marker_refused"
+    WAITED = "waited"
+    # Notable ones, which survive a restart:
+    TIMEOUT = "timeout"
+    FENCED = "fenced"
+    REFUSED = "refused"
+    OPERATOR = "operator"
+    HEALED = "healed"
+    EXPIRED = "expired"
+
+
+class Cause(StrEnum):
+    """Why a producer's pair is not accepted any more (console.md 2.3)."""
+
+    SUCCESSOR = "successor"
+    """A new instance of the id has asked for a pair."""
+    OWN_REINIT = "own_reinit"
+    """The same connection has asked for a newer pair itself."""
+    OWN_END = "own_end"
+    """The epoch is one of the producer's own past: each end of a transaction raises it (KIP-890)."""
+    TIMEOUT = "timeout"
+    OPERATOR = "operator"
+    ADMIN_FENCE = "admin_fence"
+    HEALED = "healed"
+    EXHAUSTED = "exhausted"
+    """The epochs of the producer id were used up, and the id has another one since."""
+    EXPIRED = "expired"
+    UNKNOWN_ID = "unknown_id"
+    RESTART = "restart"
+    """It happened before the recorder began."""
+
+
+class Who(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who sent a request."""
+
+    client_id: str = ""
+    software: str = ""
+    version: str = ""
+    peer: str = ""
+    listener: str = ""
+
+
+def who_is(asker: Asker | None) -> Who | None:
+    """The facts of `asker` as a value of its own."""
+    if asker is None:
+        return None
+    return Who(
+        asker.client_id or "",
+        asker.client_software_name,
+        asker.client_software_version,
+        asker.peer,
+        asker.listener,
+    )
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """Something that happened in the transaction that is open now."""
+
+    at_ms: int
+    kind: Kind
+    producer_id: int
+    producer_epoch: int
+    what: str
+    """What else there is to say: an outcome, a partition and its error."""
+    count: int
+    """Of partitions, or ms that were waited."""
+    who: Asker | None
+
+
+class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A transaction that is over."""
+
+    begun_ms: int
+    ended_ms: int
+    outcome: str
+    """commit, abort, timeout, fenced or operator."""
+    partitions: int
+    producer_id: int
+    producer_epoch: int
+    who: Who | None = None
+
+
+class Takeover(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The pair of an id was raised over that of its producer."""
+
+    at_ms: int
+    producer_id: int
+    producer_epoch: int
+    """From here on, older pairs of the id are refused."""
+    cause: Cause
+    who: Who | None = None
+    begun_ms: int = NO_TIME
+    """Of the transaction that it ended; -1 when none was open."""
+    timeout_ms: int = 0
+    partitions: int = 0
+
+
+class Notable(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An event that somebody will ask about, with its cause and the evidence."""
+
+    at_ms: int
+    kind: Kind
+    producer_id: int = -1
+    producer_epoch: int = -1
+    error: str = ""
+    cause: str = ""
+    who: Who | None = None
+    """Who was refused, or whose transaction it was."""
+    by: Takeover | None = None
+    """What raised the epoch."""
+    count: int = 1
+    """How often the same was seen."""
+    last_ms: int = NO_TIME
+    what: str = ""
+
+    @property
+    def latest_ms(self) -> int:
+        """When it was seen last."""
+        return max(self.at_ms, self.last_ms)
+
+
+class HistoryEvent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An `Event` as it is told."""
+
+    at_ms: int
+    kind: str
+    producer_id: int
+    producer_epoch: int
+    what: str = ""
+    count: int = 0
+    who: Who | None = None
+
+
+class History(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All that is kept of one transactional id."""
+
+    since_ms: int
+    """When the recorder began: of anything before, only what a file kept is known."""
+    owner: Who | None = None
+    """Who introduced itself last."""
+    owner_ms: int = NO_TIME
+    opened_by: Who | None = None
+    events: tuple[HistoryEvent, ...] = ()
+    """Of the transaction that is open."""
+    left_out: int = 0
+    """Events of it that are not kept."""
+    is_shrunk: bool = False
+    """Whether its events were given up for memory."""
+    past: tuple[Summary, ...] = ()
+    takeovers: tuple[Takeover, ...] = ()
+    notable: tuple[Notable, ...] = ()
+    dropped_tracks: int = 0
+    """How many ids the recorder has forgotten for memory."""
