@@ -1,0 +1,177 @@
+"""`Guard`: the first thing that every HTTP request meets (console.md 6).
+
+Always true: what a web page of another site could send, or a name that somebody else's DNS points here, is refused
+before anything is looked at; without the token nothing is told but health, and `/metrics` where it is public.
+"""
+
+import hmac
+import ipaddress
+import json
+import logging
+import re
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from typing import Any, Final
+
+from eosin.runtime.clock import Clock
+
+_LOG: Final = logging.getLogger(__name__)
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+HEALTH: Final = frozenset({"/livez", "/readyz"})
+METRICS: Final = "/metrics"
+_READING: Final = frozenset({"GET", "HEAD"})
+_PRIVATE_ENDS: Final = (".localhost", ".local", ".internal")
+_HOST: Final = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]+))(?::(?P<port>[0-9]{1,5}))?")
+PAGE: Final = "/"
+STATIC: Final = "/static/"
+_TELL_INTERVAL_MS: Final = 60_000
+SAFE_HEADERS: Final = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"x-frame-options", b"DENY"),
+)
+
+
+def host_is_private(host: str, allowed: Collection[str]) -> bool:
+    """Whether a `Host` header names an address, a name that no public DNS has, or one of `allowed`: rebinding needs a
+    public name."""
+    found = _HOST.fullmatch(host)
+    if found is None:
+        return False
+    if found["six"] is not None:
+        return _is_address(found["six"])
+    name = found["host"].lower().rstrip(".")
+    return name in allowed or "." not in name or name.endswith(_PRIVATE_ENDS) or _is_address(name)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+class Guard:
+    """ASGI middleware around the whole application."""
+
+    def __init__(
+        self,
+        application: Application,
+        *,
+        clock: Clock,
+        allowed_hosts: Collection[str] = (),
+        token: str | None = None,
+        public_metrics: bool = False,
+        is_private: bool = True,
+        knows_session: Callable[[str], bool] | None = None,
+    ) -> None:
+        """`is_private`: only this machine can reach the listener, so that no token is needed. `knows_session`: with a
+        console, whether a Cookie header stands for the token."""
+        self._application = application
+        self._clock = clock
+        self._allowed = frozenset(host.lower() for host in allowed_hosts)
+        self._token = None if token is None else token.encode()
+        self._open_paths = HEALTH | ({METRICS} if public_metrics else frozenset())
+        self._is_private = is_private
+        self._knows_session = knows_session
+        self._told_ms = -_TELL_INTERVAL_MS
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":  # no websockets, and no lifespan
+            return
+        status, why = self._verdict(scope)
+        if status:
+            await _refuse(send, status, why)
+            return
+        await self._application(scope, receive, _with_headers(send))
+
+    def _verdict(self, scope: Scope) -> tuple[int, str]:
+        """The status and the sentence to refuse the request with; status 0 lets it pass."""
+        headers: dict[bytes, bytes] = {}
+        for key, value in scope["headers"]:
+            if key == b"host" and key in headers:
+                return 400, "a request has one Host header"
+            headers[key] = value
+        path, method = scope["path"], scope["method"]
+        host = headers.get(b"host", b"").decode("latin-1")
+        if path not in HEALTH and not host_is_private(host, self._allowed):
+            return 421, f"this listener is not {host!r}: add the name to eosin.http.allowed.hosts"
+        origin = headers.get(b"origin")
+        if origin is not None and origin.decode("latin-1").lower() != f"{scope.get('scheme', 'http')}://{host}".lower():
+            return 403, "requests of other sites are refused"
+        if self._is_of_another_site(path, headers):
+            return 403, "requests of other sites are refused"
+        if method not in _READING and not headers.get(b"content-type", b"").startswith(b"application/json"):
+            return 415, "a change needs Content-Type: application/json"
+        # The console's files tell nothing; a browser must have them before its user can show a token.
+        is_file = self._knows_session is not None and (path == PAGE or path.startswith(STATIC))
+        if is_file or path in self._open_paths or (self._token is None and self._is_private):
+            return 0, ""
+        if self._token is None:
+            return 403, "this needs a token: set eosin.http.token.file"
+        if self._has_session(method, headers.get(b"cookie", b"")):
+            return 0, ""
+        if not self._has_token(headers.get(b"authorization", b"")):
+            if b"authorization" in headers or self._knows_session is None:  # a page asks first without one
+                self._tell(scope)
+            return 401, "send the token of eosin.http.token.file as Authorization: Bearer TOKEN"
+        return 0, ""
+
+    def _is_of_another_site(self, path: str, headers: dict[bytes, bytes]) -> bool:
+        """Whether a page of another origin has sent it. A link to the console's page may be followed: the page itself
+        tells nothing, and is shown in no frame."""
+        site, mode = headers.get(b"sec-fetch-site"), headers.get(b"sec-fetch-mode")
+        if mode == b"navigate" and headers.get(b"sec-fetch-dest") == b"document":
+            return site == b"cross-site" and (self._knows_session is None or path != PAGE)
+        return site in (b"cross-site", b"same-site")
+
+    def _has_session(self, method: str, cookie: bytes) -> bool:
+        """A cookie stands for the token, but for changes."""
+        return (
+            self._knows_session is not None
+            and bool(cookie)
+            and method in _READING
+            and self._knows_session(cookie.decode("latin-1"))
+        )
+
+    def _has_token(self, authorization: bytes) -> bool:
+        kind, _, given = authorization.partition(b" ")
+        assert self._token is not None
+        return kind.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._token)
+
+    def _tell(self, scope: Scope) -> None:
+        now_ms = self._clock.elapsed_ms()
+        if now_ms - self._told_ms >= _TELL_INTERVAL_MS:
+            self._told_ms = now_ms
+            client = scope.get("client") or ("?", 0)
+            _LOG.warning("an HTTP request from %s had no valid token", client[0])
+
+
+async def _refuse(send: Send, status: int, why: str) -> None:
+    body = json.dumps({"error": why}).encode() + b"\n"
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *SAFE_HEADERS]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _with_headers(send: Send) -> Send:
+    async def sent(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            headers = list(message.get("headers", ()))
+            given = {name.lower() for name, _ in headers}
+            message["headers"] = [*headers, *(each for each in SAFE_HEADERS if each[0] not in given)]
+        await send(message)
+
+    return sent

@@ -1,0 +1,115 @@
+"""`Knowledge`: the facts that this broker has, as `eosin explain` asks for them (console.md 3).
+
+The same values that `eosin explain` builds from Kafka's APIs, with what only the broker itself knows: who asked, why a
+pair was fenced, which markers are outstanding.
+"""
+
+from typing import Final
+
+from eosin.broker.api import Services
+from eosin.broker.explain.facts import MarkersLeft, PartitionFacts, TransactionFacts
+from eosin.broker.recorder.events import History, Kind
+from eosin.broker.recorder.group_events import GroupHistory
+from eosin.broker.recorder.group_recorder import GroupRecorder
+from eosin.broker.recorder.recorder import FlightRecorder
+from eosin.broker.transactions.hanging import GRACE_MS
+from eosin.coordinator.transactions.rules.state import NO_TIMESTAMP, STATE_NAMES, Txn
+from eosin.protocol.names import TopicPartition
+
+SOURCE: Final = "the broker's flight recorder"
+BROKER: Final = "the broker"
+
+
+class Knowledge:
+    """What one broker knows."""
+
+    def __init__(
+        self, services: Services, recorder: FlightRecorder | None, groups: GroupRecorder | None = None
+    ) -> None:
+        self._services = services
+        self._recorder = recorder
+        self._groups = groups
+
+    async def transaction(self, transactional_id: str) -> TransactionFacts | None:
+        """One transactional id; None when it is not known here."""
+        return self.transaction_now(transactional_id)
+
+    def transaction_now(self, transactional_id: str) -> TransactionFacts | None:
+        """The same, at once."""
+        transactions = self._services.transactions
+        history = None if self._recorder is None else self._recorder.history(transactional_id)
+        txn = transactions.txn(transactional_id)
+        if txn is None or txn.is_fresh:
+            if history is None:
+                return None
+            return TransactionFacts(
+                transactional_id, self._services.clock.now_ms(), "", history=history, sources=(SOURCE,)
+            )
+        return _facts(
+            txn,
+            now_ms=self._services.clock.now_ms(),
+            node_id=self._services.cluster.node_id,
+            left=tuple(str(each) for each in transactions.markers_to_write(transactional_id)),
+            history=history,
+        )
+
+    async def group(self, group_id: str) -> GroupHistory | None:
+        """What has happened to a group; None when nothing is known of it here."""
+        return None if self._groups is None else self._groups.history(group_id)
+
+    async def partition(self, name: str) -> PartitionFacts | None:
+        """What only the broker knows of one of its partitions: why its log is offline, and when what hangs heals."""
+        partition = _partition_of(name)
+        if partition is None:
+            return None
+        for hosted, log in self._services.partitions.hosted():
+            if hosted == partition:
+                return PartitionFacts(
+                    name,
+                    self._services.clock.now_ms(),
+                    leader=self._services.cluster.node_id,
+                    log_start=log.log_start_offset,
+                    last_stable=log.last_stable_offset,
+                    high_watermark=log.high_watermark,
+                    error="" if log.failure is None else str(log.failure),
+                    heals_after_ms=self._services.config.transaction_max_timeout_ms + GRACE_MS,
+                    sources=(BROKER,),
+                )
+        return None
+
+
+def _partition_of(name: str) -> TopicPartition | None:
+    topic, dash, index = name.rpartition("-")
+    return TopicPartition(topic, int(index)) if dash and index.isdecimal() and len(index) < 10 else None
+
+
+def _facts(txn: Txn, *, now_ms: int, node_id: int, left: tuple[str, ...], history: History | None) -> TransactionFacts:
+    markers = None
+    if txn.is_preparing:
+        refused = (
+            ()
+            if history is None
+            else tuple(
+                each.what
+                for each in history.events
+                if each.kind == Kind.MARKER_REFUSED and each.what.split(" ")[0] in left
+            )
+        )
+        markers = MarkersLeft(left, len(txn.partitions), tuple(dict.fromkeys(reversed(refused))))
+    return TransactionFacts(
+        txn.transactional_id,
+        now_ms,
+        STATE_NAMES[txn.state],
+        producer_id=txn.producer_id,
+        producer_epoch=txn.producer_epoch,
+        timeout_ms=txn.timeout_ms,
+        start_ms=txn.start_ms if not txn.is_at_rest else NO_TIMESTAMP,
+        updated_ms=txn.updated_ms,
+        never_times_out=txn.never_times_out,
+        partitions=tuple(sorted(str(each) for each in txn.partitions)),
+        coordinator=node_id,
+        markers=markers,
+        in_doubt=txn.pending is not None and txn.pending.in_doubt,
+        history=history,
+        sources=("the coordinator", *((SOURCE,) if history is not None else ())),
+    )

@@ -1,0 +1,62 @@
+"""`Collector`: reads every counter of a broker into the families of prometheus_client (console.md 4.2 and 4.3).
+
+It runs in the event loop and copies numbers, a family or a piece of a long list in a turn.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from eosin.broker.api import Services
+from eosin.broker.metrics.broker_metrics import BrokerMetrics, Connected
+from eosin.broker.metrics.families import Family
+from eosin.broker.metrics.group_metrics import GroupMetrics
+from eosin.broker.metrics.loop_timer import LoopTimer
+from eosin.broker.metrics.partition_metrics import PartitionMetrics
+from eosin.broker.metrics.stats import RequestStats, TrafficStats
+from eosin.broker.metrics.transaction_metrics import TransactionMetrics
+from eosin.broker.metrics.work_stats import FlushStats, VerificationStats
+from eosin.broker.recorder.recorder import FlightRecorder
+
+if TYPE_CHECKING:
+    from eosin.broker.tracing.span_queue import SpanQueue
+
+
+class Collector:
+    """Reads one broker."""
+
+    def __init__(
+        self,
+        services: Services,
+        recorder: FlightRecorder | None,
+        *,
+        requests: RequestStats,
+        traffic: TrafficStats,
+        loop: LoopTimer,
+        flushes: FlushStats,
+        verifications: VerificationStats,
+        connections: Callable[[], Iterable[Connected]],
+        spans: "SpanQueue | None" = None,
+    ) -> None:
+        self._parts = (
+            TransactionMetrics(services, recorder, spans),
+            PartitionMetrics(services, traffic),
+            GroupMetrics(services),
+            BrokerMetrics(
+                services,
+                requests=requests,
+                loop=loop.stats,
+                flushes=flushes,
+                verifications=verifications,
+                connections=connections,
+            ),
+        )
+
+    async def families(self) -> list[Family]:
+        """Every family, as the numbers are now; others get their turns in between."""
+        found = []
+        for part in self._parts:
+            async for family in part.families():
+                found.append(family)
+                await asyncio.sleep(0)
+        return found
