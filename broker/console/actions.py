@@ -1,0 +1,182 @@
+"""`Actions`: what an operator may do from the console, where `eosin.console.actions.enable` allows it (console.md 5.5).
+
+Always true: an action carries the token itself, which no page of another site has, and no cookie stands for; it names
+the state that its operator has read, and does nothing when that has moved on; it leaves a line in the audit log and an
+event, each with the address that it came from.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple, TypeVar
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from eosin.broker.api import CloseConnection, RequestContext, Services
+from eosin.broker.console.log_routes import partition_named, refused
+from eosin.broker.console.record_access import LISTENER, RecordAccess
+from eosin.broker.recorder.events import Kind, Notable, who_is
+from eosin.broker.security import audit
+from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
+from eosin.broker.transactions.hanging import HangingTransactions
+from eosin.broker.version import VERSION
+from eosin.coordinator.transactions.rules.state import NO_EPOCH, NO_PRODUCER_ID
+from eosin.protocol.errors import ErrorCode
+
+CLIENT: Final = "eosin-console"
+LONGEST_BODY: Final = 16 * 1024
+JSON: Final = "application/json"
+_MOVED_ON: Final = "it is not as it was when you looked: look again"
+
+
+class AbortHanging(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Abort a transaction that no coordinator will end."""
+
+    partition: str
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    typed: str
+    """The partition once more, as the operator has typed it."""
+
+
+class EndTransaction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Abort what is open under a transactional id, and fence its producer."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    start_ms: int
+    typed: str
+    """The id once more, as the operator has typed it."""
+
+
+class Done(NamedTuple):
+    """How an action went."""
+
+    status: int
+    sentence: str
+
+
+_Asked = TypeVar("_Asked", AbortHanging, EndTransaction)
+
+
+class Actions:
+    """The actions of one broker's console."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._access = RecordAccess(services)
+        self._hanging = HangingTransactions(services)
+
+    def routes(self) -> list[Route]:
+        """Each takes a POST alone."""
+        return [
+            Route("/api/v1/actions/abort-hanging", self._action(AbortHanging, self._abort), methods=["POST"]),
+            Route("/api/v1/actions/end-transaction", self._action(EndTransaction, self._end), methods=["POST"]),
+        ]
+
+    def _action(
+        self, kind: type[_Asked], act: Callable[[_Asked, RequestContext], Awaitable[Done]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            body = b""
+            async for piece in request.stream():
+                body += piece
+                if len(body) > LONGEST_BODY:
+                    return refused(413, f"an action has at most {LONGEST_BODY} bytes")
+            try:
+                asked = msgspec.json.decode(body, type=kind)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                return refused(400, f"this is no such action: {error}")
+            done = await act(asked, self._context(request))
+            if done.status != 200:
+                return refused(done.status, done.sentence)
+            return Response(msgspec.json.encode({"text": done.sentence}) + b"\n", media_type=JSON)
+
+        return answer
+
+    def _context(self, request: Request) -> RequestContext:
+        host, port = ("?", 0) if request.client is None else request.client
+        return RequestContext(
+            api_version=5,
+            client_id=CLIENT,
+            client_host=f"/{host}",
+            listener=LISTENER,
+            client_software_name=CLIENT,
+            client_software_version=VERSION,
+            session=self._access.session(host),
+            peer=f"{host}:{port}",
+        )
+
+    async def _abort(self, asked: AbortHanging, context: RequestContext) -> Done:
+        if asked.typed != asked.partition:
+            return Done(400, "type the partition's name to confirm")
+        partition = partition_named(asked.partition)
+        if partition is None:
+            return Done(404, f"this broker has no log of {asked.partition[:300]!r}")
+        if not _may(context, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
+            return Done(403, f"{context.session.principal} may not alter the cluster")
+        error = await self._hanging.end(
+            partition,
+            producer_id=asked.producer_id,
+            producer_epoch=asked.producer_epoch,
+            first_offset=asked.first_offset,
+        )
+        match error:
+            case ErrorCode.NONE:
+                pass
+            case ErrorCode.INVALID_TXN_STATE:
+                return Done(409, f"no such transaction is open in {partition}: {_MOVED_ON}")
+            case ErrorCode.CONCURRENT_TRANSACTIONS:
+                return Done(409, "it does not hang: its coordinator knows it, and will end it")
+            case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION | ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                return Done(404, f"this broker does not lead {partition}")
+            case _:
+                return Done(503, f"it could not be aborted now: {error.name}")
+        pair = f"{asked.producer_id}/{asked.producer_epoch}"
+        audit.note("the console aborts a hanging transaction", context, partition=str(partition), producer=pair)
+        return Done(200, f"The transaction of producer {pair} in {partition} was aborted.")
+
+    async def _end(self, asked: EndTransaction, context: RequestContext) -> Done:
+        name = asked.transactional_id
+        if asked.typed != name:
+            return Done(400, "type the transactional id to confirm")
+        if not _may(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
+            return Done(403, f"{context.session.principal} may not write with this transactional id")
+        txn = self._services.transactions.txn(name)
+        if txn is None:
+            return Done(404, f"this broker coordinates no {name[:300]!r}")
+        pair = (asked.producer_id, asked.producer_epoch)
+        if txn.is_at_rest or txn.is_preparing or (txn.producer_id, txn.producer_epoch) != pair:
+            return Done(409, f"this transaction is not open any more: {_MOVED_ON}")
+        if txn.start_ms != asked.start_ms:
+            return Done(409, f"another transaction is open by now: {_MOVED_ON}")
+        result = await self._services.transactions.init_producer_id(
+            name,
+            timeout_ms=min(txn.timeout_ms, self._services.config.transaction_max_timeout_ms),
+            producer_id=NO_PRODUCER_ID,
+            producer_epoch=NO_EPOCH,
+            can_return=True,
+            two_phase=False,
+            keeps=False,
+            who=context,
+        )
+        if result.error not in (ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS):
+            return Done(503, f"it could not be ended now: {result.error.name}")
+        audit.note("the console ends a transaction", context, transactional_id=name, producer=f"{pair[0]}/{pair[1]}")
+        if self._services.recorder is not None:
+            now_ms = self._services.clock.now_ms()
+            ended = Notable(now_ms, Kind.OPERATOR, *pair, who=who_is(context), what="ended its transaction")
+            self._services.recorder.note(name, ended)
+        is_done = result.error is ErrorCode.NONE
+        return Done(200, f"The transaction of {name} was aborted, and its producer is fenced." if is_done else
+                    f"The transaction of {name} is being aborted: markers are on their way.")  # fmt: skip
+
+
+def _may(context: RequestContext, operation: Operation, kind: ResourceType, name: str) -> bool:
+    try:
+        return context.session.may(operation, kind, name)
+    except CloseConnection:
+        return False

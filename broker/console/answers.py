@@ -1,0 +1,110 @@
+"""`Answers`: the sentences and facts of one transactional id, partition or group, as the console's pages ask for them.
+The words are those of `eosin explain`."""
+
+from typing import Any, Final
+
+import msgspec
+
+from eosin.broker.api import Services
+from eosin.broker.console.survey import Survey
+from eosin.broker.explain.explained import Explained
+from eosin.broker.explain.facts import GroupFacts, GroupPartition, OpenProducer, PartitionFacts, TransactionFacts
+from eosin.broker.explain.group_sentences import explain_group
+from eosin.broker.explain.partition_sentences import explain_partition
+from eosin.broker.explain.sentences import explain_transaction
+from eosin.broker.http.knowledge import Knowledge
+from eosin.broker.recorder.events import Who
+from eosin.coordinator.groups.rules.group import Group
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+
+MOST_OPEN: Final = 20
+MOST_PARTITIONS: Final = 200
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a page shows of one thing."""
+
+    text: str
+    """Both sentences."""
+    explained: Explained
+    facts: Any
+    now_ms: int
+
+
+class Answers:
+    """Explains what one broker knows."""
+
+    def __init__(self, services: Services, knowledge: Knowledge, survey: Survey) -> None:
+        self._services = services
+        self._knowledge = knowledge
+        self._survey = survey
+
+    async def transaction(self, transactional_id: str) -> Answer | None:
+        """One transactional id; None when it is not known here."""
+        facts = self._knowledge.transaction_now(transactional_id)
+        return None if facts is None else _answer(explain_transaction(facts), facts, facts.now_ms)
+
+    async def partition(self, name: str) -> Answer | None:
+        """One partition of this broker; None when it has none of that name."""
+        told = await self._knowledge.partition(name)
+        if told is None:
+            return None
+        facts = told if told.error else msgspec.structs.replace(told, open=await self._open(name))
+        return _answer(explain_partition(facts), facts, facts.now_ms)
+
+    async def _open(self, name: str) -> tuple[OpenProducer, ...]:
+        topic, _, index = name.rpartition("-")
+        log = self._services.partitions.replica(TopicPartition(topic, int(index)))
+        if isinstance(log, ErrorCode):
+            return ()
+        held = sorted(
+            (entry.transaction_first_offset, entry.producer_id, entry.producer_epoch, entry.last_timestamp)
+            for entry in log.producer_state
+            if entry.has_transaction
+        )
+        found = []
+        for first_offset, producer_id, producer_epoch, last_ms in held[:MOST_OPEN]:
+            transaction = await self._transaction_of(producer_id, producer_epoch, name)
+            is_asked = transaction is not None or not self._services.cluster.is_joined
+            found.append(OpenProducer(producer_id, producer_epoch, first_offset, last_ms, transaction, is_asked))
+        return tuple(found)
+
+    async def _transaction_of(self, producer_id: int, producer_epoch: int, partition: str) -> TransactionFacts | None:
+        """What the coordinator knows of a producer's transaction; None when it will not end it."""
+        owner = self._survey.owner(producer_id)
+        if owner is None:
+            found = await self._services.transactions.find_producer(producer_id)
+            owner = None if isinstance(found, ErrorCode) else found.transactional_id
+        facts = None if owner is None else self._knowledge.transaction_now(owner)
+        if facts is None or facts.producer_id != producer_id or partition not in facts.partitions:
+            return None
+        return facts if facts.is_preparing or (facts.is_open and facts.producer_epoch == producer_epoch) else None
+
+    async def group(self, name: str) -> Answer | None:
+        """One group of this broker; None when there is none."""
+        group = self._services.groups.describe(name)
+        if not isinstance(group, Group):
+            return None
+        parts = await self._survey.groups.partitions(name)
+        behind = [each for each in parts if each.undecided]
+        holders = [await self._holder(each) for each in behind[:MOST_OPEN]]
+        facts = GroupFacts(
+            name,
+            self._services.clock.now_ms(),
+            group.state.value,
+            members=tuple(Who(client_id=each.client_id, peer=each.client_host) for each in group.members.values()),
+            partitions=tuple(parts[:MOST_PARTITIONS]),
+            held_by=tuple(dict.fromkeys(each for each in holders if each)),
+            sources=("the broker",),
+        )
+        return _answer(explain_group(facts), facts, facts.now_ms)
+
+    async def _holder(self, partition: GroupPartition) -> str:
+        first = (await self._open(partition.partition))[:1]
+        transaction = first[0].transaction if first else None
+        return "" if transaction is None else transaction.transactional_id
+
+
+def _answer(explained: Explained, facts: TransactionFacts | PartitionFacts | GroupFacts, now_ms: int) -> Answer:
+    return Answer(explained.text, explained, facts, now_ms)

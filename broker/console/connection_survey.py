@@ -1,0 +1,99 @@
+"""`ConnectionSurvey`: who is connected, and what each connection waits for (console.md 5.2).
+
+Always true: a look takes at most `PER_TURN` connections in a turn of the event loop, and shows at most `MOST_SHOWN`.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from eosin.runtime.clock import Clock, stopwatch_ns
+
+if TYPE_CHECKING:
+    from eosin.broker.connection import Connection
+
+MOST_SHOWN: Final = 2000
+PER_TURN: Final = 100
+MOST_REQUESTS: Final = 8
+LONGEST: Final = 300
+"""Characters of what clients say of themselves."""
+
+
+class RequestSeen(msgspec.Struct):
+    """A request without a response yet."""
+
+    api: str
+    ms: int
+    """Since it was begun; -1 where that is not known."""
+
+
+class ConnectionSeen(msgspec.Struct):
+    """One connection."""
+
+    key: str
+    peer: str
+    listener: str
+    principal: str
+    protocol: str
+    client_id: str
+    software: str
+    in_flight: int
+    requests: list[RequestSeen]
+    """The first of them, the oldest first."""
+
+
+class ConnectionsAnswer(msgspec.Struct):
+    """All, or the first of them."""
+
+    now_ms: int
+    open: int
+    left_out: int
+    connections: list[ConnectionSeen]
+
+
+class ConnectionSurvey:
+    """Looks at the connections of one broker."""
+
+    def __init__(self, connections: "Callable[[], list[Connection]]", clock: Clock) -> None:
+        self._connections = connections
+        self._clock = clock
+
+    async def look(self, text: str) -> ConnectionsAnswer:
+        """Those of which a name or an address contains `text`, in either case."""
+        text = text.lower()
+        everyone = self._connections()
+        found: list[ConnectionSeen] = []
+        left_out = 0
+        for number, each in enumerate(everyone, start=1):
+            if number % PER_TURN == 0:
+                await asyncio.sleep(0)
+            named = (each.peer, each.listener, str(each.session.principal), each.client_id or "", *each.software)
+            if text and not any(text in part.lower() for part in named):
+                continue
+            if len(found) >= MOST_SHOWN:
+                left_out += 1
+                continue
+            found.append(_seen(each))
+        return ConnectionsAnswer(self._clock.now_ms(), len(everyone), left_out, found)
+
+
+def _seen(connection: "Connection") -> ConnectionSeen:
+    now_ns = stopwatch_ns()
+    begun = connection.begun
+    session = connection.session
+    return ConnectionSeen(
+        f"{connection.listener} {connection.peer}",
+        connection.peer,
+        connection.listener,
+        str(session.principal)[:LONGEST],
+        session.security_protocol.name,
+        (connection.client_id or "")[:LONGEST],
+        " ".join(part for part in connection.software if part)[:LONGEST],
+        len(begun),
+        [
+            RequestSeen(api.name, -1 if not begun_ns else (now_ns - begun_ns) // 1_000_000)
+            for api, begun_ns in begun[:MOST_REQUESTS]
+        ],
+    )

@@ -1,0 +1,123 @@
+// Begins: the stream, the pages by the address behind #, the theme, and one repaint for all that came meanwhile.
+
+import { Component, render } from "./vendor/preact.module.js";
+import { Events, Group, Groups, Overview, Partition, Partitions, Transaction, Transactions } from "./pages.js";
+import { Log } from "./log.js";
+import { Connections, Metrics } from "./more_pages.js";
+import { html } from "./parts.js";
+import { OneRecord, Records } from "./records.js";
+import { Store } from "./store.js";
+import { TERMS } from "./words.js";
+
+const TICK_MS = 500;
+const ANNOUNCE_MS = 5000;
+const MENU = [["", "Overview"], ["transactions", "Transactions"], ["partitions", "Partitions"], ["groups", "Groups"], ["events", "Events"], ["connections", "Connections"], ["metrics", "Metrics"]];
+const PAGES = { "": Overview, transactions: Transactions, partitions: Partitions, groups: Groups, events: Events, connections: Connections, metrics: Metrics };
+const SINGLE = { transactions: Transaction, partitions: Partition, groups: Group, log: Log, records: Records, record: OneRecord };
+const BELOW = { log: "partitions", records: "partitions", record: "partitions" }; // pages that the menu leads to by another one
+const STATES = { connecting: "connecting", live: "live", lost: "connection lost, trying again", polling: "every 5 s: many pages watch this broker", token: "a token is needed" };
+
+const store = new Store();
+globalThis.eosinStore = store; // for tests and the curious
+
+function place() {
+  const [page = "", ...name] = location.hash.replace(/^#\/?/, "").split("/");
+  let decoded = "";
+  try { decoded = decodeURIComponent(name.join("/")); } catch { /* a broken link leads to the list */ }
+  return page in PAGES || (page in BELOW && decoded) ? { page, name: decoded } : { page: "", name: "" };
+}
+
+function theme() {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+}
+
+class SignIn extends Component {
+  async send(event) {
+    event.preventDefault();
+    const isRight = await store.signIn(event.currentTarget.elements.token.value).catch(() => false);
+    if (!isRight) this.setState({ error: "That is not the token of eosin.http.token.file." });
+  }
+
+  render(_, { error }) {
+    return html`<form class="sign-in" onSubmit=${(event) => this.send(event)}><h1>This broker asks for its token</h1>
+      <label>Token <input name="token" type="password" autocomplete="off" required /></label><button>Look in</button>
+      <p role="alert">${error ?? ""}</p></form>`;
+  }
+}
+
+class Console extends Component {
+  constructor() {
+    super();
+    this.state = { place: place() };
+  }
+
+  componentDidMount() {
+    let isAsked = false;
+    const repaint = () => {
+      if (isAsked) return;
+      isAsked = true;
+      requestAnimationFrame(() => { isAsked = false; this.forceUpdate(); announce(); });
+    };
+    store.listeners.add(repaint);
+    setInterval(() => { if (!document.hidden && store.broker) repaint(); }, TICK_MS);
+    addEventListener("hashchange", () => {
+      if (location.hash === "#main") return;
+      this.setState({ place: place() }, () => document.getElementById("main")?.focus({ preventScroll: true }));
+      scrollTo(0, 0);
+    });
+    document.addEventListener("visibilitychange", () => (document.hidden ? store.close() : store.open()));
+  }
+
+  turn() {
+    const next = theme() === "dark" ? "light" : "dark";
+    document.documentElement.dataset.theme = next;
+    try { localStorage.setItem("eosin-theme", next); } catch { /* it lasts for this page */ }
+    this.forceUpdate();
+  }
+
+  render(_, { place: { page, name } }) {
+    const Page = name && SINGLE[page] ? SINGLE[page] : PAGES[page];
+    const above = BELOW[page] ?? page;
+    document.title = `${name || MENU.find((each) => each[0] === page)[1]} - Eosin`;
+    return html`<header>
+        <a class="brand" href="#/">Eosin</a>
+        <nav aria-label="Pages">${MENU.map(([path, title]) => html`<a key=${path} href=${`#/${path}`} aria-current=${path === above ? "page" : undefined}>${title}</a>`)}</nav>
+        <span class=${`connection ${store.state}`} role="status" id="connection">${STATES[store.state]}</span>
+        <span class="broker">${store.broker ? `broker ${store.broker.node_id}, ${store.broker.version}` : ""}</span>
+        <button onClick=${() => this.turn()}>${theme() === "dark" ? "Light" : "Dark"} mode</button>
+      </header>
+      <main id="main" tabindex="-1">${store.state === "token" ? html`<${SignIn} />` : html`<${Page} key=${`${page}/${name}`} name=${name} store=${store} now=${store.now()} />`}</main>
+      <footer><p>Times are in UTC, by the broker's clock.</p><details><summary>What the words mean</summary><dl>${Object.entries(TERMS).map(([term, text]) => html`<dt key=${term}>${term}</dt><dd>${text}</dd>`)}</dl></details></footer>`;
+  }
+}
+
+let announcedAt = 0;
+let announced = null;
+
+/** Tells screen readers of the newest event, at most once in five seconds. */
+function announce() {
+  if (Date.now() - announcedAt < ANNOUNCE_MS) return;
+  let newest = null;
+  for (const row of store.tables.events.values()) if (!newest || row.key > newest.key) newest = row;
+  if (!newest || newest.key === announced) return;
+  if (announced !== null) {
+    document.getElementById("announcements").textContent = newest.sentence;
+    announcedAt = Date.now();
+  }
+  announced = newest.key;
+}
+
+async function begin() {
+  const given = /^#token=(.+)$/.exec(location.hash);
+  if (given) {
+    history.replaceState(null, "", "/#/"); // the token stays in no history
+    let token = given[1];
+    try { token = decodeURIComponent(token); } catch { /* as it stands */ }
+    await store.signIn(token).catch(() => false);
+  }
+  render(html`<${Console} />`, document.getElementById("console"));
+  if (!store.source) store.open();
+}
+
+begin();

@@ -1,0 +1,230 @@
+// One class for each page. A page gets the store and the broker's time, and derives what it shows when the tables change.
+
+import { Component } from "./vendor/preact.module.js";
+import { AbortHanging, EndTransaction } from "./actions.js";
+import { Command, html, LongTable, Outcome, since, State, Time, Countdown, to } from "./parts.js";
+import {
+  behind, chosenPartitions, chosenTransactions, endColumns, eventColumns, groupColumns, newest, partitionColumns,
+  transactionColumns,
+} from "./tables.js";
+import { health, number, TERMS } from "./words.js";
+
+const FEW = 8;
+
+/** Derives rows from a table again only when the table or the choice has changed. */
+class Derived {
+  of(version, choice, make) {
+    const key = `${version} ${JSON.stringify(choice)}`;
+    if (this.key !== key) { this.key = key; this.rows = make(); }
+    return this.rows;
+  }
+}
+
+export class Overview extends Component {
+  constructor() {
+    super();
+    this.open = new Derived();
+    this.held = new Derived();
+    this.events = new Derived();
+    this.ends = new Derived();
+  }
+
+  render({ store, now }) {
+    const { tables, versions, broker } = store;
+    const open = this.open.of(versions.transactions, 0, () => chosenTransactions(tables.transactions.values(), { state: "" }).filter((row) => row.state === "Ongoing" || row.state.startsWith("Prepare")).slice(0, FEW));
+    const held = this.held.of(versions.partitions, 0, () => chosenPartitions(tables.partitions.values(), { state: "held" }).slice(0, FEW));
+    const events = this.events.of(versions.events, 0, () => newest(tables.events.values()).slice(0, FEW));
+    const ends = this.ends.of(versions.ends, 0, () => newest(tables.ends.values()).slice(0, FEW));
+    return html`<h1>Overview</h1>
+      <p class=${`health${broker?.held || broker?.offline ? " trouble" : ""}`} id="health">${health(broker, held[0]?.held_by)}</p>
+      ${broker && html`<dl class="figures">
+        ${[["open", broker.open], ["deciding", broker.preparing], ["transactional ids", broker.ids], ["partitions", broker.partitions], ["held back", broker.held], ["groups", broker.groups]].map(([name, count]) => html`<div key=${name}><dt>${name}</dt><dd>${number(count)}</dd></div>`)}
+        <div><dt>durability</dt><dd class="word">${broker.durability}</dd></div></dl>`}
+      ${broker?.is_joined && html`<p class="quiet">This broker is one of several: partitions and ids of the others are in their consoles.</p>`}
+      <section><h2>Open transactions</h2><${LongTable} isShort label="Open transactions" columns=${transactionColumns(now)} rows=${open} empty=${broker?.ids ? "Nothing is open." : "No transaction yet. Point a producer with a transactional.id at this broker."} /></section>
+      <section><h2>Readers held back</h2><${LongTable} isShort label="Readers held back" columns=${partitionColumns(now, tables.transactions).filter((each) => each.title !== "Size")} rows=${held} empty="Readers of committed records wait for nothing." /></section>
+      <section><h2>Fenced, timed out, refused</h2><${LongTable} isShort label="Fenced, timed out, refused" columns=${eventColumns()} rows=${events} empty="Nobody was fenced." /></section>
+      <section><h2>Last ends</h2><${LongTable} isShort label="Last ends" columns=${endColumns()} rows=${ends} empty="No transaction has ended since this broker began to record." /></section>`;
+  }
+}
+
+/** A filter of text and one of kinds above a long table. */
+class Chosen extends Component {
+  constructor() {
+    super();
+    this.state = { text: "", state: "" };
+    this.derived = new Derived();
+  }
+
+  filters(kinds, what) {
+    const { text, state } = this.state;
+    return html`<div class="filters">
+      <label>Find <input type="search" value=${text} placeholder=${what} onInput=${(event) => this.setState({ text: event.currentTarget.value })} /></label>
+      <label>Show <select value=${state} onChange=${(event) => this.setState({ state: event.currentTarget.value })}>${kinds.map(([value, title]) => html`<option key=${value} value=${value} selected=${value === state}>${title}</option>`)}</select></label>
+    </div>`;
+  }
+
+  choice() {
+    return { text: this.state.text.trim().toLowerCase(), state: this.state.state };
+  }
+}
+
+const Left = ({ count, what }) => (count ? html`<p class="quiet">${number(count)} more ${what} are not shown here.</p>` : "");
+
+export class Transactions extends Chosen {
+  render({ store, now }) {
+    const choice = this.choice();
+    const rows = this.derived.of(store.versions.transactions, choice, () => chosenTransactions(store.tables.transactions.values(), choice));
+    return html`<h1>Transactions</h1>
+      ${this.filters([["", "all"], ["open", "open"], ["deciding", "waiting for markers"], ["rest", "at rest"], ["fenced", "with fenced requests"]], "id or client")}
+      <p class="quiet" id="count">${number(rows.length)} of ${number(store.tables.transactions.size)} transactional ids</p>
+      <${LongTable} label="Transactions" columns=${transactionColumns(now)} rows=${rows} empty="None matches. A producer with a transactional.id appears here when it introduces itself." />
+      <${Left} count=${store.broker?.ids_left_out} what="ids at rest" />`;
+  }
+}
+
+export class Partitions extends Chosen {
+  render({ store, now }) {
+    const choice = this.choice();
+    const rows = this.derived.of(store.versions.partitions, choice, () => chosenPartitions(store.tables.partitions.values(), choice));
+    return html`<h1>Topics and partitions</h1>
+      ${this.filters([["", "topics of clients"], ["held", "where readers are held back"], ["internal", "internal topics"], ["followed", "led by other brokers"]], "partition or holder")}
+      <p class="quiet" id="count">${number(rows.length)} of ${number(store.tables.partitions.size)} partitions</p>
+      <${LongTable} label="Partitions" columns=${partitionColumns(now, store.tables.transactions)} rows=${rows} empty="No partition yet. Create a topic, or write to one." />
+      <${Left} count=${store.broker?.partitions_left_out} what="partitions" />`;
+  }
+}
+
+export class Groups extends Chosen {
+  render({ store }) {
+    const { text } = this.choice();
+    const rows = this.derived.of(store.versions.groups, text, () => [...store.tables.groups.values()].filter((row) => row.key.toLowerCase().includes(text)).sort((one, other) => other.lag - one.lag || (one.key < other.key ? -1 : 1)));
+    return html`<h1>Consumer groups</h1>
+      <div class="filters"><label>Find <input type="search" value=${this.state.text} placeholder="group" onInput=${(event) => this.setState({ text: event.currentTarget.value })} /></label></div>
+      <p class="quiet">Record lag counts what readers of committed records will still get. Control records, aborted records and what is undecided are no lag.</p>
+      <${LongTable} label="Consumer groups" columns=${groupColumns()} rows=${rows} empty="No group yet. Groups appear when they commit an offset or have a member." />`;
+  }
+}
+
+export class Events extends Component {
+  constructor() {
+    super();
+    this.events = new Derived();
+    this.ends = new Derived();
+  }
+
+  render({ store }) {
+    const { tables, versions } = store;
+    const events = this.events.of(versions.events, 0, () => newest(tables.events.values()));
+    const ends = this.ends.of(versions.ends, 0, () => newest(tables.ends.values()));
+    return html`<h1>Events</h1>
+      <section><h2>Fenced, timed out, refused</h2><${LongTable} isWhole label="Fenced, timed out, refused" columns=${eventColumns()} rows=${events} empty="Nobody was fenced." /></section>
+      <section><h2>Last ends</h2><${LongTable} isWhole label="Last ends" columns=${endColumns()} rows=${ends} empty="No transaction has ended since this broker began to record." /></section>`;
+  }
+}
+
+/** A page about one thing: its sentence is asked for again when its row changes, and each second at most. */
+class Told extends Component {
+  constructor() {
+    super();
+    this.state = { answer: null, error: "" };
+  }
+
+  componentDidMount() {
+    this.ask();
+    this.timer = setInterval(() => this.ask(), 1000);
+  }
+
+  componentWillUnmount() {
+    clearInterval(this.timer);
+    this.isGone = true;
+  }
+
+  path() {
+    return `/api/v1/explain/${this.kind}/${encodeURIComponent(this.props.name)}`;
+  }
+
+  async ask() {
+    if (this.isAsking || document.hidden) return;
+    this.isAsking = true;
+    try {
+      const answer = await fetch(this.path());
+      const told = await answer.json();
+      if (!this.isGone) this.setState(answer.ok ? { answer: told, error: "" } : { answer: null, error: told.error });
+    } catch {
+      if (!this.isGone) this.setState({ error: "The broker does not answer." });
+    }
+    this.isAsking = false;
+  }
+
+  frame(title, command, body) {
+    const { answer, error } = this.state;
+    return html`<p class="crumb"><a href=${`#/${this.kind}`}>${title}</a></p><h1>${this.props.name}</h1>
+      ${error && html`<p class="health trouble">${error}</p>`}
+      ${answer && html`<p class="health" id="sentence">${answer.text}</p>`}
+      ${answer && body(answer.facts, answer.explained)}
+      <${Command} text=${command} />
+      <p class="quiet"><a href=${this.path()} target="_blank" rel="noreferrer">The same as JSON</a></p>`;
+  }
+}
+
+const quoted = (name) => (/^[A-Za-z0-9._:-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`);
+
+export class Transaction extends Told {
+  kind = "transactions";
+
+  render({ name, now, store }) {
+    const row = store.tables.transactions.get(name);
+    return this.frame("Transactions", `eosin explain ${quoted(name)} --as txn --timeline`, (facts, explained) => html`
+      ${row && html`<dl class="facts"><dt>State</dt><dd><${State} name=${row.state} /></dd>
+        <dt>Producer</dt><dd>${row.producer_id}, epoch ${row.producer_epoch}</dd>
+        ${row.start_ms >= 0 && html`<dt>Open for</dt><dd>${since(row.start_ms, now)}</dd>`}
+        ${row.start_ms >= 0 && html`<dt>Time left</dt><dd><${Countdown} row=${row} now=${now} /></dd>`}
+        ${row.client && html`<dt>Client</dt><dd>${row.client}</dd>`}</dl>`}
+      ${row?.state === "Ongoing" && store.broker?.has_actions && html`<${EndTransaction} key=${row.start_ms} row=${row} />`}
+      ${(facts.partitions?.length ?? 0) > 0 && html`<section><h2>Partitions</h2><ul class="names">${facts.partitions.slice(0, 200).map((each) => html`<li key=${each}><a href=${to("partitions", each)}>${each}</a></li>`)}</ul></section>`}
+      <${Timeline} events=${explained.timeline} />
+      <${Past} past=${facts.history?.past ?? []} />`);
+  }
+}
+
+function Past({ past }) {
+  if (!past.length) return "";
+  return html`<section><h2>Transactions before</h2><table class="plain"><thead><tr><th scope="col">Begun</th><th scope="col">Ended</th><th scope="col">Outcome</th><th scope="col" class="number">Partitions</th><th scope="col">Producer</th></tr></thead>
+    <tbody>${[...past].reverse().map((each) => html`<tr><td><${Time} ms=${each.begun_ms} /></td><td><${Time} ms=${each.ended_ms} /></td><td><${Outcome} name=${each.outcome} /></td><td class="number">${each.partitions}</td><td>${each.producer_id}/${each.producer_epoch}</td></tr>`)}</tbody></table></section>`;
+}
+
+function Timeline({ events }) {
+  if (!events?.length) return "";
+  return html`<section><h2>What happened</h2><table class="plain"><thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Producer</th><th scope="col">Who</th></tr></thead>
+    <tbody>${[...events].reverse().map((each) => html`<tr><td><${Time} ms=${each.at_ms} /></td><td>${each.kind} ${each.what ?? ""}${each.count ? ` (${each.count})` : ""}</td><td>${each.producer_id >= 0 ? `${each.producer_id}/${each.producer_epoch}` : ""}</td><td>${each.who ? `${each.who.client_id ?? ""} ${each.who.peer ?? ""}` : ""}</td></tr>`)}</tbody></table></section>`;
+}
+
+export class Partition extends Told {
+  kind = "partitions";
+
+  render({ name, now, store }) {
+    const row = store.tables.partitions.get(name);
+    return this.frame("Topics and partitions", `eosin explain ${quoted(name)} --as partition`, (facts) => html`
+      ${row && html`<dl class="facts"><dt title=${TERMS["log end"]}>Log end</dt><dd>${number(row.log_end)}</dd>
+        <dt title=${TERMS["high watermark"]}>High watermark</dt><dd>${number(row.high_watermark)}</dd>
+        <dt title=${TERMS.LSO}>LSO</dt><dd>${number(row.last_stable)}</dd>
+        <dt title=${TERMS.behind}>Behind</dt><dd>${number(behind(row))}</dd>
+        <dt>Log start</dt><dd>${number(row.log_start)}</dd></dl>`}
+      <p><a href=${to("log", name)}>The log, batch by batch</a> | <a href=${to("records", name)}>Records</a></p>
+      ${(facts.open?.length ?? 0) > 0 && html`<section><h2>Open here, the oldest first</h2><table class="plain"><thead><tr><th scope="col">Transactional id</th><th scope="col">Producer</th><th scope="col" class="number">First offset</th><th scope="col">Time left</th></tr></thead>
+        <tbody>${facts.open.map((each) => html`<tr><td>${each.transaction ? html`<a href=${to("transactions", each.transaction.transactional_id)}>${each.transaction.transactional_id}</a>` : "no coordinator knows it"}</td><td>${each.producer_id}/${each.producer_epoch}</td><td class="number">${number(each.first_offset)}</td><td>${each.transaction && html`<${Countdown} row=${each.transaction} now=${now} />`}</td></tr>`)}</tbody></table>
+        ${store.broker?.has_actions && facts.open.filter((each) => !each.transaction).map((each) => html`<${AbortHanging} key=${each.first_offset} partition=${name} each=${each} />`)}</section>`}`);
+  }
+}
+
+export class Group extends Told {
+  kind = "groups";
+
+  render({ name }) {
+    return this.frame("Consumer groups", `eosin explain ${quoted(name)} --as group`, (facts) => html`
+      <section><h2>Members</h2>${facts.members?.length ? html`<ul class="names">${facts.members.map((each) => html`<li>${each.client_id ?? ""} ${each.peer ?? ""}</li>`)}</ul>` : html`<p class="quiet">None.</p>`}</section>
+      <section><h2>Partitions</h2><table class="plain"><thead><tr><th scope="col">Partition</th><th scope="col" class="number">Committed</th><th scope="col" class="number">LSO</th><th scope="col" class="number">Record lag</th><th scope="col" class="number">Control records</th><th scope="col" class="number">Undecided</th></tr></thead>
+        <tbody>${(facts.partitions ?? []).map((each) => html`<tr><td><a href=${to("partitions", each.partition)}>${each.partition}</a>${each.pending ? " (waits for a transaction)" : ""}</td><td class="number">${number(each.committed)}</td><td class="number">${number(each.last_stable)}</td><td class="number">${(each.records ?? -1) < 0 ? `≤ ${number(Math.max(0, each.last_stable - each.committed))}` : number(each.records)}</td><td class="number">${number(each.control_records ?? 0)}</td><td class="number">${number(Math.max(0, each.high_watermark - each.last_stable))}</td></tr>`)}</tbody></table></section>`);
+  }
+}

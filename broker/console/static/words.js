@@ -1,0 +1,85 @@
+// Numbers and times in words, and what the words mean. Pure.
+
+export const number = (count) => count.toLocaleString("en");
+
+export function duration(ms) {
+  const seconds = Math.max(0, ms) / 1000;
+  if (seconds < 1) return `${Math.round(Math.max(0, ms))} ms`;
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 600) return `${Math.round(seconds)} s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
+  if (seconds < 172_800) return `${Math.round(seconds / 3600)} h`;
+  return `${Math.round(seconds / 86_400)} days`;
+}
+
+export function size(bytes) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  while (bytes >= 1024 && unit < units.length - 1) { bytes /= 1024; unit += 1; }
+  return `${unit ? bytes.toFixed(1) : bytes} ${units[unit]}`;
+}
+
+export const plural = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
+
+/** When the coordinator aborts a transaction; -1 for never. */
+export function deadline(row) {
+  if (row.state !== "Ongoing" || row.never_times_out || !(row.start_ms >= 0)) return -1;
+  return row.start_ms + (row.timeout_ms ?? 0);
+}
+
+/** What is left of a transaction's time: words, and the share of it that is used. */
+export function countdown(row, now) {
+  const at = deadline(row);
+  if (at < 0) {
+    if (row.never_times_out && row.state === "Ongoing") return { text: "kept until it is decided", share: 0 };
+    return { text: row.state?.startsWith("Prepare") ? "markers under way" : "", share: 0 };
+  }
+  const left = at - now;
+  const share = Math.min(1, Math.max(0, 1 - left / Math.max(1, row.timeout_ms)));
+  if (left <= 0) return { text: "now due", share: 1 };
+  const seconds = left / 1000;
+  return { text: `${seconds < 100 ? seconds.toFixed(1) : Math.round(seconds)} s left`, share };
+}
+
+/** Rows that need a look come first: what is open by its deadline, then what is decided, then the rest by age. */
+export function attention(row) {
+  if (row.state === "Ongoing") return deadline(row) < 0 ? 1e15 : deadline(row);
+  if (row.state?.startsWith("Prepare")) return 2e15;
+  return 1e16 - (row.updated_ms ?? 0);
+}
+
+/** One line of health. */
+export function health(broker, held) {
+  if (!broker) return "Nothing is known yet.";
+  const parts = [];
+  if (broker.offline) parts.push(`${plural(broker.offline, "log")} offline`);
+  if (broker.held) parts.push(`committed readers are held back in ${plural(broker.held, "partition")}${held ? `, first by ${held}` : ""}`);
+  if (broker.preparing) parts.push(`${plural(broker.preparing, "transaction")} waiting for markers`);
+  if (!parts.length) return broker.open ? `${plural(broker.open, "transaction")} open, and nobody waits.` : "Nothing is open, and nobody waits.";
+  const text = parts.join("; ");
+  return text[0].toUpperCase() + text.slice(1) + ".";
+}
+
+export const OUTCOMES = {
+  commit: ["C", "committed"], abort: ["A", "aborted"], timeout: ["T", "timed out"], fenced: ["F", "fenced"],
+  committed: ["C", "committed"], aborted: ["A", "aborted"], open: ["…", "open"], plain: ["–", "no transaction"], control: ["•", "control"],
+  operator: ["O", "ended by an operator"], healed: ["H", "healed"], expired: ["E", "expired"], refused: ["R", "refused"],
+};
+
+export const CAUSES = {
+  open_transaction: "an open transaction", markers_pending: "markers are outstanding", prepared: "a prepared transaction",
+  hanging: "it hangs: no coordinator knows it", unknown: "its coordinator is another broker", offline: "its log is offline",
+};
+
+export const TERMS = {
+  "log end": "The next offset to be written.",
+  "high watermark": "Everything below it is on every replica that has to have it; readers of all records get so far.",
+  "LSO": "Last stable offset: everything below it is decided; readers of committed records get so far.",
+  "behind": "Offsets between the last stable offset and the high watermark: what such readers wait for.",
+  "epoch": "A producer's generation: a newer instance of its transactional id has a higher one.",
+  "fenced": "Refused, because its epoch is not the newest of its transactional id.",
+  "marker": "The record that says in a partition whether a transaction was committed or aborted.",
+  "prepared": "Decided, or kept for its database to decide (KIP-939).",
+  "record lag": "Records that a group's readers will still get: no control records, no aborted ones.",
+  "time left": "Until the coordinator aborts the transaction (transaction.timeout.ms).",
+};
