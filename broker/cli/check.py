@@ -46,7 +46,11 @@ def main(arguments: Sequence[str]) -> int:
 
 def parser() -> Parser:
     """The options of the command."""
-    options = Parser(prog="eosin check", description="Verify a stopped data directory without changing it.")
+    options = Parser(
+        prog="eosin check",
+        description="Verify a stopped data directory without changing it.",
+        examples=["eosin check data"],
+    )
     options.add_argument("directory", metavar="DIR", help="the data directory of a broker that is not running")
     options.add_argument("--json", action="store_true", help="one JSON object per line")
     return options

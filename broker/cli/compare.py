@@ -11,7 +11,7 @@ from pathlib import Path
 
 from eosin.broker.cli.arguments import Parser, fail
 from eosin.broker.cli.output import json_line, until_broken_pipe
-from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
+from eosin.protocol.names import INTERNAL_TOPICS, ZERO_UUID, TopicPartition, Uuid
 from eosin.storage.disk.checkpoint_formats import (
     PARTITION_METADATA,
     MalformedCheckpoint,
@@ -59,7 +59,11 @@ def main(arguments: Sequence[str]) -> int:
 
 def parser() -> Parser:
     """The options of the command."""
-    options = Parser(prog="eosin compare", description="Compare the replicas in two data directories of one cluster.")
+    options = Parser(
+        prog="eosin compare",
+        description="Compare the replicas in two data directories of one cluster.",
+        examples=["eosin compare --data-dir data-1 --data-dir data-2"],
+    )
     options.add_argument(
         "--data-dir", metavar="DIR", action="append", help="the data directory of a broker that is not running; twice"
     )
@@ -85,7 +89,13 @@ def _partition(disk: Disk, left: Directory, right: Directory, partition: TopicPa
     if ZERO_UUID not in (mine, other) and mine != other:
         what = "the directories belong to two topics of this name"
         return PartitionCompared(str(partition), start_offset=0, end_offset=0, batches=0, difference=what, offset=0)
-    return compare(disk, str(partition), _replica(left, partition), _replica(right, partition))
+    return compare(
+        disk,
+        str(partition),
+        _replica(left, partition),
+        _replica(right, partition),
+        is_compacted=partition.topic in INTERNAL_TOPICS,
+    )
 
 
 def _replica(directory: Directory, partition: TopicPartition) -> Replica:

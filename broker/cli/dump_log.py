@@ -47,7 +47,14 @@ def main(arguments: Sequence[str]) -> int:
 
 def parser() -> Parser:
     """The options of the command."""
-    options = Parser(prog="eosin dump-log", description=f"Show what is in files: {_KNOWN}.")
+    options = Parser(
+        prog="eosin dump-log",
+        description=f"Show what is in files: {_KNOWN}.",
+        examples=[
+            "eosin dump-log data/orders-0/00000000000000000000.log",
+            "eosin dump-log --deep --json data/orders-0/00000000000000000000.log",
+        ],
+    )
     options.add_argument("files", nargs="+", metavar="FILE", help="a file, or a directory whose files are shown")
     options.add_argument("--deep", action="store_true", help="show the records of each batch, too")
     internal = options.add_mutually_exclusive_group()

@@ -1,4 +1,5 @@
-"""`eosin format`: make an empty directory that of a broker of a quorum (cluster.md 1.3).
+"""`eosin format`: make an empty directory that of a broker of a quorum (cluster.md 1.3), or one of a broker that ran
+alone (`--adopt`, cluster.md 1.9).
 
 Exit code 0 when the directory is such a one, also when it was before; 2 with one sentence on stderr, and nothing
 written, when it cannot be.
@@ -10,7 +11,9 @@ from collections.abc import Sequence
 from eosin.broker.cli.arguments import Parser, fail
 from eosin.broker.config.quorum import check_cluster_id
 from eosin.broker.config.settings import INT_MAX, SettingError
+from eosin.broker.security.process import keep_files_private
 from eosin.runtime.chance import Chance, SystemChance
+from eosin.runtime.clock import SystemClock
 from eosin.storage.disk.data_directory import LOCK, format_for_quorum, refuse_for_quorum
 from eosin.storage.disk.interfaces import Disk, UnusableDirectory
 from eosin.storage.disk.meta_properties import FILE_NAME as META_PROPERTIES
@@ -25,6 +28,9 @@ def main(arguments: Sequence[str]) -> int:
     except SettingError as refused:
         return fail("format", str(refused))
     path = options.data_dir
+    keep_files_private()
+    if options.adopt is not None:
+        return _adopt(options)
     try:
         made = format_directory(
             SystemDisk(), path, node_id=options.node_id, cluster_id=options.cluster_id, chance=SystemChance()
@@ -40,11 +46,46 @@ def main(arguments: Sequence[str]) -> int:
 
 def parser() -> Parser:
     """The options of the command."""
-    options = Parser(prog="eosin format", description="Make an empty directory that of a broker of a quorum.")
+    options = Parser(
+        prog="eosin format",
+        description="Make an empty directory that of a broker of a quorum.",
+        examples=["eosin format --cluster-id 4L6g3nShT-eMCtK--X86sw --node-id 1 --data-dir data"],
+    )
     options.add_argument("--cluster-id", required=True, metavar="ID", help="the id that the controllers were given")
     options.add_argument("--node-id", required=True, type=_node_id, metavar="N", help="the id of this broker alone")
     options.add_argument("--data-dir", default="data", metavar="DIR", help="the directory (data)")
+    options.add_argument(
+        "--adopt",
+        metavar="CONTROLLER_DIR",
+        help="the directory is of a broker that ran alone, and its topics go to the quorum whose only controller has"
+        " this directory, formatted and never started",
+    )
     return options
+
+
+def _adopt(options: argparse.Namespace) -> int:
+    from eosin.broker.quorum.adoption import adopt
+
+    path, controller = options.data_dir, options.adopt
+    try:
+        adopted = adopt(
+            SystemDisk(),
+            path,
+            controller,
+            node_id=options.node_id,
+            cluster_id=options.cluster_id,
+            chance=SystemChance(),
+            now_ms=SystemClock().now_ms(),
+        )
+    except UnusableDirectory as refused:
+        return fail("format", f"cannot adopt {path}: {refused}")
+    except OSError as error:
+        return fail("format", f"cannot adopt {path}: {error.strerror or error}")
+    print(
+        f"{path} is adopted for broker {options.node_id} of cluster {options.cluster_id}: its controller begins with"
+        f" {adopted.topics} topics of {adopted.partitions} partitions"
+    )
+    return 0
 
 
 def format_directory(disk: Disk, path: str, *, node_id: int, cluster_id: str, chance: Chance) -> bool:

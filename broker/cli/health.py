@@ -1,34 +1,81 @@
-"""`eosin health`: exit code 0 when a broker at the address answers, 1 when none does. For container health checks."""
+"""`eosin health`: exit code 0 when a broker at the address answers, 1 when none does. For container health checks.
+
+A URL asks the HTTP listener instead: `http://HOST:PORT` means its `/readyz` (console.md 4.4).
+"""
 
 import asyncio
+from argparse import Namespace
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from eosin.broker.cli.arguments import Parser, fail, span
+from eosin.broker.cli.security_options import add_security, security_of
 from eosin.client.addresses import Address
 from eosin.client.errors import ClientError
 from eosin.client.health import probe
+from eosin.client.http import HttpError, get
+
+if TYPE_CHECKING:
+    from eosin.client.security.connection_security import ConnectionSecurity
+
+OK: Final = 200
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
     options = parser().parse_args(arguments)
+    if options.address.startswith("http://"):
+        return _over_http(options.address, round(options.timeout * 1000))
     try:
         address = Address.parse(options.address)
+        security = _security(options)
     except ValueError as error:
         return fail("health", str(error))
     try:
-        asyncio.run(probe(address, round(options.timeout * 1000)))
+        asyncio.run(probe(address, round(options.timeout * 1000), security=security))
     except ClientError as error:
         return fail("health", str(error), code=1)
     print(f"{address} answers")
     return 0
 
 
+def _over_http(url: str, timeout_ms: int) -> int:
+    asked = url if url.count("/") > 2 else f"{url}/readyz"
+    try:
+        answer = asyncio.run(get(asked, timeout_ms=timeout_ms))
+    except HttpError as error:
+        return fail("health", str(error), code=1)
+    if answer.status != OK:
+        why = answer.body[:500].decode("utf-8", "replace").strip()
+        return fail("health", f"{asked} answers HTTP {answer.status}: {why}", code=1)
+    print(f"{asked} answers")
+    return 0
+
+
 def parser() -> Parser:
     """The options of the command."""
-    options = Parser(prog="eosin health", description="Tell by the exit code whether a broker answers.")
+    options = Parser(
+        prog="eosin health",
+        description="Tell by the exit code whether a broker answers.",
+        examples=["eosin health 127.0.0.1:9092"],
+    )
     options.add_argument(
-        "address", nargs="?", default="127.0.0.1:9092", metavar="HOST:PORT", help="any listener (127.0.0.1:9092)"
+        "address", nargs="?", default="127.0.0.1:9092", metavar="HOST:PORT | URL", help="any listener (127.0.0.1:9092)"
     )
     options.add_argument("--timeout", type=span, default=3.0, metavar="SECONDS", help="how long to wait (3)")
+    security = options.add_mutually_exclusive_group()
+    security.add_argument("--ca", metavar="FILE", help="speak TLS; the broker's certificate leads to these (PEM)")
+    security.add_argument("--insecure", action="store_true", help="speak TLS with whomever answers")
+    add_security(security)
     return options
+
+
+def _security(options: Namespace) -> "ConnectionSecurity | None":
+    """How to connect. Raises ValueError with a sentence."""
+    if options.ca is None and not options.insecure:
+        return security_of(options)
+    from eosin.client.security.connection_security import ConnectionSecurity
+    from eosin.client.security.settings import SecurityProtocol, SecuritySettings, TlsSettings
+
+    tls = TlsSettings(truststore_location=options.ca, is_trust_checked=not options.insecure)
+    return ConnectionSecurity.of(SecuritySettings(SecurityProtocol.SSL, tls))

@@ -35,14 +35,18 @@ def main(arguments: Sequence[str]) -> int:
 
 def parser() -> Parser:
     """The options of the command."""
-    options = Parser(prog="eosin partition", description="Decide about a partition of a cluster.")
+    options = Parser(
+        prog="eosin partition",
+        description="Decide about a partition of a cluster.",
+        examples=["eosin partition accept-loss orders-0 --data-dir /var/lib/eosin"],
+    )
     commands = options.add_subparsers(dest="command", required=True, metavar="COMMAND")
     accept = commands.add_parser(
         "accept-loss",
         help="let a broker go on with its copy of a partition, though records may be missing from it",
         description="Let a broker go on with its copy of a partition that has no leader, because its complete copies"
         " are gone for good.",
-        epilog="Example: eosin partition accept-loss orders-0 --data-dir /var/lib/eosin",
+        examples=["eosin partition accept-loss orders-0 --data-dir /var/lib/eosin"],
     )
     accept.add_argument("partition", metavar="TOPIC-N", help="the partition, as the broker's log names it")
     accept.add_argument("--data-dir", metavar="DIR", required=True, help="the broker's data directory")

@@ -6,7 +6,7 @@ Works with every broker that serves DescribeProducers: Apache Kafka does since 2
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from eosin.broker.cli.arguments import Parser
+from eosin.broker.cli.arguments import Parser, completed_by
 from eosin.broker.cli.asking import NotThere, Row, add_common, answer
 from eosin.client.client import Client
 from eosin.client.transactions import TransactionAdmin
@@ -38,8 +38,12 @@ def main(arguments: Sequence[str]) -> int:
 
 def parser() -> Parser:
     """The options of the command."""
-    options = Parser(prog="eosin producers", description="Show the producers that a partition knows.")
-    options.add_argument("topic", metavar="TOPIC")
+    options = Parser(
+        prog="eosin producers",
+        description="Show the producers that a partition knows.",
+        examples=["eosin producers orders 0"],
+    )
+    completed_by("topic", options.add_argument("topic", metavar="TOPIC"))
     options.add_argument("partition", type=int, metavar="PARTITION")
     add_common(options)
     return options

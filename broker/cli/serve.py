@@ -22,9 +22,11 @@ from eosin.broker.config.sources import LoadedConfig, load_config
 from eosin.broker.descriptors import LEAST_LIMIT, descriptor_limit
 from eosin.broker.listeners import parse_listeners
 from eosin.broker.logging_format import fields, setup_logging
+from eosin.broker.security.process import UnsafeDirectory, check_directory, hide_memory, keep_files_private
 from eosin.broker.version import VERSION, is_compiled
 
 if TYPE_CHECKING:
+    from eosin.broker.security.first_users import FirstUser
     from eosin.broker.server import Server
 
 log = logging.getLogger(__name__)
@@ -32,18 +34,37 @@ log = logging.getLogger(__name__)
 OK = 0
 FAILED = 1
 UNUSABLE = 2
+CONSOLE_PORT = 9100
+"""Where `--console` is, when nothing says where to listen for HTTP."""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
     try:
-        loaded = _configure(arguments)
+        loaded = configured(arguments)
     except SettingError as refused:
         return fail("serve", str(refused))
     config = loaded.config
+    try:
+        first_users = _first_users(arguments, config)
+    except SettingError as refused:
+        return fail("serve", str(refused))
     setup_logging(level=config.eosin_log_level, form=config.eosin_log_format)
     for warning in loaded.warnings:
         log.warning(warning)
+    if any("password=" in word for word in arguments):
+        log.warning(
+            "everybody on this machine sees the password in the command line: use --add-scram-file for users, and"
+            " --config for settings"
+        )
+    keep_files_private()
+    try:
+        for warning in check_directory(config.data_dir) if config.data_dir is not None else ():
+            log.warning(warning)
+    except UnsafeDirectory as refused:
+        return fail("serve", str(refused))
+    if config.has_secured_links or any(protocol != "PLAINTEXT" for protocol in config.protocols.values()):
+        hide_memory()
     _raise_file_limit()
     limit = descriptor_limit()
     if limit is not None and limit < LEAST_LIMIT:
@@ -51,12 +72,20 @@ def main(arguments: Sequence[str]) -> int:
             "serve", f"the limit on open files is {limit}, and a broker needs {LEAST_LIMIT}: raise it (ulimit -n)"
         )
     with asyncio.Runner(loop_factory=_loop_factory(config.eosin_event_loop)) as runner:
-        return runner.run(_serve(config))
+        return runner.run(_serve(config, first_users))
 
 
 def parser() -> Parser:
     """The options of the command."""
-    options = Parser(prog="eosin serve", description="Run a broker until SIGTERM or Ctrl-C.")
+    options = Parser(
+        prog="eosin serve",
+        description="Run a broker until SIGTERM or Ctrl-C.",
+        examples=[
+            "eosin serve --data-dir data",
+            "eosin serve --durability memory --listen 127.0.0.1:0",
+            "eosin serve --config server.properties --listen 0.0.0.0:9092 --advertise broker.example:9092",
+        ],
+    )
     listen = "[NAME=]HOST:PORT"
     options.add_argument(
         "--listen", action="append", metavar=listen, help="listen here; may be repeated (127.0.0.1:9092)"
@@ -67,16 +96,39 @@ def parser() -> Parser:
     options.add_argument("--data-dir", metavar="DIR", help="where logs are kept (data)")
     options.add_argument("--durability", choices=DURABILITIES, help="what an acknowledged write has survived (fsync)")
     options.add_argument("--cluster-id", metavar="ID", help="the cluster that an empty data directory is formatted for")
+    options.add_argument(
+        "--add-scram",
+        action="append",
+        metavar="USER",
+        default=[],
+        help="a user for a broker that has none, as SCRAM-SHA-512=[name=NAME,password=...]; may be repeated",
+    )
+    options.add_argument("--add-scram-file", metavar="FILE", help="the same, one a line")
     options.add_argument("--config", metavar="FILE", help="a properties file with Kafka's names")
     options.add_argument(
         "--set", action="append", metavar="NAME=VALUE", default=[], help="set one setting; may be repeated"
+    )
+    options.add_argument("--http", metavar="[HOST:]PORT", help="health, metrics and explanations over HTTP (off)")
+    options.add_argument(
+        "--console",
+        action="store_true",
+        help=f"the live console in a browser, at --http or 127.0.0.1:{CONSOLE_PORT}",
+    )
+    options.add_argument(
+        "--console-actions", action="store_true", help="let the console end transactions; needs eosin.http.token.file"
+    )
+    options.add_argument(
+        "--allow-open",
+        action="store_true",
+        help="listen beyond this machine without asking anybody for a proof of who it is",
     )
     options.add_argument("--log-level", choices=("debug", "info", "warning", "error"), help="how much is logged (info)")
     options.add_argument("--loop", choices=("auto", "uvloop", "asyncio"), help="the event loop (auto)")
     return options
 
 
-def _configure(arguments: Sequence[str]) -> LoadedConfig:
+def configured(arguments: Sequence[str]) -> LoadedConfig:
+    """The settings that a command line makes, with those of its `--config`. Raises SettingError."""
     options = parser().parse_args(arguments)
     flags = {
         "listeners": _listeners("--listen", options.listen),
@@ -84,16 +136,38 @@ def _configure(arguments: Sequence[str]) -> LoadedConfig:
         "log.dirs": options.data_dir,
         "eosin.durability": options.durability,
         "eosin.cluster.id": options.cluster_id,
+        "eosin.http.listener": options.http,
+        "eosin.console.enable": "true" if options.console else None,
+        "eosin.console.actions.enable": "true" if options.console_actions else None,
+        "eosin.allow.open.listeners": "true" if options.allow_open else None,
         "eosin.log.level": options.log_level,
         "eosin.event.loop": options.loop or os.environ.get("EOSIN_LOOP"),
     }
     if options.data_dir is not None and "," in options.data_dir:
         raise SettingError(f"--data-dir must be one directory without a comma in its name, not {options.data_dir!r}")
+    properties = _read(options.config) if options.config is not None else ""
+    if options.console:  # what the file or --set says comes later, and counts
+        properties = f"eosin.http.listener={CONSOLE_PORT}\n{properties}"
     return load_config(
-        properties=_read(options.config) if options.config is not None else "",
+        properties=properties,
         assignments=options.set,
         flags={key: text for key, text in flags.items() if text is not None},
     )
+
+
+def _first_users(arguments: Sequence[str], config: BrokerConfig) -> "Sequence[FirstUser]":
+    """The users that a command line names. Raises SettingError."""
+    options = parser().parse_args(arguments)
+    if not options.add_scram and options.add_scram_file is None:
+        return ()
+    from eosin.broker.security.first_users import parse_first_user, users_in_file
+
+    if config.is_joined:
+        raise SettingError("--add-scram is for a broker that runs alone: the controllers keep the users of this one")
+    users = [parse_first_user(text, key="--add-scram") for text in options.add_scram]
+    if options.add_scram_file is not None:
+        users += users_in_file(options.add_scram_file, key="--add-scram-file")
+    return users
 
 
 def _listeners(flag: str, texts: Sequence[str] | None) -> str | None:
@@ -121,29 +195,41 @@ def _loop_factory(choice: str) -> Callable[[], asyncio.AbstractEventLoop] | None
     return uvloop.new_event_loop
 
 
-async def _serve(config: BrokerConfig) -> int:
+async def _serve(config: BrokerConfig, first_users: "Sequence[FirstUser]") -> int:
     from eosin.broker.server import Server
     from eosin.broker.start_error import StartError
 
     stop = _stop_on_signals()
-    server = Server(config)
+    server = Server(config, first_users=first_users)
     try:
         if not await _started(server, stop):
             return OK
     except StartError as refused:
         return fail("serve", str(refused))
+    if server.has_certificates:
+        with contextlib.suppress(NotImplementedError, AttributeError):  # Windows has no such signal
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, server.reload)
     # What start-up built stays for good; without it a full collection has less to walk.
     server.services.partitions.freeze()
-    print(ready_line(config, server.addresses, _seconds_since_start()), flush=True)
+    http = "" if server.observation is None else server.observation.address
+    line = ready_line(config, server.addresses, _seconds_since_start(), http=http, is_open=server.is_open)
+    print(line, flush=True)
+    if config.eosin_console_enable:
+        print(f"console: http://{http}/", flush=True)
     lost = await server.stopped(stop)
     if lost is not None:
         log.error(lost)
     return OK if await server.shutdown() and lost is None else FAILED
 
 
-def ready_line(config: BrokerConfig, addresses: Sequence[str], seconds: float) -> str:
-    """The line that is printed when requests are accepted."""
-    where = f"data {config.data_dir or 'none'}, durability {config.durability}{', compiled' if is_compiled() else ''}"
+def ready_line(
+    config: BrokerConfig, addresses: Sequence[str], seconds: float, *, http: str = "", is_open: bool = False
+) -> str:
+    """The line that is printed when requests are accepted. `is_open`: others may read and write without a proof."""
+    also = (f", http {http}" if http else "") + (", open" if is_open else "")
+    where = (
+        f"data {config.data_dir or 'none'}, durability {config.durability}{', compiled' if is_compiled() else ''}{also}"
+    )
     return f"eosin {VERSION} ready on {', '.join(addresses)} in {seconds:.2f} s ({where})"
 
 

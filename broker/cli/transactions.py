@@ -9,7 +9,7 @@ from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from eosin.broker.cli.arguments import Parser, fail, span
+from eosin.broker.cli.arguments import Parser, completed_by, fail, span
 from eosin.broker.cli.asking import NotThere, Row, add_common, answer
 from eosin.broker.cli.producers import require, row
 from eosin.client.client import Client
@@ -76,11 +76,24 @@ def main(arguments: Sequence[str]) -> int:
 
 def parser() -> Parser:
     """The options of the command."""
-    options = Parser(prog="eosin transactions", description="Show transactions, and end those that hang.")
+    options = Parser(
+        prog="eosin transactions",
+        description="Show transactions, and end those that hang.",
+        examples=[
+            "eosin transactions list --state Ongoing",
+            "eosin transactions find-hanging",
+            "eosin transactions abort orders 3 --start-offset 1182",
+        ],
+    )
     actions = options.add_subparsers(
         dest="action", required=True, metavar="list|describe|find-hanging|abort|force-terminate"
     )
-    listing = actions.add_parser("list", help="transactional ids", description="List transactional ids.")
+    listing = actions.add_parser(
+        "list",
+        help="transactional ids",
+        description="List transactional ids.",
+        examples=["eosin transactions list --state Ongoing --longer-than 60000"],
+    )
     listing.add_argument(
         "--state",
         action="append",
@@ -97,14 +110,41 @@ def parser() -> Parser:
     )
     listing.add_argument("--longer-than", type=int, default=-1, metavar="MS", help="only those open for longer")
     listing.add_argument("--pattern", metavar="REGEX", help="only ids that this RE2 expression matches as a whole")
-    describing = actions.add_parser("describe", help="one transactional id", description="Show one transactional id.")
-    describing.add_argument("transactional_id", metavar="ID")
+    describing = actions.add_parser(
+        "describe",
+        help="one transactional id",
+        description="Show one transactional id.",
+        examples=["eosin transactions describe invoicing-1"],
+    )
+    completed_by("transactional id", describing.add_argument("transactional_id", metavar="ID"))
     finding = actions.add_parser(
         "find-hanging",
         help="open transactions that will never end",
         description="Find transactions that are open in a partition and that their coordinator does not know.",
+        examples=["eosin transactions find-hanging --topic orders"],
     )
-    finding.add_argument("--topic", metavar="TOPIC", help="look at this topic only")
+    _add_finding(finding)
+    aborting = actions.add_parser(
+        "abort",
+        help="end one transaction in one partition",
+        description="Abort one transaction in one partition.",
+        examples=["eosin transactions abort orders 3 --start-offset 1182"],
+    )
+    _add_aborting(aborting)
+    terminating = actions.add_parser(
+        "force-terminate",
+        help="end one transactional id's transaction, prepared or not",
+        description="Abort the open transaction of a transactional id in all its partitions, and fence its producer.",
+        examples=["eosin transactions force-terminate invoicing-1"],
+    )
+    completed_by("transactional id", terminating.add_argument("transactional_id", metavar="ID"))
+    for action in (listing, describing, finding, aborting, terminating):
+        add_common(action)
+    return options
+
+
+def _add_finding(finding: Parser) -> None:
+    completed_by("topic", finding.add_argument("--topic", metavar="TOPIC", help="look at this topic only"))
     finding.add_argument("--partition", type=int, metavar="N", help="look at this partition of the topic only")
     finding.add_argument("--broker-id", type=int, metavar="N", help="look at partitions that this broker leads only")
     finding.add_argument(
@@ -113,23 +153,14 @@ def parser() -> Parser:
         metavar="MINUTES",
         help="younger ones are left out, with 5 minutes on top (the brokers' transaction.max.timeout.ms)",
     )
-    aborting = actions.add_parser(
-        "abort", help="end one transaction in one partition", description="Abort one transaction in one partition."
-    )
-    aborting.add_argument("topic", metavar="TOPIC")
+
+
+def _add_aborting(aborting: Parser) -> None:
+    completed_by("topic", aborting.add_argument("topic", metavar="TOPIC"))
     aborting.add_argument("partition", type=int, metavar="PARTITION")
     aborting.add_argument("--start-offset", type=int, metavar="OFFSET", help="where the open transaction starts")
     for name, value in (("--producer-id", "ID"), ("--producer-epoch", "N"), ("--coordinator-epoch", "N")):
         aborting.add_argument(name, type=int, metavar=value, help="instead of the start offset, all three")
-    terminating = actions.add_parser(
-        "force-terminate",
-        help="end one transactional id's transaction, prepared or not",
-        description="Abort the open transaction of a transactional id in all its partitions, and fence its producer.",
-    )
-    terminating.add_argument("transactional_id", metavar="ID")
-    for action in (listing, describing, finding, aborting, terminating):
-        add_common(action)
-    return options
 
 
 def _complaint(options: Namespace) -> str | None:

@@ -1,0 +1,33 @@
+"""The options of every command that connects to brokers: with which settings of a Kafka client it does so.
+
+add_security(parser)
+Client(bootstrap, security=security_of(options))        # ValueError says what is wrong with the file
+"""
+
+import os
+from argparse import ArgumentParser, _ArgumentGroup
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from eosin.client.security.connection_security import ConnectionSecurity
+
+
+def add_security(options: ArgumentParser | _ArgumentGroup, *, variable: str | None = None) -> None:
+    """The option `--command-config`, as Kafka's own tools have it; the environment's `variable` is its default."""
+    named = "" if variable is None else f"; ${variable}"
+    options.add_argument(
+        "--command-config",
+        default=None if variable is None else os.environ.get(variable) or None,
+        metavar="FILE",
+        help=f"settings of a Kafka client: TLS and login (security.protocol, ...{named})",
+    )
+
+
+def security_of(options: Any) -> "ConnectionSecurity | None":
+    """How to connect, None for plain connections. Raises ValueError with a sentence."""
+    if options.command_config is None:
+        return None
+    from eosin.client.security.connection_security import ConnectionSecurity
+    from eosin.client.security.settings import read_settings
+
+    return ConnectionSecurity.of(read_settings(options.command_config))

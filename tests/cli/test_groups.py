@@ -1,0 +1,194 @@
+"""`eosin groups` against Eosin and Apache Kafka, with groups of an unmodified client."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+from shell import Shell
+from wire import unique
+
+
+@contextmanager
+def member(shell: Shell, group: str, topic: str, count: int, **settings: Any) -> Iterator[None]:
+    """A consumer that has read and committed so many records, and stays."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": shell.address,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "client.id": "reader",
+            "enable.auto.commit": False,
+            **settings,
+        }
+    )
+    consumer.subscribe([topic])
+    try:
+        for _ in range(count):
+            message = consumer.poll(30)
+            assert message is not None
+            assert message.error() is None
+        if count:
+            consumer.commit(asynchronous=False)
+        else:
+            consumer.poll(5)
+        yield
+    finally:
+        consumer.close()
+
+
+def filled(shell: Shell) -> str:
+    """A topic with four records in two transactions, and their two markers."""
+    topic = shell.topic()
+    shell.ok("produce", topic, "--transactional-id", unique("tx"), "--batch", "2", given=b"1\n2\n3\n4\n")
+    return topic
+
+
+def test_lag_is_told_with_and_without_control_records(shell: Shell) -> None:
+    topic, group = filled(shell), unique("group")
+    with member(shell, group, topic, 1):
+        (found,) = shell.ok("groups", "describe", group, "--json").rows
+        (position,) = found["partitions"]
+        (one,) = found["members"]
+    assert found["state"] == "Stable"
+    assert (position["committed"], position["high_watermark"]) == (1, 6)
+    assert (position["lag"], position["record_lag"]) == (5, 3)
+    assert (one["client_id"], one["partitions"], one["member_id"]) == ("reader", [f"{topic}-0"], position["member"])
+    with member(shell, group, topic, 3):
+        pass
+    heading, title, line = shell.ok("groups", "describe", group).lines
+    assert heading == f"{group}: Empty, 0 members, 1 offsets behind, 0 of them records"
+    assert title.split("  ")[0] == "TOPIC"
+    assert line.split()[:7] == [topic, "0", "5", "6", "6", "1", "0"]
+
+
+def test_what_an_open_or_aborted_transaction_holds_is_no_record_that_is_missing(shell: Shell) -> None:
+    topic, group = shell.topic(), unique("group")
+    shell.ok("produce", topic, given=b"1\n")
+    shell.run("produce", topic, "--json", "--transactional-id", unique("tx"), given=b'{"value":"aborted"}\nbad\n')
+    shell.ok("groups", "reset-offsets", group, "--topic", topic, "--to-earliest", "--execute")
+    (found,) = shell.ok("groups", "describe", group, "--json").rows
+    assert found["partitions"][0]["record_lag"] == 1
+
+
+def test_members_are_shown(shell: Shell) -> None:
+    topic, group = shell.topic(2), unique("group")
+    with member(shell, group, topic, 0):
+        heading, title, line = shell.ok("groups", "describe", group, "--members").lines
+    assert heading.startswith(f"{group}: Stable, 1 member, ")
+    assert title.split("  ")[0] == "MEMBER ID"
+    assert line.endswith(f"{topic}-0, {topic}-1")
+
+
+def test_groups_are_listed_by_state(shell: Shell) -> None:
+    topic, group = filled(shell), unique("group")
+    with member(shell, group, topic, 1):
+        rows = shell.ok("groups", "list", "--json").rows
+        assert {"group": group, "state": "Stable", "type": "classic"}.items() <= next(
+            row for row in rows if row["group"] == group
+        ).items()
+        assert group not in [row["group"] for row in shell.ok("groups", "list", "--state", "Empty", "--json").rows]
+    assert group in [row["group"] for row in shell.ok("groups", "list", "--state", "Empty", "--json").rows]
+
+
+def test_a_group_is_put_elsewhere_only_when_it_is_meant(shell: Shell) -> None:
+    topic, group = filled(shell), unique("group")
+
+    def reset(*how: str) -> list[tuple[int, int]]:
+        rows = shell.ok("groups", "reset-offsets", group, "--topic", topic, *how, "--json").rows
+        return [(row["before"], row["after"]) for row in rows]
+
+    assert reset("--to-latest") == [(-1, 6)]
+    assert shell.refused("groups", "describe", group)[0] == 1, "a dry run"
+    assert reset("--to-latest", "--execute") == [(-1, 6)]
+    assert reset("--shift-by", "-2", "--execute") == [(6, 4)]
+    assert reset("--shift-by", "-20", "--dry-run") == [(4, 0)]
+    assert reset("--to-offset", "3", "--execute") == [(4, 3)]
+    assert reset("--to-current") == [(3, 3)]
+    assert reset("--to-datetime", "2020-01-31T08:00") == [(3, 0)]
+    assert reset("--by-duration", "1ms") == [(3, 6)]
+    assert shell.ok("groups", "reset-offsets", group, "--all-topics", "--to-earliest").lines[-1] == (
+        "Nothing was changed: --execute does it."
+    )
+    assert shell.ok("groups", "describe", group, "--json").rows[0]["partitions"][0]["committed"] == 3
+
+
+def test_a_file_says_where_a_group_is_put(shell: Shell, tmp_path: Path) -> None:
+    topic, group, file = filled(shell), unique("group"), tmp_path / "positions.csv"
+    file.write_text(f"{topic},0,4\n\n")
+    rows = shell.ok("groups", "reset-offsets", group, "--from-file", str(file), "--execute", "--json").rows
+    assert [(row["before"], row["after"]) for row in rows] == [(-1, 4)]
+    file.write_text(f'"{topic}", 0, 400\n')
+    rows = shell.ok("groups", "reset-offsets", group, "--from-file", str(file), "--json").rows
+    assert [(row["before"], row["after"]) for row in rows] == [(4, 6)], "the end of the log"
+    for text, code, sentence in (
+        (f"{topic},0\n", 2, "positions.csv:1: must be TOPIC,PARTITION,OFFSET, not"),
+        (f"{topic},0,1\n{topic},0,2\n", 2, f"positions.csv:2: {topic}-0 is there twice"),
+        ("absent,0,1\n", 1, "there is no topic 'absent'"),
+        (f"{topic},77,1\n", 1, f"topic '{topic}' has no partition 77"),
+        ("", 2, "has no line"),
+    ):
+        file.write_text(text)
+        given, said = shell.refused("groups", "reset-offsets", group, "--from-file", str(file), "--execute")
+        assert (given, sentence in said) == (code, True), said
+    assert shell.ok("groups", "describe", group, "--json").rows[0]["partitions"][0]["committed"] == 4
+
+
+def test_a_position_is_forgotten_unless_a_member_reads_the_topic(shell: Shell) -> None:
+    topic, other, group = filled(shell), filled(shell), unique("group")
+    shell.ok("groups", "reset-offsets", group, "--topic", topic, "--to-latest", "--execute")
+    shell.ok("groups", "reset-offsets", group, "--topic", other, "--to-earliest", "--execute")
+    assert shell.ok("groups", "delete-offsets", group, "--topic", topic, "--json").rows == [
+        {"group": group, "topic": topic, "partition": 0, "before": 6}
+    ]
+    left = shell.ok("groups", "describe", group, "--json").rows[0]["partitions"]
+    assert [each["topic"] for each in left] == [other]
+    code, said = shell.refused("groups", "delete-offsets", group, "--topic", topic)
+    assert (code, f"group {group!r} has no position in {topic}" in said) == (1, True), said
+    with member(shell, group, other, 1):
+        code, said = shell.refused("groups", "delete-offsets", group, "--topic", f"{other}:0")
+        assert (code, "GROUP_SUBSCRIBED_TO_TOPIC" in said) == (1, True), said
+
+
+def test_a_group_with_members_is_neither_moved_nor_deleted(shell: Shell) -> None:
+    topic, group = filled(shell), unique("group")
+    with member(shell, group, topic, 1):
+        for arguments in (["reset-offsets", group, "--topic", topic, "--to-earliest", "--execute"], ["delete", group]):
+            code, said = shell.refused("groups", *arguments)
+            assert (code, said.split(": ", 1)[1]) == (1, f"group {group!r} is Stable with 1 member: stop them first")
+    shell.ok("groups", "delete", group)
+    assert shell.refused("groups", "describe", group) == (1, f"eosin groups describe: there is no group {group!r}")
+
+
+def test_a_position_in_a_topic_that_is_gone_is_still_shown(shell: Shell) -> None:
+    topic, other, group = filled(shell), shell.topic(), unique("group")
+    shell.ok("groups", "reset-offsets", group, "--topic", topic, "--topic", other, "--to-latest", "--execute")
+    shell.ok("topics", "delete", topic)
+    rows = shell.ok("groups", "describe", group, "--json").rows[0]["partitions"]
+    assert other in [row["topic"] for row in rows]
+    assert all(row["lag"] is None for row in rows if row["topic"] == topic)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (["describe", "nobody"], 1, "there is no group 'nobody'"),
+        (["delete", "nobody"], 1, "there is no group 'nobody'"),
+        (["reset-offsets", "g", "--to-earliest"], 2, "give --topic or --all-topics"),
+        (["reset-offsets", "g", "--from-file", "/no/such/file"], 2, "cannot read /no/such/file: No such file"),
+        (["delete-offsets", "g"], 2, "--topic"),
+        (["delete-offsets", "nobody", "--topic", "t"], 1, "group 'nobody' has no position in t"),
+        (["reset-offsets", "g", "--topic", "t"], 2, "one of the arguments --to-earliest"),
+        (["reset-offsets", "g", "--topic", "absent", "--to-earliest"], 1, "there is no topic 'absent'"),
+        (["reset-offsets", "g", "--topic", "t:", "--to-earliest"], 2, "must be TOPIC or TOPIC:N,N, not 't:'"),
+        (["reset-offsets", "g", "--topic", "t", "--by-duration", "soon"], 2, "must be earliest, latest"),
+        (["reset-offsets", "g", "--topic", "t", "--by-duration", "5"], 2, "must be a duration such as 15m"),
+        (["reset-offsets", "g", "--topic", "t", "--to-datetime", "noon"], 2, "must be a time such as"),
+        (["reset-offsets", "nobody", "--all-topics", "--to-latest"], 1, "group 'nobody' has no position"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(shell: Shell, arguments: list[str], code: int, sentence: str) -> None:
+    given, said = shell.refused("groups", *arguments)
+    assert (given, sentence in said) == (code, True), said
