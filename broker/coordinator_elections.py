@@ -24,7 +24,7 @@ class CoordinatorElections(ClusterListener):
     def partition_changed(
         self, partition: TopicPartition, before: PartitionState | None, after: PartitionState | None
     ) -> None:
-        """Elect or resign; the log of a partition that is led is there already."""
+        """Elect or resign. A log that is still being cut is not there yet: `led_late` follows."""
         if partition.topic != self._topic:
             return
         epoch_before = None if before is None or before.leader_id != self._node_id else before.leader_epoch
@@ -33,3 +33,8 @@ class CoordinatorElections(ClusterListener):
             self._elect(partition.partition)
         elif epoch_after is None and epoch_before is not None:
             self._resign(partition.partition)
+
+    def led_late(self, partition: TopicPartition) -> None:
+        """The log of a partition that this broker leads is there now: elect."""
+        if partition.topic == self._topic:
+            self._elect(partition.partition)

@@ -14,16 +14,21 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec.structs import replace as with_fields
 
-from eosin.broker.api import Api, CloseConnection, RequestContext, Services
+from eosin.broker.api import Api, CloseConnection, RequestContext, Responder, Services
 from eosin.broker.config.changes import changed_configs, check_broker_configs, is_list_setting
 from eosin.broker.config.requests import ResourceChange, alter
 from eosin.broker.config.resources import ResourceType, broker_of
-from eosin.broker.handlers import add_partitions_to_txn, api_versions, describe_cluster
+from eosin.broker.config.store_reloads import is_store
+from eosin.broker.controller_apis import CONTROLLER_APIS
+from eosin.broker.handlers import add_partitions_to_txn, api_versions
+from eosin.broker.image_answers import ImageAnswers
 from eosin.broker.membership.channel import ControllerChannel, principal_data
 from eosin.broker.membership.registration import FEATURES
 from eosin.broker.metadata.cluster import ConfigChange, ConfigOperation, Outcome
 from eosin.broker.metadata.controller_requests import packed_host
 from eosin.broker.metadata.topics import check_more_partitions
+from eosin.broker.security.acl_requests import new_acl, removed_acl
+from eosin.broker.transactions.two_phase_replicas import refused_move
 from eosin.protocol.codec import (
     EncodedBody,
     decode_body,
@@ -35,7 +40,13 @@ from eosin.protocol.codec import (
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.headers import SIZE_BYTES
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.names import INTERNAL_TOPICS, ZERO_UUID
+from eosin.protocol.names import INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC, ZERO_UUID
+from eosin.protocol.schemas.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
 from eosin.protocol.schemas.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -44,18 +55,6 @@ from eosin.protocol.schemas.api_versions import (
     SupportedFeatureKey,
 )
 from eosin.protocol.schemas.create_partitions import CreatePartitionsTopicResult
-from eosin.protocol.schemas.describe_client_quotas import (
-    DescribeClientQuotasRequest,
-    DescribeClientQuotasResponse,
-    EntityData,
-    EntryData,
-    ValueData,
-)
-from eosin.protocol.schemas.describe_cluster import (
-    DescribeClusterBroker,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-)
 from eosin.protocol.schemas.incremental_alter_configs import AlterConfigsResource, AlterConfigsResourceResponse
 from eosin.protocol.types import Message
 
@@ -78,14 +77,16 @@ FORWARDED: Final = frozenset(
         ApiKey.ALTER_CLIENT_QUOTAS,
         ApiKey.DESCRIBE_QUORUM,
         ApiKey.UPDATE_FEATURES,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
     }
 )
 """What the controller answers, of the APIs that Eosin has (cluster.md 5.1)."""
 
 
-_EXACT: Final = 0
-_ANY: Final = 2
-"""How a filter of DescribeClientQuotas matches; 1 means the default."""
+KRAFT_VERSION: Final = "kraft.version"
 
 
 class ForwardedRequest(NamedTuple):
@@ -118,27 +119,32 @@ class Forwarding:
 
     def apis(self, alone: Mapping[int, Api]) -> Mapping[int, Api]:
         """The APIs by key, of which `alone` are those of a broker that runs alone."""
+        answers = ImageAnswers(self._cluster)
+        from_image: Mapping[ApiKey, Responder] = {
+            ApiKey.API_VERSIONS: self._tell_versions,
+            ApiKey.DESCRIBE_CLUSTER: answers.tell_cluster,
+            ApiKey.DESCRIBE_CONFIGS: answers.tell_configs,
+            ApiKey.LIST_CONFIG_RESOURCES: answers.list_resources,
+        }
         own_parts: Mapping[ApiKey, Callable[..., Any]] = {
             ApiKey.INCREMENTAL_ALTER_CONFIGS: self._alter_incrementally,
             ApiKey.CREATE_PARTITIONS: self._create_partitions,
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS: self._reassign,
         }
+        served = {**CONTROLLER_APIS, **alone}
         self._apis = {
-            **alone,
+            **served,
             **{
                 int(key): replace(
-                    alone[key],
-                    handle=partial(own_parts.get(key, self._pass_on), alone[key]),
+                    served[key],
+                    handle=partial(own_parts.get(key, self._pass_on), served[key]),
                     respond=None,
-                    refuse=partial(_refuse, alone[key]),
+                    refuse=partial(_refuse, served[key]),
                 )
                 for key in FORWARDED
             },
+            **{int(key): replace(served[key], respond=respond) for key, respond in from_image.items()},
             int(ApiKey.ADD_PARTITIONS_TO_TXN): add_partitions_to_txn.BETWEEN_BROKERS,
-            int(ApiKey.API_VERSIONS): replace(alone[ApiKey.API_VERSIONS], respond=self._tell_versions),
-            int(ApiKey.DESCRIBE_CLUSTER): replace(alone[ApiKey.DESCRIBE_CLUSTER], respond=self._tell_cluster),
-            int(ApiKey.DESCRIBE_CLIENT_QUOTAS): replace(
-                alone[ApiKey.DESCRIBE_CLIENT_QUOTAS], respond=self._tell_quotas
-            ),
         }
         return self._apis
 
@@ -147,8 +153,11 @@ class Forwarding:
     ) -> Message:
         """The controller's response to a client's request."""
         await asyncio.sleep(0)  # handlers begin outside a task, in which a timeout would have no effect
+        principal = context.session.principal
         found = await self._channel.forward(
-            request.frame, principal=principal_data(), client_host=packed_host(context.client_host)
+            request.frame,
+            principal=principal_data(principal.name, kind=principal.kind),
+            client_host=packed_host(context.client_host),
         )
         if found.error_code is ErrorCode.UNSUPPORTED_VERSION:
             raise CloseConnection
@@ -180,7 +189,7 @@ class Forwarding:
         """Levels of loggers are this broker's own, and its settings must be of the kind that changes while it runs
         (cluster.md 5.4)."""
         asked = request.request
-        outcomes = [await self._altered_here(each, asked.validate_only) for each in asked.resources]
+        outcomes = [await self._altered_here(each, asked.validate_only, context, services) for each in asked.resources]
         if not any(outcomes):
             return await self._pass_on(api, request, context, services)
         rest = tuple(each for each, outcome in zip(asked.resources, outcomes, strict=True) if outcome is None)
@@ -195,12 +204,15 @@ class Forwarding:
         answered: Message = with_fields(response, responses=response.responses + own)
         return answered
 
-    async def _altered_here(self, resource: AlterConfigsResource, validate_only: bool) -> Outcome | None:
+    async def _altered_here(
+        self, resource: AlterConfigsResource, validate_only: bool, context: RequestContext, services: Services
+    ) -> Outcome | None:
         """The outcome of a change that the controller does not hear of; None for all others."""
         changes = [ConfigChange(each.name, each.value, each.config_operation) for each in resource.configs]
-        if resource.resource_type == ResourceType.BROKER_LOGGER:
+        is_of_stores = resource.resource_type == ResourceType.BROKER and any(is_store(each.name) for each in changes)
+        if is_of_stores or resource.resource_type == ResourceType.BROKER_LOGGER:
             here = ResourceChange(resource.resource_type, resource.resource_name, changes)
-            (outcome,) = await alter([here], self._cluster, replace=False, validate_only=validate_only)
+            (outcome,) = await alter([here], context, services, replace=False, validate_only=validate_only)
             return outcome
         if resource.resource_type != ResourceType.BROKER:
             return None
@@ -239,6 +251,56 @@ class Forwarding:
         answered: Message = with_fields(response, results=response.results + tuple(own))
         return answered
 
+    async def _reassign(
+        self, api: Api, request: ForwardedRequest, context: RequestContext, services: Services
+    ) -> Message:
+        """While there are two-phase commits, no partition of `__transaction_state` gets a replica on a broker that
+        would lose them (cluster.md 6.9)."""
+        asked: AlterPartitionReassignmentsRequest = request.request
+        refused = self._refused_moves(asked, services)
+        if not refused:
+            return await self._pass_on(api, request, context, services)
+        rest = tuple(
+            with_fields(
+                topic,
+                partitions=tuple(
+                    each
+                    for each in topic.partitions
+                    if topic.name != TRANSACTION_STATE_TOPIC or each.partition_index not in refused
+                ),
+            )
+            for topic in asked.topics
+        )
+        rest = tuple(topic for topic in rest if topic.partitions)
+        response: Any = AlterPartitionReassignmentsResponse()
+        if rest:
+            response = await self._pass_on_rest(api, with_fields(asked, topics=rest), request, context, services)
+        own = tuple(
+            ReassignablePartitionResponse(index, outcome.error, outcome.message) for index, outcome in refused.items()
+        )
+        answered: Message = with_fields(
+            response, responses=(*response.responses, ReassignableTopicResponse(TRANSACTION_STATE_TOPIC, own))
+        )
+        return answered
+
+    def _refused_moves(self, asked: AlterPartitionReassignmentsRequest, services: Services) -> dict[int, Outcome]:
+        """By partition of `__transaction_state`."""
+        moves = [
+            each
+            for topic in asked.topics
+            for each in topic.partitions
+            if topic.name == TRANSACTION_STATE_TOPIC and each.replicas is not None
+        ]
+        if not moves:
+            return {}
+        if not services.config.transaction_two_phase_commit_enable and not services.transactions.has_open_two_phase:
+            return {}
+        return {
+            each.partition_index: outcome
+            for each in moves
+            if (outcome := refused_move(self._cluster.image, each.partition_index, each.replicas or ())) is not None
+        }
+
     # ApiVersions ----------------------------------------------------------------------------------------------------
 
     def _tell_versions(
@@ -260,10 +322,17 @@ class Forwarding:
             finalized_features_epoch=self._cluster.image.offset,
             finalized_features=tuple(
                 FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-                for name, level in self._cluster.image.features.items()
+                for name, level in self._finalized().items()
             ),
         )
         return told
+
+    def _finalized(self) -> Mapping[str, int]:
+        """The levels of the cluster's features; that of kraft.version is not in the image, but the controller says
+        it."""
+        levels = self._cluster.image.features
+        kraft = self._channel.features.get(KRAFT_VERSION, 0)
+        return {**levels, KRAFT_VERSION: kraft} if kraft else levels
 
     def _announced(self, config: "BrokerConfig") -> tuple[ApiVersion, ...]:
         announced = []
@@ -277,50 +346,6 @@ class Forwarding:
             if versions:
                 announced.append(ApiVersion(api_key=key, min_version=versions.start, max_version=versions.stop - 1))
         return tuple(announced)
-
-    # Answers from the image ------------------------------------------------------------------------------------------
-
-    def _tell_cluster(
-        self, request: DescribeClusterRequest, context: RequestContext, services: Services
-    ) -> DescribeClusterResponse:
-        """What a broker alone says, with the fenced brokers if they are asked for (KIP-1073)."""
-        response = describe_cluster.respond(request, context, services)
-        if response.error_code != ErrorCode.NONE or not request.include_fenced_brokers:
-            return response
-        fenced = tuple(
-            DescribeClusterBroker(*endpoint, is_fenced=True)
-            for each in self._cluster.image.brokers.values()
-            if each.fenced and (endpoint := self._cluster.endpoint_of(each.node_id, context.listener)) is not None
-        )
-        told: DescribeClusterResponse = with_fields(response, brokers=response.brokers + fenced)
-        return told
-
-    def _tell_quotas(
-        self, request: DescribeClientQuotasRequest, context: RequestContext, services: Services
-    ) -> DescribeClientQuotasResponse:
-        """The quotas that were set for what the request names (KIP-546). Eosin enforces none of them."""
-        return DescribeClientQuotasResponse(
-            entries=tuple(
-                EntryData(
-                    tuple(EntityData(each.entity_type, each.name) for each in entities),
-                    tuple(ValueData(key, value) for key, value in sorted(values.items())),
-                )
-                for entities, values in self._cluster.image.quotas.items()
-                if _is_meant({each.entity_type: each.name for each in entities}, request)
-            )
-        )
-
-
-def _is_meant(names: Mapping[str, str | None], request: DescribeClientQuotasRequest) -> bool:
-    """Whether a filter of DescribeClientQuotas names the entity of these parts, None for the default of a type."""
-    wanted = request.components
-    if request.strict and len(names) != len(wanted):
-        return False
-    return all(
-        each.entity_type in names
-        and (each.match_type == _ANY or names[each.entity_type] == (each.match if each.match_type == _EXACT else None))
-        for each in wanted
-    )
 
 
 def _refuse(api: Api, request: ForwardedRequest, context: RequestContext, error: ErrorCode) -> Any:
@@ -378,7 +403,28 @@ def _value_after(config: Any) -> str | None:
     return None if deletes else value
 
 
+def _shows_new_acls(cluster: "JoinedCluster", request: Any, response: Any) -> Callable[[], bool]:
+    made = [
+        new_acl(creation)
+        for creation, result in zip(request.creations, response.results, strict=True)
+        if result.error_code == ErrorCode.NONE
+    ]
+    return lambda: all(map(cluster.shows_acl, made))
+
+
+def _shows_no_acls(cluster: "JoinedCluster", request: Any, response: Any) -> Callable[[], bool]:
+    gone = [
+        removed_acl(each)
+        for result in response.filter_results
+        for each in result.matching_acls
+        if each.error_code == ErrorCode.NONE
+    ]
+    return lambda: all(map(cluster.hides_acl, gone))
+
+
 _SHOWS: Final[Mapping[ApiKey, Callable[["JoinedCluster", Any, Any], Callable[[], bool]]]] = {
+    ApiKey.CREATE_ACLS: _shows_new_acls,
+    ApiKey.DELETE_ACLS: _shows_no_acls,
     ApiKey.CREATE_TOPICS: _shows_created,
     ApiKey.DELETE_TOPICS: _shows_deleted,
     ApiKey.CREATE_PARTITIONS: _shows_partitions,

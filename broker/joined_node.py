@@ -10,15 +10,19 @@ import contextlib
 import logging
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from eosin.broker.coordinator_elections import CoordinatorElections
 from eosin.broker.forwarding import Forwarding, decode
 from eosin.broker.handlers.api_versions import TRANSACTION_VERSION
 from eosin.broker.logging_format import fields
+from eosin.broker.loop_watch import LOOK_MS as LOOP_LOOK_MS
+from eosin.broker.loop_watch import LoopWatch
 from eosin.broker.membership.channel import ControllerChannel, ControllerUnavailable
 from eosin.broker.membership.directory_assignments import DirectoryAssignments
 from eosin.broker.membership.disk_watch import DiskWatch
+from eosin.broker.membership.ignored_acls import check_acls
 from eosin.broker.membership.isr_changes import IsrChanges, TopicIdPartition
 from eosin.broker.membership.lifecycle import Membership
 from eosin.broker.membership.ports import MembershipLost
@@ -26,22 +30,26 @@ from eosin.broker.membership.registration import FEATURES, AdvertisedListener, B
 from eosin.broker.membership.states import Limits
 from eosin.broker.metadata.cluster import ClusterListener, Topic
 from eosin.broker.metadata.joined_cluster import JoinedCluster
-from eosin.broker.peers.connections import Peers, PlainDial
+from eosin.broker.peers.connections import PeerDial, Peers
+from eosin.broker.peers.links import PLAIN_LINKS, Links
 from eosin.broker.peers.remote_markers import RemoteBrokers
 from eosin.broker.peers.remote_verifier import CoordinatorRoutes
-from eosin.broker.quorum.dialer import PlainDialer
+from eosin.broker.quorum.dialer import ControllerDialer
 from eosin.broker.quorum.errors import QuorumError
 from eosin.broker.quorum.follower import MetadataFollower
 from eosin.broker.quorum.observer import ObserverConfig
 from eosin.broker.replication.coordinator_log import ReplicatedCoordinatorLog
 from eosin.broker.replication.directories import directory_of
 from eosin.broker.replication.fetcher_pool import FetcherPool, FollowerConfig
-from eosin.broker.replication.fetcher_task import dial_plain
+from eosin.broker.replication.fetcher_task import dial_leader
+from eosin.broker.replication.health import ReplicationHealth
 from eosin.broker.replication.led_partitions import LedPartitions
 from eosin.broker.replication.replica_directories import ReplicaDirectories
 from eosin.broker.replication.replica_set import ReplicaSet
+from eosin.broker.replication.throttle import FollowerThrottle
 from eosin.broker.start_error import StartError
 from eosin.broker.transactions.two_phase_replicas import TwoPhaseReplicas
+from eosin.broker.transactions.version_follower import TransactionVersionFollower
 from eosin.client.addresses import Address
 from eosin.client.errors import ClientError
 from eosin.protocol.keys import ApiKey
@@ -52,7 +60,7 @@ from eosin.runtime.background import Background
 if TYPE_CHECKING:
     from eosin.broker.api import Services
     from eosin.broker.config.broker import BrokerConfig
-    from eosin.broker.connection import ConnectionHost
+    from eosin.broker.connection_host import ConnectionHost
     from eosin.broker.listeners import Listener
     from eosin.broker.partitions import Partitions
     from eosin.runtime.chance import Chance
@@ -63,6 +71,8 @@ log = logging.getLogger(__name__)
 
 DISK_LOOK_MS: Final = 500
 """How often a replica that must catch up, and a disk that is full, are looked at."""
+HEALTH_LOOK_MS: Final = 1000
+"""Changes of so much time are told in one line."""
 NOTE_OFFSET_MS: Final = 10_000
 """How far a guard may be behind."""
 SEEN_LOOK_MS: Final = 20
@@ -81,9 +91,11 @@ class JoinedNode:
         logs: "LogManager",
         clock: "Clock",
         chance: "Chance",
+        links: Links = PLAIN_LINKS,
     ) -> None:
-        """`listeners` are this broker's as others are told them; `logs` is open."""
+        """`listeners` are this broker's as others are told them; `logs` is open; `links` are how it reaches others."""
         self._config = config
+        self._links = links
         self._logs = logs
         self._clock = clock
         self._pool: FetcherPool | None = None
@@ -98,7 +110,7 @@ class JoinedNode:
         self._follower = MetadataFollower(
             _observer_config(config, logs),
             clock=clock,
-            dial=PlainDialer(f"broker-{config.node_id}-metadata"),
+            dial=ControllerDialer(f"broker-{config.node_id}-metadata", links.controllers),
             supported=FEATURES,
         )
         self._channel = self._new_channel("forwarding", clock, config.controller_socket_timeout_ms)
@@ -119,13 +131,9 @@ class JoinedNode:
         )
         for listener in listeners:
             self.cluster.advertise(listener.name, listener.host, listener.port)
-        self._follower.on_publication.append(self.cluster.publish)
+        self._follower.on_publication.append(self.cluster.publish_in_steps)
         self._forwarding = Forwarding(self.cluster, self._channel)
-        self._peers = Peers(
-            address=self._address_of,
-            dial=PlainDial(f"broker-{config.node_id}"),
-            request_timeout_ms=config.request_timeout_ms,
-        )
+        self._peers = self._new_peers()
         self._other_brokers = RemoteBrokers(self._peers)
         self._coordinators: CoordinatorRoutes | None = None
         self._isr_changes = IsrChanges(
@@ -167,12 +175,21 @@ class JoinedNode:
         endpoint = self.cluster.inter_broker_endpoint(node_id)
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
+    def _new_peers(self) -> Peers:
+        return Peers(
+            address=self._address_of,
+            dial=PeerDial(f"broker-{self._config.node_id}", self._links.brokers),
+            request_timeout_ms=self._config.request_timeout_ms,
+        )
+
     def _new_channel(self, purpose: str, clock: "Clock", socket_timeout_ms: int) -> ControllerChannel:
         return ControllerChannel(
             lambda: self._follower.leader,
             clock=clock,
             client_id=f"broker-{self._config.node_id}-{purpose}",
             socket_timeout_ms=socket_timeout_ms,
+            security=self._links.controllers,
+            why_unknown=lambda: self._follower.why_unknown,
         )
 
     async def start(self) -> "tuple[JoinedCluster, BrokerConfig]":
@@ -182,6 +199,7 @@ class JoinedNode:
         await self._or_lost(self._membership.start())
         await self._or_lost(self._membership.caught_up())
         await self._or_lost(self._has_seen(self._logs.metadata_offset))
+        check_acls(self._config, self.cluster.image)
         log.info(
             "this broker is registered, and fenced until it is set up",
             extra=fields(node=self._config.node_id, epoch=self._membership.broker_epoch),
@@ -198,6 +216,8 @@ class JoinedNode:
     def hold_replicas(self, partitions: "Partitions") -> None:
         """Lead and follow what the metadata give to this broker, from the image of now on. Raises OSError."""
         config = self._config
+        throttle = FollowerThrottle(config.node_id, self.cluster.image)
+        self.cluster.on_image.append(throttle.apply)
         self._pool = FetcherPool(
             config.node_id,
             FollowerConfig(
@@ -210,8 +230,9 @@ class JoinedNode:
                 replica_sync_patience_ms=config.eosin_replica_sync_patience_ms,
             ),
             broker=self,
-            dial=dial_plain,
+            dial=partial(dial_leader, security=self._links.brokers),
             clock=self._clock,
+            throttle=throttle,
         )
         led = self._led = LedPartitions(
             config.node_id,
@@ -260,8 +281,9 @@ class JoinedNode:
     def serve(self, services: "Services", host: "ConnectionHost", background: Background) -> None:
         """Let requests and elections reach the rooms that were built on the cluster. What is done again and again is
         left to `background`."""
-        led = self._led
+        led, replicas = self._led, self._replicas
         assert led is not None, "replicas are held before anything is served"
+        assert replicas is not None
         services.led_partitions = led
         services.partitions.marker_routes.reach(self._other_brokers)
         services.partitions.markers.require(led.has_enough_in_sync)
@@ -276,27 +298,40 @@ class JoinedNode:
         assert self._disk is not None
         background.every(DISK_LOOK_MS, "the look at replicas in other directories", self._directories.look)
         background.every(DISK_LOOK_MS, "the look at a full disk", self._disk.look)
+        health = ReplicationHealth(
+            self._config.node_id,
+            self.cluster.image,
+            min_in_sync=lambda topic: self.cluster.log_config(topic).min_insync_replicas,
+        )
+        self.cluster.on_image.append(health.apply)
+        background.every(HEALTH_LOOK_MS, "the look at partitions in danger", health.tell)
+        background.every(LOOP_LOOK_MS, "the look at the event loop", LoopWatch(self._clock).look)
+        if not self._links.are_plain and self._config.eosin_ssl_reload_interval_ms > 0:
+            interval_ms = self._config.eosin_ssl_reload_interval_ms
+            background.every(interval_ms, "the look for changed certificates of links", self._links.look)
         background.every(NOTE_OFFSET_MS, "the note of the metadata's offset", self._note_offset)
         host.apis, host.decode_request = self._forwarding.apis(host.apis), decode
         cluster, groups, transactions = self.cluster, services.groups, services.transactions
+        transactions.confirm_answers()
+        cluster.subscribe(TransactionVersionFollower(transactions, cluster))
         if self._config.transaction_two_phase_commit_enable:
             cluster.on_image.append(TwoPhaseReplicas(transactions, cluster.image).apply)
-        cluster.subscribe(
+        for elections in (
             CoordinatorElections(
                 CONSUMER_OFFSETS_TOPIC,
                 node_id=cluster.node_id,
                 elect=lambda partition: groups.elect(partition, lambda: cluster.topics),
                 resign=groups.resign,
-            )
-        )
-        cluster.subscribe(
+            ),
             CoordinatorElections(
                 TRANSACTION_STATE_TOPIC,
                 node_id=cluster.node_id,
                 elect=transactions.elect,
                 resign=transactions.resign,
-            )
-        )
+            ),
+        ):
+            cluster.subscribe(elections)
+            replicas.on_led_late.append(elections.led_late)
 
     async def unfence(self) -> None:
         """Everything is set up: become a broker that leads and that clients see, once the controller knows what it must
@@ -460,7 +495,10 @@ def _identity(
         cluster_id=logs.cluster_id,
         incarnation_id=chance.uuid(),
         directory_id=logs.directory_id,
-        listeners=tuple(AdvertisedListener(each.name, each.host, each.port) for each in listeners),
+        listeners=tuple(
+            AdvertisedListener(each.name, each.host, each.port, config.protocols.get(each.name, "PLAINTEXT"))
+            for each in listeners
+        ),
         rack=config.broker_rack,
         is_cordoned=bool(config.cordoned_log_dirs),
         previous_broker_epoch=logs.previous_broker_epoch,

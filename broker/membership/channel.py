@@ -14,8 +14,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
 from eosin.client.addresses import Address
-from eosin.client.connection import Connection
-from eosin.client.errors import BrokerError, ConnectionFailed, ProtocolViolation, RequestTimedOut
+from eosin.client.connection import Connection, Security
+from eosin.client.errors import (
+    AuthenticationFailed,
+    BrokerError,
+    ConnectionFailed,
+    ProtocolViolation,
+    RequestTimedOut,
+)
 from eosin.client.versions import Versions, negotiate
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -28,6 +34,8 @@ _LOG: Final = logging.getLogger(__name__)
 
 RETRY_MS: Final = 100
 """Between two looks for an active controller, and after an attempt that failed (cluster.md 2.1)."""
+REFUSED_RETRY_MS: Final = 1000
+"""Before a certificate or a login that one side has refused is tried again: a certificate is renewed, a user made."""
 SOCKET_TIMEOUT_MS: Final = 30_000
 """`controller.socket.timeout.ms`: a connection that is silent for so long with a request on its way is given up."""
 FORWARD_TIMEOUT_MS: Final = 60_000
@@ -57,7 +65,7 @@ class ControllerAddress(Protocol):
 
 
 class Dial(Protocol):
-    """Opens a connection that is ready for ApiVersions: the place for TLS and SASL (cluster.md 7.1)."""
+    """Opens a connection that is ready for ApiVersions (cluster.md 7.1)."""
 
     async def __call__(self, address: Address, *, timeout_ms: int) -> Connection:
         """Connect, or raise a ClientError."""
@@ -87,12 +95,17 @@ class ControllerChannel:
         clock: Clock,
         client_id: str,
         dial: Dial | None = None,
+        security: Security | None = None,
+        why_unknown: Callable[[], str] = str,
         socket_timeout_ms: int = SOCKET_TIMEOUT_MS,
     ) -> None:
-        """`find_leader` tells the active controller, None while it is unknown; nothing is dialled before a request."""
+        """`find_leader` tells the active controller, None while it is unknown; nothing is dialled before a request.
+        `security` is TLS and a login; None leaves connections plain. `why_unknown` may say why there is no active
+        controller."""
+        self._why_unknown = why_unknown
         self._find_leader = find_leader
         self._clock = clock
-        self._dial = dial or _Plain(client_id)
+        self._dial = dial or _ByTcp(client_id, security)
         self._socket_timeout_ms = socket_timeout_ms
         self._turn = asyncio.Lock()
         self._connection: Connection | None = None
@@ -156,13 +169,19 @@ class ControllerChannel:
         """The response; None when the request has to be tried again."""
         leader = self._find_leader()
         if leader is None:
-            self._complain("the active controller is unknown")
+            why = self._why_unknown()
+            self._complain(f"the active controller is unknown{': ' if why else ''}{why}")
             await self._hang_up()
             return None
         try:
             connection, versions = await self._connected(leader)
             version = versions.pick(key, at_most=at_most)
             response = await connection.request(key, message, version=version, timeout_ms=self._socket_timeout_ms)
+        except AuthenticationFailed as error:
+            self._complain(str(error), logging.WARNING)
+            await self._hang_up()
+            await self._clock.sleep(REFUSED_RETRY_MS)
+            return None
         except (BrokerError, ConnectionFailed, ProtocolViolation, RequestTimedOut) as error:
             self._complain(str(error))
             await self._hang_up()
@@ -193,22 +212,27 @@ class ControllerChannel:
         if connection is not None:
             await connection.close()
 
-    def _complain(self, sentence: str) -> None:
+    def _complain(self, sentence: str, level: int = logging.DEBUG) -> None:
         """Log why there is no answer, once until there is one."""
         if sentence != self._last_complaint:
             self._last_complaint = sentence
-            _LOG.debug("no answer from a controller: %s", sentence)
+            _LOG.log(level, "no answer from a controller: %s", sentence)
 
 
-class _Plain:
-    """Dials without TLS and SASL."""
+class _ByTcp:
+    """Dials sockets."""
 
-    def __init__(self, client_id: str) -> None:
+    def __init__(self, client_id: str, security: Security | None) -> None:
         self._client_id = client_id
+        self._security = security
 
     async def __call__(self, address: Address, *, timeout_ms: int) -> Connection:
         return await Connection.open(
-            address, client_id=self._client_id, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms
+            address,
+            client_id=self._client_id,
+            connect_timeout_ms=timeout_ms,
+            request_timeout_ms=timeout_ms,
+            security=self._security,
         )
 
 

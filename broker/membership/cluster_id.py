@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.broker.start_error import StartError
 from eosin.client.addresses import Address
-from eosin.client.connection import Connection
+from eosin.client.connection import Connection, Security
 from eosin.client.errors import ClientError, check
 from eosin.client.versions import negotiate
 from eosin.protocol.keys import ApiKey
@@ -19,6 +19,7 @@ from eosin.storage.disk.interfaces import Disk
 
 if TYPE_CHECKING:
     from eosin.broker.config.broker import BrokerConfig
+    from eosin.broker.peers.links import Links
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -30,7 +31,9 @@ RETRY_MS: Final = 500
 """Before all of the controllers are asked again."""
 
 
-async def with_cluster_id(config: "BrokerConfig", *, disk: Disk, clock: Clock) -> "BrokerConfig":
+async def with_cluster_id(
+    config: "BrokerConfig", *, disk: Disk, clock: Clock, links: "Links | None" = None
+) -> "BrokerConfig":
     """The settings of a broker of a quorum, with the id that its data directory is to be formatted for: the
     controllers' own, if nobody gave it and the directory is empty. Raises StartError, OSError."""
     path = config.data_dir
@@ -42,12 +45,18 @@ async def with_cluster_id(config: "BrokerConfig", *, disk: Disk, clock: Clock) -
         request_timeout_ms=config.controller_quorum_request_timeout_ms,
         timeout_ms=config.initial_broker_registration_timeout_ms,
         clock=clock,
+        security=None if links is None else links.controllers,
     )
     return replace(config, eosin_cluster_id=cluster_id)
 
 
 async def learn_cluster_id(
-    controllers: Sequence[Address], *, request_timeout_ms: int, timeout_ms: int, clock: Clock
+    controllers: Sequence[Address],
+    *,
+    request_timeout_ms: int,
+    timeout_ms: int,
+    clock: Clock,
+    security: Security | None = None,
 ) -> str:
     """What the first controller that answers says. A broker need not be registered for it. Raises StartError when
     none has answered in `timeout_ms`."""
@@ -57,7 +66,7 @@ async def learn_cluster_id(
             while True:
                 for address in controllers:
                     try:
-                        cluster_id = await _ask(address, request_timeout_ms)
+                        cluster_id = await _ask(address, request_timeout_ms, security)
                     except ClientError as error:
                         complaint = str(error)
                         continue
@@ -71,9 +80,9 @@ async def learn_cluster_id(
         ) from None
 
 
-async def _ask(address: Address, timeout_ms: int) -> str:
+async def _ask(address: Address, timeout_ms: int, security: Security | None) -> str:
     async with await Connection.open(
-        address, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms
+        address, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms, security=security
     ) as connection:
         versions = await negotiate(connection)
         version = max(versions.pick(ApiKey.DESCRIBE_CLUSTER), _AT_LEAST)

@@ -7,16 +7,21 @@ Always true: `topics` and everything derived from it show durable facts only. A 
 after its record is as durable as configured, and `ClusterListener`s are told of it in that same step.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from eosin.broker.security.session import ANONYMOUS, Principal
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, Uuid
 
 if TYPE_CHECKING:
+    from eosin.broker.metadata.acl_entries import AclEntries
+    from eosin.broker.security.credentials import CredentialChange, Credentials
+    from eosin.broker.security.quotas.table import QuotaChange, QuotaTable
+    from eosin.runtime.clock import Clock
     from eosin.storage.log.config import LogConfig
 
 NO_LEADER: Final = -1
@@ -152,6 +157,32 @@ class ClusterListener(Protocol):
         return
 
 
+NOBODY: Final[frozenset[int]] = frozenset()
+
+
+class LeaderSeen(NamedTuple):
+    """The leader of a partition, and the replicas that are away, as clients of one listener see them."""
+
+    error: ErrorCode
+    """NONE, LEADER_NOT_AVAILABLE, or LISTENER_NOT_FOUND: it leads, and cannot be reached by this listener."""
+    node_id: int
+    offline: tuple[int, ...]
+
+
+def leader_seen(state: PartitionState, without_listener: frozenset[int]) -> LeaderSeen:
+    """What clients of a listener that these brokers lack see of a partition (cluster.md 3.10)."""
+    if state.leader_id == NO_LEADER:
+        error = ErrorCode.LEADER_NOT_AVAILABLE
+    elif state.leader_id in without_listener:
+        error = ErrorCode.LISTENER_NOT_FOUND
+    else:
+        error = ErrorCode.NONE
+    offline = state.offline
+    if without_listener:
+        offline = tuple(each for each in state.replicas if each in offline or each in without_listener)
+    return LeaderSeen(error, state.leader_id if error is ErrorCode.NONE else NO_LEADER, offline)
+
+
 class Cluster(Protocol):
     """Cluster metadata: reads are immediate, changes wait until they are durable."""
 
@@ -198,6 +229,10 @@ class Cluster(Protocol):
     def brokers(self, listener: str) -> Sequence[Endpoint]:
         """Every live broker that has `listener`, by node id."""
 
+    def brokers_without(self, listener: str) -> frozenset[int]:
+        """The registered brokers, alive or not, that clients of `listener` cannot reach, as they have none of that
+        name."""
+
     def inter_broker_endpoint(self, node_id: int) -> Endpoint | None:
         """How other brokers reach this one, alive or not; None when it is not registered or has no listener for
         that."""
@@ -227,6 +262,9 @@ class Cluster(Protocol):
     def log_config(self, topic: str) -> "LogConfig":
         """The settings of a topic's logs: its own over the broker's defaults. For an unknown topic, the defaults."""
 
+    def acl_entries(self, clock: "Clock") -> "AclEntries":
+        """The access control entries, for an authorizer to follow and for admin clients to change; asked for once."""
+
     def subscribe(self, listener: ClusterListener) -> None:
         """Tell `listener` of every change from now on. Each event reaches the listeners in the order in which
         they subscribed."""
@@ -244,7 +282,7 @@ class Cluster(Protocol):
         """Create a topic. `assignments` maps each partition to the node ids of its replicas and excludes the two
         counts. A config whose value is None is refused. With `validate_only` nothing changes."""
 
-    async def create_automatically(self, name: str, client_host: str) -> Outcome:
+    async def create_automatically(self, name: str, client_host: str, principal: Principal = ANONYMOUS) -> Outcome:
         """Create a topic of the default size because a client at `client_host` (`RequestContext.client_host`) asked
         about it. Of several machines, the topic may show a little later: UNKNOWN_TOPIC_OR_PARTITION until then."""
 
@@ -280,6 +318,26 @@ class Cluster(Protocol):
     ) -> Outcome:
         """Change the settings of one broker, or with None of all brokers, that can change at run time, all or
         nothing."""
+
+    @property
+    def credentials(self) -> "Credentials":
+        """The users, and what is stored of their passwords."""
+
+    async def alter_credentials(self, decide: "Callable[[Credentials], Sequence[CredentialChange]]") -> Outcome:
+        """Change what is stored as `decide` says of what there is, all or nothing. Only a cluster of its own does this
+        itself: of several machines the controllers are asked (cluster.md 5.1)."""
+
+    @property
+    def quotas(self) -> "QuotaTable":
+        """The quotas that were set (security.md 5)."""
+
+    async def alter_quotas(self, changes: "Sequence[QuotaChange]") -> Outcome:
+        """Set and remove quotas that were found right, all or nothing. Of several machines the controllers are
+        asked."""
+
+    async def keep_secret(self, secret: bytes) -> Outcome:
+        """Store the secret behind the credentials of users who are not there, unless there is one (security.md
+        3.4.9)."""
 
     async def allocate_block(self) -> range:
         """The next 1000 producer ids, never given out before; durable before this returns (transactions.md 9). Raises

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from eosin.broker.config.resources import ResourceType
 from eosin.broker.membership.channel import principal_data
 from eosin.broker.metadata.cluster import NO_CONFIGS, USE_DEFAULT, ConfigChange, Outcome, Topic
+from eosin.broker.security.session import Principal
 from eosin.client.errors import known_code
 from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.errors import ErrorCode
@@ -71,14 +72,16 @@ class ControllerRequests:
         return _created(await self._ask(ApiKey.CREATE_TOPICS, request))
 
     async def create_topic_for(
-        self, name: str, *, partitions: int, replication_factor: int, client_host: bytes
+        self, name: str, *, partitions: int, replication_factor: int, client_host: bytes, principal: Principal
     ) -> Outcome:
         """Create a topic that a client named and that did not exist, if that client may (cluster.md 5.6)."""
         request = _creation(name, partitions=partitions, replication_factor=replication_factor)
         frame = b"".join(encode_request(ApiKey.CREATE_TOPICS, _CREATE_TOPICS_VERSION, _ENVELOPED, None, request))[
             SIZE_BYTES:
         ]
-        found = await self._channel.forward(frame, principal=principal_data(), client_host=client_host)
+        found = await self._channel.forward(
+            frame, principal=principal_data(principal.name, kind=principal.kind), client_host=client_host
+        )
         if found.error_code is not ErrorCode.NONE:
             return Outcome(found.error_code)
         _, response = decode_response(ApiKey.CREATE_TOPICS, _CREATE_TOPICS_VERSION, found.frame)

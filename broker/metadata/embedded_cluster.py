@@ -6,7 +6,7 @@ Every change is checked against the image and written without an await in betwee
 import asyncio
 import errno
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.config.broker import BROKER_SETTINGS, BrokerConfig
@@ -24,6 +24,7 @@ from eosin.broker.metadata.cluster import (
     NO_CONFIGS,
     NO_LEADER,
     NO_LEADER_EPOCH,
+    NOBODY,
     USE_DEFAULT,
     ClusterListener,
     ConfigChange,
@@ -34,16 +35,30 @@ from eosin.broker.metadata.cluster import (
     Topic,
     Voter,
 )
-from eosin.broker.metadata.image import ALL_BROKERS, MetadataImage, broker_configs_record, topic_record
+from eosin.broker.metadata.image import (
+    ALL_BROKERS,
+    MetadataImage,
+    broker_configs_record,
+    credential_records,
+    topic_record,
+)
 from eosin.broker.metadata.log import METADATA_LOG_CONFIG, METADATA_PARTITION, METADATA_TOPIC_ID, MetadataLog
 from eosin.broker.metadata.log_configs import LogConfigs
 from eosin.broker.metadata.writer import MetadataWriter
+from eosin.broker.security.credentials import CredentialChange, Credentials
+from eosin.broker.security.quotas.table import QuotaChange, QuotaTable
+from eosin.broker.security.session import ANONYMOUS, Principal
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
 from eosin.protocol.schemas.records.cluster_metadata import (
     BrokerConfigsKey,
+    ClientQuotaKey,
+    ClientQuotaValue,
     ProducerIdsKey,
     ProducerIdsRecord,
+    QuotaKeyPart,
+    ScramSecretKey,
+    ScramSecretRecord,
     StartKey,
     StartRecord,
     TopicKey,
@@ -53,6 +68,7 @@ from eosin.runtime.clock import Clock
 from eosin.storage.log.config import LogConfig
 
 if TYPE_CHECKING:
+    from eosin.broker.metadata.acl_entries import OwnAclEntries
     from eosin.storage.manager import LogManager
 
 _LOG: Final = logging.getLogger("eosin.broker.metadata.cluster")
@@ -61,6 +77,8 @@ PRODUCER_IDS_PER_BLOCK: Final = 1000
 _START: Final = "the start"  # turns that no topic's changes can wait for: these are no topic names
 _BROKER_CONFIGS: Final = "broker configs"
 _PRODUCER_IDS: Final = "producer ids"
+_USERS: Final = "the users"
+_QUOTAS: Final = "the quotas"
 _PRODUCER_IDS_MAX: Final = 2**63 - 1
 
 
@@ -79,6 +97,8 @@ class EmbeddedCluster:
         self._log_configs = LogConfigs(config, self._image.topics)
         self._start_epoch = 0
         """How often the broker was started before: the leader epoch of all its partitions."""
+        self._here: PartitionState | None = None
+        """What `_state_here` made."""
 
     # The start -----------------------------------------------------------------------------------------------------
 
@@ -95,9 +115,9 @@ class EmbeddedCluster:
         self._start_epoch = self._image.start_count
         # The counter itself is written under the new epoch, so that a lost tail shows there as anywhere else.
         self._log_manager.set_leader_epoch(self._start_epoch)
-        changes = [self._writer.write(_START, StartKey(), StartRecord(self._image.start_count + 1))]
+        changes = [self._writer.write(_START, [(StartKey(), StartRecord(self._image.start_count + 1))])]
         for topic in internal_topics.missing(self._config, self.topics, self._chance):
-            changes.append(self._writer.write(topic.name, TopicKey(topic.name), topic_record(topic)))
+            changes.append(self._writer.write(topic.name, [(TopicKey(topic.name), topic_record(topic))]))
         if any(error != ErrorCode.NONE for error in await asyncio.gather(*changes)):
             code = errno.ENOSPC if self._log_manager.space.is_full else errno.EIO
             raise OSError(code, "cannot write cluster metadata", str(METADATA_PARTITION))
@@ -171,6 +191,9 @@ class EmbeddedCluster:
     def brokers(self, listener: str) -> Sequence[Endpoint]:
         return (self._endpoints[listener],)
 
+    def brokers_without(self, listener: str) -> frozenset[int]:
+        return NOBODY
+
     def inter_broker_endpoint(self, node_id: int) -> Endpoint | None:
         return next(iter(self._endpoints.values()), None) if node_id == self.node_id else None
 
@@ -197,9 +220,12 @@ class EmbeddedCluster:
         return self._state_here()
 
     def _state_here(self) -> PartitionState:
-        """That of every partition, as far as the metadata tell it."""
-        here = (self.node_id,)
-        return PartitionState(self.node_id, self._start_epoch, here, here, ())
+        """That of every partition, as far as the metadata tell it: one value for all of them."""
+        state = self._here
+        if state is None or state.leader_epoch != self._start_epoch:
+            here = (self.node_id,)
+            state = self._here = PartitionState(self.node_id, self._start_epoch, here, here, ())
+        return state
 
     def quorum(self) -> Quorum:
         voter = Voter(self.node_id, self._log_manager.directory_id, self._log.log_end_offset)
@@ -210,6 +236,13 @@ class EmbeddedCluster:
 
     def log_config(self, topic: str) -> LogConfig:
         return self._log_configs.of(topic)
+
+    def acl_entries(self, clock: Clock) -> "OwnAclEntries":
+        from eosin.broker.metadata.acl_entries import OwnAclEntries
+
+        return OwnAclEntries(
+            self._image, self._writer, chance=self._chance, clock=clock, most=self._config.eosin_acl_max_entries
+        )
 
     def subscribe(self, listener: ClusterListener) -> None:
         self._listeners.append(listener)
@@ -275,7 +308,7 @@ class EmbeddedCluster:
             own[config] = value
         return check_topic_configs(own, defaults=self._log_configs.defaults, internal=False) or own
 
-    async def create_automatically(self, name: str, client_host: str) -> Outcome:
+    async def create_automatically(self, name: str, client_host: str, principal: Principal = ANONYMOUS) -> Outcome:
         return await self.create_topic(name)
 
     def want_internal_topic(self, name: str) -> None:
@@ -397,6 +430,49 @@ class EmbeddedCluster:
         self._log_configs.take_broker_configs(
             self._image.broker_configs(ALL_BROKERS), self._image.broker_configs(self.node_id)
         )
+
+    # Users ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def credentials(self) -> Credentials:
+        return self._image.credentials
+
+    async def alter_credentials(self, decide: Callable[[Credentials], Sequence[CredentialChange]]) -> Outcome:
+        await self._writer.turn(_USERS)
+        changes = decide(self._image.credentials)
+        if not changes:
+            return Outcome(ErrorCode.NONE)
+        held = self._image.credentials
+        is_replaced = any(each.mechanism in held.of(each.user) for each in changes)
+        outcome = await self._writer.change_all(_USERS, credential_records(changes))
+        if is_replaced and outcome.error is ErrorCode.NONE:  # what is secret no more shall not stay on the disk either
+            self._log_manager.cleaner.ask(METADATA_PARTITION, self._log.log_end_offset)
+        return outcome
+
+    async def keep_secret(self, secret: bytes) -> Outcome:
+        await self._writer.turn(_USERS)
+        if self._image.credentials.secret is not None:
+            return Outcome(ErrorCode.NONE)
+        return await self._writer.change(_USERS, ScramSecretKey(), ScramSecretRecord(secret))
+
+    # Quotas --------------------------------------------------------------------------------------------------------
+
+    @property
+    def quotas(self) -> QuotaTable:
+        return self._image.quotas
+
+    async def alter_quotas(self, changes: Sequence[QuotaChange]) -> Outcome:
+        if not changes:
+            return Outcome(ErrorCode.NONE)
+        await self._writer.turn(_QUOTAS)
+        records = [
+            (
+                ClientQuotaKey(tuple(QuotaKeyPart(*part) for part in change.entity), change.key),
+                None if change.value is None else ClientQuotaValue(change.value),
+            )
+            for change in changes
+        ]
+        return await self._writer.change_all(_QUOTAS, records)
 
     # Producer ids --------------------------------------------------------------------------------------------------
 

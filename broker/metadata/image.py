@@ -4,18 +4,28 @@ It is changed by applying one record at a time, the same way at start and later,
 broker saw.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from eosin.broker.metadata.cluster import Topic
 from eosin.broker.metadata.topics import collision_key
+from eosin.broker.security.credentials import CredentialChange, Credentials, StoredCredential
+from eosin.broker.security.quotas.table import Entity, QuotaTable
 from eosin.protocol.names import INTERNAL_TOPICS, Uuid
 from eosin.protocol.schemas.records.cluster_metadata import (
+    AclKey,
+    AclRecord,
     BrokerConfigsKey,
     BrokerConfigsRecord,
     BrokerSetting,
+    ClientQuotaKey,
+    ClientQuotaValue,
     ProducerIdsKey,
     ProducerIdsRecord,
+    ScramCredentialKey,
+    ScramCredentialRecord,
+    ScramSecretKey,
+    ScramSecretRecord,
     StartKey,
     StartRecord,
     TopicConfig,
@@ -29,7 +39,8 @@ ALL_BROKERS = -1
 
 
 class MetadataImage:
-    """Topics, producer id blocks, starts and changed settings, as of the last applied record."""
+    """Topics, producer id blocks, starts, changed settings, users, access control entries and quotas, as of the last
+    applied record."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -38,11 +49,16 @@ class MetadataImage:
         """Of all topics."""
         self.start_count = 0
         self.next_producer_id = 0
+        self.credentials = Credentials()
+        self.quotas = QuotaTable()
         self._topics: dict[str, Topic] = {}
         self._by_id: dict[Uuid, Topic] = {}
         self._by_collision_key: dict[str, str] = {}
         self._broker_configs: dict[int, Mapping[str, str]] = {}
+        self._acls: dict[Uuid, AclRecord] = {}
         self.topics: Mapping[str, Topic] = MappingProxyType(self._topics)
+        self.acls: Mapping[Uuid, AclRecord] = MappingProxyType(self._acls)
+        """The access control entries, by their ids; without an authorizer nobody asks for them (security.md 4.2)."""
 
     def topic_by_id(self, topic_id: Uuid) -> Topic | None:
         """The topic with this id, or None."""
@@ -70,6 +86,21 @@ class MetadataImage:
                 self.start_count = value.start_count
             case BrokerConfigsKey(), BrokerConfigsRecord():
                 self._broker_configs[key.node_id] = MappingProxyType({each.name: each.value for each in value.configs})
+            case ScramCredentialKey(), None:
+                self.credentials.remove(key.name, key.mechanism)
+            case ScramCredentialKey(), ScramCredentialRecord():
+                stored = StoredCredential(value.salt, value.stored_key, value.server_key, value.iterations)
+                self.credentials.put(key.name, key.mechanism, stored)
+            case ScramSecretKey(), ScramSecretRecord():
+                self.credentials.secret = value.secret
+            case AclKey(), None:
+                self._acls.pop(key.id, None)
+            case AclKey(), AclRecord():
+                self._acls[key.id] = value
+            case ClientQuotaKey(), None:
+                self.quotas.remove(_entity(key), key.key)
+            case ClientQuotaKey(), ClientQuotaValue():
+                self.quotas.put(_entity(key), key.key, value.value)
             case _:
                 raise AssertionError(f"no such metadata record: {key}, {value}")
 
@@ -86,6 +117,10 @@ class MetadataImage:
             del self._by_id[old.topic_id]
             self.partition_count -= old.partitions
             del self._by_collision_key[collision_key(name)]
+
+
+def _entity(key: ClientQuotaKey) -> Entity:
+    return tuple((part.entity_type, part.entity_name) for part in key.entity)
 
 
 def topic_of(key: TopicKey, value: TopicRecord) -> Topic:
@@ -108,3 +143,14 @@ def topic_record(topic: Topic) -> TopicRecord:
 def broker_configs_record(configs: Mapping[str, str]) -> BrokerConfigsRecord:
     """The record that holds all changed settings of a broker."""
     return BrokerConfigsRecord(configs=tuple(BrokerSetting(name, value) for name, value in configs.items()))
+
+
+def credential_records(changes: Sequence[CredentialChange]) -> Sequence[tuple[Message, Message | None]]:
+    """The records that set and delete credentials."""
+    return [
+        (
+            ScramCredentialKey(change.user, change.mechanism),
+            None if change.credential is None else ScramCredentialRecord(*change.credential),
+        )
+        for change in changes
+    ]

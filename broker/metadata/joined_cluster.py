@@ -2,13 +2,15 @@
 controllers.
 
 Reads come from the image of the last publication; changes go to the active controller (`ControllerRequests`). Always
-true: `topics` and everything derived from it show one image, and `ClusterListener`s are told of the difference to the
-image before in the order of cluster.md 3.6, in the step in which it is swapped. Nothing here waits.
+true: `topics` and everything derived from it show one image; `ClusterListener`s are told of the difference to the
+image before in the order of cluster.md 3.6, all in the step in which it is swapped, but for publications of very many
+partitions: there each partition has its own one step, soon after. Nothing here waits.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,23 +34,32 @@ from eosin.broker.quorum.image import (
     UNASSIGNED_DIRECTORY,
     ClusterImage,
     ImageDelta,
+    PartitionChange,
     PartitionRegistration,
     ResourceType,
     TopicImage,
 )
+from eosin.broker.security.credentials import CredentialChange, Credentials, StoredCredential
+from eosin.broker.security.quotas.table import QuotaChange, QuotaTable
+from eosin.broker.security.session import ANONYMOUS, Principal
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, TopicPartition, Uuid
 
 if TYPE_CHECKING:
     from eosin.broker.config.broker import BrokerConfig
     from eosin.broker.membership.channel import ControllerChannel
+    from eosin.broker.metadata.acl_entries import ImageAclEntries
     from eosin.broker.quorum.leader import ActiveController
+    from eosin.broker.security.acls import Acl
+    from eosin.runtime.clock import Clock
     from eosin.storage.log.config import LogConfig
 
 _LOG: Final = logging.getLogger("eosin.broker.metadata.cluster")
 
 SHOWN_WITHIN_MS: Final = 500
 """How long a client that changed something waits until this broker shows it too (cluster.md 5.3)."""
+PARTITIONS_A_STEP: Final = 128
+"""Partitions that follow a publication in one step: 2 to 8 ms of work."""
 _ALL_BROKERS: Final = ""
 """The name of the resource whose settings hold for all brokers."""
 _TOLD_OF_A_NEW_TOPIC: Final = frozenset(
@@ -95,11 +106,18 @@ class JoinedCluster(ControllerRequests):
         self._log_configs = LogConfigs(config, self.topics)
         self._alive: dict[str, tuple[Endpoint, ...]] = {}
         """The answer of `brokers`, by listener."""
+        self._without: dict[str, frozenset[int]] = {}
+        """The same for `brokers_without`."""
         self._version = 0
         self.on_image: list[Callable[[ImageDelta], None]] = []
-        """Called with each publication before the listeners are: replicas follow the image first (cluster.md 3.6)."""
+        """Called with each publication before the listeners are: replicas follow the image first (cluster.md 3.6). Of
+        many partitions they come in parts, each a delta between the same two images."""
+        self.credentials = Credentials()
+        self.quotas = QuotaTable()
         self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._creating: dict[str, asyncio.Task[Outcome]] = {}
+        self._acl_entries: ImageAclEntries | None = None
+        """Only where an authorizer asks."""
 
     def advertise(self, listener: str, host: str, port: int) -> None:
         """Clients of `listener` reach this broker at this address."""
@@ -108,10 +126,23 @@ class JoinedCluster(ControllerRequests):
     # Publications --------------------------------------------------------------------------------------------------
 
     def publish(self, delta: ImageDelta) -> None:
-        """Show another image. Called in the event loop for each publication, in order."""
+        """Show another image, and tell everybody, now."""
+        for _ in self.publish_in_steps(delta):
+            pass
+
+    def publish_in_steps(self, delta: ImageDelta) -> Generator[None, None, None]:
+        """As `publish`, for the follower of the metadata: the first step swaps the image, and no step takes long
+        (cluster.md 2.10). Nothing else may be published before the end."""
         self.image = delta.after
+        if self._acl_entries is not None:
+            self._acl_entries.take(delta)
         if delta.brokers_changed:
             self._alive.clear()
+            self._without.clear()
+        if delta.scram_changed:
+            self._take_credentials(delta)
+        if delta.quotas_changed:
+            self.quotas.replace_all(delta.after.quotas)
         changed = self._take_topics(delta)
         own = (ResourceType.BROKER, _ALL_BROKERS), (ResourceType.BROKER, str(self.node_id))
         if not delta.configs_changed.isdisjoint(own):
@@ -119,12 +150,27 @@ class JoinedCluster(ControllerRequests):
             changed = list(self._topics.values())
         if changed or delta.topics_deleted or delta.partitions_changed or delta.brokers_changed:
             self._version += 1
-        for follow in self.on_image:
-            follow(delta)
+        for number, part in enumerate(_parts(delta, self.node_id)):
+            if number:
+                yield
+            for follow in self.on_image:
+                follow(part)
+            self._tell_of_partitions(part)
         self._tell(delta, changed)
         for true, shown in self._waiting:
             if not shown.done() and true():
                 shown.set_result(None)
+
+    def _take_credentials(self, delta: ImageDelta) -> None:
+        """Follow the users. There are few, and they change rarely."""
+        before, after = delta.before.scram, delta.after.scram
+        for key, record in after.items():
+            if before.get(key) is not record:
+                stored = StoredCredential(record.salt, record.stored_key, record.server_key, record.iterations)
+                self.credentials.put(record.name, record.mechanism, stored)
+        for key, record in before.items():
+            if key not in after:
+                self.credentials.remove(record.name, record.mechanism)
 
     def _take_topics(self, delta: ImageDelta) -> list[Topic]:
         """Follow the topics; those that existed before and whose settings have changed."""
@@ -153,7 +199,7 @@ class JoinedCluster(ControllerRequests):
     def _take_broker_configs(self) -> None:
         self._log_configs.take_broker_configs(self.broker_configs(None), self.broker_configs(self.node_id))
 
-    def _tell(self, delta: ImageDelta, changed: Iterable[Topic]) -> None:
+    def _tell_of_partitions(self, delta: ImageDelta) -> None:
         states = [
             (
                 each.partition,
@@ -165,6 +211,9 @@ class JoinedCluster(ControllerRequests):
         for listener in self._listeners:
             for partition, before, after in states:
                 listener.partition_changed(partition, before, after)
+
+    def _tell(self, delta: ImageDelta, changed: Iterable[Topic]) -> None:
+        """Of everything but partitions."""
         for gone in delta.topics_deleted:
             topic = Topic(gone.name, gone.topic_id, len(gone.partitions), internal=gone.name in INTERNAL_TOPICS)
             for listener in self._listeners:
@@ -231,6 +280,15 @@ class JoinedCluster(ControllerRequests):
             alive = self._alive[listener] = tuple(each for each in found if each is not None)
         return alive
 
+    def brokers_without(self, listener: str) -> frozenset[int]:
+        """See `Cluster.brokers_without`."""
+        without = self._without.get(listener)
+        if without is None:
+            without = self._without[listener] = frozenset(
+                each.node_id for each in self.image.brokers.values() if listener not in each.endpoints
+            )
+        return without
+
     def inter_broker_endpoint(self, node_id: int) -> Endpoint | None:
         """See `Cluster.inter_broker_endpoint`."""
         return self.endpoint_of(node_id, self._inter_broker_listener)
@@ -279,13 +337,28 @@ class JoinedCluster(ControllerRequests):
         """See `Cluster.log_config`."""
         return self._log_configs.of(topic)
 
+    def acl_entries(self, clock: "Clock") -> "ImageAclEntries":
+        """See `Cluster.acl_entries`."""
+        from eosin.broker.metadata.acl_entries import ImageAclEntries
+
+        self._acl_entries = ImageAclEntries(self.image, clock)
+        return self._acl_entries
+
+    def shows_acl(self, acl: "Acl") -> bool:
+        """Whether this broker decides by the entry already, if it decides by any."""
+        return self._acl_entries is None or acl in self._acl_entries
+
+    def hides_acl(self, acl: "Acl") -> bool:
+        """Whether this broker decides by the entry no more."""
+        return self._acl_entries is None or acl not in self._acl_entries
+
     def subscribe(self, listener: ClusterListener) -> None:
         """See `Cluster.subscribe`."""
         self._listeners.append(listener)
 
     # Changes -------------------------------------------------------------------------------------------------------
 
-    async def create_automatically(self, name: str, client_host: str) -> Outcome:
+    async def create_automatically(self, name: str, client_host: str, principal: Principal = ANONYMOUS) -> Outcome:
         """See `Cluster.create_automatically`. The controller decides whether this client may (cluster.md 5.6)."""
         outcome = await self._create(
             name,
@@ -294,6 +367,7 @@ class JoinedCluster(ControllerRequests):
                 partitions=self._config.num_partitions,
                 replication_factor=self._config.default_replication_factor,
                 client_host=packed_host(client_host),
+                principal=principal,
             ),
         )
         if outcome.error in _TOLD_OF_A_NEW_TOPIC:
@@ -339,10 +413,42 @@ class JoinedCluster(ControllerRequests):
             await self.shown(lambda: name in self._topics)
         return outcome
 
+    async def alter_credentials(self, decide: Callable[[Credentials], Sequence[CredentialChange]]) -> Outcome:
+        raise AssertionError("clients' changes of users are passed on to the controllers")
+
+    async def alter_quotas(self, changes: Sequence[QuotaChange]) -> Outcome:
+        raise AssertionError("clients' changes of quotas are passed on to the controllers")
+
+    async def keep_secret(self, secret: bytes) -> Outcome:
+        if self.credentials.secret is None:
+            self.credentials.secret = secret  # of this process: the controllers have no record for it
+        return Outcome(ErrorCode.NONE)
+
     async def allocate_block(self) -> range:
         """See `Cluster.allocate_block`."""
         await asyncio.sleep(0)  # it begins outside a task, in which the channel's timeout would not work
         return await self._producer_ids.allocate_block()
+
+
+def _parts(delta: ImageDelta, node_id: int) -> Iterator[ImageDelta]:
+    """The delta in parts of at most `PARTITIONS_A_STEP` partitions: first those that are gone from this broker, then
+    those that it leads, then all others. All else that it tells is in the first part."""
+    changes = delta.partitions_changed
+    if len(changes) <= PARTITIONS_A_STEP:
+        yield delta
+        return
+
+    def turn(change: PartitionChange) -> int:
+        after = change.after
+        if after is None or node_id not in after.replicas:
+            return 0
+        return 1 if after.leader == node_id else 2
+
+    ordered = sorted(changes, key=turn)
+    yield replace(delta, partitions_changed=ordered[:PARTITIONS_A_STEP])
+    for start in range(PARTITIONS_A_STEP, len(ordered), PARTITIONS_A_STEP):
+        part = ordered[start : start + PARTITIONS_A_STEP]
+        yield ImageDelta(delta.before, delta.after, partitions_changed=part)
 
 
 def _state(found: PartitionRegistration, image: ClusterImage) -> PartitionState:

@@ -5,7 +5,7 @@ key is the truth and a null value means that the thing is gone.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from eosin.protocol.errors import ErrorCode
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 METADATA_PARTITION: Final = TopicPartition(METADATA_TOPIC, 0)
 METADATA_TOPIC_ID: Final[Uuid] = bytes(15) + b"\x01"
 """Fixed, as Kafka's own metadata topic has a fixed id."""
-METADATA_LOG_CONFIG: Final = LogConfig(cleanup_policy=frozenset({"compact"}))
+METADATA_LOG_CONFIG: Final = LogConfig(cleanup_policy=frozenset({"compact"}), max_message_bytes=33_554_432)
+"""A request with 10,000 access control entries is one batch."""
 
 _VALUE_VERSION: Final = 0
 _VALUES: Final = {kind.key.struct: kind.value.struct for kind in cluster_metadata.KINDS}
@@ -61,11 +62,15 @@ class MetadataLog:
                 except DecodeError as error:
                     raise UnreadableMetadata(f"{METADATA_PARTITION}, offset {record.offset}: {error}") from error
 
-    def put(self, key: Message, value: Message | None) -> "asyncio.Future[ErrorCode]":
-        """Write one record, now. The future is done with NONE when it is durable, else with KAFKA_STORAGE_ERROR."""
+    def put(self, records: Sequence[tuple[Message, Message | None]]) -> "asyncio.Future[ErrorCode]":
+        """Write records by key, now, as one batch: all of them survive, or none. The future is done with NONE when they
+        are durable, else with KAFKA_STORAGE_ERROR."""
         now_ms = self._clock.now_ms()
-        record = NewRecord(encode_key(key), None if value is None else encode_value(value, _VALUE_VERSION))
-        batch = build_batch([record], timestamp=now_ms)
+        written = [
+            NewRecord(encode_key(key), None if value is None else encode_value(value, _VALUE_VERSION))
+            for key, value in records
+        ]
+        batch = build_batch(written, timestamp=now_ms)
         result = self._log.append(batch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
         if isinstance(result, Refused):
             failed: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()

@@ -6,13 +6,16 @@ requester is still there.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from eosin.broker.metadata.cluster import Outcome, Topic
 from eosin.broker.metadata.image import MetadataImage
 from eosin.broker.metadata.log import MetadataLog
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.types import Message
+
+Records = Sequence[tuple[Message, Message | None]]
+"""Values by key; None is a tombstone."""
 
 
 class MetadataWriter:
@@ -38,16 +41,24 @@ class MetadataWriter:
         topic: Topic | None = None,
     ) -> Outcome:
         """`write`, and wait for it. The outcome carries `topic` when all went well."""
-        error = await asyncio.shield(self.write(turn, key, value, then))
+        return await self.change_all(turn, ((key, value),), then, topic)
+
+    async def change_all(
+        self,
+        turn: str,
+        records: Records,
+        then: Callable[[], None] | None = None,
+        topic: Topic | None = None,
+    ) -> Outcome:
+        """The same for several records, all or none."""
+        error = await asyncio.shield(self.write(turn, records, then))
         if error != ErrorCode.NONE:
             return Outcome(error, "The cluster's metadata cannot be written")
         return Outcome(ErrorCode.NONE, topic=topic)
 
-    def write(
-        self, turn: str, key: Message, value: Message | None, then: Callable[[], None] | None = None
-    ) -> "asyncio.Future[ErrorCode]":
-        """Write a record, now. Once it is durable it enters the image, `then` is called, and the future is done with
-        NONE; if it cannot become durable, neither happens, and the future is done with KAFKA_STORAGE_ERROR."""
+    def write(self, turn: str, records: Records, then: Callable[[], None] | None = None) -> "asyncio.Future[ErrorCode]":
+        """Write records, now, all or none. Once they are durable they enter the image in one step, `then` is called,
+        and the future is done with NONE; if not, neither happens, and the future is done with KAFKA_STORAGE_ERROR."""
         assert turn not in self._turns, "another change has the turn"
         loop = asyncio.get_running_loop()
         done: asyncio.Future[ErrorCode] = loop.create_future()
@@ -59,12 +70,13 @@ class MetadataWriter:
             next_turn.set_result(None)
             try:
                 if error == ErrorCode.NONE:
-                    self._image.apply(key, value)
+                    for key, value in records:
+                        self._image.apply(key, value)
                     if then is not None:
                         then()
             finally:
                 if not done.done():
                     done.set_result(error)
 
-        self._log.put(key, value).add_done_callback(finished)
+        self._log.put(records).add_done_callback(finished)
         return done

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Protocol
 
 from eosin.client.addresses import Address
-from eosin.client.connection import Connection
+from eosin.client.connection import Connection, Security
 from eosin.client.errors import ClientError, ConnectionFailed, UnsupportedVersion
 from eosin.client.versions import Versions, negotiate
 from eosin.protocol.keys import ApiKey
@@ -45,21 +45,27 @@ class Dialled(NamedTuple):
 
 
 class Dial(Protocol):
-    """Opens connections to other brokers: the place for TLS and SASL (cluster.md 7.1)."""
+    """Opens connections to other brokers (cluster.md 7.1)."""
 
     async def __call__(self, address: Address, *, timeout_ms: int) -> Dialled:
         """Connect, and learn the versions of the peer. Raises a ClientError."""
 
 
-class PlainDial:
-    """Connections without encryption and authentication."""
+class PeerDial:
+    """Connections by TCP."""
 
-    def __init__(self, client_id: str) -> None:
+    def __init__(self, client_id: str, security: Security | None = None) -> None:
+        """`security` is TLS and a login; None leaves connections plain."""
         self._client_id: Final = client_id
+        self._security: Final = security
 
     async def __call__(self, address: Address, *, timeout_ms: int) -> Dialled:
         connection = await Connection.open(
-            address, client_id=self._client_id, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms
+            address,
+            client_id=self._client_id,
+            connect_timeout_ms=timeout_ms,
+            request_timeout_ms=timeout_ms,
+            security=self._security,
         )
         try:
             return Dialled(connection, await negotiate(connection))

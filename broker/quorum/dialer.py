@@ -3,7 +3,7 @@
 from typing import Any, Final, Protocol
 
 from eosin.client.addresses import Address
-from eosin.client.connection import Connection
+from eosin.client.connection import Connection, Security
 from eosin.client.versions import Versions, negotiate
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import Message
@@ -20,17 +20,19 @@ class ControllerConnection(Protocol):
 
 
 class DialController(Protocol):
-    """Opens connections to controllers: the place for TLS and SASL (cluster.md 7.1)."""
+    """Opens connections to controllers (cluster.md 7.1)."""
 
     async def __call__(self, address: Address, *, timeout_ms: int) -> ControllerConnection:
         """Connect, and learn the versions of the peer. Raises a ClientError."""
 
 
-class PlainDialer:
-    """Connections without encryption and authentication."""
+class ControllerDialer:
+    """Connections by TCP."""
 
-    def __init__(self, client_id: str) -> None:
+    def __init__(self, client_id: str, security: Security | None = None) -> None:
+        """`security` is TLS and a login; None leaves connections plain."""
         self._client_id: Final = client_id
+        self._security: Final = security
 
     async def __call__(self, address: Address, *, timeout_ms: int) -> ControllerConnection:
         connection = await Connection.open(
@@ -39,6 +41,7 @@ class PlainDialer:
             connect_timeout_ms=timeout_ms,
             request_timeout_ms=timeout_ms,
             max_in_flight=1,
+            security=self._security,
         )
         try:
             return _Negotiated(connection, await negotiate(connection))

@@ -1,13 +1,13 @@
 """The metadata follower: it carries out what `Observer` decides, and publishes the images that come of it.
 
-    follower = MetadataFollower(config, clock=clock, dial=PlainDialer("broker-7"), supported={...})
-    follower.on_publication.append(cluster.follow)
+    follower = MetadataFollower(config, clock=clock, dial=ControllerDialer("broker-7"), supported={...})
+    follower.on_publication.append(cluster.publish_in_steps)
     task = asyncio.create_task(follower.run())
     await follower.caught_up()
 
-Always true: an image is published in one step, at the end of a batch, never within a transaction of the controller, and
-only when everything in it is committed (cluster.md 3.6). Records are read and images compared in slices of
-`SLICE_MS`, so that a large snapshot does not hold up the event loop (cluster.md 2.10).
+Always true: an image is published at the end of a batch, never within a transaction of the controller, only when
+everything in it is committed, and when everybody has followed the one before (cluster.md 3.6). Records are read, images
+compared and publications followed in slices of `SLICE_MS`, so that nothing holds up the event loop (cluster.md 2.10).
 """
 
 import asyncio
@@ -34,7 +34,7 @@ from eosin.broker.quorum.observer import (
 )
 from eosin.broker.quorum.replay import Replay
 from eosin.client.addresses import Address
-from eosin.client.errors import ClientError
+from eosin.client.errors import AuthenticationFailed, ClientError
 from eosin.runtime.clock import Clock
 
 __all__ = [
@@ -52,6 +52,10 @@ SLICE_MS: Final = 20
 """How long the event loop is held at most, a record or a step more or less."""
 _RECORDS_A_STEP: Final = 64
 T = TypeVar("T")
+
+
+_REFUSED_RETRY_MS: Final = 1000
+"""Before another attempt where one side has refused a certificate or a login."""
 
 
 class MetadataFollower:
@@ -79,10 +83,12 @@ class MetadataFollower:
         self._connected_to: Address | None = None
         self._failure: QuorumError | None = None
         self._complaints: set[str] = set()
+        self._last_error = ""
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
-        self.on_publication: Final[list[Callable[[ImageDelta], None]]] = []
+        self._published_offset = EMPTY.offset
+        self.on_publication: Final[list[Callable[[ImageDelta], Generator[None, None, None] | None]]] = []
         """Called with each publication, in their order, in the step in which the image is swapped. They must neither
-        wait nor raise."""
+        wait nor raise. One that has much to do returns its steps: then the next begins when they are done."""
 
     # What others ask
 
@@ -92,14 +98,21 @@ class MetadataFollower:
         return self._leader
 
     @property
+    def why_unknown(self) -> str:
+        """What went wrong with the controller that was asked last, while none is known to be active; may be empty."""
+        return self._last_error
+
+    @property
     def image(self) -> ClusterImage:
-        """The image that was published last; empty before the first publication."""
+        """The image that was published last, perhaps while others still follow it; empty before the first
+        publication."""
         return self._image
 
     @property
     def published_offset(self) -> int:
-        """The last offset in `image`: what heartbeats report. -1 before the first publication."""
-        return self._image.offset
+        """The last offset of the publication that everybody has followed: what heartbeats report. -1 before the
+        first."""
+        return self._published_offset
 
     @property
     def high_watermark(self) -> int:
@@ -185,6 +198,9 @@ class MetadataFollower:
             response = await connection.request(ask.key, ask.message, timeout_ms=ask.timeout_ms)
         except ClientError as error:
             self._complain(f"{ask.address}: {error}")
+            self._last_error = str(error)
+            if isinstance(error, AuthenticationFailed):
+                await self._clock.sleep(_REFUSED_RETRY_MS)
             return self._observer.failed()
         return self._observer.answered(response, self._clock.elapsed_ms())
 
@@ -204,6 +220,7 @@ class MetadataFollower:
         self._leader = leader
         if leader is not None:
             self._complaints.clear()
+            self._last_error = ""
             _LOG.info(
                 "controller %d at %s leads in epoch %d", leader.node_id, Address(leader.host, leader.port), leader.epoch
             )
@@ -247,7 +264,10 @@ class MetadataFollower:
         self._check_features(delta.after)
         self._image = delta.after
         for each in self.on_publication:
-            each(delta)
+            steps = each(delta)
+            if steps is not None:
+                await self._in_slices(steps)
+        self._published_offset = delta.after.offset
         if is_first:
             _LOG.info(
                 "metadata up to offset %d: %d brokers, %d topics, %d partitions",
@@ -273,7 +293,7 @@ class MetadataFollower:
     def _wake(self) -> None:
         still = []
         for offset, waiter in self._waiting:
-            if offset > self._image.offset:
+            if offset > self._published_offset:
                 still.append((offset, waiter))
             elif not waiter.done():
                 waiter.set_result(None)

@@ -204,7 +204,8 @@ class ImageDelta:
     brokers_changed: bool = False
     features_changed: bool = False
     controllers_changed: bool = False
-    acls_changed: bool = False
+    acls_changed: Set[Uuid] = frozenset()
+    """The ids of access control entries that came or went."""
     scram_changed: bool = False
     quotas_changed: bool = False
     tokens_changed: bool = False

@@ -58,6 +58,7 @@ class Replay:
         self._topics_touched: dict[Uuid, None] = {}
         self._partitions_touched: dict[tuple[Uuid, int], None] = {}
         self._configs_touched: set[tuple[int, str]] = set()
+        self._acls_touched: set[Uuid] = set()
         self._take_up(EMPTY if is_snapshot else published)
 
     @property
@@ -105,12 +106,13 @@ class Replay:
         if self._is_snapshot:
             topics: dict[Uuid, None] = dict.fromkeys((*before.topic_names, *after.topic_names))
             partitions: dict[tuple[Uuid, int], None] = {}
-            configs = {*before.configs, *after.configs}
+            configs, acls = {*before.configs, *after.configs}, {*before.acls, *after.acls}
             for topic in (*before.topics.values(), *after.topics.values()):
                 partitions.update(((topic.topic_id, partition), None) for partition in topic.partitions)
                 yield
         else:
             topics, partitions, configs = self._topics_touched, self._partitions_touched, self._configs_touched
+            acls = self._acls_touched
         deleted, created = _topics_changed(before, after, topics)
         gone = [
             PartitionChange(TopicPartition(topic.name, partition), registration, None)
@@ -137,7 +139,7 @@ class Replay:
             brokers_changed=self._differ(before.brokers, after.brokers),
             features_changed=self._differ(before.features, after.features),
             controllers_changed=self._differ(before.controllers, after.controllers),
-            acls_changed=self._differ(before.acls, after.acls),
+            acls_changed=frozenset(each for each in acls if before.acls.get(each) != after.acls.get(each)),
             scram_changed=self._differ(before.scram, after.scram),
             quotas_changed=self._differ(before.quotas, after.quotas),
             tokens_changed=self._differ(before.tokens, after.tokens),
@@ -146,6 +148,7 @@ class Replay:
         self._is_snapshot = False
         if self._before_transaction is None:  # else they may have been touched in the transaction
             self._topics_touched, self._partitions_touched, self._configs_touched = {}, {}, set()
+            self._acls_touched = set()
         return delta
 
     def _differ(self, before: object, after: object) -> bool:
@@ -361,11 +364,13 @@ class Replay:
 
     def _add_acl(self, record: records.AccessControlEntryRecord) -> None:
         self._acls[record.id] = record
+        self._acls_touched.add(record.id)
 
     def _remove_acl(self, record: records.RemoveAccessControlEntryRecord) -> None:
         if self._acls.get(record.id) is None:
             raise Contradiction(f"there is no access control entry {record.id.hex()}")
         del self._acls[record.id]
+        self._acls_touched.add(record.id)
 
     def _set_scram(self, record: records.UserScramCredentialRecord) -> None:
         self._scram[ScramKey(record.name, record.mechanism)] = record

@@ -6,9 +6,10 @@ No sockets, no tasks: `next_step` says what to send or until when to wait; `Fetc
   the syncs of all its partitions, which run side by side; one that takes longer than `sync_patience_ms` is forgotten in
   the session, and comes back when it is done (cluster.md 4.10.2).
 - A round costs what has changed since the last one, not the number of partitions.
+- A partition that is throttled is left out while the throttle holds it, and looked at again each round.
 """
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from eosin.broker.replication.fetch_session import (
     SESSION_ERRORS,
@@ -31,8 +32,32 @@ from eosin.protocol.schemas.list_offsets import (
     ListOffsetsTopic,
 )
 
+if TYPE_CHECKING:
+    from eosin.protocol.names import TopicPartition
+
 SYNC_PATIENCE_MS: Final = 200
 """`eosin.replica.sync.patience.ms`."""
+
+
+HELD_LOOK_MS: Final = 1000
+"""How soon partitions that are throttled are looked at again at the latest: the throttle may be another by then."""
+
+
+class Throttle(Protocol):
+    """Holds partitions back (`FollowerThrottle`)."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is throttled."""
+
+    def received(self, partition: "TopicPartition", count: int, now_ms: int) -> None:
+        """So many bytes of a partition came."""
+
+    def holds(self, partition: "TopicPartition", now_ms: int) -> bool:
+        """Whether a partition is not to be fetched now."""
+
+    def free_at_ms(self, now_ms: int) -> int:
+        """When it will hold nothing, unless more comes."""
 
 
 class Fetch(NamedTuple):
@@ -60,7 +85,14 @@ Step = Fetch | Ask | Wait
 class Fetcher:
     """Everything that one fetcher of this broker follows at one leader."""
 
-    def __init__(self, limits: FetchLimits, *, backoff_ms: int, sync_patience_ms: int = SYNC_PATIENCE_MS) -> None:
+    def __init__(
+        self,
+        limits: FetchLimits,
+        *,
+        backoff_ms: int,
+        sync_patience_ms: int = SYNC_PATIENCE_MS,
+        throttle: Throttle | None = None,
+    ) -> None:
         """`backoff_ms` (`replica.fetch.backoff.ms`) is the pause after a lost connection."""
         self.replicas: dict[PartitionKey, FollowedReplica] = {}
         self._limits = limits
@@ -76,6 +108,9 @@ class Fetcher:
         """On their way in a ListOffsets: each with the leader epoch at which it asks."""
         self._syncing: dict[PartitionKey, int] = {}
         """Partitions of the last answer whose records are not durable yet, each with the end of patience."""
+        self._throttle = throttle
+        self._held: dict[PartitionKey, FollowedReplica] = {}
+        """Those that the throttle holds back."""
         self._retry_at_ms = 0
 
     # Partitions -----------------------------------------------------------------------------------------------------
@@ -89,7 +124,7 @@ class Fetcher:
         """Fetch a partition no more. An answer that is on its way does not reach it."""
         key = replica.key
         if self.replicas.pop(key, None) is not None:
-            for kept in (self._resting, self._asking, self._syncing):
+            for kept in (self._resting, self._asking, self._syncing, self._held):
                 kept.pop(key, None)
             self._changed[key] = None
 
@@ -106,9 +141,11 @@ class Fetcher:
 
     def next_step(self, now_ms: int, *, broker_epoch: int) -> Step:
         """What to do now. `now_ms` is of the monotonic clock; `broker_epoch` is this broker's."""
-        self._look_at_changed()
+        if self._held:
+            self._changed.update(dict.fromkeys(self._held))
+        self._look_at_changed(now_ms)
         self._end_rests(now_ms)
-        self._look_at_changed()
+        self._look_at_changed(now_ms)
         if now_ms < self._retry_at_ms:
             return Wait(self._retry_at_ms)
         if self._asking:
@@ -120,6 +157,8 @@ class Fetcher:
         if not self._session.is_empty:
             return Fetch(self._session.request(broker_epoch))
         rests = [replica.retry_at_ms or 0 for replica in self._resting.values()]
+        if self._held and self._throttle is not None:
+            rests.append(min(self._throttle.free_at_ms(now_ms), now_ms + HELD_LOOK_MS))
         return Wait(min(rests) if rests else None)
 
     def _end_rests(self, now_ms: int) -> None:
@@ -128,12 +167,14 @@ class Fetcher:
                 replica.handle(RetryDue())
                 self._changed[replica.key] = None
 
-    def _look_at_changed(self) -> None:
+    def _look_at_changed(self, now_ms: int) -> None:
         """Let the session, and the lists of what else is waited for, follow each replica that has changed."""
         changed, self._changed = self._changed, {}
         for key in changed:
             replica = self.replicas.get(key)
             position = None if replica is None else replica.position
+            if replica is not None and self._is_held(replica, now_ms):
+                position = None
             if position is None:
                 self._session.forget(key)
             else:
@@ -144,6 +185,13 @@ class Fetcher:
                 self._syncing.pop(key, None)
             _keep(self._resting, replica, wanted=replica.retry_at_ms is not None)
             _keep(self._asking, replica, wanted=replica.asked_timestamp is not None)
+
+    def _is_held(self, replica: FollowedReplica, now_ms: int) -> bool:
+        throttle = self._throttle
+        held = throttle is not None and throttle.is_on and throttle.holds(replica.partition, now_ms)
+        if held or self._held:
+            _keep(self._held, replica, wanted=held)
+        return held
 
     def _list_offsets(self) -> ListOffsetsRequest:
         self._asked = {}
@@ -189,6 +237,8 @@ class Fetcher:
             self._changed[key] = None
             if data.records:
                 self._session.got_data(key)
+                if self._throttle is not None and self._throttle.is_on:
+                    self._throttle.received(replica.partition, len(data.records), now_ms)
                 if replica.waits_for_sync:
                     self._syncing[key] = patience_ends_ms
 

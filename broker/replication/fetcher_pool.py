@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from eosin.broker.replication.fetch_session import FetchLimits
-from eosin.broker.replication.fetcher import SYNC_PATIENCE_MS, Fetcher
+from eosin.broker.replication.fetcher import SYNC_PATIENCE_MS, Fetcher, Throttle
 from eosin.broker.replication.fetcher_task import Broker, Dialer, FetcherTask
 from eosin.broker.replication.followed_replica import FollowedReplica, nobody
 from eosin.client.addresses import Address
@@ -52,12 +52,22 @@ def fetcher_index(partition: TopicPartition, count: int) -> int:
 class FetcherPool:
     """The fetchers of one broker."""
 
-    def __init__(self, node_id: int, config: FollowerConfig, *, broker: Broker, dial: Dialer, clock: Clock) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        config: FollowerConfig,
+        *,
+        broker: Broker,
+        dial: Dialer,
+        clock: Clock,
+        throttle: Throttle | None = None,
+    ) -> None:
         self._node_id = node_id
         self._config = config
         self._broker = broker
         self._dial = dial
         self._clock = clock
+        self._throttle = throttle
         self._tasks: dict[FetcherKey, FetcherTask] = {}
         self._places: dict[FollowedReplica, FetcherKey] = {}
         self._background: set[asyncio.Task[None]] = set()
@@ -118,7 +128,10 @@ class FetcherPool:
             config.replica_fetch_max_bytes,
         )
         fetcher = Fetcher(
-            limits, backoff_ms=config.replica_fetch_backoff_ms, sync_patience_ms=config.replica_sync_patience_ms
+            limits,
+            backoff_ms=config.replica_fetch_backoff_ms,
+            sync_patience_ms=config.replica_sync_patience_ms,
+            throttle=self._throttle,
         )
         client_id = f"broker-{self._node_id}-fetcher-{key.number}"
         return FetcherTask(

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from eosin.broker.replication.fetcher import Ask, Fetch, Fetcher, Wait
 from eosin.client.addresses import Address
-from eosin.client.connection import Connection
+from eosin.client.connection import Connection, Security
 from eosin.client.errors import ClientError
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import Message
@@ -46,15 +46,15 @@ class LeaderConnection(Protocol):
 
 
 class Dialer(Protocol):
-    """Opens connections to other brokers: the place for TLS and SASL (cluster.md 7.1)."""
+    """Opens connections to other brokers (cluster.md 7.1)."""
 
     async def __call__(self, address: Address, *, client_id: str) -> LeaderConnection:
         """Connect, or raise a ClientError."""
 
 
-async def dial_plain(address: Address, *, client_id: str) -> LeaderConnection:
-    """`Dialer` for listeners without TLS and SASL."""
-    return await Connection.open(address, client_id=client_id, request_timeout_ms=SOCKET_TIMEOUT_MS)
+async def dial_leader(address: Address, *, client_id: str, security: Security | None = None) -> LeaderConnection:
+    """`Dialer` by TCP; `security` is TLS and a login, None leaves the connection plain."""
+    return await Connection.open(address, client_id=client_id, request_timeout_ms=SOCKET_TIMEOUT_MS, security=security)
 
 
 class Broker(Protocol):

@@ -8,7 +8,7 @@ epoch reaches no later one.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -20,6 +20,7 @@ from eosin.broker.replication.positions import Registrations
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import Uuid
 from eosin.runtime.clock import Clock
+from eosin.runtime.turns import TurnQueue
 from eosin.storage.log.log_results import Appended, AppendResult, Refused
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from eosin.storage.log.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("eosin.broker.replication")
+
+LOOKS_PER_TURN: Final = 200
+"""Partitions that are looked at in one turn of the event loop: one takes some 10 us."""
 
 
 class IsrChanges(Protocol):
@@ -50,14 +54,47 @@ class WaitingBatch(Protocol):
 class _Led:
     """A partition that is led now."""
 
-    __slots__ = ("deletions", "led", "log", "topic_id")
+    __slots__ = ("deletions", "idle", "led", "log", "metadata", "topic_id")
 
     def __init__(self, log: "PartitionLog", topic_id: Uuid, led: LedPartition) -> None:
         self.deletions: list[tuple[int, asyncio.Future[ErrorCode]]] = []
         """Who waits until every live replica starts at an offset."""
+        self.idle: dict[int, _Idle] = {}
+        """Followers, by node id, that have everything, and what their fetches since then have said."""
         self.log = log
+        self.metadata = 0
+        """Another number whenever the replicas, the ISR or the leader epoch may be others, or this broker leads no
+        more."""
         self.topic_id = topic_id
         self.led = led
+
+
+class _Idle:
+    """A follower that is in sync and at the log end."""
+
+    __slots__ = ("_brokers", "_held", "_metadata", "_told_epoch", "heard_ms", "log")
+
+    def __init__(self, held: _Led, follower: "Follower") -> None:
+        self._held = held
+        self._metadata = held.metadata
+        self._brokers = follower.brokers
+        self._told_epoch = follower.told_epoch
+        self.log = held.log
+        self.heard_ms = follower.now_ms
+        """When it fetched last."""
+
+    def is_so(self, follower: "Follower", wanted: "Wanted") -> bool:
+        """Whether a fetch like the last one would find and change nothing."""
+        log = self.log
+        return (
+            wanted.fetch_offset == log.log_end_offset
+            and wanted.last_sent_high_watermark == log.high_watermark
+            and wanted.last_sent_log_start_offset == log.log_start_offset
+            and self._metadata == self._held.metadata
+            and self._brokers is follower.brokers
+            and self._told_epoch == follower.told_epoch
+            and log.unusable is None
+        )
 
 
 class LedPartitions:
@@ -85,6 +122,10 @@ class LedPartitions:
         self._clock = clock
         self._max_lag_ms = max_lag_ms
         self._led: dict[PartitionLog, _Led] = {}
+        self._looks = TurnQueue(clock, steps_per_turn=LOOKS_PER_TURN)
+        self.shrinks = 0
+        """ISRs that have lost a member."""
+        self.expansions = 0
 
     @property
     def look_interval_ms(self) -> int:
@@ -100,6 +141,8 @@ class LedPartitions:
         """This broker leads the partition of `log` in the registration's leader epoch, which the log has entered; or it
         does so already, and the registration has changed."""
         held = self._led.get(log)
+        if held is not None:
+            self._metadata_changed(held)
         around = self._around(log)
         after = leading.election_or_change(None if held is None else held.led, self._node_id, registration, log, around)
         if held is None:
@@ -112,6 +155,7 @@ class LedPartitions:
         """This broker leads the partition of `log` no more."""
         held = self._led.pop(log, None)
         if held is not None:
+            self._metadata_changed(held)
             log.on_append = None
             for _, deleted in held.deletions:
                 if not deleted.done():
@@ -119,12 +163,16 @@ class LedPartitions:
             self._isr_changes.withdraw(held.topic_id, log.topic_partition.partition)
 
     def brokers_changed(self) -> None:
-        """Brokers came, went, or registered again: positions may be void, and refused changes be asked for again."""
-        for held in self._led.values():
+        """Brokers came, went, or registered again: positions may be void, and refused changes be asked for again. Every
+        decision asks for the brokers of its moment; what only waits for one follows in turns."""
+
+        def look(held: _Led) -> None:
             held.led = isr.brokers_changed(held.led)
             self._move(held)
             if held.deletions:
                 self._look_at_deletions(held)
+
+        self._looks.add(self._each(look))
 
     def settings_changed(self, log: "PartitionLog") -> None:
         """The log follows other settings: `min.insync.replicas` may be another."""
@@ -134,14 +182,36 @@ class LedPartitions:
 
     def look_for_lag(self) -> None:
         """Ask for replicas that lag to be taken out of the ISR. Called each `look_interval_ms`."""
-        for held in tuple(self._led.values()):
+
+        def look(held: _Led) -> None:
+            for node_id in held.idle:
+                self._hear(held, node_id)
             self._take(held, leading.looked_for_lag(held.led, held.log, self._around(held.log)))
+
+        self._looks.add(self._each(look))
+
+    def _each(self, look: Callable[[_Led], None]) -> Iterator[None]:
+        """Each partition that is led now, and still is in its turn."""
+        for held in tuple(self._led.values()):
+            if self._led.get(held.log) is held:
+                look(held)
+            yield
 
     # Followers ------------------------------------------------------------------------------------------------------
 
     def follower(self, node_id: int, told_epoch: int) -> "Follower":
         """The follower on `node_id`, for one fetch of it. `told_epoch` is its broker epoch, -1 if it told none."""
         return Follower(self, node_id, told_epoch)
+
+    @property
+    def brokers(self) -> Registrations:
+        """Every registered broker as of now; the same object until that changes."""
+        return self._brokers()
+
+    @property
+    def now_ms(self) -> int:
+        """The time of the monotonic clock."""
+        return self._clock.elapsed_ms()
 
     def refusal(self, log: "PartitionLog", fetch: FollowerFetch) -> ErrorCode:
         """Why a follower may not fetch, else NONE. The leader epoch that it told has been checked."""
@@ -154,9 +224,33 @@ class LedPartitions:
         """A follower fetches, is not refused, and its log is a prefix of this one: it has what lies below."""
         held = self._led.get(log)
         if held is not None:
+            if held.idle:
+                self._hear(held, fetch.node_id)
+                held.idle.pop(fetch.node_id, None)
             self._take(held, leading.fetched(held.led, fetch, log, self._around(log)))
             if held.deletions:
                 self._look_at_deletions(held)
+
+    def idle(self, log: "PartitionLog", follower: "Follower") -> _Idle | None:
+        """What a follower that is at the log end does not have to tell again; None for one that is not in sync: each of
+        its fetches may be the one after which it is taken in."""
+        held = self._led.get(log)
+        if held is None or follower.node_id not in held.led.isr:
+            return None
+        idle = held.idle[follower.node_id] = _Idle(held, follower)
+        return idle
+
+    def _hear(self, held: _Led, node_id: int) -> None:
+        """Take in what the fetches of an idle follower have said."""
+        idle, follower = held.idle.get(node_id), held.led.follower(node_id)
+        if idle is not None and follower is not None and follower.fetched_ms < idle.heard_ms:
+            held.led = held.led.with_follower(follower.heard_again(idle.heard_ms))
+
+    def _metadata_changed(self, held: _Led) -> None:
+        for node_id in held.idle:
+            self._hear(held, node_id)
+        held.idle.clear()
+        held.metadata += 1
 
     def knows_its_end(self, log: "PartitionLog") -> bool:
         """Whether the high watermark has reached the start of the leader epoch. Before, it may be lower than what an
@@ -266,24 +360,30 @@ class LedPartitions:
     def _answered(self, held: _Led, change: IsrChange, answer: IsrAnswer) -> None:
         if self._led.get(held.log) is not held:
             return
+        self._metadata_changed(held)
         around = self._around(held.log)
         self._take(held, leading.controller_answered(held.led, change, answer, held.log, around))
 
     def _report(self, held: _Led, before: LedPartition) -> None:
-        verb = "shrinks" if len(held.led.isr) < len(before.isr) else "grows"
+        has_shrunk = len(held.led.isr) < len(before.isr)
+        self.shrinks += has_shrunk
+        self.expansions += not has_shrunk
+        verb = "shrinks" if has_shrunk else "grows"
         _LOG.info("%s: the ISR %s from %s to %s", held.log.topic_partition, verb, before.isr, held.led.isr)
 
 
 class Follower:
     """One fetch of one follower (`FollowerFetcher`)."""
 
-    __slots__ = ("_has_waited", "_led_partitions", "_node_id", "_told_epoch")
+    __slots__ = ("_has_waited", "_led_partitions", "brokers", "node_id", "now_ms", "told_epoch")
 
     def __init__(self, led_partitions: LedPartitions, node_id: int, told_epoch: int) -> None:
         self._led_partitions = led_partitions
-        self._node_id = node_id
-        self._told_epoch = told_epoch
         self._has_waited = False
+        self.node_id = node_id
+        self.told_epoch = told_epoch
+        self.brokers = led_partitions.brokers
+        self.now_ms = led_partitions.now_ms
 
     def refusal(self, log: "PartitionLog", wanted: "Wanted") -> ErrorCode:
         """Why it may not fetch from `log`, else NONE."""
@@ -293,15 +393,28 @@ class Follower:
         """Its position is the offset that it wants. Heard once: after a wait it would count as a fetch of that time."""
         if not self._has_waited:
             self._led_partitions.fetched(log, self._fetch(wanted))
+            if wanted.fetch_offset == log.log_end_offset:
+                wanted.idle = self._led_partitions.idle(log, self)
+
+    def is_idle(self, wanted: "Wanted") -> bool:
+        """Whether it still has everything, and nothing is to be said to it."""
+        idle = wanted.idle
+        assert isinstance(idle, _Idle)
+        if not idle.is_so(self, wanted):
+            return False
+        if not self._has_waited:
+            idle.heard_ms = self.now_ms
+        return True
 
     def waited(self) -> None:
         """What the fetch says of the follower has been heard."""
         self._has_waited = True
+        self.brokers = self._led_partitions.brokers
 
     def _fetch(self, wanted: "Wanted") -> FollowerFetch:
         return FollowerFetch(
-            self._node_id,
-            self._told_epoch,
+            self.node_id,
+            self.told_epoch,
             wanted.current_leader_epoch,
             wanted.fetch_offset,
             wanted.log_start_offset,

@@ -4,6 +4,7 @@ should (cluster.md 4.18, 4.19).
 The controller takes a replica whose directory is ours for one that has everything, whatever its log holds. Always true:
 - A log that is damaged, missing or offline is declared lost: at a start before this broker can be unfenced, later at
   once. What is left of it is set aside only when the image says so, too, and it is followed from scratch then.
+- A log that could not be opened is tried again: a full disk may have room by now.
 - A replica that is not assigned to our directory is assigned only when it has all that its leader has committed, or
   when an operator has accepted the loss.
 """
@@ -39,6 +40,9 @@ class Replicas(Protocol):
 
     def replica(self, partition: TopicPartition) -> "FollowedReplica | None":
         """How a partition is followed; None when it is not."""
+
+    def open_again(self, partition: TopicPartition) -> None:
+        """Try once more to open a log that could not be opened, unless the disk is still full."""
 
     def begin_anew(self, partition: TopicPartition) -> None:
         """Set the log of a partition aside and hold it with an empty one. Raises OSError."""
@@ -168,7 +172,12 @@ class ReplicaDirectories:
                 self._forget(partition)
                 continue
             topic_id, registration = found
-            if self._has_what_is_committed(partition):
+            log = self._replicas.log(partition)
+            if log is None:
+                self._replicas.open_again(partition)
+            elif log.failure is not None:
+                continue  # for the next start to look at
+            elif self._has_what_is_committed(partition):
                 self._put_back(partition)
                 self._assignments.assign(topic_id, partition.partition, self._directory_id)
                 _LOG.info("%s has what is committed again, and may lead", partition)
@@ -208,10 +217,11 @@ class ReplicaDirectories:
     def _moved(self, partition: TopicPartition, assigned: Uuid) -> None:
         if assigned == self._directory_id:
             self._put_back(partition)
-        elif assigned == LOST_DIRECTORY and partition in self._at_start:
-            self._at_start.discard(partition)
+        elif assigned == LOST_DIRECTORY:
             self._behind[partition] = None
-            self._begin_anew(partition)
+            if partition in self._at_start:
+                self._at_start.discard(partition)
+                self._begin_anew(partition)
 
     def _begin_anew(self, partition: TopicPartition) -> None:
         try:

@@ -119,7 +119,11 @@ class ReplicaSet:
         self._held: dict[TopicPartition, _Held] = {}
         self._to_fetch: dict[TopicPartition, None] = {}
         """Followed partitions whose leader, or its address, may be another one now."""
+        self._unopened: set[TopicPartition] = set()
+        """Those whose log could not be opened, which was said once."""
         self._is_leaving = False
+        self.on_led_late: list[Callable[[TopicPartition], None]] = []
+        """Called when a partition is led whose log was not to be had yet when the image said so."""
 
     # Metadata -------------------------------------------------------------------------------------------------------
 
@@ -144,11 +148,21 @@ class ReplicaSet:
             touched[partition] = None
             if after is None or self._node_id not in after.replicas:
                 self._wanted.pop(partition, None)
+                self._unopened.discard(partition)
             else:
                 self._wanted[partition] = Wanted(delta.after.topics[partition.topic].topic_id, after)
         if delta.brokers_changed:
-            self._to_fetch.update((partition, None) for partition, held in self._held.items() if held.replica)
+            self._follow_moved(delta.before)
         self._reconcile(touched)
+
+    def _follow_moved(self, before: ClusterImage) -> None:
+        """Leaders that are reached elsewhere now are to be fetched from there."""
+        brokers = {*before.brokers, *self._image.brokers}
+        moved = {each for each in brokers if self._address_of(each) != self._address_of(each, before)}
+        if moved:
+            self._to_fetch.update(
+                (partition, None) for partition, wanted in self._wanted.items() if wanted.registration.leader in moved
+            )
 
     def leave(self) -> None:
         """A controlled shutdown has begun: from now on a replica that is out of the ISR fetches no more (cluster.md
@@ -164,9 +178,17 @@ class ReplicaSet:
         return ((partition, held.log) for partition, held in self._held.items() if not held.leads)
 
     def is_settling(self, partition: TopicPartition) -> bool:
-        """Whether the partition is between two roles: its log is not ready for the one that the image gives it."""
-        held = self._held.get(partition)
-        return held is not None and held.is_settling
+        """Whether a partition that the image gives to this broker to lead has no log for that yet: something still
+        works on the log, or the partition's turn in a large publication has not come. One that it could not open is
+        wanted, and not held."""
+        return partition in self._held or partition not in self._wanted
+
+    def lag(self, partition: TopicPartition) -> int:
+        """How many offsets below its leader's high watermark a followed partition lacks; 0 where that is not known."""
+        replica = self.replica(partition)
+        if replica is None or replica.leader_high_watermark is None:
+            return 0
+        return max(0, replica.leader_high_watermark - replica.log.log_end_offset)
 
     def replica(self, partition: TopicPartition) -> FollowedReplica | None:
         """How a partition is followed; None when it is not."""
@@ -177,6 +199,11 @@ class ReplicaSet:
         """The log of a partition that is held; None when there is none, or it could not be opened."""
         held = self._held.get(partition)
         return None if held is None else held.log
+
+    def open_again(self, partition: TopicPartition) -> None:
+        """Try once more to open a log that could not be opened, unless the disk is still full."""
+        if partition in self._wanted and partition not in self._held and not self._log_manager.space.is_full:
+            self._reconcile_late(partition)
 
     def begin_anew(self, partition: TopicPartition) -> None:
         """Set the log of a partition aside and hold it with an empty one; nothing happens while the log is being cut.
@@ -191,7 +218,7 @@ class ReplicaSet:
         del self._held[partition]
         self._log_manager.deletions.set_aside([held.log])
         _LOG.warning("what was left of %s is set aside, and it begins anew", partition)
-        self._reconcile((partition,))
+        self._reconcile_late(partition)
 
     # From what is wanted to what is held ----------------------------------------------------------------------------
 
@@ -240,7 +267,14 @@ class ReplicaSet:
         """Nothing works on the log any more, perhaps since the very moment in which that was asked for."""
         if held.is_settling:
             held.is_settling = False
-            self._reconcile((partition,))
+            self._reconcile_late(partition)
+
+    def _reconcile_late(self, partition: TopicPartition) -> None:
+        self._reconcile((partition,))
+        held = self._held.get(partition)
+        if held is not None and held.leads:
+            for hears in self.on_led_late:
+                hears(partition)
 
     def _delete(self, partition: TopicPartition, held: _Held) -> bool:
         if held.leads:
@@ -262,9 +296,12 @@ class ReplicaSet:
             try:
                 config = self._log_config(partition.topic)
                 log = self._log_manager.create_log(partition, wanted.topic_id, config, epoch)
-            except OSError:
-                _LOG.exception("could not open the log of %s: the partition stays offline until a restart", partition)
+            except OSError as error:
+                if partition not in self._unopened:
+                    self._unopened.add(partition)
+                    _LOG.error("could not open the log of %s, which is tried again: %s", partition, error)
                 return None
+            self._unopened.discard(partition)
             held = self._held[partition] = _Held(wanted.topic_id, log)
         return held
 
@@ -323,9 +360,9 @@ class ReplicaSet:
                 self._pool.fetch(held.replica, registration.leader, address)
         self._pool.stop_idle()
 
-    def _address_of(self, leader_id: int) -> Address | None:
-        """Where a leader is reached; None while there is none, or it is not registered or has no such listener: then
-        the next delta tells more (cluster.md 4.5)."""
-        broker = self._image.brokers.get(leader_id) if leader_id != NO_LEADER else None
+    def _address_of(self, leader_id: int, image: ClusterImage | None = None) -> Address | None:
+        """Where a leader is reached, by the image of now or another one; None while there is none, or it is not
+        registered or has no such listener: then the next delta tells more (cluster.md 4.5)."""
+        broker = (image or self._image).brokers.get(leader_id) if leader_id != NO_LEADER else None
         endpoint = None if broker is None else broker.endpoints.get(self._listener)
         return None if endpoint is None else Address(endpoint.host, endpoint.port)

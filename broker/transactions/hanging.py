@@ -20,6 +20,7 @@ from eosin.protocol.names import TopicPartition
 from eosin.storage.log.log_results import Marker
 
 if TYPE_CHECKING:
+    from eosin.broker.recorder.recorder import FlightRecorder
     from eosin.coordinator.transactions.rules.listing import TransactionDescription
     from eosin.storage.log.partition_log import PartitionLog
     from eosin.storage.producers.entry import ProducerEntry
@@ -43,6 +44,7 @@ class HangingTransactions:
     """The search for transactions that hang in this broker's partitions."""
 
     def __init__(self, services: Services) -> None:
+        self._services = services
         self._partitions = services.partitions
         self._transactions = services.transactions
         self._clock = services.clock
@@ -73,6 +75,32 @@ class HangingTransactions:
                 return False
         elif _will_end(found, partition, entry):
             return False
+        return await self._end(partition, entry, found) is ErrorCode.NONE
+
+    async def end(
+        self, partition: TopicPartition, *, producer_id: int, producer_epoch: int, first_offset: int
+    ) -> ErrorCode:
+        """Abort a transaction that hangs, late or not, as an operator asks for it: INVALID_TXN_STATE when it is not
+        open there any more, CONCURRENT_TRANSACTIONS when its coordinator is going to end it, else the error of the
+        coordinator that could not be asked, or of the log."""
+        found = await self._transactions.find_producer(producer_id)
+        log = self._partitions.get(partition)
+        if isinstance(log, ErrorCode):
+            return log
+        entry = log.producer_state.get(producer_id)
+        if entry is None or (entry.producer_epoch, entry.transaction_first_offset) != (producer_epoch, first_offset):
+            return ErrorCode.INVALID_TXN_STATE
+        if isinstance(found, ErrorCode):
+            if found is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                return found
+        elif _will_end(found, partition, entry):
+            return ErrorCode.CONCURRENT_TRANSACTIONS
+        return await self._end(partition, entry, found)
+
+    async def _end(
+        self, partition: TopicPartition, entry: "ProducerEntry", found: "TransactionDescription | ErrorCode"
+    ) -> ErrorCode:
+        """Write its ABORT marker, and tell of it."""
         who = _facts(partition, entry, found)
         marker = Marker(
             producer_id=entry.producer_id,
@@ -84,9 +112,11 @@ class HangingTransactions:
         error = answers[entry.producer_id, partition]
         if error:
             _LOG.error("a hanging transaction could not be aborted: %s", error.name, extra=fields(**who))
-            return False
+            return error
         _LOG.warning("a hanging transaction was aborted: its coordinator does not know of it", extra=fields(**who))
-        return True
+        if self._services.recorder is not None:
+            _record(self._services.recorder, partition, entry, found, self._clock.now_ms())
+        return ErrorCode.NONE
 
     def _coordinator_epoch(self, found: "TransactionDescription | ErrorCode", entry: "ProducerEntry") -> int:
         """That of the id's coordinator now. Without an id, one that fences no coordinator which may come."""
@@ -105,11 +135,27 @@ def _will_end(found: "TransactionDescription", partition: TopicPartition, entry:
     return found.state in _PREPARING or (found.state == _ONGOING and found.producer_epoch == entry.producer_epoch)
 
 
+def _record(
+    recorder: "FlightRecorder",
+    partition: TopicPartition,
+    entry: "ProducerEntry",
+    found: "TransactionDescription | ErrorCode",
+    now_ms: int,
+) -> None:
+    from eosin.broker.recorder.events import Kind, Notable  # a broker without a recorder does not load it
+
+    recorder.stats.healed += 1
+    if not isinstance(found, ErrorCode):
+        healed = Notable(now_ms, Kind.HEALED, entry.producer_id, entry.producer_epoch, what=str(partition))
+        recorder.note(found.transactional_id, healed)
+
+
 def _facts(
     partition: TopicPartition, entry: "ProducerEntry", found: "TransactionDescription | ErrorCode"
 ) -> dict[str, Any]:
     """What an operator must know of the transaction."""
     facts: dict[str, Any] = {
+        "event": "hanging_transaction_aborted",
         "partition": str(partition),
         "producer_id": entry.producer_id,
         "producer_epoch": entry.producer_epoch,

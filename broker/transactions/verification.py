@@ -8,14 +8,14 @@ producer's request waits for the coordinator, its later requests wait behind it,
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from eosin.coordinator.ports import TransactionVerifier
 from eosin.coordinator.transactions.entries import PendingRequest
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
-from eosin.runtime.clock import Clock
+from eosin.runtime.clock import Clock, stopwatch_ns
 from eosin.runtime.start_now import start_now
 from eosin.storage.log.log_results import AppendResult, Refused, VerificationGuard
 
@@ -111,6 +111,8 @@ class TransactionVerification:
         self._enabled = config.transaction_partition_verification_enable
         self._retry_for_ms = min(RETRY_MAX_MS, config.request_timeout_ms)
         self._verifier: TransactionVerifier | None = None
+        self.watch: Callable[[ErrorCode, int], None] | None = None
+        """Told each answer of a coordinator, and when (`stopwatch_ns`) it was asked."""
         # Of each producer with waiting requests: done when the last of them is settled.
         self._queues: dict[ProducerIdAndEpoch, asyncio.Future[None]] = {}
 
@@ -122,7 +124,10 @@ class TransactionVerification:
         """Settle every batch of `request`, if that takes no wait; else the caller goes on, at once, with `verify`."""
         if request.producer in self._queues:
             return False
-        is_settled = start_now(self._try(request))
+        unknown = _begin(request)
+        if not unknown and all(batch.outcome is None for batch in request.batches):
+            return True  # the logs know the transaction: its second batch and all that follow
+        is_settled = start_now(self._try(request, unknown))
         if isinstance(is_settled, bool):
             return is_settled
         request.trying = is_settled
@@ -144,55 +149,61 @@ class TransactionVerification:
 
     async def _verify(self, request: VerificationRequest) -> None:
         """While the coordinator or a log is busy with the producer's previous transaction, try again, for a while."""
-        deadline_ms = self._clock.now_ms() + self._retry_for_ms
+        deadline_ms = self._clock.elapsed_ms() + self._retry_for_ms
         if request.trying is not None:
             is_settled = await request.trying
         else:
-            is_settled = False if request.is_put_off else await self._try(request)
-        while not is_settled and self._clock.now_ms() + RETRY_BACKOFF_MS <= deadline_ms:
+            is_settled = False if request.is_put_off else await self._try(request, _begin(request))
+        while not is_settled and self._clock.elapsed_ms() + RETRY_BACKOFF_MS <= deadline_ms:
             await self._clock.sleep(RETRY_BACKOFF_MS)
-            is_settled = await self._try(request)
+            is_settled = await self._try(request, _begin(request))
         if not is_settled:
             _translate(request)
 
-    async def _try(self, request: VerificationRequest) -> bool:
-        """Ask the logs, and the coordinator about what these do not know. Returns whether every batch is settled: else
-        a log, or the coordinator, is busy."""
-        for _ in range(MOST_QUESTIONS):
-            unknown = await self._ask(request)
+    async def _try(self, request: VerificationRequest, unknown: list[TransactionalBatch]) -> bool:
+        """Ask the coordinator about the batches of `unknown`, which the logs do not know. Returns whether every batch
+        is settled: else a log, or the coordinator, is busy."""
+        for questions_left in reversed(range(MOST_QUESTIONS)):
+            await self._ask(request, unknown)
             if request.adds_partitions and _is_busy(request.batches):
                 request.is_put_off = bool(unknown)
                 return False
-            if not _is_outdated(unknown):
+            if not questions_left or not _is_outdated(unknown):
                 break
+            unknown = _begin(request)
         _translate(request)
         return True
 
-    async def _ask(self, request: VerificationRequest) -> list[TransactionalBatch]:
-        """Ask once; the batches about which the coordinator was asked."""
-        unknown = _begin(request)
+    async def _ask(self, request: VerificationRequest, unknown: list[TransactionalBatch]) -> None:
+        """Ask once."""
         if len(unknown) < len(request.batches):
             await self._recognise(request)
         if unknown and request.adds_partitions:
+            began_ns = 0 if self.watch is None else stopwatch_ns()
             asked = self._add(request, unknown)
-            _take_answer(request, (asked.reply or await asked).error)
+            error = (asked.reply or await asked).error
+            if self.watch is not None:
+                self.watch(error, began_ns)
+            _take_answer(request, error)
         elif unknown and self._enabled:
             for batch, error in await self._verified(request, unknown):
                 if error != ErrorCode.NONE:
                     batch.outcome = Refused(error)
-        return unknown
 
     async def _verified(
         self, request: VerificationRequest, batches: Sequence[TransactionalBatch]
     ) -> list[tuple[TransactionalBatch, ErrorCode]]:
         assert self._verifier is not None, "a transactional batch before the coordinator is bound"
         producer_id, producer_epoch = request.producer
+        began_ns = 0 if self.watch is None else stopwatch_ns()
         answers = await self._verifier.verify(
             request.transactional_id,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             partitions=[batch.partition for batch in batches],
         )
+        if self.watch is not None:
+            self.watch(next((each for each in answers.values() if each), ErrorCode.NONE), began_ns)
         return [(batch, answers[batch.partition]) for batch in batches]
 
     async def _recognise(self, request: VerificationRequest) -> None:

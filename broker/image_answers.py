@@ -1,0 +1,122 @@
+"""`ImageAnswers`: what a broker of several machines says of its cluster out of the image, where a broker alone has
+nothing to say (cluster.md 3.10, 5.1).
+
+Always true: an answer shows one image, and says what the controllers have committed; that Eosin keeps to it is another
+matter (it enforces no quotas, and has no settings of groups or client metrics).
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace as with_fields
+
+from eosin.broker.api import RequestContext, Services
+from eosin.broker.config.resources import ResourceType
+from eosin.broker.handlers import (
+    describe_cluster,
+    describe_configs,
+    list_config_resources,
+)
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.schemas.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from eosin.protocol.schemas.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from eosin.protocol.schemas.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+if TYPE_CHECKING:
+    from eosin.broker.metadata.joined_cluster import JoinedCluster
+    from eosin.broker.quorum.image import ClusterImage
+
+_IN_THE_IMAGE_ALONE: Final = {ResourceType.CLIENT_METRICS: 7, ResourceType.GROUP: 8}
+"""Kinds of resources that no broker of ours has settings for, and the source that their settings are marked with."""
+
+
+class ImageAnswers:
+    """The handlers of APIs that describe the cluster."""
+
+    def __init__(self, cluster: "JoinedCluster") -> None:
+        self._cluster = cluster
+
+    def tell_cluster(
+        self, request: DescribeClusterRequest, context: RequestContext, services: Services
+    ) -> DescribeClusterResponse:
+        """What a broker alone says, with the fenced brokers if they are asked for (KIP-1073)."""
+        response = describe_cluster.respond(request, context, services)
+        if response.error_code != ErrorCode.NONE or not request.include_fenced_brokers:
+            return response
+        fenced = tuple(
+            DescribeClusterBroker(*endpoint, is_fenced=True)
+            for each in self._cluster.image.brokers.values()
+            if each.fenced and (endpoint := self._cluster.endpoint_of(each.node_id, context.listener)) is not None
+        )
+        told: DescribeClusterResponse = with_fields(response, brokers=response.brokers + fenced)
+        return told
+
+    def list_resources(
+        self, request: ListConfigResourcesRequest, context: RequestContext, services: Services
+    ) -> ListConfigResourcesResponse:
+        """What a broker alone lists, and the groups and subscriptions that were given settings (KIP-1142)."""
+        response = list_config_resources.respond(request, context, services)
+        if response.error_code != ErrorCode.NONE:
+            return response
+        wanted = request.resource_types or tuple(_IN_THE_IMAGE_ALONE)
+        if context.api_version == 0:
+            wanted = (ResourceType.CLIENT_METRICS,)
+        found = tuple(
+            ConfigResource(name, kind)
+            for kind, name in self._cluster.image.configs
+            if kind in _IN_THE_IMAGE_ALONE and kind in wanted
+        )
+        told: ListConfigResourcesResponse = with_fields(response, config_resources=response.config_resources + found)
+        return told
+
+    def tell_configs(
+        self, request: DescribeConfigsRequest, context: RequestContext, services: Services
+    ) -> DescribeConfigsResponse:
+        """What a broker alone says, with the settings that groups and subscriptions were given."""
+        response = describe_configs.respond(request, context, services)
+        told: DescribeConfigsResponse = with_fields(
+            response,
+            results=tuple(
+                _with_configs(result, self._cluster.image, asked.configuration_keys, synonyms=request.include_synonyms)
+                for asked, result in zip(request.resources, response.results, strict=True)
+            ),
+        )
+        return told
+
+
+def _with_configs(
+    result: DescribeConfigsResult, image: "ClusterImage", keys: Iterable[str] | None, *, synonyms: bool
+) -> DescribeConfigsResult:
+    source = _IN_THE_IMAGE_ALONE.get(result.resource_type)  # type: ignore[call-overload]
+    if source is None or result.error_code != ErrorCode.NONE:
+        return result
+    configs = image.configs.get((result.resource_type, result.resource_name), {})
+    told: DescribeConfigsResult = with_fields(
+        result,
+        configs=tuple(
+            DescribeConfigsResourceResult(
+                name=name,
+                value=value,
+                config_source=source,
+                is_default=False,
+                synonyms=(DescribeConfigsSynonym(name, value, source),) if synonyms else (),
+            )
+            for name, value in sorted(configs.items())
+            if not keys or name in keys
+        ),
+    )
+    return told

@@ -1,0 +1,48 @@
+"""`open_logs`: the logs of a broker, or of a command beside it, as the settings ask for them."""
+
+from typing import Final
+
+from eosin.broker.config.broker import BrokerConfig
+from eosin.broker.config.coordinators import cleaner_config
+from eosin.runtime.chance import Chance
+from eosin.runtime.clock import Clock
+from eosin.storage.disk.flusher import Durability, Flusher
+from eosin.storage.disk.interfaces import Disk
+from eosin.storage.journal.flusher import JournalFlusher
+from eosin.storage.journal.journal import JournalConfig
+from eosin.storage.manager import LogManager
+
+MEMORY_DIR: Final = "memory"
+"""The data directory's name where nothing is written."""
+
+
+def open_logs(
+    config: BrokerConfig, *, clock: Clock, chance: Chance, disk: Disk, flusher: Flusher | None = None
+) -> LogManager:
+    """The logs as `eosin.durability` asks for them, not yet opened."""
+    durability = Durability(config.durability)
+    if flusher is None and durability is Durability.FSYNC:
+        flusher = JournalFlusher(threads=config.eosin_flush_threads)
+    return LogManager(
+        disk,
+        config.data_dir or MEMORY_DIR,
+        clock=clock,
+        chance=chance,
+        durability=durability,
+        node_id=config.node_id,
+        cluster_id=config.eosin_cluster_id,
+        joined=config.is_joined,
+        replicated=config.is_joined,
+        defaults=config.topic_defaults,
+        flusher=flusher,
+        verification_enabled=config.transaction_partition_verification_enable,
+        producer_id_expiration_ms=config.producer_id_expiration_ms,
+        producer_id_expiration_check_interval_ms=config.producer_id_expiration_check_interval_ms,
+        retention_check_interval_ms=config.log_retention_check_interval_ms,
+        cleaner=cleaner_config(config),
+        high_watermark_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
+        reserve_bytes=config.eosin_disk_reserve_bytes,
+        journal=JournalConfig(
+            size_bytes=config.eosin_journal_size_bytes, direct_bytes=config.eosin_journal_direct_bytes
+        ),
+    )
