@@ -6,6 +6,7 @@ group `eosin.commands` whose object is such a `main`.
 """
 
 import contextlib
+import os
 import signal
 import sys
 import time
@@ -20,13 +21,25 @@ IMPORTED_AT: Final = time.monotonic()
 COMMANDS: Final = {
     "serve": "run a broker",
     "format": "make an empty directory that of a broker of a quorum",
+    "certs": "make certificates to try TLS with",
     "health": "tell by the exit code whether a broker answers",
     "dump-log": "show what is in log, index, snapshot and checkpoint files",
     "check": "verify the data directory of a stopped broker",
     "compare": "compare the replicas in the data directories of two stopped brokers",
     "partition": "accept the loss of records that a partition's only copy had",
+    "topics": "list, make, describe, change and delete topics",
+    "produce": "write lines of standard input as records, in transactions if asked for",
+    "consume": "write the records of topics to standard output",
+    "groups": "list, describe, move and delete consumer groups",
+    "configs": "describe and change settings of topics, brokers and groups",
+    "quotas": "list, set and remove quotas of users, client ids and addresses",
+    "cluster": "describe brokers, replicas and coordinators of a cluster",
+    "acls": "show and change who may do what in a cluster, and explain a decision",
     "transactions": "list, describe and find transactions of a cluster, and abort those that hang",
     "producers": "show the producers that a partition knows",
+    "explain": "say why a transactional id, a partition or a group is as it is",
+    "completion": "print what a shell needs to complete these commands",
+    "users": "add, list and delete the users of a cluster, and change their passwords",
     "pipeline": "run, follow and verify exactly-once pipelines on Spark (needs eosin[spark])",
 }
 ENTRY_POINTS: Final = "eosin.commands"
@@ -42,6 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     if arguments is None and sys.platform != "win32":  # there a server hears of Ctrl-C as KeyboardInterrupt only
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if arguments is None and "_ARGCOMPLETE" in os.environ:  # a shell asks what TAB means
+        from eosin.broker.cli.completion import complete
+
+        complete(tuple(COMMANDS))
     given = sys.argv[1:] if arguments is None else list(arguments)
     if not given or given[0] in ("-h", "--help"):
         with contextlib.suppress(BrokenPipeError):
@@ -61,42 +78,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _find(name: str) -> Command | None:
-    if name == "serve":
-        from eosin.broker.cli import serve
+    if name in COMMANDS and name != "pipeline":  # a room of its own, installed with it
+        from importlib import import_module
 
-        return serve.main
-    if name == "format":
-        from eosin.broker.cli import format as format_command
-
-        return format_command.main
-    if name == "health":
-        from eosin.broker.cli import health
-
-        return health.main
-    if name == "dump-log":
-        from eosin.broker.cli import dump_log
-
-        return dump_log.main
-    if name == "check":
-        from eosin.broker.cli import check
-
-        return check.main
-    if name == "compare":
-        from eosin.broker.cli import compare
-
-        return compare.main
-    if name == "partition":
-        from eosin.broker.cli import partition
-
-        return partition.main
-    if name == "transactions":
-        from eosin.broker.cli import transactions
-
-        return transactions.main
-    if name == "producers":
-        from eosin.broker.cli import producers
-
-        return producers.main
+        own: Command = import_module(f"eosin.broker.cli.{name.replace('-', '_')}").main
+        return own
     for point in _entry_points():
         if point.name == name:
             command: Command = point.load()

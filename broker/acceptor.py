@@ -10,10 +10,18 @@ import asyncio
 import errno
 import socket
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from eosin.broker.connection import Connection, ConnectionHost
+from eosin.broker.connection_host import ConnectionHost
+
+if TYPE_CHECKING:
+    from eosin.broker.connection_limits import ConnectionLimits, Counted
+    from eosin.broker.security.arrivals import Arrival, Arrivals
+
+BoundSocket: TypeAlias = socket.socket
+"""For those who only hand one on."""
 
 ACCEPTS_PER_TURN: Final = 16
 """Connections accepted before other work of the loop gets its turn."""
@@ -28,14 +36,24 @@ class Acceptor:
     """Accepts on one socket that listens, until it is closed."""
 
     def __init__(
-        self, bound: socket.socket, make: Callable[[], Connection], host: ConnectionHost, listener: str
+        self,
+        bound: socket.socket,
+        make: Callable[..., asyncio.BaseProtocol],
+        host: ConnectionHost,
+        listener: str,
+        arrivals: "Arrivals | None" = None,
     ) -> None:
-        """`bound` listens already and does not block; it is closed with the acceptor. `listener` is its name."""
+        """`bound` listens already and does not block; it is closed with the acceptor. `listener` is its name. With
+        `arrivals`, of listeners whose peers have to prove who they are, `make` gets the `Arrival` of the connection."""
         self._bound = bound
         self._listener = listener
         self._make = make
+        self._arrivals = arrivals
         self._host = host
         self._loop = asyncio.get_running_loop()
+        self._addresses: dict[socket.socket, str] = {}
+        """Of connections that are accepted and not made yet, where they are counted by address: the system forgets it
+        when a client leaves."""
         self._connecting: asyncio.Future[list[None]] | None = None
         self._task = self._loop.create_task(self._run())
 
@@ -55,16 +73,23 @@ class Acceptor:
                 await self._wait_after(error)
                 continue
             admitted = self._admitted(first)
+            if self._host.limits is not None:
+                await self._wait_for_turn(admitted, self._host.limits)
             self._connecting = asyncio.gather(*[self._connect(each) for each in admitted])
             await asyncio.shield(self._connecting)  # a transport that is half made could not be closed
 
     def _admitted(self, first: socket.socket) -> list[socket.socket]:
         """Of this connection and of others that wait, as many as one turn may accept, those that there is room for."""
         host, admitted, refused = self._host, list[socket.socket](), list[str]()
-        room = host.max_connections - len(host.connections) - host.arriving
+        room = host.max_connections - len(host.connections) - len(host.layers) - host.arriving
+        limits = host.limits
+        counted = None if limits is None else limits.counted(host)
+        if limits is not None and counted is not None:
+            room = counted.room(self._listener, most=host.max_connections, possible=limits.possible)
         for accepted in (first, *self._others()):
             if len(admitted) < room:
-                admitted.append(accepted)
+                if counted is None or self._has_room(accepted, counted):
+                    admitted.append(accepted)
             else:
                 refused.append(_peer(accepted))
                 accepted.close()  # before another one is accepted: there may be no descriptor left
@@ -75,6 +100,34 @@ class Acceptor:
         host.connections_changed(len(host.connections) + host.arriving)
         return admitted
 
+    def _has_room(self, accepted: socket.socket, counted: "Counted") -> bool:
+        """Whether its address and its listener may have one more; it is closed if not."""
+        address = _address(accepted)
+        reason = counted.admit(address, self._listener)
+        if reason is None:
+            assert self._host.limits is not None
+            self._host.limits.arriving(address, self._listener)
+            self._addresses[accepted] = address
+            return True
+        accepted.close()
+        self._host.refusals.note(address, reason, peer=address, listener=self._listener)
+        return False
+
+    async def _wait_for_turn(self, admitted: list[socket.socket], limits: "ConnectionLimits") -> None:
+        """Hold connections that come faster than they may. Nothing more is accepted meanwhile."""
+        now_ms = self._host.services.clock.elapsed_ms()
+        delay_ms = limits.delay_ms(self._listener, len(admitted), now_ms)
+        if delay_ms <= 0:
+            return
+        try:
+            await asyncio.sleep(delay_ms / 1000)
+        except asyncio.CancelledError:
+            for accepted in admitted:
+                limits.arrived(self._addresses.pop(accepted), self._listener)
+                accepted.close()
+            self._host.arriving -= len(admitted)
+            raise
+
     def _others(self) -> Iterator[socket.socket]:
         for _ in range(ACCEPTS_PER_TURN - 1):
             try:
@@ -83,13 +136,52 @@ class Acceptor:
                 return
 
     async def _connect(self, accepted: socket.socket) -> None:
+        arrival: Arrival | None = None
+        limits = self._host.limits
         try:
             accepted.setblocking(False)
-            await self._loop.connect_accepted_socket(self._make, accepted)
+            if self._host.connection_delay_ms is not None and self._is_held(accepted):
+                return
+            make = self._make
+            if self._arrivals is not None:
+                arrival = self._arrivals.admit(accepted.getpeername()[0], self._listener)
+                if arrival is None:
+                    accepted.close()
+                    return
+                make = partial(make, arrival)
+            await self._loop.connect_accepted_socket(make, accepted)
         except OSError:  # the client is gone already
             accepted.close()
+            if arrival is not None:
+                arrival.end()
         finally:
             self._host.arriving -= 1
+            if limits is not None:
+                limits.arrived(self._addresses.pop(accepted), self._listener)
+
+    def _is_held(self, accepted: socket.socket) -> bool:
+        """Whether its address makes connections too fast: then it is held, and closed instead of served. Where too many
+        are held, it is closed at once."""
+        host = self._host
+        assert host.connection_delay_ms is not None
+        address = accepted.getpeername()[0]
+        delay_ms = host.connection_delay_ms(address)
+        if delay_ms <= 0:
+            return False
+        host.refusals.note(
+            address, "connections beyond the quota of the address", peer=address, listener=self._listener
+        )
+        if host.refused >= host.max_refused:
+            accepted.close()
+            return True
+
+        def end() -> None:
+            host.refused -= 1
+            accepted.close()
+
+        host.refused += 1
+        self._loop.call_later(delay_ms / 1000, end)
+        return True
 
     async def _wait_after(self, error: OSError) -> None:
         if error.errno in _LACKING:
@@ -98,6 +190,13 @@ class Acceptor:
             await asyncio.sleep(PAUSE_S)
         else:  # a client that left before it was accepted, as a rule
             await asyncio.sleep(0)
+
+
+def _address(accepted: socket.socket) -> str:
+    try:
+        return str(accepted.getpeername()[0])
+    except OSError:  # it is gone already
+        return "?"
 
 
 def _peer(accepted: socket.socket) -> str:

@@ -93,6 +93,11 @@ class AnswerStream:
         """Whether something is not sent yet."""
         return self._is_limited or bool(self._parts)
 
+    @property
+    def left(self) -> tuple[int, int]:
+        """What is not handed on yet: parts, and how far the first of them is."""
+        return len(self._parts), self._at
+
     def send(self, parts: Sequence[Buffer]) -> bool:
         """Send `parts` behind what waits. True when all of it is sent; else the owner is told, once it is."""
         in_memory = 0

@@ -7,10 +7,12 @@ two awaits.
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from eosin.broker.fetching.response_memory import ResponseMemory
 from eosin.broker.large_batches import LargeBatches
+from eosin.broker.security.access import Access
+from eosin.broker.security.session import NOBODY, Authorizer, Session
 from eosin.broker.unserved_groups import UnservedGroups
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -19,13 +21,25 @@ from eosin.runtime.clock import Clock
 
 if TYPE_CHECKING:
     from eosin.broker.config.broker import BrokerConfig
+    from eosin.broker.config.store_reloads import ReloadStores
     from eosin.broker.fetching.sessions import FetchSessions
+    from eosin.broker.metadata.acl_entries import AclEntries
     from eosin.broker.metadata.answers import MetadataAnswers
     from eosin.broker.metadata.cluster import Cluster
+    from eosin.broker.metrics.stats import TrafficStats
     from eosin.broker.partitions import Partitions
+    from eosin.broker.recorder.recorder import FlightRecorder
     from eosin.broker.replication.led_partitions import LedPartitions
+    from eosin.broker.security.new_producers import NewProducers
     from eosin.coordinator.groups.coordinator import GroupCoordinator
     from eosin.coordinator.transactions.coordinator import TransactionCoordinator
+
+
+class Pausable(Protocol):
+    """The connection of a request, as far as a handler may steer it."""
+
+    def pause_for(self, pause_ms: int) -> None:
+        """Read nothing from it, and begin none of its requests, for so long."""
 
 
 @dataclass(slots=True)
@@ -40,6 +54,12 @@ class RequestContext:
     """Name of the listener that the request came in on; responses carry the addresses advertised for it."""
     client_software_name: str = ""
     client_software_version: str = ""
+    session: Session = NOBODY
+    """Who the peer is, and what it may do: `context.session.may(...)`."""
+    peer: str = "?"
+    """HOST:PORT of the client."""
+    connection: Pausable | None = field(default=None, repr=False, compare=False)
+    """None where no connection made the context."""
 
 
 @dataclass(slots=True)
@@ -58,8 +78,20 @@ class Services:
     unserved_groups: UnservedGroups = field(default_factory=UnservedGroups)
     large_batches: LargeBatches = field(default_factory=LargeBatches)
     response_memory: ResponseMemory = field(default_factory=ResponseMemory)
+    recorder: "FlightRecorder | None" = None
+    """Remembers what happened to transactional ids, where somebody wants to know."""
+    traffic: "TrafficStats | None" = None
+    """Counts what is written and read, where somebody wants to know."""
     led_partitions: "LedPartitions | None" = None
     """In a cluster of several machines: what followers and acks=all depend on. None for a broker that is alone."""
+    authorizer: Authorizer | None = None
+    """What sessions are made with; None where every peer may do everything."""
+    new_producers: "NewProducers | None" = None
+    """Limits the transactional ids and producers that clients may add."""
+    acls: "AclEntries | None" = None
+    """What the authorizer decides by; None without one."""
+    reload_stores: "ReloadStores | None" = None
+    """Loads the key store and the trust store of a listener again; None without TLS."""
 
 
 Handler = Callable[[Any, RequestContext, Services], Coroutine[Any, Any, Any]]
@@ -96,6 +128,8 @@ class Api:
     """What ApiVersions announces when that differs from what is served (Produce, storage.md section 4)."""
     announced_to: "Callable[[BrokerConfig], int] | None" = None
     """The highest version that ApiVersions announces when that is a matter of settings (InitProducerId)."""
+    access: Access | None = None
+    """The rights that it asks for; every API of the registry says (security.md 4.8)."""
 
     def __post_init__(self) -> None:
         assert (self.handle is None) != (self.respond is None), f"{self.key.name} needs one handler"

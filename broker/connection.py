@@ -14,71 +14,35 @@ Always true:
 
 import asyncio
 import logging
-import select
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from eosin.broker.answer_stream import AnswerStream
-from eosin.broker.api import Api, CloseConnection, RequestContext, Services
+from eosin.broker.api import Api, CloseConnection, RequestContext
+from eosin.broker.connection_host import ConnectionHost
+from eosin.broker.connection_pause import HELD
 from eosin.broker.exchange import Exchange
-from eosin.broker.fetching.response_memory import ResponseMemory
 from eosin.broker.handlers import api_versions
+from eosin.broker.hang_up import has_hung_up, unacknowledged_bytes
 from eosin.broker.logging_format import fields
-from eosin.broker.refusals import Refusals
-from eosin.broker.request_hooks import ObservedRequest, RequestHooks
+from eosin.broker.security.session import NOBODY, Session
 from eosin.broker.transactions.order import TransactionOrder
-from eosin.protocol.codec import Buffer, decode_request, decode_request_header, encode_response
-from eosin.protocol.frames import FrameDecoder, FrameError, SpareBuffers
+from eosin.protocol.codec import Buffer, decode_request_header, encode_response
+from eosin.protocol.frame_memory import FrameMemory
+from eosin.protocol.frames import FrameError
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import DecodeError
-from eosin.runtime.clock import Timer
-from eosin.storage.log.file_range import as_range
+from eosin.runtime.clock import Timer, stopwatch_ns
+
+if TYPE_CHECKING:
+    from eosin.broker.security.sasl.gate import SaslGate
 
 log = logging.getLogger(__name__)
-
-_PEER_HAS_CLOSED: Final[int] = getattr(select, "POLLRDHUP", 0)
-"""The poll event for a client that sends no more, though something is unread; 0 where the system has none."""
 
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 _FETCH: Final = ApiKey.FETCH
 _FETCH_BYTES: Final = ApiKey.FETCH.to_bytes(2, "big")
-
-
-@dataclass(slots=True)
-class ConnectionHost:
-    """What the connections of one broker share, and what the server sees of them."""
-
-    services: Services
-    apis: Mapping[int, Api]
-    max_frame_bytes: int
-    decode_request: Callable[[int, int, memoryview, int], Any] = decode_request
-    """What the handler of an API gets, by its key, version, frame and where the body starts."""
-    max_in_flight: int = 64
-    max_frames_per_turn: int = 32
-    write_buffer_bytes: int = 1_048_576
-    max_connections: int = 2**31 - 1
-    why_full: str = ""
-    """What limits `max_connections`, and how an operator raises it."""
-    refusals: Refusals = field(default_factory=Refusals)
-    refused_delay_ms: int = 0
-    """A peer that repeats a refused request is closed only after this."""
-    max_refused: int = 100
-    """Connections that are kept open for that delay at a time."""
-    spare_buffers: SpareBuffers = field(default_factory=SpareBuffers)
-    connections_changed: Callable[[int], None] = lambda _: None
-    """Called with the number of connections when it has grown."""
-    hooks: RequestHooks | None = None
-    response_memory: ResponseMemory = field(default_factory=ResponseMemory)
-    connections: "dict[Connection, None]" = field(default_factory=dict)
-    """Open connections, oldest first."""
-    arriving: int = 0
-    """Connections that are accepted and not in `connections` yet."""
-    refused: int = 0
-    """Connections of refused peers that are not closed yet."""
-    running: "dict[asyncio.Future[Any], ApiKey]" = field(default_factory=dict)
-    """Requests that wait, also those of clients that are gone: a lost client undoes nothing."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -91,10 +55,12 @@ class Connection(asyncio.BufferedProtocol):
         "_closing",
         "_contexts",
         "_decoder",
+        "_ends",
         "_exchanges",
         "_fetching",
         "_flush_later",
         "_frames",
+        "_gate",
         "_has_hung_up",
         "_host",
         "_loop",
@@ -113,13 +79,24 @@ class Connection(asyncio.BufferedProtocol):
         "idle_rounds",
         "listener",
         "peer",
+        "session",
         "software",
     )
 
-    def __init__(self, host: ConnectionHost, listener: str, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        host: ConnectionHost,
+        listener: str,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        new_gate: "Callable[[Connection], SaslGate] | None" = None,
+    ) -> None:
+        """`new_gate`: for listeners with SASL."""
         self.listener = listener
         self.peer = "?"
         """HOST:PORT of the client."""
+        self.session = NOBODY
+        """Who the client is; change it by `adopt` only."""
         self.software = ("", "")
         """The client library's name and version, as in its ApiVersions request; empty before (KIP-511)."""
         self.idle_rounds = 0
@@ -127,7 +104,7 @@ class Connection(asyncio.BufferedProtocol):
         self._host = host
         self._loop = loop
         self._transport: asyncio.Transport | None = None
-        self._decoder = FrameDecoder(host.max_frame_bytes, spare=host.spare_buffers)
+        self._decoder = host.new_decoder()
         # Lists, although they are queues: an empty deque has 620 bytes, in each of thousands of idle connections.
         self._frames: list[memoryview] = []
         """Received, not begun yet; at most the frames of one buffer."""
@@ -144,6 +121,9 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting_bytes = 0
         """Memory of a Fetch response that waits for the responses before it."""
         self._close_when_sent = False
+        self._ends = False
+        """Whether the last of `_exchanges` is the last of the connection."""
+        self._gate = None if new_gate is None else new_gate(self)
         self._contexts: dict[int, RequestContext] = {}
         """Requests of one API and version share their context: by both in one number."""
         self._begin_later: asyncio.Handle | None = None
@@ -158,7 +138,7 @@ class Connection(asyncio.BufferedProtocol):
         self._refusal: asyncio.TimerHandle | None = None
         """Closes the connection of a refused peer."""
         self._pause: Timer | None = None
-        """Until it fires, a hook keeps the connection from being read."""
+        """Until it fires, a hook or the gate keeps the connection from being read."""
         self._reading = True
         self._write_blocked = False
         self._closing = False
@@ -171,7 +151,10 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(high=self._host.write_buffer_bytes)
         address = transport.get_extra_info("peername") or ("?", 0)
         self.peer = f"{address[0]}:{address[1]}"
+        self.adopt(Session(listener=self.listener, host=address[0], authorizer=self._host.authorizer))
         self._host.connections[self] = None
+        if self._gate is not None:
+            self._gate.opened()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go."""
@@ -183,10 +166,18 @@ class Connection(asyncio.BufferedProtocol):
         try:
             self._frames += self._decoder.received(nbytes)
         except FrameError as error:
-            self._refuse_peer("bytes that are no frames", str(error))
+            self.refuse_peer("bytes that are no frames", str(error))
             return
+        if (claim := self._decoder.waiting) is not None:
+            claim.memory.wait(self, claim)
+            self._steer_reading()
         if self._frames and self._begin_later is None:
             self._begin_requests()
+
+    def frame_admitted(self) -> None:
+        """There is memory for the large frame that has begun."""
+        self._decoder.waiting = None
+        self._steer_reading()
 
     def eof_received(self) -> bool:
         """The client sends no more. As in Kafka, that is its end."""
@@ -214,15 +205,18 @@ class Connection(asyncio.BufferedProtocol):
         for handle in (self._begin_later, self._flush_later, self._pause):
             if handle is not None:
                 handle.cancel()
+        if self._gate is not None:
+            self._gate.closed()
         if self._refusal is not None:
             self._end_refusal()
         if self._waiting_fetch is not None:
             self._waiting_fetch.cancel()
+        self._decoder.drop_large(self)
         if not self._exchanges:
             self._decoder.release()
         self._frames.clear()
-        self._exchanges.clear()
-        self._out.clear()
+        for each in (self._exchanges, self._contexts, self._out):
+            each.clear()
         self._count_waiting(0)
         if self._stream is not None:
             self._stream.drop()
@@ -241,12 +235,67 @@ class Connection(asyncio.BufferedProtocol):
         log.error("closing a connection in the middle of an answer: %s", error, extra=fields(peer=self.peer))
         self.abort()
 
+    # Called by the gate, and by who knows the client
+
+    def adopt(self, session: Session) -> None:
+        """The client is this one from the next request on. No context carries the session before (security.md 1.2)."""
+        self.session = session
+        self._contexts.clear()
+
+    def limit_frames(self, max_bytes: int, memory: FrameMemory) -> None:
+        """Larger frames end the connection; those beyond a buffer take this memory."""
+        self._decoder.max_frame_bytes = max_bytes
+        self._decoder.memory = memory
+
+    def hold(self) -> None:
+        """Begin no request until `release`."""
+        self._pause = HELD
+
+    def release(self) -> None:
+        """Go on after `hold`."""
+        self._end_pause()
+
+    def pause_for(self, pause_ms: int) -> None:
+        """Read and begin nothing for so long; what is held stays so until its release."""
+        if self._pause is HELD or self._transport is None:
+            return
+        if self._pause is not None:
+            self._pause.cancel()
+        self._pause = self._host.services.clock.call_later(pause_ms, self._end_pause)
+        self._steer_reading()
+
+    def end_after_answers(self) -> None:
+        """Begin nothing more, and close when the requests in flight have their responses."""
+        self._ends = True
+        self.stop_beginning()
+        self._loop.call_soon(self._end)  # not now: the caller may be about to answer
+
+    def _end(self) -> None:
+        if self._ends and not self._exchanges:
+            self.close()
+
     # Called by the server
+
+    @property
+    def waits_for_records(self) -> bool:
+        """Whether nothing is in flight but a Fetch that waits, or nothing at all."""
+        return not self._exchanges or (self._waiting_fetch is not None and len(self._exchanges) == 1)
 
     @property
     def in_flight(self) -> int:
         """Requests begun, without a response yet."""
         return len(self._exchanges)
+
+    @property
+    def client_id(self) -> str | None:
+        """What the client calls itself in its requests; None before its first one since it proved who it is."""
+        return next((each.client_id for each in reversed(self._contexts.values())), None)
+
+    @property
+    def begun(self) -> "list[tuple[ApiKey, int]]":
+        """The requests begun, without a response yet, in order: the API of each, and when it began by `stopwatch_ns`, 0
+        where requests are not counted."""
+        return [(each.api.key, each.begun_ns) for each in self._exchanges]
 
     def is_idle(self) -> bool:
         """Whether nothing came since the last call, and no request is in flight."""
@@ -259,16 +308,24 @@ class Connection(asyncio.BufferedProtocol):
 
         The socket does not tell, since nothing is read from it while a Fetch waits before other requests. Requests
         without a response run all the same."""
-        if self._reading or self._waiting_fetch is None or self._transport is None or not _PEER_HAS_CLOSED:
+        if self._reading or self._waiting_fetch is None or self._transport is None:
             return
-        socket = self._transport.get_extra_info("socket")
-        if socket is None or socket.fileno() < 0:
-            return
-        poll = select.poll()
-        poll.register(socket.fileno(), _PEER_HAS_CLOSED)
-        if poll.poll(0):
+        if has_hung_up(self._transport):
             self._has_hung_up = True
             self._waiting_fetch.cancel()
+
+    def unread(self) -> object | None:
+        """What the client has not taken of its responses, as a value that changes with each byte; None for nothing."""
+        transport, stream = self._transport, self._stream
+        if transport is None or not (waiting := transport.get_write_buffer_size()):
+            return None
+        return waiting, None if stream is None else stream.left, unacknowledged_bytes(transport)
+
+    def unfinished(self) -> tuple[int, int] | None:
+        """The frame that the client has begun: how many were complete before it, and how many bytes of it came. None
+        between two frames, and while nothing is read."""
+        begun = self._decoder.begun_bytes
+        return (self._decoder.finished, begun) if begun and self._reading else None
 
     def stop_beginning(self) -> None:
         """Begin no more requests. Those in flight still get their responses."""
@@ -339,7 +396,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _steer_reading(self) -> None:
         """Read the socket only while its requests may begin."""
-        wanted = not self._frames and not self._write_blocked and not self._closing and self._pause is None
+        wanted = not (self._frames or self._write_blocked or self._closing or self._pause or self._decoder.waiting)
         if wanted is self._reading or self._transport is None or self._transport.is_closing():
             return
         self._reading = wanted
@@ -350,24 +407,29 @@ class Connection(asyncio.BufferedProtocol):
 
     def _begin(self, frame: memoryview) -> None:
         """Decode one request and run its handler up to its first wait."""
-        host = self._host
         try:
-            exchange = self._decode(frame)
-            if exchange is None:
+            if self._gate is not None and not self._gate.admits(frame):
                 return
-            if host.hooks is not None:
-                self._observe(exchange, len(frame))
-            if self._order.unanswered:
-                begin = partial(exchange.handle, host.services, host.hooks)
-                waiting = self._order.queued(exchange.api.key, exchange.request, begin)
-            else:
-                waiting = exchange.handle(host.services, host.hooks)
+            exchange = self._decode(frame)
+            if exchange is not None:
+                self.begin_exchange(exchange, len(frame))
         except DecodeError as error:
-            self._refuse_peer("a malformed request", str(error))
-            return
+            self.refuse_peer("a malformed request", str(error))
         except CloseConnection:
             self.close()
-            return
+
+    def begin_exchange(self, exchange: Exchange, size_bytes: int) -> None:
+        """Begin a request of so many bytes. Raises CloseConnection, and DecodeError for what is decoded late."""
+        host = self._host
+        if host.hooks is not None:
+            exchange.observe(self.peer, size_bytes, host.services.clock.elapsed_ms())
+        if host.stats is not None:
+            exchange.begun_ns = stopwatch_ns()
+        if self._order.unanswered:
+            begin = partial(exchange.handle, host.services, host.hooks)
+            waiting = self._order.queued(exchange.api.key, exchange.request, begin)
+        else:
+            waiting = exchange.handle(host.services, host.hooks)
         if exchange.api.key is _API_VERSIONS:
             self._keep_software(exchange.context)
         if waiting is None and not self._exchanges:
@@ -383,25 +445,28 @@ class Connection(asyncio.BufferedProtocol):
         version = header.api_version
         api = self._host.apis.get(header.api_key)
         if api is None:
-            self._refuse_peer("a request with an unknown api key", str(header.api_key))
+            self.refuse_peer("a request with an unknown api key", str(header.api_key))
             return None
         if version in api.versions:
             request = self._host.decode_request(api.key, version, frame, header.body_offset)
             context = self._contexts.get(api.key << 16 | version)
             if context is None or context.client_id != header.client_id:
-                context = self._context(api, version, header.client_id)
+                context = self.context(api, version, header.client_id)
             return Exchange(api, context, header.correlation_id, request)
         if api.key is not _API_VERSIONS:
-            self._refuse_peer("a request in a version that is not served", f"{version} of {api.key.name}")
+            self.refuse_peer("a request in a version that is not served", f"{version} of {api.key.name}")
             return None
-        exchange = Exchange(api, self._context(api, 0, header.client_id), header.correlation_id, None)
+        exchange = Exchange(api, self.context(api, 0, header.client_id), header.correlation_id, None)
         exchange.answer = encode_response(api.key, 0, header.correlation_id, api_versions.unsupported_version())
         (self._append if self._exchanges else self._queue)(exchange)
         return None
 
-    def _context(self, api: Api, version: int, client_id: str | None) -> RequestContext:
-        host = "/" + self.peer.rpartition(":")[0]
-        context = RequestContext(version, client_id, host, self.listener, *self.software)
+    def context(self, api: Api, version: int, client_id: str | None) -> RequestContext:
+        """The context of such requests from now on."""
+        session = self.session.asking(api.key.name, client_id)
+        context = RequestContext(
+            version, client_id, "/" + session.host, self.listener, *self.software, session, self.peer, self
+        )
         self._contexts[api.key << 16 | version] = context
         return context
 
@@ -444,11 +509,12 @@ class Connection(asyncio.BufferedProtocol):
                 self._count_waiting(0)
             self._queue(exchanges.pop(0))
         if self._fetching and exchange.api.key is _FETCH:
-            self._count_waiting(_memory_of(exchange))
+            self._count_waiting(exchange.held_bytes)
         if self._frames:
             self._schedule_begin()  # which sends the responses too
         elif not exchanges:
             self._flush()
+            self._end()
             if self._transport is not None:  # of a client that is gone, others may still be under way
                 self._decoder.release()
         elif self._flush_later is None:
@@ -460,7 +526,7 @@ class Connection(asyncio.BufferedProtocol):
         self._exchanges.append(exchange)
         if exchange.api.key is _FETCH:
             self._fetching = True
-            self._count_waiting(_memory_of(exchange))
+            self._count_waiting(exchange.held_bytes)
 
     def _count_waiting(self, held_bytes: int) -> None:
         self._host.response_memory.held_bytes += held_bytes - self._waiting_bytes
@@ -478,28 +544,12 @@ class Connection(asyncio.BufferedProtocol):
         self._out += buffers
         self._out_bytes += size
         if exchange.observed is not None:
-            self._answered(exchange, exchange.observed, size)
-
-    def _observe(self, exchange: Exchange, size_bytes: int) -> None:
-        exchange.observed = ObservedRequest(
-            exchange.api,
-            exchange.context,
-            exchange.request,
-            peer=self.peer,
-            size_bytes=size_bytes,
-            begun_ms=self._host.services.clock.elapsed_ms(),
-        )
-
-    def _answered(self, exchange: Exchange, observed: ObservedRequest, size_bytes: int) -> None:
-        host = self._host
-        clock = host.services.clock
-        assert host.hooks is not None
-        exchange.answered(host.hooks, size_bytes, clock.elapsed_ms())
-        if observed.pause_ms > 0:
-            if self._pause is not None:
-                self._pause.cancel()
-            self._pause = clock.call_later(observed.pause_ms, self._end_pause)
-            self._steer_reading()
+            if (hooks := self._host.hooks) is not None:  # they may have been taken away meanwhile
+                exchange.answered(hooks, size, self._host.services.clock.elapsed_ms())
+            if exchange.observed.pause_ms > 0:
+                self.pause_for(exchange.observed.pause_ms)
+        if exchange.begun_ns and (stats := self._host.stats) is not None:
+            stats.answered(exchange.api.key, exchange.context.api_version, stopwatch_ns() - exchange.begun_ns)
 
     def _end_pause(self) -> None:
         self._pause = None
@@ -540,13 +590,11 @@ class Connection(asyncio.BufferedProtocol):
         if not self._stream.send(out):
             self._write_blocked = True
 
-    def _refuse_peer(self, reason: str, detail: str = "") -> None:
+    def refuse_peer(self, reason: str, detail: str = "") -> None:
         """Close the connection of a peer whose request cannot be served. A peer that repeats it would reconnect at
         once, so its connection is closed only after a delay, unless too many wait so already."""
         host = self._host
-        again = host.refusals.note(
-            self.peer.rpartition(":")[0], reason, peer=self.peer, listener=self.listener, detail=detail
-        )
+        again = host.refusals.closing(self, reason, detail)
         if not again or not host.refused_delay_ms or host.refused >= host.max_refused or self._transport is None:
             self.close()
             return
@@ -561,8 +609,3 @@ class Connection(asyncio.BufferedProtocol):
             self._refusal = None
             self._host.refused -= 1
             self.close()
-
-
-def _memory_of(exchange: Exchange) -> int:
-    """Bytes that a response holds in memory; 0 while it is not known."""
-    return sum(len(buffer) for buffer in exchange.answer or () if as_range(buffer) is None)

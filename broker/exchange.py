@@ -19,6 +19,7 @@ from eosin.broker.request_hooks import ObservedRequest, RequestHooks
 from eosin.protocol.codec import Buffer, encode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.drivers import IDLE, go_on, new_driver
+from eosin.storage.log.file_range import as_range
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +27,7 @@ log = logging.getLogger(__name__)
 class Exchange:
     """One request, from its handler to the bytes of its response."""
 
-    __slots__ = ("answer", "api", "context", "correlation_id", "observed", "request")
+    __slots__ = ("answer", "api", "begun_ns", "context", "correlation_id", "observed", "request")
 
     def __init__(self, api: Api, context: RequestContext, correlation_id: int, request: Any) -> None:
         self.api = api
@@ -37,6 +38,19 @@ class Exchange:
         """The encoded response: None until it is known, empty for a request without one."""
         self.observed: ObservedRequest | None = None
         """Only where there are hooks."""
+        self.begun_ns = 0
+        """Only where requests are counted."""
+
+    def observe(self, peer: str, size_bytes: int, now_ms: int) -> None:
+        """Let hooks see it from now on."""
+        self.observed = ObservedRequest(
+            self.api, self.context, self.request, peer=peer, size_bytes=size_bytes, begun_ms=now_ms
+        )
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory of the response; 0 while it is not known."""
+        return sum(len(buffer) for buffer in self.answer or () if as_range(buffer) is None)
 
     def handle(self, services: Services, hooks: RequestHooks | None) -> "Task[Any] | None":
         """Run the handler, now, as far as it goes without waiting: a request that came later must not overtake it.
@@ -60,6 +74,8 @@ class Exchange:
                     driver = new_driver()
                 found = driver.send(handling)
                 if type(found) is not list:
+                    if hooks is not None and self.observed is not None:
+                        hooks.waits(self.observed)
                     return go_on(driver, found)
                 response = found.pop()
                 IDLE.append(driver)
@@ -98,10 +114,11 @@ class Exchange:
         if verdict is not None and verdict.error is not ErrorCode.NONE:
             response = self.api.refuse(self.request, self.context, verdict.error)
         else:
-            response = await self.api.response(self.request, self.context, services)
+            request = self.request if verdict is None or verdict.request is None else verdict.request
+            response = await self.api.response(request, self.context, services)
         response = hooks.handled(observed, response)
         if verdict is not None:
-            observed.pause_ms = verdict.pause_ms
+            observed.pause_ms = max(observed.pause_ms, verdict.pause_ms)
             if getattr(response, "throttle_time_ms", INT_MAX) < verdict.throttle_time_ms:
                 response = replace(response, throttle_time_ms=verdict.throttle_time_ms)
             if verdict.delay_ms > 0:

@@ -1,4 +1,4 @@
-"""`Listener`: a named address, as the broker binds it or as it tells clients.
+"""`Listener`: a named address, as the broker binds it or as it tells clients; and the protocol that each name speaks.
 
 Written `NAME://HOST:PORT` in a properties file (Kafka's form) and `[NAME=]HOST:PORT` on the command line.
 """
@@ -11,7 +11,11 @@ from typing import Final
 from eosin.broker.config.settings import SettingError
 
 DEFAULT_LISTENER: Final = "PLAINTEXT"
-_SECURE: Final = frozenset({"SSL", "SASL_PLAINTEXT", "SASL_SSL"})
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""What a listener may speak, in the order of Kafka's numbers."""
+TLS_PROTOCOLS: Final = frozenset({"SSL", "SASL_SSL"})
+SASL_PROTOCOLS: Final = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
+PROTOCOL_MAP: Final = "listener.security.protocol.map"
 _WRITTEN: Final = re.compile(
     r"(?:(?P<name>[A-Za-z0-9_.-]+)(?:=|://))?(?:\[(?P<six>[0-9A-Fa-f:.%]*)\]|(?P<host>[^\s:/\[\]=]*)):(?P<port>[0-9]{1,5})"
 )
@@ -45,10 +49,6 @@ def parse_listener(text: str, *, key: str) -> Listener:
     if found is None or int(found["port"]) > 65535:
         raise SettingError(f"{key} must be [NAME=]HOST:PORT or NAME://HOST:PORT with a port up to 65535, not {text!r}")
     name = (found["name"] or DEFAULT_LISTENER).upper()
-    if name in _SECURE:
-        raise SettingError(
-            f"{key} asks for {name}, but Eosin serves plain TCP only; use PLAINTEXT or a name of your own"
-        )
     return Listener(name, found["six"] or found["host"] or "", int(found["port"]))
 
 
@@ -62,6 +62,38 @@ def parse_listeners(texts: Sequence[str], *, key: str) -> tuple[Listener, ...]:
                 f"{key} names {name} twice; each listener needs a name of its own, as in INSIDE=broker:9092"
             )
     return listeners
+
+
+def protocol_map(texts: Sequence[str]) -> dict[str, str]:
+    """`listener.security.protocol.map`: the protocol of each listener, by names in upper case."""
+    entries = (text.partition(":") for text in texts)
+    return {name.strip().upper(): protocol.strip().upper() for name, _, protocol in entries}
+
+
+def protocols_of(names: Sequence[str], entries: Sequence[str]) -> dict[str, str]:
+    """The protocol of each of the listeners `names` (security.md 2.1): as the map `entries` says, else the one that has
+    its name. A name of one's own that is not mapped is PLAINTEXT, but only where every other one is, too: a forgotten
+    entry must not become an open door. Raises `SettingError`."""
+    mapped = protocol_map(entries)
+    for name, protocol in mapped.items():
+        if protocol not in PROTOCOLS:
+            raise SettingError(f"{PROTOCOL_MAP} must map {name} to one of {', '.join(PROTOCOLS)}, not {protocol!r}")
+    known = {name: mapped.get(name, name if name in PROTOCOLS else "") for name in names}
+    secured = any(protocol not in ("", "PLAINTEXT") for protocol in known.values())
+    for name, protocol in known.items():
+        if not protocol and secured:
+            raise SettingError(f"{PROTOCOL_MAP} must say what {name} speaks, as in {name}:PLAINTEXT or {name}:SSL")
+    return {name: protocol or "PLAINTEXT" for name, protocol in known.items()}
+
+
+def check_ports(listeners: Sequence[Listener]) -> None:
+    """Refuse a port that two listeners share, unless one has an IPv4 and the other an IPv6 address (KIP-797). Raises
+    `SettingError`."""
+    for at, one in enumerate(listeners):
+        for other in listeners[:at]:
+            is_pair = (":" in one.host) is not (":" in other.host)
+            if one.port == other.port != 0 and not is_pair:
+                raise SettingError(f"listeners must have ports of their own, but {other} and {one} share {one.port}")
 
 
 def check_advertised(listeners: Sequence[Listener], advertised: Sequence[Listener], *, wildcards: bool = False) -> None:

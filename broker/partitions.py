@@ -22,10 +22,12 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import TurnQueue
+from eosin.storage.disk.flusher import ThreadFlusher
 
 if TYPE_CHECKING:
     from eosin.broker.config.broker import BrokerConfig
     from eosin.coordinator.groups.coordinator import GroupCoordinator
+    from eosin.storage.compaction.cleaner import Compacted
     from eosin.storage.disk.interfaces import FreeBytes
     from eosin.storage.log.partition_log import PartitionLog
     from eosin.storage.manager import LogManager
@@ -43,6 +45,12 @@ class Replicas(Protocol):
 
     def followed(self) -> "Iterator[tuple[TopicPartition, PartitionLog]]":
         """Every log that this broker holds and does not lead."""
+
+    def lag(self, partition: TopicPartition) -> int:
+        """How many offsets below its leader's high watermark a followed partition lacks; 0 where that is not known."""
+
+    def log(self, partition: TopicPartition) -> "PartitionLog | None":
+        """The log of a replica that this broker holds, led or followed."""
 
     def is_settling(self, partition: TopicPartition) -> bool:
         """Whether a log is not ready yet for the role that the cluster gives it."""
@@ -125,6 +133,11 @@ class Partitions:
         # A partition of ours without a log is one whose log could not be opened.
         return ErrorCode.KAFKA_STORAGE_ERROR if leader == self._cluster.node_id else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
+    def replica(self, partition: TopicPartition) -> "PartitionLog | ErrorCode":
+        """The log of a partition that this broker leads or follows; else an error as `get` gives it."""
+        followed = None if self._replicas is None else self._replicas.log(partition)
+        return self.get(partition) if followed is None or followed.failure is not None else followed
+
     def _log(self, partition: TopicPartition) -> "PartitionLog | None":
         log = self._logs.get(partition)
         return self._open(partition) if log is None and partition in self._unopened else log
@@ -134,6 +147,32 @@ class Partitions:
         partitions came."""
         led = self._logs.items()
         return iter(led) if self._replicas is None else chain(led, self._replicas.followed())
+
+    def hosted_log(self, partition: TopicPartition) -> "PartitionLog | None":
+        """One of these logs; None when this broker has none of that partition, or has not opened it."""
+        log = self._logs.get(partition)
+        return self._replicas.log(partition) if log is None and self._replicas is not None else log
+
+    def hosted_logs(self) -> "list[PartitionLog]":
+        """The same logs as a list of its own, which may be kept over a wait."""
+        followed = () if self._replicas is None else (log for _, log in self._replicas.followed())
+        return [*self._logs.values(), *followed]
+
+    def follower_lag(self, partition: TopicPartition) -> int:
+        """How many offsets below its leader's high watermark a partition that this broker follows still lacks, as far
+        as the leader has told; 0 for any other."""
+        return 0 if self._replicas is None else self._replicas.lag(partition)
+
+    @property
+    def compacted(self) -> "Compacted":
+        """What compaction has done."""
+        return self._log_manager.cleaner.compacted
+
+    def watch_flushes(self, watch: "Callable[[int], None]") -> None:
+        """Tell `watch` how long each flush takes (ns), in the thread that makes it. At durability `os` and `memory`
+        there is none."""
+        if isinstance(self._log_manager.flusher, ThreadFlusher):
+            self._log_manager.flusher.watch = watch
 
     @property
     def unflushed_bytes(self) -> int:

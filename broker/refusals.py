@@ -7,7 +7,7 @@ bounded, and those beyond are counted together.
 
 import logging
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from eosin.broker.logging_format import fields
 
@@ -26,6 +26,14 @@ _OTHERS: Final = ("other peers", "for several reasons")
 class _Kind:
     more: int = 0
     """How often it happened since the last line about it."""
+
+
+class Refusable(Protocol):
+    """A connection."""
+
+    listener: str
+    peer: str
+    """HOST:PORT."""
 
 
 class Refusals:
@@ -50,6 +58,11 @@ class Refusals:
         why = f"{reason}: {detail}" if detail else reason
         log.warning("closing a connection: %s", why, extra=fields(peer=peer, listener=listener))
         return False
+
+    def closing(self, connection: Refusable, reason: str, detail: str = "") -> bool:
+        """`note` for a connection."""
+        host = connection.peer.rpartition(":")[0]
+        return self.note(host, reason, peer=connection.peer, listener=connection.listener, detail=detail)
 
     def report(self) -> None:
         """Tell how often it happened again since the last report, and forget what did not."""

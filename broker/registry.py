@@ -12,6 +12,7 @@ from eosin.broker.handlers import (
     alter_partition_reassignments,
     alter_replica_log_dirs,
     alter_share_group_offsets,
+    alter_user_scram_credentials,
     api_versions,
     consumer_group_describe,
     consumer_group_heartbeat,
@@ -55,6 +56,8 @@ from eosin.broker.handlers import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    sasl_authenticate,
+    sasl_handshake,
     share_acknowledge,
     share_fetch,
     share_group_describe,
@@ -75,6 +78,7 @@ APIS: Final[tuple[Api, ...]] = (
     alter_partition_reassignments.API,
     alter_replica_log_dirs.API,
     alter_share_group_offsets.API,
+    alter_user_scram_credentials.API,
     api_versions.API,
     consumer_group_describe.API,
     consumer_group_heartbeat.API,
@@ -118,6 +122,8 @@ APIS: Final[tuple[Api, ...]] = (
     offset_fetch.API,
     offset_for_leader_epoch.API,
     produce.API,
+    sasl_authenticate.API,
+    sasl_handshake.API,
     share_acknowledge.API,
     share_fetch.API,
     share_group_describe.API,
@@ -131,4 +137,5 @@ APIS: Final[tuple[Api, ...]] = (
 )
 
 BY_KEY: Final[Mapping[int, Api]] = {int(api.key): api for api in APIS}
+assert all(api.access is not None for api in APIS), "an API does not say which rights it asks for"
 assert len(BY_KEY) == len(APIS), "two handlers claim one key"

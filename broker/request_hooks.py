@@ -32,6 +32,8 @@ class Verdict:
     """Sends the response this much later; those of the same connection wait behind it."""
     throttle_time_ms: int = 0
     """Stands in the response, if it has that field and no larger value: the client pauses for so long (KIP-219)."""
+    request: Any = None
+    """Is handled in place of the client's request, if it is one."""
     pause_ms: int = 0
     """Reads nothing from the connection, and begins none of its requests, for so long after the response."""
 
@@ -42,9 +44,12 @@ class ObservedRequest:
     __slots__ = (
         "api",
         "begun_ms",
+        "begun_ns",
+        "busy_ns",
         "context",
         "pause_ms",
         "peer",
+        "quota",
         "request",
         "response",
         "response_bytes",
@@ -71,6 +76,12 @@ class ObservedRequest:
         self.took_ms = 0
         """From its beginning until its response was the next of its connection to be sent."""
         self.pause_ms = 0
+        """Of a verdict, or of a hook that knows it only when the request is handled."""
+        self.quota: Any = None
+        """What quotas have taken for it."""
+        self.begun_ns = 0
+        self.busy_ns = 0
+        """How long its handler ran before it first waited, 0 if it did not wait; measured for quotas only."""
 
     @property
     def error(self) -> ErrorCode:
@@ -84,6 +95,9 @@ class RequestHooks:
     def begun(self, observed: ObservedRequest) -> Verdict | None:
         """Before the handler runs. None lets the request be."""
         return None
+
+    def waits(self, observed: ObservedRequest) -> None:
+        """The handler waits for the first time."""
 
     def handled(self, observed: ObservedRequest, response: Any) -> Any:
         """After the handler, or a refusal. Returns the response to send: `response`, or another of the same API."""
@@ -101,6 +115,10 @@ class HookChain(RequestHooks):
 
     def begun(self, observed: ObservedRequest) -> Verdict | None:
         return next((verdict for each in self._hooks if (verdict := each.begun(observed)) is not None), None)
+
+    def waits(self, observed: ObservedRequest) -> None:
+        for each in self._hooks:
+            each.waits(observed)
 
     def handled(self, observed: ObservedRequest, response: Any) -> Any:
         for each in self._hooks:
@@ -124,6 +142,7 @@ class SlowRequestLog(RequestHooks):
         _LOG.warning(
             "a slow request",
             extra=fields(
+                event="slow_request",
                 api=observed.api.key.name,
                 version=observed.context.api_version,
                 took_ms=observed.took_ms,

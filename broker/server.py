@@ -10,61 +10,65 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.acceptor import Acceptor, longest_backlog
 from eosin.broker.api import Services
 from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.config.coordinators import cleaner_config, group_config, transaction_config
-from eosin.broker.connection import Connection, ConnectionHost
+from eosin.broker.config.coordinators import group_config, transaction_config
+from eosin.broker.config.settings import INT_MAX
+from eosin.broker.connection import Connection
+from eosin.broker.connection_host import ConnectionHost
+from eosin.broker.connection_watch import ConnectionWatch
 from eosin.broker.descriptors import LEAST_LIMIT, SMALL_LIMIT, DescriptorBudget, budget_of, descriptor_limit
 from eosin.broker.fetching.response_memory import ResponseMemory
 from eosin.broker.fetching.sessions import FetchSessions
-from eosin.broker.listeners import Listener
+from eosin.broker.listeners import SASL_PROTOCOLS, TLS_PROTOCOLS, Listener
 from eosin.broker.logging_format import fields
+from eosin.broker.memory_limit import frame_memory_of
 from eosin.broker.metadata.answers import MetadataAnswers
 from eosin.broker.metadata.cluster import Cluster, ClusterListener, Topic
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.metadata.log import UnreadableMetadata
+from eosin.broker.open_listeners import check_open, is_loopback
+from eosin.broker.opened_logs import open_logs
 from eosin.broker.partitions import Partitions
 from eosin.broker.refusals import REPORT_INTERVAL_MS
 from eosin.broker.registry import BY_KEY
 from eosin.broker.request_hooks import HookChain, RequestHooks, SlowRequestLog
+from eosin.broker.security.new_producers import LOOK_INTERVAL_MS, new_producers_of
+from eosin.broker.security.quotas.switch import QuotaSwitch
 from eosin.broker.start_error import cannot_listen, cannot_use
 from eosin.broker.transactions.hanging import ROUND_INTERVAL_MS, HangingTransactions
 from eosin.coordinator.groups.coordinator import GroupCoordinator
 from eosin.coordinator.transactions.coordinator import TransactionCoordinator
+from eosin.protocol.frames import SpareBuffers
 from eosin.protocol.keys import ApiKey
 from eosin.runtime.background import Background, Work
 from eosin.runtime.chance import Chance, SystemChance
 from eosin.runtime.clock import Clock, SystemClock
-from eosin.runtime.running_time import READ_TURNS
-from eosin.storage.disk.flusher import Durability, Flusher
+from eosin.storage.disk.flusher import Flusher
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.disk.memory import MemoryDisk
 from eosin.storage.disk.system import SystemDisk
-from eosin.storage.journal.flusher import JournalFlusher
-from eosin.storage.journal.journal import JournalConfig
 from eosin.storage.manager import LogManager
 
 if TYPE_CHECKING:
     from eosin.broker.joined_node import JoinedNode
+    from eosin.broker.observation import Observation
+    from eosin.broker.peers.links import Links
+    from eosin.broker.security.arrivals import Arrival, Arrivals
+    from eosin.broker.security.first_users import FirstUser
+    from eosin.broker.security.sasl.listeners import SaslListeners
+    from eosin.broker.security.tls.listeners import TlsListeners
 
 log = logging.getLogger(__name__)
 
-IDLE_ROUNDS: Final = 4
-"""A connection is closed when it was found idle this often in a row, each a part of connections.max.idle.ms apart."""
-
 _WAIT_FOR_OTHERS: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 """Requests that end only with requests of other clients, which a stopping broker does not begin."""
-
-LOOK_FOR_END_MS: Final = 1000
-"""How often connections that are not read are checked for clients that are gone."""
-
-MEMORY_DIR: Final = "memory"
-"""The data directory's name where nothing is written."""
 
 LOAD_BEFORE_LISTENING_MS: Final = 500
 """How long the coordinators may read their logs before the broker listens anyway."""
@@ -85,8 +89,10 @@ class Server:
         disk: Disk | None = None,
         flusher: Flusher | None = None,
         hooks: RequestHooks | None = None,
+        first_users: "Sequence[FirstUser]" = (),
     ) -> None:
-        """`disk` and `flusher` are those that `eosin.durability` asks for unless given."""
+        """`disk` and `flusher` are those that `eosin.durability` asks for unless given; `first_users` are stored where
+        there are none."""
         self.config = config
         self.clock = clock or SystemClock()
         self.chance = chance or SystemChance()
@@ -102,6 +108,16 @@ class Server:
         self._node: JoinedNode | None = None
         """What makes this broker one of several; None for a broker that runs alone."""
         self._loading: asyncio.Task[None] | None = None
+        self.observation: Observation | None = None
+        """What lets others see into this broker, where that is asked for."""
+        self.tls: TlsListeners | None = None
+        """The listeners with TLS; None if there are none."""
+        self._links: Links | None = None
+        """How other nodes of the cluster are reached, where that is not plain."""
+        self._sasl: SaslListeners | None = None
+        self._first_users = first_users
+        self.is_open = False
+        """Whether others than this machine may read and write without a proof of who they are."""
         self.is_stopping = False
 
     @property
@@ -115,8 +131,18 @@ class Server:
         """Get ready and accept connections. Raises `StartError`, after which nothing is left open."""
         try:
             await self._bind()
+            self.is_open = check_open(self.config, [(at.name, to.getsockname()[0]) for at, to in self._sockets])
+            if TLS_PROTOCOLS.intersection(self.config.protocols.values()):
+                from eosin.broker.security.tls.listeners import TlsListeners
+
+                self.tls = TlsListeners(self.config, clock=self.clock)
+            if self.config.has_secured_links:
+                from eosin.broker.security.links.link import open_links
+
+                self._links = open_links(self.config, self.clock)
             await self._open()
             await self._listen()
+            await self._begin_http()
             if self._node is not None:
                 await self._node.unfence()
         except (OSError, UnreadableMetadata) as error:
@@ -125,6 +151,18 @@ class Server:
         except BaseException:
             await self._abandon()
             raise
+
+    @property
+    def has_certificates(self) -> bool:
+        """Whether there is something for `reload` to read."""
+        return self.tls is not None or self._links is not None
+
+    def reload(self) -> None:
+        """Read all certificates again, changed or not, while requests are served."""
+        if self.tls is not None:
+            self.tls.reload()
+        if self._links is not None:
+            self._background.once("the reload of certificates of links", partial(self._links.look, forced=True))
 
     async def serve(self, stop: asyncio.Event) -> bool:
         """Start, wait for `stop`, shut down; whether the stop was clean."""
@@ -143,6 +181,14 @@ class Server:
     async def _bind(self) -> None:
         for listener in self.config.bound_listeners:
             self._sockets.append(await self._bound(listener))
+        if self.config.is_observed:
+            from eosin.broker.observation import observation_of
+
+            self.observation = observation_of(self.config, self.clock)
+            if (http := self.observation.listener) is not None:
+                self.observation.bound(*await self._bound(http))
+                # Port 0 is any free one: DescribeConfigs tells which, so that `eosin explain` finds it.
+                self.config = replace(self.config, eosin_http_listener=self.observation.address)
 
     async def _bound(self, listener: Listener) -> tuple[Listener, socket.socket]:
         """A socket bound to the listener's address, and the listener with the port it got. Raises `StartError`."""
@@ -186,7 +232,7 @@ class Server:
         if config.is_joined:
             from eosin.broker.membership.cluster_id import with_cluster_id
 
-            config = await with_cluster_id(config, disk=self._disk, clock=clock)
+            config = await with_cluster_id(config, disk=self._disk, clock=clock, links=self._links)
         logs = self._log_manager = open_logs(config, clock=clock, chance=chance, disk=self._disk, flusher=self._flusher)
         await logs.open()
         if config.is_joined:
@@ -228,13 +274,52 @@ class Server:
             metadata_answers=MetadataAnswers(cluster, clock, limit_bytes=config.eosin_metadata_answers_max_bytes),
             response_memory=ResponseMemory(config.eosin_fetch_response_memory_bytes),
         )
+        if self.observation is not None:
+            self.observation.observe(self.services, self._disk, self._background)
+        if config.has_authorizer:
+            from eosin.broker.security.authorization import authorizer_of
+
+            self.services.acls = cluster.acl_entries(clock)
+            self.services.authorizer = authorizer_of(config, self.services.acls, clock)
         self.host = _host(self.services, self._hooks, self._descriptors, self._share_descriptors)
+        QuotaSwitch(self.host, is_joined=self._node is not None)
+        await self._expect_users(cluster)
         if self._node is not None:
             self._node.serve(self.services, self.host, self._background)
+        if self.services.authorizer is not None:
+            from eosin.broker.forwarding import FORWARDED
+            from eosin.broker.security.access import guarded
+
+            self.host.apis = guarded(self.host.apis, but=FORWARDED if config.is_joined else ())
         cluster.subscribe(_OffsetsFollowTopics(groups))
         cluster.subscribe(self.services.metadata_answers)
         self._schedule(logs)
         await self._begin_loading()
+
+    def _limit_connections(self, config: BrokerConfig) -> None:
+        if not config.limits_connections:
+            return
+        from eosin.broker.connection_limits import ConnectionLimits, limits_of
+
+        loopback = [at.name for at, to in self._sockets if is_loopback(to.getsockname()[0])]
+        self.host.limits = ConnectionLimits(
+            limits_of(config, loopback),
+            possible=INT_MAX if self._descriptors is None else self._descriptors.max_connections,
+            window_num=config.quota_window_num,
+            sample_ms=config.quota_window_size_seconds * 1000,
+        )
+
+    async def _expect_users(self, cluster: Cluster) -> None:
+        """Store the first users, and get ready to ask for their passwords."""
+        if self._first_users:
+            from eosin.broker.security.first_users import add_first_users
+
+            await add_first_users(cluster, self._first_users)
+        if SASL_PROTOCOLS.intersection(self.config.protocols.values()):
+            from eosin.broker.security.entrances import open_sasl
+
+            assert self._log_manager is not None
+            self._sasl = await open_sasl(self.config, self.host, self._log_manager.directory_id)
 
     async def _cluster_of_its_own(self, logs: LogManager) -> Cluster:
         cluster = EmbeddedCluster(config=self.config, log_manager=logs, clock=self.clock, chance=self.chance)
@@ -247,6 +332,7 @@ class Server:
         """Become a broker of the controllers' cluster, fenced until all is set up; its metadata, and the settings that
         they decide."""
         from eosin.broker.joined_node import JoinedNode
+        from eosin.broker.peers.links import PLAIN_LINKS
 
         # Other machines cannot dial "every address of this machine".
         listeners = [
@@ -254,7 +340,12 @@ class Server:
             for each in self._advertised()
         ]
         node = self._node = JoinedNode(
-            self.config, listeners=listeners, logs=logs, clock=self.clock, chance=self.chance
+            self.config,
+            listeners=listeners,
+            logs=logs,
+            clock=self.clock,
+            chance=self.chance,
+            links=self._links or PLAIN_LINKS,
         )
         return await node.start()
 
@@ -303,20 +394,35 @@ class Server:
         healing = HangingTransactions(self.services)
         self._background.every(ROUND_INTERVAL_MS, "the search for hanging transactions", healing.round)
         self._background.every(REPORT_INTERVAL_MS, "the report of refused clients", self._report_refusals)
-        self._background.every(LOOK_FOR_END_MS, "the search for clients that have gone", self._look_for_ends)
-        idle_ms = self.config.connections_max_idle_ms
-        if idle_ms > 0:
-            self._background.every(max(idle_ms // IDLE_ROUNDS, 1), "the search for idle clients", self._close_idle)
+        ConnectionWatch(self.host, self.config).begin(self._background)
+        limits = self.services.new_producers = new_producers_of(self.config, self.clock)
+        count = partial(self._unless_loading, lambda: limits.look(logs.logs.values()))
+        self._background.every(LOOK_INTERVAL_MS, "the count of producers", count)
+        if self.tls is not None:
+            self.services.reload_stores = self.tls.reload_one
+            self.tls.watch(self._background, interval_ms=self.config.eosin_ssl_reload_interval_ms)
 
     async def _listen(self) -> None:
+        self._limit_connections(self.config)
         loop = asyncio.get_running_loop()
         backlog = self.config.socket_listen_backlog_size
+        secured: Mapping[str, Callable[[Arrival], asyncio.BaseProtocol]] = {}
+        arrivals: Arrivals | None = None
+        if self.tls is not None or self._sasl is not None:
+            from eosin.broker.security.entrances import secured_connections
+
+            secured, arrivals = secured_connections(self.config, self.host, self.tls, self._sasl, loop)
         for listener, bound in self._sockets:
             try:
                 bound.listen(backlog)
             except OSError as error:  # somebody else bound the address at the same time, and was first here
                 raise cannot_listen(listener, error) from error
-            self._listening.append(Acceptor(bound, self._factory(listener, loop), self.host, listener.name))
+            layer = secured.get(listener.name)
+            if layer is None:
+                acceptor = Acceptor(bound, self._factory(listener, loop), self.host, listener.name)
+            else:
+                acceptor = Acceptor(bound, layer, self.host, listener.name, arrivals)
+            self._listening.append(acceptor)
         most = longest_backlog()
         if most is not None and most < backlog:
             log.info(
@@ -324,6 +430,15 @@ class Server:
                 " socket.listen.backlog.size: raise net.core.somaxconn if many clients connect at once",
                 most,
                 backlog,
+            )
+
+    async def _begin_http(self) -> None:
+        if self.observation is not None:
+            await self.observation.start(
+                self.services,
+                self.host,
+                is_loading=lambda: self._loading is None or not self._loading.done(),
+                is_stopping=lambda: self.is_stopping,
             )
 
     def _factory(self, listener: Listener, loop: asyncio.AbstractEventLoop) -> Callable[[], Connection]:
@@ -336,6 +451,8 @@ class Server:
             await acceptor.close()
         for _, bound in self._sockets:
             bound.close()
+        if self.observation is not None:
+            await self.observation.stop()
         await self._stop_loading()
         await self._background.stop()
         if self._node is not None:
@@ -344,22 +461,6 @@ class Server:
             await self._log_manager.close(clean=False)
 
     # While it runs
-
-    def _look_for_ends(self) -> None:
-        for connection in list(self.host.connections):
-            connection.look_for_end()
-
-    async def _close_idle(self) -> None:
-        for _ in range(READ_TURNS):  # a broker that paused has not read yet what came meanwhile
-            await asyncio.sleep(0)
-        idle = []
-        for connection in list(self.host.connections):
-            connection.idle_rounds = connection.idle_rounds + 1 if connection.is_idle() else 0
-            if connection.idle_rounds > IDLE_ROUNDS:
-                idle.append(connection.peer)
-                connection.close_idle()
-        if idle:
-            log.info("closing idle connections", extra=fields(connections=len(idle), peer=idle[0]))
 
     def _report_refusals(self) -> None:
         self.host.refusals.report()
@@ -387,6 +488,10 @@ class Server:
         await services.groups.stop()
         finished = await self._finish_requests(limit_ms, waiting_for_others=True)
         await self._close_connections()
+        if self._sasl is not None:
+            self._sasl.close()
+        if self.observation is not None:
+            await self.observation.stop()
         await self._background.stop()
         if self._node is not None:
             await self._node.close()
@@ -414,6 +519,8 @@ class Server:
         return not unfinished
 
     async def _close_connections(self) -> None:
+        for layer in list(self.host.layers):
+            layer.abort()
         for connection in list(self.host.connections):
             connection.close()
         for _ in range(_DRAIN_MS // 10):
@@ -434,38 +541,6 @@ class _OffsetsFollowTopics(ClusterListener):
     def topic_deleted(self, topic: Topic) -> None:
         """Drop its offsets, so that a new topic of the same name starts without any."""
         self._groups.topic_deleted(topic.name)
-
-
-def open_logs(
-    config: BrokerConfig, *, clock: Clock, chance: Chance, disk: Disk, flusher: Flusher | None = None
-) -> LogManager:
-    """The logs as `eosin.durability` asks for them, not yet opened."""
-    durability = Durability(config.durability)
-    if flusher is None and durability is Durability.FSYNC:
-        flusher = JournalFlusher(threads=config.eosin_flush_threads)
-    return LogManager(
-        disk,
-        config.data_dir or MEMORY_DIR,
-        clock=clock,
-        chance=chance,
-        durability=durability,
-        node_id=config.node_id,
-        cluster_id=config.eosin_cluster_id,
-        joined=config.is_joined,
-        replicated=config.is_joined,
-        defaults=config.topic_defaults,
-        flusher=flusher,
-        verification_enabled=config.transaction_partition_verification_enable,
-        producer_id_expiration_ms=config.producer_id_expiration_ms,
-        producer_id_expiration_check_interval_ms=config.producer_id_expiration_check_interval_ms,
-        retention_check_interval_ms=config.log_retention_check_interval_ms,
-        cleaner=cleaner_config(config),
-        high_watermark_interval_ms=config.replica_high_watermark_checkpoint_interval_ms,
-        reserve_bytes=config.eosin_disk_reserve_bytes,
-        journal=JournalConfig(
-            size_bytes=config.eosin_journal_size_bytes, direct_bytes=config.eosin_journal_direct_bytes
-        ),
-    )
 
 
 def _descriptors_of(config: BrokerConfig) -> DescriptorBudget | None:
@@ -498,6 +573,7 @@ def _host(
         services=services,
         apis=BY_KEY,
         max_frame_bytes=config.socket_request_max_bytes,
+        max_control_bytes=config.eosin_control_request_max_bytes,
         max_in_flight=config.eosin_connection_max_in_flight_requests,
         max_frames_per_turn=config.eosin_connection_max_frames_per_turn,
         write_buffer_bytes=config.eosin_connection_write_buffer_max_bytes,
@@ -506,6 +582,8 @@ def _host(
         connections_changed=connections_changed,
         refused_delay_ms=config.eosin_connection_refused_delay_ms,
         max_refused=min(config.eosin_connection_max_refused, max_connections // 4),
+        spare_buffers=SpareBuffers(memory=frame_memory_of(config, asyncio.get_running_loop())),
         hooks=hooks,
+        authorizer=services.authorizer,
         response_memory=services.response_memory,
     )

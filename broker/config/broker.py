@@ -11,19 +11,24 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal, cast
 
+from eosin.broker.config.connections import connections_by_address
 from eosin.broker.config.quorum import (
-    QuorumSettings,
+    PLAINTEXT,
     QuorumVoter,
     bootstrap_servers,
+    controller_protocol,
     inter_broker_listener,
     quorum_voters,
 )
+from eosin.broker.config.sasl import SaslSettings
+from eosin.broker.config.security import resolved
 from eosin.broker.config.settings import INT_MAX, LONG_MAX, Kind, Setting, setting, settings_of, value_text
 from eosin.broker.config.topics import CODECS, defaults_from
 from eosin.broker.fetching.response_memory import DEFAULT_LIMIT_BYTES
-from eosin.broker.listeners import Listener, parse_listeners
+from eosin.broker.listeners import Listener, parse_listeners, protocol_map, protocols_of
 from eosin.storage.log.config import DAY_MS, LogConfig
 
+STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 Durability = Literal["fsync", "os", "memory"]
 DURABILITIES: Final = ("fsync", "os", "memory")
 
@@ -37,7 +42,7 @@ LIST: Final = Kind.LIST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfig(QuorumSettings):
+class BrokerConfig(SaslSettings):
     """All settings, typed. `sources.load_config` builds one from texts; fields may also be given directly."""
 
     # Who and where
@@ -49,7 +54,9 @@ class BrokerConfig(QuorumSettings):
         (), "Addresses for clients, for listeners whose own address they cannot use.", kind=LIST
     )
     listener_security_protocol_map: tuple[str, ...] = setting(
-        (), "The protocol of each listener, NAME:PLAINTEXT.", kind=LIST
+        (),
+        "The protocol of each listener, NAME:PROTOCOL; PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL. (docs/security.md)",
+        kind=LIST,
     )
     log_dirs: tuple[str, ...] = setting(("data",), "The data directory; one. (Kafka: /tmp/kafka-logs)", kind=LIST)
 
@@ -57,7 +64,28 @@ class BrokerConfig(QuorumSettings):
     connections_max_idle_ms: int = setting(
         600_000, "Close a connection that is silent this long; -1 never.", kind=LONG, at_least=-1
     )
-    max_connections: int = setting(INT_MAX, "Connections accepted at a time.", kind=INT, at_least=1)
+    max_connections: int = setting(
+        INT_MAX,
+        "Connections accepted at a time; a listener may have a number of its own. One on loopback beside others does"
+        " not count.",
+        kind=INT,
+        at_least=1,
+    )
+    max_connections_per_ip: int = setting(
+        INT_MAX, "The same from one IPv4 address, or one /64 of IPv6 addresses.", kind=INT, at_least=0
+    )
+    max_connections_per_ip_overrides: tuple[str, ...] = setting(
+        (), "Other numbers for single addresses, ADDRESS:NUMBER.", kind=LIST
+    )
+    max_connection_creation_rate: int = setting(
+        INT_MAX,
+        "Connections accepted in a second; further ones wait, up to a second each. A listener may have its own.",
+        kind=INT,
+        at_least=1,
+    )
+    eosin_principal_connections_max: int = setting(
+        0, "Connections of one user at a time, closed after the login; 0: no limit.", kind=INT, at_least=0
+    )
     socket_request_max_bytes: int = setting(104_857_600, "The largest request.", kind=INT, at_least=1024)
     socket_listen_backlog_size: int = setting(
         4096,
@@ -88,6 +116,20 @@ class BrokerConfig(QuorumSettings):
         57_671_680, "Bytes of records in one Fetch response at most.", kind=INT, at_least=1024
     )
     max_incremental_fetch_session_cache_slots: int = setting(1000, "Fetch sessions kept at most.", kind=INT, at_least=0)
+
+    quota_window_num: int = setting(
+        11, "Samples that a quota's rate is taken over, the running one with them.", kind=INT, at_least=2, at_most=100
+    )
+    quota_window_size_seconds: int = setting(
+        1, "Length of one such sample, in seconds.", kind=INT, at_least=1, at_most=3600
+    )
+    eosin_quota_throttle_max_ms: int = setting(
+        15_000,
+        "A client is told to pause for so long at most when it is over its quota; the rest follows its next request.",
+        kind=INT,
+        at_least=1,
+        at_most=300_000,
+    )
 
     # Logs: defaults of topic configs
     log_cleanup_policy: tuple[str, ...] = setting(
@@ -240,6 +282,22 @@ class BrokerConfig(QuorumSettings):
         0, "Codec of the offsets' batches; 0 is none.", kind=INT, at_least=0, at_most=4
     )
 
+    # Rights (security.md section 4)
+    authorizer_class_name: str = setting(
+        "",
+        f"Who decides what clients may do: {STANDARD_AUTHORIZER}; empty: everybody may do everything.",
+        kind=STRING,
+    )
+    super_users: str = setting(
+        "",
+        "Principals that may do everything, TYPE:NAME with semicolons between them, as User:admin;User:CN=ops,O=us.",
+        kind=STRING,
+    )
+    allow_everyone_if_no_acl_found: bool = setting(
+        False, "Whether everybody may do everything to a resource that no access control entry is about.", kind=BOOLEAN
+    )
+    eosin_acl_max_entries: int = setting(100_000, "Access control entries at most.", kind=INT, at_least=1)
+
     # Eosin's own
     eosin_durability: str = setting(
         "fsync",
@@ -316,6 +374,12 @@ class BrokerConfig(QuorumSettings):
         kind=INT,
         at_least=0,
     )
+    eosin_connection_unread_timeout_ms: int = setting(
+        60_000,
+        "Close a connection whose client takes no byte of its responses for this long; -1 never.",
+        kind=INT,
+        at_least=-1,
+    )
     eosin_metadata_answers_max_bytes: int = setting(
         67_108_864,
         "Memory for encoded responses to Metadata of all topics, kept until the metadata changes; 0 keeps none.",
@@ -347,6 +411,70 @@ class BrokerConfig(QuorumSettings):
         kind=INT,
         at_least=0,
     )
+    eosin_http_listener: str = setting(
+        "",
+        "Where to listen for HTTP, [HOST:]PORT without a host for 127.0.0.1: health, metrics, and the facts for `eosin"
+        " explain`; empty: nowhere. Needs eosin[http].",
+        kind=STRING,
+    )
+    eosin_console_enable: bool = setting(
+        False, "Whether the HTTP listener serves the live console, too. (docs/console.md)", kind=BOOLEAN
+    )
+    eosin_console_actions_enable: bool = setting(
+        False,
+        "Whether the console may end transactions that hang or are open; needs eosin.http.token.file.",
+        kind=BOOLEAN,
+    )
+    eosin_console_records: str = setting(
+        "full",
+        "How much of records the console shows: their values too, keys alone, or nothing.",
+        kind=STRING,
+        choices=("full", "keys", "off"),
+    )
+    eosin_console_principal: str = setting(
+        "User:ANONYMOUS",
+        "With an authorizer: as whom the console reads records; anybody else than User:ANONYMOUS needs"
+        " eosin.http.token.file.",
+        kind=STRING,
+    )
+    eosin_http_token_file: str = setting(
+        "",
+        "A file with the token that HTTP requests must carry, but for health; needed where other machines can reach"
+        " the HTTP listener.",
+        kind=STRING,
+    )
+    eosin_http_allowed_hosts: tuple[str, ...] = setting(
+        (), "Names besides addresses and private names by which the HTTP listener may be asked.", kind=LIST
+    )
+    eosin_http_public_metrics: bool = setting(
+        False, "Whether /metrics needs no token, as health needs none.", kind=BOOLEAN
+    )
+    eosin_recorder_max_bytes: int = setting(
+        -1,
+        "Memory for what happened to transactional ids, and why; 0 records nothing; -1: 16 MiB with"
+        " eosin.http.listener or eosin.tracing.endpoint, else nothing.",
+        kind=LONG,
+        at_least=-1,
+    )
+    eosin_tracing_endpoint: str = setting(
+        "",
+        "The URL of an OpenTelemetry collector (OTLP over HTTP) that gets transactions as spans; without a path,"
+        " /v1/traces; empty: none. Needs eosin[otel].",
+        kind=STRING,
+    )
+    eosin_tracing_ratio: float = setting(
+        1.0,
+        "The share of committed and aborted transactions that become spans; all that were fenced or timed out do.",
+        kind=DOUBLE,
+        at_least=0,
+        at_most=1,
+    )
+    eosin_tracing_queue_max_spans: int = setting(
+        4096, "Spans that may wait for the collector; more are dropped, and counted.", kind=INT, at_least=64
+    )
+    eosin_metrics_max_partitions: int = setting(
+        2000, "Partitions that have metrics of their own; the others count in their topic's.", kind=INT, at_least=0
+    )
     eosin_shutdown_timeout_ms: int = setting(
         5000, "How long a stopping broker lets running requests finish.", kind=INT, at_least=0
     )
@@ -366,6 +494,10 @@ class BrokerConfig(QuorumSettings):
 
     given: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """The texts that were set explicitly, by key (aliases resolved): what is not a default."""
+    overrides: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """The typed values of keys that hold for one listener, by key: `listener.name.NAME.KEY`."""
+    references: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """The texts of settings whose values stand elsewhere, as `${file:...}`, by key (security.md 6.3.2)."""
     topic_defaults: LogConfig = field(init=False, repr=False)
     """What a topic without configs of its own gets."""
 
@@ -377,8 +509,37 @@ class BrokerConfig(QuorumSettings):
         return getattr(self, name.replace(".", "_"))
 
     def text(self, name: str) -> str | None:
-        """The value of a key as Kafka writes it; None when it is not set."""
-        return value_text(self.value(name))
+        """The value of a key as Kafka writes it; None when it is not set. Where it stands elsewhere, where that is."""
+        return self.references.get(name) or value_text(self.value(name))
+
+    def for_listener(self, name: str, listener: str, *, mechanism: str = "") -> Any:
+        """The typed value of a key for one listener, and for one SASL mechanism on it (security.md 2.1.2)."""
+        value = self.value(name)
+        if not self.overrides:
+            return value
+        return resolved(name, overrides=self.overrides, broker_wide=value, listener=listener, mechanism=mechanism)
+
+    @property
+    def limits_connections(self) -> bool:
+        """Whether more than the number of open files limits connections."""
+        return bool(
+            self.max_connections < INT_MAX
+            or self.max_connections_per_ip < INT_MAX
+            or self.max_connections_per_ip_overrides
+            or self.max_connection_creation_rate < INT_MAX
+            or self.eosin_principal_connections_max
+            or any(key.endswith((".max.connections", ".max.connection.creation.rate")) for key in self.overrides)
+        )
+
+    @property
+    def connections_by_address(self) -> dict[str, int]:
+        """The numbers of `max.connections.per.ip.overrides`, by address. Raises `SettingError`."""
+        return connections_by_address(self.max_connections_per_ip_overrides)
+
+    @property
+    def protocols(self) -> dict[str, str]:
+        """What each listener speaks: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL, by the listener's name."""
+        return protocols_of([each.name for each in self.bound_listeners], self.listener_security_protocol_map)
 
     @property
     def bound_listeners(self) -> tuple[Listener, ...]:
@@ -409,6 +570,41 @@ class BrokerConfig(QuorumSettings):
     def inter_broker_listener(self) -> str:
         """Joined mode: the name of the listener on which brokers reach each other."""
         return inter_broker_listener(self)
+
+    @property
+    def inter_broker_protocol(self) -> str:
+        """Joined mode: what that listener speaks."""
+        return self.protocols[self.inter_broker_listener]
+
+    @property
+    def controller_listener(self) -> str:
+        """Joined mode: the name of the listener of controllers that this broker connects to."""
+        return self.controller_listener_names[0].upper()
+
+    @property
+    def controller_protocol(self) -> str:
+        """Joined mode: what that listener speaks."""
+        return controller_protocol(self.controller_listener_names, protocol_map(self.listener_security_protocol_map))
+
+    @property
+    def has_secured_links(self) -> bool:
+        """Whether this broker connects to other nodes of its cluster by anything else than PLAINTEXT."""
+        return self.is_joined and (self.inter_broker_protocol, self.controller_protocol) != (PLAINTEXT, PLAINTEXT)
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether somebody wants to see into this broker, now or later (console.md 2 and 4)."""
+        return bool(self.eosin_http_listener or self.eosin_tracing_endpoint) or self.eosin_recorder_max_bytes > 0
+
+    @property
+    def has_authorizer(self) -> bool:
+        """Whether access control entries say what clients may do."""
+        return bool(self.authorizer_class_name)
+
+    @property
+    def super_principals(self) -> tuple[str, ...]:
+        """The principals that may do everything."""
+        return tuple(each for each in (part.strip() for part in self.super_users.split(";")) if each)
 
     @property
     def recovers_from_timeouts(self) -> bool:

@@ -52,6 +52,11 @@ class ConfigEntry:
     documentation: str
     synonyms: tuple[ConfigSynonym, ...]
 
+    @property
+    def is_sensitive(self) -> bool:
+        """Whether its value is told to nobody (security.md 6.3.1)."""
+        return self.kind is Kind.PASSWORD
+
 
 _ADVERTISED: Final = "advertised.listeners"
 
@@ -126,6 +131,9 @@ def _broker_entry(name: str, layers: _Layers) -> ConfigEntry:
     setting = BROKER_SETTINGS.get(name)
     synonyms = _synonyms([name], layers)
     used = synonyms[0] if synonyms else ConfigSynonym(name, None, ConfigSource.DEFAULT)
+    if setting is not None and setting.kind is Kind.PASSWORD:
+        synonyms = [ConfigSynonym(each.name, None, each.source) for each in synonyms]
+        used = ConfigSynonym(name, None, used.source)
     return ConfigEntry(
         name=name,
         value=used.value,

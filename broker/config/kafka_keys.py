@@ -5,14 +5,14 @@ They are listed one by one, because a prefix would swallow the spelling mistakes
 
 from typing import Final
 
-UNUSED_PREFIXES: Final = ("listener.name.", "ssl.", "sasl.")
-"""Families whose names are open: per listener, and the two security layers that stand before the broker."""
+UNUSED_PREFIXES: Final = ("sasl.",)
+"""Families whose names are open."""
 
 _NAMES: Final = """
 add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms alter.config.policy.class.name
-alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
+alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds
 auto.include.jmx.reporter auto.leader.rebalance.enable background.threads broker.id.generation.enable
-client.quota.callback.class config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms
+client.quota.callback.class
 control.plane.listener.name controlled.shutdown.enable controlled.shutdown.max.retries
 controlled.shutdown.retry.backoff.ms controller.performance.always.log.threshold.ms
 controller.performance.sample.period.ms controller.quorum.append.linger.ms controller.quorum.auto.join.enable
@@ -44,8 +44,8 @@ kafka.metrics.polling.interval.secs kafka.metrics.reporters leader.imbalance.che
 leader.imbalance.per.broker.percentage log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
 log.cleaner.threads log.flush.offset.checkpoint.interval.ms log.flush.start.offset.checkpoint.interval.ms
 log.initial.task.delay.ms log.local.retention.bytes log.local.retention.ms log.message.downconversion.enable
-log.message.format.version log.message.timestamp.difference.max.ms max.connection.creation.rate max.connections.per.ip
-max.connections.per.ip.overrides max.request.partition.size.limit message.downconversion.enable metadata.log.dir
+log.message.format.version log.message.timestamp.difference.max.ms
+max.request.partition.size.limit message.downconversion.enable metadata.log.dir
 metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes
 metadata.log.segment.min.bytes metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes
 metadata.max.retention.ms metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
@@ -53,8 +53,8 @@ num.io.threads num.network.threads num.recovery.threads.per.data.dir num.replica
 offsets.commit.required.acks offsets.load.buffer.size offsets.topic.compression.codec.level
 password.encoder.cipher.algorithm password.encoder.iterations password.encoder.key.length
 password.encoder.keyfactory.algorithm password.encoder.old.secret password.encoder.secret principal.builder.class
-producer.purgatory.purge.interval.requests queued.max.request.bytes queued.max.requests quota.window.num
-quota.window.size.seconds remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
+producer.purgatory.purge.interval.requests queued.max.requests
+remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
 remote.log.index.file.cache.total.size.bytes remote.log.manager.copier.thread.pool.size
 remote.log.manager.copy.max.bytes.per.second remote.log.manager.copy.quota.window.num
 remote.log.manager.copy.quota.window.size.seconds remote.log.manager.expiration.thread.pool.size
@@ -74,7 +74,9 @@ share.coordinator.state.topic.compression.codec share.coordinator.state.topic.mi
 share.coordinator.state.topic.num.partitions share.coordinator.state.topic.prune.interval.ms
 share.coordinator.state.topic.replication.factor share.coordinator.state.topic.segment.bytes share.coordinator.threads
 share.coordinator.write.timeout.ms share.fetch.purgatory.purge.interval.requests
-socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms telemetry.max.bytes
+socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
+ssl.keymanager.algorithm ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
+telemetry.max.bytes
 transaction.state.log.load.buffer.size unclean.leader.election.interval.ms unstable.api.versions.enable
 unstable.feature.versions.enable zookeeper.connect zookeeper.connection.timeout.ms zookeeper.max.in.flight.requests
 zookeeper.metadata.migration.enable zookeeper.session.timeout.ms zookeeper.set.acl
@@ -92,7 +94,7 @@ _DYNAMIC: Final = """
 background.threads follower.replication.throttled.rate group.consumer.assignment.interval.ms
 group.coordinator.cached.buffer.max.bytes leader.replication.throttled.rate log.cleaner.io.buffer.load.factor
 log.cleaner.io.buffer.size log.cleaner.threads log.local.retention.bytes log.local.retention.ms
-max.connection.creation.rate max.connections.per.ip max.connections.per.ip.overrides metric.reporters num.io.threads
+metric.reporters num.io.threads
 num.network.threads num.recovery.threads.per.data.dir num.replica.fetchers remote.fetch.max.wait.ms
 remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes
 remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second

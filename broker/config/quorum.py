@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from eosin.broker.config.settings import INT_MAX, Kind, Setting, SettingError, setting, settings_of
-from eosin.broker.listeners import DEFAULT_LISTENER
+from eosin.broker.listeners import PROTOCOL_MAP, PROTOCOLS
 from eosin.protocol.names import is_usable_uuid
 
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 _MIB: Final = 1024 * 1024
 PLAINTEXT: Final = "PLAINTEXT"
-_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 EVERY_DIRECTORY: Final = "*"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# `BrokerConfig` gets these methods with all fields; another set of them would only cost each start time.
+@dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
 class QuorumSettings:
     """The settings, typed. `BrokerConfig` inherits them."""
 
@@ -40,7 +40,23 @@ class QuorumSettings:
         None, "The listener of other brokers that the broker connects to; unset: the next.", kind=Kind.STRING
     )
     security_inter_broker_protocol: str = setting(
-        PLAINTEXT, "The same by its protocol; the only one is PLAINTEXT.", kind=Kind.STRING
+        PLAINTEXT,
+        "The same for a listener that has the name of its protocol.",
+        kind=Kind.STRING,
+        choices=PROTOCOLS,
+    )
+    sasl_mechanism_inter_broker_protocol: str | None = setting(
+        None,
+        "How the broker logs in to other brokers: SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN. (Kafka: GSSAPI)",
+        kind=Kind.STRING,
+    )
+    sasl_mechanism_controller_protocol: str | None = setting(
+        None, "How the broker logs in to controllers, likewise. (Kafka: GSSAPI)", kind=Kind.STRING
+    )
+    ssl_endpoint_identification_algorithm: str = setting(
+        "https",
+        "https: certificates of other brokers and of controllers must hold the name that was dialled; empty: any name.",
+        kind=Kind.STRING,
     )
     broker_rack: str | None = setting(None, "The rack of this broker, as the cluster is told.", kind=Kind.STRING)
     broker_heartbeat_interval_ms: int = setting(2000, "Between two heartbeats.", kind=Kind.INT, at_least=1)
@@ -135,6 +151,9 @@ class QuorumSettings:
         at_most=INT_MAX,
     )
 
+
+LINK_PER_LISTENER: Final = frozenset({"ssl.endpoint.identification.algorithm"})
+"""Keys that a listener which the broker connects to may have for itself."""
 
 QUORUM_SETTINGS: Final[Mapping[str, Setting]] = settings_of(QuorumSettings)
 """Every such setting, by key."""
@@ -254,19 +273,15 @@ def _check_controllers(config: "BrokerConfig", protocols: Mapping[str, str]) -> 
         raise SettingError(f"controller.listener.names must not name a listener of this broker, and {name} is one")
     if protocols and name not in protocols:
         raise SettingError(f"listener.security.protocol.map must map {name}, the first of controller.listener.names")
-    if not protocols and name in _PROTOCOLS and name != PLAINTEXT:
-        raise SettingError(f"controller.listener.names asks for {name}, but Eosin connects with PLAINTEXT only")
+    if not protocols and name not in PROTOCOLS and set(config.protocols.values()) != {PLAINTEXT}:
+        # Kafka does not take it for PLAINTEXT either: a forgotten entry must not become an open door.
+        raise SettingError(f"{PROTOCOL_MAP} must say what {name} speaks, as in {name}:PLAINTEXT or {name}:SASL_SSL")
 
 
 def _check_listeners(config: "BrokerConfig") -> None:
     if config.inter_broker_listener_name is not None and "security.inter.broker.protocol" in config.given:
         raise SettingError(
             "one of inter.broker.listener.name and security.inter.broker.protocol must be given, not both"
-        )
-    if config.security_inter_broker_protocol != PLAINTEXT:
-        raise SettingError(
-            "security.inter.broker.protocol must be PLAINTEXT, the only protocol Eosin speaks, not"
-            f" {config.security_inter_broker_protocol!r}"
         )
     names = [listener.name for listener in config.bound_listeners]
     if config.inter_broker_listener not in names:
@@ -325,13 +340,13 @@ def bootstrap_servers(config: QuorumSettings) -> tuple[tuple[str, int], ...]:
 
 def inter_broker_listener(config: QuorumSettings) -> str:
     """The name of the listener on which brokers reach each other."""
-    return (config.inter_broker_listener_name or DEFAULT_LISTENER).upper()
+    return (config.inter_broker_listener_name or config.security_inter_broker_protocol).upper()
 
 
-def protocol_map(texts: Sequence[str]) -> dict[str, str]:
-    """`listener.security.protocol.map`: the protocol of each listener, by names in upper case."""
-    entries = (text.partition(":") for text in texts)
-    return {name.strip().upper(): protocol.strip().upper() for name, _, protocol in entries}
+def controller_protocol(names: Sequence[str], protocols: Mapping[str, str]) -> str:
+    """What the controllers' listener speaks, the first of `names`. `protocols` is `listener.security.protocol.map`."""
+    name = names[0].upper() if names else ""
+    return protocols.get(name, name if name in PROTOCOLS else PLAINTEXT)
 
 
 def joined_values(given: Mapping[str, str]) -> dict[str, Any]:

@@ -3,12 +3,18 @@
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from eosin.broker.config.loggers import change_levels
 from eosin.broker.config.resources import NO_BROKER, NO_GROUP_SETTINGS, ResourceType, broker_of, unsupported
-from eosin.broker.metadata.cluster import Cluster, ConfigChange, Outcome
+from eosin.broker.config.store_reloads import is_store, reload_stores
+from eosin.broker.metadata.cluster import ConfigChange, Outcome
+from eosin.broker.security.config_rights import refusal_of
+from eosin.broker.security.resources import Operation
 from eosin.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from eosin.broker.api import RequestContext, Services
 
 
 class ResourceChange(NamedTuple):
@@ -20,15 +26,22 @@ class ResourceChange(NamedTuple):
 
 
 async def alter(
-    resources: Sequence[ResourceChange], cluster: Cluster, *, replace: bool, validate_only: bool
+    resources: Sequence[ResourceChange],
+    context: "RequestContext",
+    services: "Services",
+    *,
+    replace: bool,
+    validate_only: bool,
 ) -> list[Outcome]:
-    """Change the resources side by side. One outcome each; a resource that is named twice is refused each time."""
+    """Change the resources side by side. One outcome each; a resource that is named twice is refused each time, and
+    one whose settings the client may not change is left alone."""
     times = Counter((each.resource_type, each.resource_name) for each in resources)
     return await asyncio.gather(
         *(
             _alter(
                 each,
-                cluster,
+                context,
+                services,
                 replace=replace,
                 validate_only=validate_only,
                 named_twice=times[each.resource_type, each.resource_name] > 1,
@@ -39,9 +52,18 @@ async def alter(
 
 
 async def _alter(
-    resource: ResourceChange, cluster: Cluster, *, replace: bool, validate_only: bool, named_twice: bool
+    resource: ResourceChange,
+    context: "RequestContext",
+    services: "Services",
+    *,
+    replace: bool,
+    validate_only: bool,
+    named_twice: bool,
 ) -> Outcome:
-    name, changes = resource.resource_name, resource.changes
+    name, changes, cluster = resource.resource_name, resource.changes, services.cluster
+    refused = refusal_of(Operation.ALTER_CONFIGS, resource.resource_type, name, context)
+    if refused is not None:
+        return refused
     if named_twice:
         return Outcome(ErrorCode.INVALID_REQUEST, "A resource is named twice")
     match resource.resource_type:
@@ -53,6 +75,11 @@ async def _alter(
             node_id = broker_of(name, cluster)
             if isinstance(node_id, Outcome):
                 return node_id
+            stores = [change for change in changes if is_store(change.name)]
+            if stores and len(stores) < len(changes):
+                return Outcome(ErrorCode.INVALID_REQUEST, "A store is loaded again by a request of its own")
+            if stores:
+                return await reload_stores(stores, services.config, services.reload_stores, validate_only=validate_only)
             return await cluster.alter_broker_configs(node_id, changes, replace=replace, validate_only=validate_only)
         case ResourceType.BROKER_LOGGER if not replace:  # KIP-412: never by AlterConfigs
             node_id = broker_of(name, cluster)

@@ -30,7 +30,38 @@ class Kind(IntEnum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    PASSWORD = 9
 
+
+class Secret:
+    """A text that nothing shows: neither a log line nor a traceback (security.md 6.3.1)."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """The text, for what it is meant for."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return HIDDEN
+
+    def __format__(self, spec: str) -> str:
+        return HIDDEN
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+
+HIDDEN: Final = "[hidden]"
 
 _INTEGERS: Final = {Kind.SHORT: 2**15, Kind.INT: 2**31, Kind.LONG: 2**63}
 
@@ -94,7 +125,7 @@ class Setting:
             return f"{'a list of' if self.kind is Kind.LIST else 'one of'} {', '.join(self.choices)}"
         if self.kind is Kind.BOOLEAN:
             return "true or false"
-        if self.kind is Kind.STRING:
+        if self.kind in (Kind.STRING, Kind.PASSWORD):
             return "a text"
         if self.kind is Kind.LIST:
             return "a list separated by commas"
@@ -135,6 +166,8 @@ def _read(kind: Kind, text: str) -> Any:
             return lowered == "true"
         case Kind.STRING:
             return text
+        case Kind.PASSWORD:
+            return Secret(text)
         case Kind.DOUBLE:
             number = float(text)
             if number != number or number in (float("inf"), float("-inf")):

@@ -4,33 +4,42 @@ Whatever cannot be used is a `SettingError` whose text is one sentence that name
 """
 
 import difflib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from eosin.broker.config.broker import BROKER_SETTINGS, BrokerConfig
+from eosin.broker.config.broker import BROKER_SETTINGS, STANDARD_AUTHORIZER, BrokerConfig
+from eosin.broker.config.connections import CONNECTIONS_PER_LISTENER
+from eosin.broker.config.http import check_http
 from eosin.broker.config.kafka_keys import is_unused
 from eosin.broker.config.quorum import (
+    LINK_PER_LISTENER,
+    PLAINTEXT,
     QUORUM_SETTINGS,
     check_alone,
     check_joined,
     joined_values,
-    protocol_map,
     warnings_of,
 )
-from eosin.broker.config.settings import SettingError
-from eosin.broker.listeners import check_advertised, parse_listeners
+from eosin.broker.config.sasl import SASL_PER_LISTENER, without_mechanism
+from eosin.broker.config.security import LISTENER_PREFIX, PER_LISTENER, unprefixed
+from eosin.broker.config.settings import HIDDEN, Kind, SettingError
+from eosin.broker.config.tracing import traces_url
+from eosin.broker.listeners import (
+    SASL_PROTOCOLS,
+    check_advertised,
+    check_ports,
+    parse_listeners,
+    protocol_map,
+    protocols_of,
+)
+from eosin.broker.security.tls.settings import check_tls
 from eosin.broker.transactions.timeout_errors import profiles
+from eosin.protocol.properties import parse_properties
 
 ALIASES: Final = {"broker.id": "node.id", "log.dir": "log.dirs"}
 """Older names of Kafka, and ours for them."""
-
-PROTOCOL_MAP: Final = "listener.security.protocol.map"
-_ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-_ESCAPED: Final = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
-_ENTRY: Final = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +62,14 @@ def load_config(
     for source in (map(_assignment, assignments), (flags or {}).items()):
         _merge(on_command_line, unused, source)
     given |= on_command_line
-    values = {BROKER_SETTINGS[key].field_name: BROKER_SETTINGS[key].parse(text) for key, text in given.items()}
-    config = BrokerConfig(**values, given=MappingProxyType(given))
+    references = _resolve(given)
+    for_listeners = {key: given.pop(key) for key in list(given) if key not in BROKER_SETTINGS}
+    values = {BROKER_SETTINGS[key].field_name: _parsed(key, key, text, references) for key, text in given.items()}
+    shown = {key: HIDDEN if BROKER_SETTINGS[key].kind is Kind.PASSWORD else text for key, text in given.items()}
+    shown |= {key: text for key, text in references.items() if key in given}
+    config = BrokerConfig(**values, given=MappingProxyType(shown), references=MappingProxyType(references))
+    if for_listeners:
+        config = replace(config, overrides=_overrides(config, for_listeners, references, unused))
     warnings: list[str] = []
     if config.is_joined:
         config = replace(config, **joined_values(given))
@@ -74,30 +89,82 @@ def load_config(
                 "Settings of brokers in a quorum, which a broker that runs alone does not use:"
                 f" {', '.join(of_a_quorum)}"
             )
+    warnings += check_tls(config)
+    if SASL_PROTOCOLS.intersection(config.protocols.values()):
+        from eosin.broker.security.sasl.settings import check_sasl
+
+        warnings += check_sasl(config)
+    if config.has_secured_links:
+        from eosin.broker.security.links.settings import check_links
+
+        warnings += check_links(config)
     if unused:
         warnings.append(f"Kafka settings that Eosin does not use: {', '.join(sorted(set(unused)))}")
     return LoadedConfig(config, tuple(warnings))
 
 
-def parse_properties(text: str) -> list[tuple[str, str]]:
-    """The entries of a Java properties file, in order."""
-    entries = []
-    for line in _logical_lines(text):
-        found = _ENTRY.fullmatch(line)
-        assert found is not None, "the pattern matches every line"
-        entries.append((_unescape(found[1]), _unescape(found[2])))
-    return entries
-
-
 def _merge(given: dict[str, str], unused: list[str], source: Iterable[tuple[str, str]]) -> None:
     for written, text in source:
         key = ALIASES.get(written, written)
-        if key in BROKER_SETTINGS:
+        if key in BROKER_SETTINGS or key.startswith(LISTENER_PREFIX) or key.startswith("config.providers"):
             given[key] = text
+        elif key == "ssl.engine.factory.class":
+            raise SettingError(f"{key} names a class of Java, which Eosin cannot run; leave it out")
         elif is_unused(key):
             unused.append(key)
         else:
             raise SettingError(_unknown(written))
+
+
+def _resolve(given: dict[str, str]) -> dict[str, str]:
+    """Replace references to values that stand elsewhere by those, and take what is about providers out of `given`; the
+    references, by key. Raises `SettingError`."""
+    about = [key for key in given if key.startswith("config.providers")]
+    if not about and not any("${" in text for text in given.values()):
+        return {}
+    from eosin.broker.config.providers import Providers
+
+    providers, references = Providers({key: given.pop(key) for key in about}), {}
+    for key, text in given.items():
+        value = providers.resolve(key, text)
+        if value != text:
+            given[key], references[key] = value, text
+    return references
+
+
+def _parsed(key: str, written: str, text: str, references: Mapping[str, str]) -> Any:
+    """The typed value of a setting, written with its prefix. What a reference leads to is in no sentence."""
+    try:
+        return BROKER_SETTINGS[key].parse(text)
+    except SettingError:
+        if written not in references:
+            raise
+    raise SettingError(f"what {references[written]} leads to is no value for {key}")
+
+
+def _overrides(
+    config: BrokerConfig, texts: Mapping[str, str], references: Mapping[str, str], unused: list[str]
+) -> Mapping[str, Any]:
+    """The typed values of keys that start with `listener.name.`, for the listeners that there are."""
+    names = {listener.name.lower() for listener in config.bound_listeners}
+    if config.is_joined and config.controller_protocol != PLAINTEXT:
+        names.add(config.controller_listener.lower())
+    values = {}
+    for key, text in texts.items():
+        found = unprefixed(key, frozenset(names))
+        own = "" if found is None else without_mechanism(found[1])
+        if own in PER_LISTENER | SASL_PER_LISTENER | LINK_PER_LISTENER | CONNECTIONS_PER_LISTENER:
+            try:
+                values[key] = _parsed(own, key, text, references)
+            except SettingError as refused:
+                raise SettingError(f"{key.removesuffix(own)}{refused}") from None
+        elif found is not None and found[1] in BROKER_SETTINGS:
+            raise SettingError(f"{found[1]} holds for all listeners; write it without {LISTENER_PREFIX}{found[0]}")
+        elif found is not None and not is_unused(found[1]) and found[1].startswith("ssl."):
+            raise SettingError(_unknown(key, f"{LISTENER_PREFIX}{found[0]}."))
+        else:
+            unused.append(key)  # of a listener of controllers, say
+    return MappingProxyType(values)
 
 
 def _assignment(text: str) -> tuple[str, str]:
@@ -107,33 +174,28 @@ def _assignment(text: str) -> tuple[str, str]:
     return name.strip(), value
 
 
-def _unknown(key: str) -> str:
-    close = difflib.get_close_matches(key, BROKER_SETTINGS, n=1)
+def _unknown(key: str, prefix: str = "") -> str:
+    close = difflib.get_close_matches(key.removeprefix(prefix), BROKER_SETTINGS, n=1)
     return f"unknown setting {key!r}" + (
-        f"; did you mean {close[0]}?" if close else "; docs/configuration.md lists all"
+        f"; did you mean {prefix}{close[0]}?" if close else "; docs/configuration.md lists all"
     )
-
-
-def _check_protocol_map(entries: Sequence[str]) -> None:
-    for entry in entries:
-        name, _, protocol = entry.partition(":")
-        if protocol.strip().upper() != "PLAINTEXT":
-            raise SettingError(
-                f"{PROTOCOL_MAP} must map {name} to PLAINTEXT, the only protocol Eosin serves, not {protocol!r}"
-            )
 
 
 def _check(config: BrokerConfig) -> None:
     """What no single setting can tell."""
     if not config.listeners:
         raise SettingError("listeners must name at least one address")
-    _check_protocol_map(config.listener_security_protocol_map)
+    listeners = parse_listeners(config.listeners, key="listeners")
+    check_ports(listeners)
+    protocols_of([listener.name for listener in listeners], config.listener_security_protocol_map)
     check_advertised(
-        parse_listeners(config.listeners, key="listeners"),
+        listeners,
         parse_listeners(config.advertised_listeners, key="advertised.listeners"),
         wildcards=config.is_joined,
     )
     profiles(config.transaction_timeout_recovery_profiles)
+    check_http(config)
+    traces_url(config.eosin_tracing_endpoint)
     if len(config.log_dirs) != 1:
         raise SettingError(f"log.dirs must name one directory, not {len(config.log_dirs) or 'none'}")
     if config.eosin_durability == "memory" and "log.dirs" in config.given:
@@ -148,6 +210,20 @@ def _check(config: BrokerConfig) -> None:
             "transaction.two.phase.commit.enable needs eosin.transaction.version 2: below, a prepared transaction"
             " cannot be told from the next one of its producer"
         )
+    if config.authorizer_class_name not in ("", STANDARD_AUTHORIZER):
+        raise SettingError(
+            f"authorizer.class.name must be {STANDARD_AUTHORIZER} or empty, not {config.authorizer_class_name!r}: Eosin"
+            " has no other authorizer"
+        )
+    for principal in config.super_principals:
+        kind, colon, name = principal.partition(":")
+        if not (kind and colon and name):
+            raise SettingError(f"super.users must hold TYPE:NAME with semicolons between them, not {principal!r}")
+    if config.super_principals and not config.has_authorizer:
+        raise SettingError("super.users needs authorizer.class.name: without an authorizer everybody may do everything")
+    if not config.max_connections_per_ip and not config.connections_by_address:
+        raise SettingError("max.connections.per.ip of 0 lets nobody in but who max.connections.per.ip.overrides names")
+    assert config.connections_by_address is not None  # raises for what is no address
     defaults = config.topic_defaults
     if defaults.min_compaction_lag_ms > defaults.max_compaction_lag_ms:
         raise SettingError("log.cleaner.min.compaction.lag.ms must not be above log.cleaner.max.compaction.lag.ms")
@@ -161,30 +237,3 @@ def _check_not_zero(config: BrokerConfig, *keys: str) -> None:
         value: Any = config.value(key)
         if value == 0:
             raise SettingError(f"{key} must be -1 or at least 1, not '0'")
-
-
-def _logical_lines(text: str) -> list[str]:
-    """Lines without comments, those that end in a backslash joined with the next."""
-    lines: list[str] = []
-    held = ""
-    for raw in text.splitlines():
-        line = raw.lstrip(" \t\f")
-        if not held and (not line or line[0] in "#!"):
-            continue
-        trailing = len(line) - len(line.rstrip("\\"))
-        if trailing % 2:
-            held += line[:-1]
-            continue
-        lines.append(held + line)
-        held = ""
-    if held:
-        lines.append(held)
-    return lines
-
-
-def _unescape(text: str) -> str:
-    def one(found: re.Match[str]) -> str:
-        escape = found[1]
-        return chr(int(escape[1:], 16)) if len(escape) == 5 else _ESCAPES.get(escape, escape)
-
-    return _ESCAPED.sub(one, text) if "\\" in text else text

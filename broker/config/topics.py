@@ -206,9 +206,13 @@ _ALL: Final = (
     _config(
         "leader.replication.throttled.replicas",
         Kind.LIST,
-        "Replicas whose leaders are throttled; Eosin throttles none.",
+        "Replicas whose leaders are throttled; Eosin throttles the receiving end alone.",
     ),
-    _config("follower.replication.throttled.replicas", Kind.LIST, "Replicas that are throttled; Eosin throttles none."),
+    _config(
+        "follower.replication.throttled.replicas",
+        Kind.LIST,
+        "Replicas (partition:broker, or *) that a broker copies at follower.replication.throttled.rate until in sync.",
+    ),
 )
 
 TOPIC_CONFIGS: Final[Mapping[str, Setting]] = {config.name: config for config in _ALL}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from eosin.broker.fetching.long_poll import Watch
 from eosin.broker.fetching.sessions import Wanted
+from eosin.broker.security.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.header import HEADER_BYTES
@@ -20,6 +21,7 @@ from eosin.storage.log.log_results import Isolation, ReadResult
 
 if TYPE_CHECKING:
     from eosin.broker.api import Services
+    from eosin.broker.security.session import Session
     from eosin.storage.log.partition_log import PartitionLog
 
 FIRST_TOPIC_ID_VERSION: Final = 13
@@ -37,6 +39,9 @@ class FollowerFetcher(Protocol):
     def fetched(self, log: "PartitionLog", wanted: Wanted) -> None:
         """It has what lies below the offset that it wants, since its log is a prefix of `log`."""
 
+    def is_idle(self, wanted: Wanted) -> bool:
+        """Whether it still has everything, as `wanted.idle` says, and nothing is to be said to it."""
+
     def waited(self) -> None:
         """The fetch has waited: what it says of the follower has been heard."""
 
@@ -44,7 +49,7 @@ class FollowerFetcher(Protocol):
 class FetchLimits:
     """What a request says for all its partitions."""
 
-    __slots__ = ("api_version", "follower", "isolation", "max_bytes", "min_bytes", "refusal")
+    __slots__ = ("api_version", "follower", "isolation", "max_bytes", "min_bytes", "refusal", "session")
 
     def __init__(
         self,
@@ -55,6 +60,7 @@ class FetchLimits:
         max_bytes: int,
         min_bytes: int,
         follower: FollowerFetcher | None = None,
+        session: "Session | None" = None,
     ) -> None:
         self.api_version = api_version
         self.isolation = isolation
@@ -64,6 +70,8 @@ class FetchLimits:
         self.max_bytes = max_bytes
         self.min_bytes = min_bytes
         self.follower = follower
+        self.session = session
+        """Whom to ask what may be read; None for a follower, and where everybody may read everything."""
 
 
 class PartitionFetch:
@@ -96,9 +104,10 @@ class PartitionFetch:
 
 
 class FetchPass:
-    """One look at each partition, and one read."""
+    """One look at each partition, and one read. Of what a follower has whole, and what has not changed, the look is a
+    few comparisons: it fetches thousands of partitions, and waits for each of them."""
 
-    __slots__ = ("_at", "_left", "_limits", "_memory_left", "_services", "available", "partitions", "settled")
+    __slots__ = ("_at", "_idle", "_left", "_limits", "_memory_left", "_services", "available", "partitions", "settled")
 
     def __init__(self, wanted: Sequence[Wanted], limits: FetchLimits, services: "Services") -> None:
         self._limits = limits
@@ -110,7 +119,8 @@ class FetchPass:
         """Bytes that could be read; no longer counted once there are `min_bytes`."""
         self.settled = not wanted
         """Whether there is something to say that waiting cannot change: an error, or logs that part."""
-        self.partitions = [self._found(each) for each in wanted]
+        self._idle: list[Wanted] = []
+        self.partitions = [self._found(each) for each in self._not_idle(wanted)]
 
     @property
     def has_enough(self) -> bool:
@@ -119,9 +129,22 @@ class FetchPass:
 
     def watches(self) -> list[Watch]:
         """What to wait for."""
-        return [
+        found = [
             Watch(each.log, offset=each.wanted.fetch_offset, limit=each.wanted.max_bytes) for each in self.partitions
         ]
+        for wanted in self._idle:
+            assert wanted.idle is not None
+            found.append(Watch(wanted.idle.log, offset=wanted.fetch_offset, limit=wanted.max_bytes))
+        return found
+
+    def _not_idle(self, wanted: Sequence[Wanted]) -> Sequence[Wanted]:
+        follower = self._limits.follower
+        if follower is None:
+            return wanted
+        others: list[Wanted] = []
+        for each in wanted:
+            (others if each.idle is None or not follower.is_idle(each) else self._idle).append(each)
+        return others
 
     def _found(self, wanted: Wanted) -> PartitionFetch:
         partition = PartitionFetch(wanted)
@@ -155,6 +178,9 @@ class FetchPass:
                 return ErrorCode.UNKNOWN_TOPIC_ID
             if topic.name != wanted.name.topic:
                 wanted.name = TopicPartition(topic.name, wanted.partition)
+        session = self._limits.session
+        if session is not None and not session.may(Operation.READ, ResourceType.TOPIC, wanted.name.topic):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         log = self._services.partitions.get(wanted.name)
         if isinstance(log, ErrorCode):
             return log

@@ -89,9 +89,10 @@ class LongPolls:
         """Wait until the watched partitions hold `min_bytes` together that a reader may see, until one of them failed
         or changed hands, or until `max_wait_ms` passed. The caller looks for itself what there is then."""
         poll = _Poll(watches, isolation=isolation, min_bytes=min_bytes)
-        for log in poll.watches:
+        for log, watch in poll.watches.items():
             self._by_log.setdefault(log, {})[poll] = None
-            poll.count(log)  # whatever came between the caller's own look and now
+            if watch.offset < log.log_end_offset or log.unusable is not None:
+                poll.count(log)  # what does not suffice alone, or came since the caller's own look
         timer = self._clock.call_later(max_wait_ms, poll.wake)
         try:
             await poll.woken

@@ -8,7 +8,7 @@ turn: whoever was answered with data goes to the end.
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -17,6 +17,7 @@ from eosin.runtime.clock import Clock
 
 if TYPE_CHECKING:
     from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
+    from eosin.storage.log.partition_log import PartitionLog
 
 INITIAL_EPOCH: Final = 0
 """A full fetch that asks for a new session."""
@@ -30,12 +31,19 @@ MIN_EVICTION_MS: Final = 120_000
 _MAX_EPOCH: Final = 2**31 - 1
 
 
+class Idle(Protocol):
+    """How a partition was found of which a follower has everything."""
+
+    log: "PartitionLog"
+
+
 class Wanted:
     """One partition as a fetcher wants it, and what it was last told about it."""
 
     __slots__ = (
         "current_leader_epoch",
         "fetch_offset",
+        "idle",
         "key",
         "last_fetched_epoch",
         "last_sent_high_watermark",
@@ -60,24 +68,35 @@ class Wanted:
         """What tells it from the session's other partitions: its topic, as the fetcher names it, and its number."""
         self.last_sent_high_watermark = -1
         self.last_sent_log_start_offset = -1
+        self.current_leader_epoch = request.current_leader_epoch
+        self.idle: Idle | None = None
+        """Since a follower's last fetch, if it has everything: what would have to change for it to hear something."""
         self.update(request)
 
     def update(self, request: "FetchPartition") -> None:
-        """Take over what the fetcher now asks for."""
+        """Take over what the fetcher now asks for. A follower that has heard of a new leader epoch does not count what
+        it was told in the old one, also where the leader is the same: it is told again."""
+        if request.current_leader_epoch != self.current_leader_epoch:
+            self.last_sent_high_watermark = -1
         self.fetch_offset = request.fetch_offset
         self.max_bytes = request.partition_max_bytes
         self.current_leader_epoch = request.current_leader_epoch
         self.last_fetched_epoch = request.last_fetched_epoch
         self.log_start_offset = request.log_start_offset
+        self.idle = None
 
 
 class FetchSession:
     """One session: its partitions, in the order in which they are read."""
 
-    __slots__ = ("created_ms", "epoch", "last_used_ms", "partitions", "session_id", "uses_topic_ids")
+    __slots__ = ("created_ms", "epoch", "last_used_ms", "owner", "partitions", "session_id", "uses_topic_ids")
 
-    def __init__(self, session_id: int, *, uses_topic_ids: bool, wanted: Iterable[Wanted], now_ms: int) -> None:
+    def __init__(
+        self, session_id: int, *, uses_topic_ids: bool, wanted: Iterable[Wanted], now_ms: int, owner: Hashable
+    ) -> None:
         self.session_id = session_id
+        self.owner = owner
+        """Who opened it: nobody else may go on with it, or end it (security.md 6.2)."""
         self.uses_topic_ids = uses_topic_ids
         self.partitions: dict[Hashable, Wanted] = {each.key: each for each in wanted}
         self.epoch = 1
@@ -97,10 +116,13 @@ class FetchSession:
 class FullFetch:
     """A request that names everything it wants. `wants_session` when the answer may open a session."""
 
-    __slots__ = ("uses_topic_ids", "wanted", "wants_session")
+    __slots__ = ("owner", "uses_topic_ids", "wanted", "wants_session")
 
-    def __init__(self, wanted: Sequence[Wanted], *, wants_session: bool, uses_topic_ids: bool) -> None:
+    def __init__(
+        self, wanted: Sequence[Wanted], *, wants_session: bool, uses_topic_ids: bool, owner: Hashable = None
+    ) -> None:
         self.wanted = wanted
+        self.owner = owner
         self.wants_session = wants_session
         self.uses_topic_ids = uses_topic_ids
 
@@ -127,15 +149,18 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin(self, request: "FetchRequest", *, uses_topic_ids: bool) -> FullFetch | IncrementalFetch | ErrorCode:
-        """What a request wants, with the help of its session if it has one; or the error of the whole request."""
+    def begin(
+        self, request: "FetchRequest", *, uses_topic_ids: bool, owner: Hashable = None
+    ) -> FullFetch | IncrementalFetch | ErrorCode:
+        """What a request of `owner` wants, with the help of its session if it has one; or the error of the whole
+        request."""
         epoch = request.session_epoch
         if epoch > INITIAL_EPOCH:
-            return self._continue(request, uses_topic_ids=uses_topic_ids)
-        if request.session_id != NO_SESSION:
-            self._sessions.pop(request.session_id, None)
+            return self._continue(request, uses_topic_ids=uses_topic_ids, owner=owner)
+        if request.session_id != NO_SESSION and self._owned(request.session_id, owner) is not None:
+            del self._sessions[request.session_id]
         wanted = _wanted(request, uses_topic_ids=uses_topic_ids)
-        return FullFetch(wanted, wants_session=epoch == INITIAL_EPOCH, uses_topic_ids=uses_topic_ids)
+        return FullFetch(wanted, wants_session=epoch == INITIAL_EPOCH, uses_topic_ids=uses_topic_ids, owner=owner)
 
     def open(self, fetch: FullFetch) -> FetchSession | None:
         """A session for the partitions of a full fetch, when it wants one and there is room."""
@@ -143,13 +168,27 @@ class FetchSessions:
             return None
         session_id = self._new_id()
         session = FetchSession(
-            session_id, uses_topic_ids=fetch.uses_topic_ids, wanted=fetch.wanted, now_ms=self._clock.now_ms()
+            session_id,
+            uses_topic_ids=fetch.uses_topic_ids,
+            wanted=fetch.wanted,
+            now_ms=self._clock.now_ms(),
+            owner=fetch.owner,
         )
         self._sessions[session_id] = session
         return session
 
-    def _continue(self, request: "FetchRequest", *, uses_topic_ids: bool) -> FullFetch | IncrementalFetch | ErrorCode:
-        session = self._sessions.get(request.session_id)
+    def drop(self, session_id: int) -> None:
+        """Forget a session whose first response was not sent."""
+        self._sessions.pop(session_id, None)
+
+    def _owned(self, session_id: int, owner: Hashable) -> FetchSession | None:
+        session = self._sessions.get(session_id)
+        return session if session is not None and session.owner == owner else None
+
+    def _continue(
+        self, request: "FetchRequest", *, uses_topic_ids: bool, owner: Hashable
+    ) -> FullFetch | IncrementalFetch | ErrorCode:
+        session = self._owned(request.session_id, owner)
         if session is None:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if request.session_epoch != session.epoch:

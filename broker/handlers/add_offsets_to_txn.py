@@ -6,6 +6,8 @@ v3 is the first flexible version. v4 knows TRANSACTION_ABORTABLE. Clients of KIP
 """
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.security.access import Access, on_the_group, on_the_transactional_id
+from eosin.broker.security.resources import Operation
 from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind, wire_error
 from eosin.protocol.errors import ErrorCode
@@ -22,6 +24,7 @@ async def handle(
         producer_id=request.producer_id,
         producer_epoch=request.producer_epoch,
         partitions=(TopicPartition(CONSUMER_OFFSETS_TOPIC, services.groups.partition_for(request.group_id)),),
+        who=context,
     )
     error = reply.error
     if error is not ErrorCode.NONE:
@@ -33,4 +36,10 @@ def refuse(request: AddOffsetsToTxnRequest, context: RequestContext, error: Erro
     return AddOffsetsToTxnResponse(error_code=error)
 
 
-API = Api(key=ApiKey.ADD_OFFSETS_TO_TXN, versions=range(0, 5), handle=handle, refuse=refuse)
+API = Api(
+    key=ApiKey.ADD_OFFSETS_TO_TXN,
+    versions=range(0, 5),
+    handle=handle,
+    refuse=refuse,
+    access=Access((on_the_transactional_id(Operation.WRITE), on_the_group(Operation.READ))),
+)

@@ -15,6 +15,8 @@ from dataclasses import replace
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.security.access import Access, Right, on_each
+from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind, wire_error
 from eosin.protocol.errors import ErrorCode
@@ -42,7 +44,7 @@ async def handle(
     partitions = [
         TopicPartition(topic.name, index) for topic in request.v3_and_below_topics for index in topic.partitions
     ]
-    at_fault = _at_fault(partitions, services)
+    at_fault = _at_fault(partitions, context, services)
     if at_fault:
         return _answer(request, ErrorCode.OPERATION_NOT_ATTEMPTED, at_fault)
     if not partitions:
@@ -52,6 +54,7 @@ async def handle(
         producer_id=request.v3_and_below_producer_id,
         producer_epoch=request.v3_and_below_producer_epoch,
         partitions=partitions,
+        who=context,
     )
     error = reply.error
     if error is not ErrorCode.NONE:
@@ -116,11 +119,24 @@ def _transaction_result(
     return AddPartitionsToTxnResult(each.transactional_id, tuple(topics))
 
 
-def _at_fault(partitions: Sequence[TopicPartition], services: Services) -> dict[TopicPartition, ErrorCode]:
+def _check(request: AddPartitionsToTxnRequest, context: RequestContext) -> ErrorCode:
+    """Clients own the transactional id; brokers act for the cluster."""
+    may = context.session.may
+    if context.api_version >= FIRST_BROKER_VERSION:
+        acts = may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+        return ErrorCode.NONE if acts else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    owns = may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.v3_and_below_transactional_id)
+    return ErrorCode.NONE if owns else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def _at_fault(
+    partitions: Sequence[TopicPartition], context: RequestContext, services: Services
+) -> dict[TopicPartition, ErrorCode]:
     """Partitions that no client may add. Leaders of the others, and whether these can be written, do not matter."""
     at_fault = {}
+    may = context.session.may
     for partition in partitions:
-        if partition.topic in INTERNAL_TOPICS:
+        if partition.topic in INTERNAL_TOPICS or not may(Operation.WRITE, ResourceType.TOPIC, partition.topic):
             at_fault[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif services.partitions.get(partition) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             at_fault[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -149,6 +165,19 @@ def refuse(request: AddPartitionsToTxnRequest, context: RequestContext, error: E
     return _answer(request, error)
 
 
-API = Api(key=ApiKey.ADD_PARTITIONS_TO_TXN, versions=range(0, 4), handle=handle, refuse=refuse)
+API = Api(
+    key=ApiKey.ADD_PARTITIONS_TO_TXN,
+    versions=range(0, 4),
+    handle=handle,
+    refuse=refuse,
+    access=Access(
+        (
+            Right(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, note="up to v3"),
+            on_each(Operation.WRITE, ResourceType.TOPIC, "up to v3"),
+            Right(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, note="from v4 on"),
+        ),
+        check=_check,
+    ),
+)
 BETWEEN_BROKERS: Final = replace(API, versions=range(0, 6))
 """The API of a broker that is one of several."""

@@ -1,13 +1,16 @@
-"""AlterClientQuotas (key 49), versions 0-1: change client quotas, of which there are none.
+"""AlterClientQuotas (key 49), versions 0-1: set and remove quotas (KIP-546; security.md 5.5).
 
-v1 is the first flexible version. Removing a quota succeeds, since there is none; setting one is refused
-(42), since nothing would enforce it.
+v1 is the first flexible version. What is right in a request is written as one batch, also when something else in it is
+refused. Removing what is not there succeeds.
 """
 
-from typing import Final
+from collections import Counter
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.metadata.cluster import Outcome
+from eosin.broker.security.access import Access, on_the_cluster
+from eosin.broker.security.quotas.table import QuotaChange, entity_of, wrong_entity, wrong_value
+from eosin.broker.security.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.alter_client_quotas import (
@@ -17,27 +20,48 @@ from eosin.protocol.schemas.alter_client_quotas import (
     ResponseEntryData,
 )
 
-_ENTITY_TYPES: Final = ("user", "client-id", "ip")
-_NO_QUOTAS: Final = "Eosin enforces no client quotas, so none can be set"
 
-
-def respond(
+async def handle(
     request: AlterClientQuotasRequest, context: RequestContext, services: Services
 ) -> AlterClientQuotasResponse:
-    return AlterClientQuotasResponse(entries=tuple(_answer(each, _outcome(each)) for each in request.entries))
+    times = Counter(tuple(sorted(_parts(entry), key=repr)) for entry in request.entries)
+    found = [
+        "The same entity is there twice" if times[tuple(sorted(_parts(entry), key=repr))] > 1 else _checked(entry)
+        for entry in request.entries
+    ]
+    changes = [change for each in found if not isinstance(each, str) for change in each]
+    outcome = Outcome(ErrorCode.NONE)
+    if changes and not request.validate_only:
+        outcome = await services.cluster.alter_quotas(changes)
+    return AlterClientQuotasResponse(
+        entries=tuple(
+            _answer(entry, Outcome(ErrorCode.INVALID_REQUEST, each) if isinstance(each, str) else outcome)
+            for entry, each in zip(request.entries, found, strict=True)
+        )
+    )
 
 
-def _outcome(entry: RequestEntryData) -> Outcome:
-    if not entry.entity:
-        return Outcome(ErrorCode.INVALID_REQUEST, "Invalid empty client quota entity")
-    for each in entry.entity:
-        if each.entity_type not in _ENTITY_TYPES:
-            return Outcome(ErrorCode.INVALID_REQUEST, f"Unhandled client quota entity type: {each.entity_type}")
-        if each.entity_name == "":
-            return Outcome(ErrorCode.INVALID_REQUEST, f"Empty {each.entity_type} not supported")
-    if all(each.remove for each in entry.ops):
-        return Outcome(ErrorCode.NONE)
-    return Outcome(ErrorCode.INVALID_REQUEST, _NO_QUOTAS)
+def _parts(entry: RequestEntryData) -> list[tuple[str, str | None]]:
+    return [(part.entity_type, part.entity_name) for part in entry.entity]
+
+
+def _checked(entry: RequestEntryData) -> list[QuotaChange] | str:
+    """The changes of an entry, or what is wrong with it."""
+    parts = _parts(entry)
+    wrong = wrong_entity(parts)
+    if wrong is not None:
+        return wrong
+    entity = entity_of(parts)
+    changes: list[QuotaChange] = []
+    for each in entry.ops:
+        value = None if each.remove else each.value
+        wrong = wrong_value(entity, each.key, value)
+        if wrong is not None:
+            return wrong
+        if any(change.key == each.key for change in changes):
+            return f"{each.key} is there twice"
+        changes.append(QuotaChange(entity, each.key, value))
+    return changes
 
 
 def _answer(entry: RequestEntryData, outcome: Outcome) -> ResponseEntryData:
@@ -48,4 +72,10 @@ def refuse(request: AlterClientQuotasRequest, context: RequestContext, error: Er
     return AlterClientQuotasResponse(entries=tuple(_answer(each, Outcome(error)) for each in request.entries))
 
 
-API = Api(key=ApiKey.ALTER_CLIENT_QUOTAS, versions=range(0, 2), respond=respond, refuse=refuse)
+API = Api(
+    key=ApiKey.ALTER_CLIENT_QUOTAS,
+    versions=range(0, 2),
+    handle=handle,
+    refuse=refuse,
+    access=Access((on_the_cluster(Operation.ALTER_CONFIGS),)),
+)

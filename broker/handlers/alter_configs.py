@@ -7,6 +7,9 @@ What a resource's list does not name goes back to its default: clients should pr
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.config.requests import ResourceChange, alter
 from eosin.broker.metadata.cluster import ConfigChange, Outcome
+from eosin.broker.security.access import Access
+from eosin.broker.security.config_rights import config_rights
+from eosin.broker.security.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.alter_configs import (
@@ -26,7 +29,7 @@ async def handle(request: AlterConfigsRequest, context: RequestContext, services
         )
         for each in request.resources
     ]
-    outcomes = await alter(resources, services.cluster, replace=True, validate_only=request.validate_only)
+    outcomes = await alter(resources, context, services, replace=True, validate_only=request.validate_only)
     return AlterConfigsResponse(responses=tuple(map(_response, request.resources, outcomes)))
 
 
@@ -43,4 +46,10 @@ def refuse(request: AlterConfigsRequest, context: RequestContext, error: ErrorCo
     return AlterConfigsResponse(responses=tuple(_response(each, Outcome(error)) for each in request.resources))
 
 
-API = Api(key=ApiKey.ALTER_CONFIGS, versions=range(0, 3), handle=handle, refuse=refuse)
+API = Api(
+    key=ApiKey.ALTER_CONFIGS,
+    versions=range(0, 3),
+    handle=handle,
+    refuse=refuse,
+    access=Access(config_rights(Operation.ALTER_CONFIGS)),
+)

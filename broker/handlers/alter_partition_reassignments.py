@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.metadata.cluster import Outcome
+from eosin.broker.security.access import Access, on_the_cluster
+from eosin.broker.security.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -61,7 +63,22 @@ def _outcome(
 def refuse(
     request: AlterPartitionReassignmentsRequest, context: RequestContext, error: ErrorCode
 ) -> AlterPartitionReassignmentsResponse:
-    return AlterPartitionReassignmentsResponse(error_code=error)
+    return AlterPartitionReassignmentsResponse(
+        error_code=error,
+        responses=tuple(
+            ReassignableTopicResponse(
+                topic.name,
+                tuple(ReassignablePartitionResponse(each.partition_index, error) for each in topic.partitions),
+            )
+            for topic in request.topics
+        ),
+    )
 
 
-API = Api(key=ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=range(0, 2), respond=respond, refuse=refuse)
+API = Api(
+    key=ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    versions=range(0, 2),
+    respond=respond,
+    refuse=refuse,
+    access=Access((on_the_cluster(Operation.ALTER),)),
+)

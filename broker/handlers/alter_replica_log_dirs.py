@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.handlers.describe_log_dirs import log_dir
+from eosin.broker.security.access import Access, on_the_cluster
+from eosin.broker.security.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -54,4 +56,10 @@ def refuse(
     return _answered(request, lambda path, partition: error)
 
 
-API = Api(key=ApiKey.ALTER_REPLICA_LOG_DIRS, versions=range(0, 3), respond=respond, refuse=refuse)
+API = Api(
+    key=ApiKey.ALTER_REPLICA_LOG_DIRS,
+    versions=range(0, 3),
+    respond=respond,
+    refuse=refuse,
+    access=Access((on_the_cluster(Operation.ALTER),)),
+)

@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.security.access import open_to_all
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.api_versions import (
@@ -88,4 +89,10 @@ def refuse(request: ApiVersionsRequest, context: RequestContext, error: ErrorCod
     return ApiVersionsResponse(error_code=error)
 
 
-API = Api(key=ApiKey.API_VERSIONS, versions=range(0, 5), respond=respond, refuse=refuse)
+API = Api(
+    key=ApiKey.API_VERSIONS,
+    versions=range(0, 5),
+    respond=respond,
+    refuse=refuse,
+    access=open_to_all("a client asks before it says who it is"),
+)

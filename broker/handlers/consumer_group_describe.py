@@ -5,6 +5,8 @@ DescribeGroups for such a group then, so classic groups stay describable.
 """
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.security.access import Access, on_each
+from eosin.broker.security.resources import Operation, ResourceType
 from eosin.broker.unserved_groups import GroupProtocol
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -18,20 +20,29 @@ from eosin.protocol.schemas.consumer_group_describe import (
 def respond(
     request: ConsumerGroupDescribeRequest, context: RequestContext, services: Services
 ) -> ConsumerGroupDescribeResponse:
-    return _refused(request, ErrorCode.UNSUPPORTED_VERSION, GroupProtocol.CONSUMER.value)
+    groups = (
+        _refusal(group_id, ErrorCode.UNSUPPORTED_VERSION, GroupProtocol.CONSUMER.value)
+        if context.session.may(Operation.DESCRIBE, ResourceType.GROUP, group_id)
+        else _refusal(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        for group_id in request.group_ids
+    )
+    return ConsumerGroupDescribeResponse(groups=tuple(groups))
 
 
 def refuse(
     request: ConsumerGroupDescribeRequest, context: RequestContext, error: ErrorCode
 ) -> ConsumerGroupDescribeResponse:
-    return _refused(request, error, None)
+    return ConsumerGroupDescribeResponse(groups=tuple(_refusal(group_id, error) for group_id in request.group_ids))
 
 
-def _refused(
-    request: ConsumerGroupDescribeRequest, error: ErrorCode, text: str | None
-) -> ConsumerGroupDescribeResponse:
-    groups = (DescribedGroup(error_code=error, error_message=text, group_id=group_id) for group_id in request.group_ids)
-    return ConsumerGroupDescribeResponse(groups=tuple(groups))
+def _refusal(group_id: str, error: ErrorCode, text: str | None = None) -> DescribedGroup:
+    return DescribedGroup(error_code=error, error_message=text, group_id=group_id)
 
 
-API = Api(key=ApiKey.CONSUMER_GROUP_DESCRIBE, versions=range(0, 2), respond=respond, refuse=refuse)
+API = Api(
+    key=ApiKey.CONSUMER_GROUP_DESCRIBE,
+    versions=range(0, 2),
+    respond=respond,
+    refuse=refuse,
+    access=Access((on_each(Operation.DESCRIBE, ResourceType.GROUP),)),
+)

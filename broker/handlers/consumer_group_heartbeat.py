@@ -5,6 +5,8 @@ Announced and refused: see `eosin.broker.unserved_groups`.
 """
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.security.access import Access, Right, on_the_group
+from eosin.broker.security.resources import Operation, ResourceType
 from eosin.broker.unserved_groups import GroupProtocol
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -27,4 +29,15 @@ def refuse(
     return ConsumerGroupHeartbeatResponse(error_code=error)
 
 
-API = Api(key=ApiKey.CONSUMER_GROUP_HEARTBEAT, versions=range(0, 2), respond=respond, refuse=refuse)
+API = Api(
+    key=ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    versions=range(0, 2),
+    respond=respond,
+    refuse=refuse,
+    access=Access(
+        (
+            on_the_group(Operation.READ),
+            Right(Operation.DESCRIBE, ResourceType.TOPIC, names=lambda request: request.subscribed_topic_names or ()),
+        )
+    ),
+)

@@ -1,21 +1,68 @@
-"""CreateAcls (key 30), versions 0-3: add access control entries. There is no authorizer, so each is refused (54)."""
+"""CreateAcls (key 30), versions 0-3: add access control entries (security.md 4.5).
 
+v1 adds pattern types, v2 is the first flexible version, v3 knows users as resources. Each entry has its own result, and
+those that make sense are added, all in one step, even when others do not; an entry that is there already is there. The
+answer leaves when they are durable, and every question after it is decided by them. Without an authorizer each is
+refused (54).
+"""
+
+import logging
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.metadata.cluster import Outcome
+from eosin.broker.security import audit
+from eosin.broker.security.access import Access, on_the_cluster
+from eosin.broker.security.acl_requests import DISABLED, GOOD, MOST_PER_REQUEST, new_acl, refusal_of
+from eosin.broker.security.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 
-_DISABLED: Final = AclCreationResult(ErrorCode.SECURITY_DISABLED, "No authorizer is configured on this broker")
+_LOG: Final = logging.getLogger(__name__)
 
 
-def respond(request: CreateAclsRequest, context: RequestContext, services: Services) -> CreateAclsResponse:
-    return CreateAclsResponse(results=(_DISABLED,) * len(request.creations))
+async def handle(request: CreateAclsRequest, context: RequestContext, services: Services) -> CreateAclsResponse:
+    if services.acls is None:
+        return _all(request, DISABLED)
+    if len(request.creations) > MOST_PER_REQUEST:
+        return _all(request, Outcome(ErrorCode.INVALID_REQUEST, f"A request may hold {MOST_PER_REQUEST} entries"))
+    wanted = [new_acl(each) for each in request.creations]
+    refused = [refusal_of(acl, context.api_version) for acl in wanted]
+    good = [acl for acl, refusal in zip(wanted, refused, strict=True) if refusal is None]
+    created = await services.acls.create(good)
+    for acl, outcome in zip(good, created, strict=True):
+        if outcome.error is ErrorCode.NONE:
+            audit.note("an access control entry is added", context, acl=acl)
+            _warn_of_useless_host(acl.host)
+    outcomes = iter(created)
+    results = (_result(next(outcomes) if refusal is None else refusal) for refusal in refused)
+    return CreateAclsResponse(results=tuple(results))
+
+
+def _warn_of_useless_host(host: str) -> None:
+    from eosin.broker.security.acl_index import host_key
+
+    if host_key(host) is None:
+        _LOG.warning("an access control entry for host %s matches nobody: it is no address", audit.shown(host))
+
+
+def _result(outcome: Outcome) -> AclCreationResult:
+    return AclCreationResult(*(GOOD if outcome.error is ErrorCode.NONE else outcome)[:2])
+
+
+def _all(request: CreateAclsRequest, outcome: Outcome) -> CreateAclsResponse:
+    return CreateAclsResponse(results=(_result(outcome),) * len(request.creations))
 
 
 def refuse(request: CreateAclsRequest, context: RequestContext, error: ErrorCode) -> CreateAclsResponse:
-    return CreateAclsResponse(results=(AclCreationResult(error),) * len(request.creations))
+    return _all(request, Outcome(error))
 
 
-API = Api(key=ApiKey.CREATE_ACLS, versions=range(0, 4), respond=respond, refuse=refuse)
+API = Api(
+    key=ApiKey.CREATE_ACLS,
+    versions=range(0, 4),
+    handle=handle,
+    refuse=refuse,
+    access=Access((on_the_cluster(Operation.ALTER),)),
+)

@@ -9,6 +9,8 @@ from collections import Counter
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.metadata.cluster import Outcome
+from eosin.broker.security.access import Access, on_each
+from eosin.broker.security.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_partitions import (
@@ -26,7 +28,7 @@ async def handle(
     wanted = {topic.name: topic for topic in request.topics}
     results = await asyncio.gather(
         *(
-            _grow(topic, services, named_twice=times[topic.name] > 1, validate_only=request.validate_only)
+            _grow(topic, context, services, named_twice=times[topic.name] > 1, validate_only=request.validate_only)
             for topic in wanted.values()
         )
     )
@@ -34,10 +36,17 @@ async def handle(
 
 
 async def _grow(
-    topic: CreatePartitionsTopic, services: Services, *, named_twice: bool, validate_only: bool
+    topic: CreatePartitionsTopic,
+    context: RequestContext,
+    services: Services,
+    *,
+    named_twice: bool,
+    validate_only: bool,
 ) -> CreatePartitionsTopicResult:
     if named_twice:
         return _result(topic.name, Outcome(ErrorCode.INVALID_REQUEST, f"Topic '{topic.name}' is named twice"))
+    if not context.session.may(Operation.ALTER, ResourceType.TOPIC, topic.name):
+        return _result(topic.name, Outcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     assignments = None if topic.assignments is None else [each.broker_ids for each in topic.assignments]
     outcome = await services.cluster.create_partitions(
         topic.name, count=topic.count, assignments=assignments, validate_only=validate_only
@@ -54,4 +63,10 @@ def refuse(request: CreatePartitionsRequest, context: RequestContext, error: Err
     return CreatePartitionsResponse(results=tuple(_result(name, Outcome(error)) for name in names))
 
 
-API = Api(key=ApiKey.CREATE_PARTITIONS, versions=range(0, 4), handle=handle, refuse=refuse)
+API = Api(
+    key=ApiKey.CREATE_PARTITIONS,
+    versions=range(0, 4),
+    handle=handle,
+    refuse=refuse,
+    access=Access((on_each(Operation.ALTER, ResourceType.TOPIC),)),
+)

@@ -13,6 +13,8 @@ from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.config.entries import topic_entries
 from eosin.broker.metadata.cluster import Outcome, Topic
 from eosin.broker.metadata.topics import MAX_PARTITIONS_PER_CHANGE
+from eosin.broker.security.access import Access, on_each, or_the_next, silently
+from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_topics import (
@@ -31,6 +33,8 @@ async def handle(request: CreateTopicsRequest, context: RequestContext, services
     wanted = {topic.name: topic for topic in request.topics}
     if sum(_count(topic) for topic in wanted.values()) > MAX_PARTITIONS_PER_CHANGE:
         return refuse(request, context, ErrorCode.POLICY_VIOLATION)
+    may = context.session.may
+    all_open = may(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True)
     times = Counter(topic.name for topic in request.topics)
     topics = list(wanted.values())
     results: list[CreatableTopicResult] = []
@@ -38,9 +42,11 @@ async def handle(request: CreateTopicsRequest, context: RequestContext, services
         # Side by side, so that one sync makes all of them durable.
         results += await asyncio.gather(
             *(
-                _create(topic, services, validate_only=request.validate_only)
-                if times[topic.name] == 1
-                else _named_twice(topic)
+                _named_twice(topic)
+                if times[topic.name] > 1
+                else _create(topic, context, services, validate_only=request.validate_only)
+                if all_open or may(Operation.CREATE, ResourceType.TOPIC, topic.name)
+                else _denied(topic)
                 for topic in topics[first : first + TOPICS_AT_ONCE]
             )
         )
@@ -55,7 +61,13 @@ async def _named_twice(topic: CreatableTopic) -> CreatableTopicResult:
     return _failed(topic.name, Outcome(ErrorCode.INVALID_REQUEST, f"Topic '{topic.name}' is named twice"))
 
 
-async def _create(topic: CreatableTopic, services: Services, *, validate_only: bool) -> CreatableTopicResult:
+async def _denied(topic: CreatableTopic) -> CreatableTopicResult:
+    return _failed(topic.name, Outcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+
+
+async def _create(
+    topic: CreatableTopic, context: RequestContext, services: Services, *, validate_only: bool
+) -> CreatableTopicResult:
     if len({each.partition_index for each in topic.assignments}) != len(topic.assignments):
         return _failed(
             topic.name, Outcome(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "A partition is assigned more than once")
@@ -72,6 +84,15 @@ async def _create(topic: CreatableTopic, services: Services, *, validate_only: b
     )
     if outcome.topic is None:
         return _failed(topic.name, outcome)
+    if not context.session.may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name, quiet=True):
+        return CreatableTopicResult(
+            name=topic.name,
+            topic_id=outcome.topic.topic_id,
+            topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            num_partitions=-1,
+            replication_factor=-1,
+            configs=(),
+        )
     return _created(outcome.topic, topic, services)
 
 
@@ -100,4 +121,16 @@ def refuse(request: CreateTopicsRequest, context: RequestContext, error: ErrorCo
     return CreateTopicsResponse(topics=tuple(_failed(name, Outcome(error)) for name in names))
 
 
-API = Api(key=ApiKey.CREATE_TOPICS, versions=range(0, 8), handle=handle, refuse=refuse)
+API = Api(
+    key=ApiKey.CREATE_TOPICS,
+    versions=range(0, 8),
+    handle=handle,
+    refuse=refuse,
+    access=Access(
+        (
+            or_the_next(Operation.CREATE, ResourceType.CLUSTER),
+            on_each(Operation.CREATE, ResourceType.TOPIC),
+            silently(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, "for the settings in the response"),
+        )
+    ),
+)

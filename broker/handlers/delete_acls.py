@@ -1,22 +1,63 @@
-"""DeleteAcls (key 31), versions 0-3: remove access control entries. There is no authorizer, so each filter is refused
-(54)."""
+"""DeleteAcls (key 31), versions 0-3: remove access control entries (security.md 4.5).
 
-from typing import Final
+v1 adds pattern types, v2 is the first flexible version, v3 knows users as resources. Each filter has a result with the
+entries that it matched; one that two filters match stands in both. All of them go in one step, and the answer leaves
+when that is durable. Without an authorizer each filter is refused (54).
+"""
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.metadata.cluster import Outcome
+from eosin.broker.security import audit
+from eosin.broker.security.access import Access, on_the_cluster
+from eosin.broker.security.acl_requests import DISABLED, filter_of
+from eosin.broker.security.acls import Acl
+from eosin.broker.security.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.schemas.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
+from eosin.protocol.schemas.delete_acls import (
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
 
-_DISABLED: Final = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, "No authorizer is configured on this broker")
+
+async def handle(request: DeleteAclsRequest, context: RequestContext, services: Services) -> DeleteAclsResponse:
+    if services.acls is None:
+        return _all(request, DISABLED)
+    wanted = [filter_of(each, context.api_version) for each in request.filters]
+    deleted = await services.acls.delete([each for each in wanted if not isinstance(each, Outcome)])
+    if isinstance(deleted, Outcome):
+        return _all(request, deleted)
+    for acl in dict.fromkeys(acl for acls in deleted for acl in acls):
+        audit.note("an access control entry is removed", context, acl=acl)
+    matched = iter(deleted)
+    results = (_failed(each) if isinstance(each, Outcome) else _matched(next(matched)) for each in wanted)
+    return DeleteAclsResponse(filter_results=tuple(results))
 
 
-def respond(request: DeleteAclsRequest, context: RequestContext, services: Services) -> DeleteAclsResponse:
-    return DeleteAclsResponse(filter_results=(_DISABLED,) * len(request.filters))
+def _matched(acls: list[Acl]) -> DeleteAclsFilterResult:
+    return DeleteAclsFilterResult(
+        matching_acls=tuple(DeleteAclsMatchingAcl(ErrorCode.NONE, None, *acl) for acl in acls)
+    )
+
+
+def _failed(outcome: Outcome) -> DeleteAclsFilterResult:
+    return DeleteAclsFilterResult(outcome.error, outcome.message)
+
+
+def _all(request: DeleteAclsRequest, outcome: Outcome) -> DeleteAclsResponse:
+    return DeleteAclsResponse(filter_results=(_failed(outcome),) * len(request.filters))
 
 
 def refuse(request: DeleteAclsRequest, context: RequestContext, error: ErrorCode) -> DeleteAclsResponse:
-    return DeleteAclsResponse(filter_results=(DeleteAclsFilterResult(error),) * len(request.filters))
+    return _all(request, Outcome(error))
 
 
-API = Api(key=ApiKey.DELETE_ACLS, versions=range(0, 4), respond=respond, refuse=refuse)
+API = Api(
+    key=ApiKey.DELETE_ACLS,
+    versions=range(0, 4),
+    handle=handle,
+    refuse=refuse,
+    access=Access((on_the_cluster(Operation.ALTER),)),
+)

@@ -5,6 +5,8 @@ Answers once that is durable.
 """
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.security.access import Access, on_each
+from eosin.broker.security.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -12,8 +14,10 @@ from eosin.protocol.schemas.delete_groups import DeletableGroupResult, DeleteGro
 
 async def handle(request: DeleteGroupsRequest, context: RequestContext, services: Services) -> DeleteGroupsResponse:
     names = list(dict.fromkeys(request.groups_names))
-    errors = await services.groups.delete_groups(names)
-    results = (DeletableGroupResult(name, error) for name, error in zip(names, errors, strict=True))
+    mine = [name for name in names if context.session.may(Operation.DELETE, ResourceType.GROUP, name)]
+    errors = dict(zip(mine, await services.groups.delete_groups(mine), strict=True))
+    denied = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    results = (DeletableGroupResult(name, errors.get(name, denied)) for name in names)
     return DeleteGroupsResponse(results=tuple(results))
 
 
@@ -22,4 +26,10 @@ def refuse(request: DeleteGroupsRequest, context: RequestContext, error: ErrorCo
     return DeleteGroupsResponse(results=tuple(DeletableGroupResult(name, error) for name in names))
 
 
-API = Api(key=ApiKey.DELETE_GROUPS, versions=range(0, 3), handle=handle, refuse=refuse)
+API = Api(
+    key=ApiKey.DELETE_GROUPS,
+    versions=range(0, 3),
+    handle=handle,
+    refuse=refuse,
+    access=Access((on_each(Operation.DELETE, ResourceType.GROUP),)),
+)

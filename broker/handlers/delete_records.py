@@ -12,6 +12,8 @@ from itertools import islice
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.security.access import Access, on_each
+from eosin.broker.security.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition
@@ -31,8 +33,9 @@ async def handle(request: DeleteRecordsRequest, context: RequestContext, service
     results = iter(
         await asyncio.gather(
             *(
-                _delete(topic.name, each, services, timeout_ms=request.timeout_ms)
+                _delete(topic.name, each, services, timeout_ms=request.timeout_ms) if is_open else _denied(each)
                 for topic in request.topics
+                for is_open in (context.session.may(Operation.DELETE, ResourceType.TOPIC, topic.name),)
                 for each in topic.partitions
             )
         )
@@ -65,6 +68,10 @@ async def _delete(topic: str, wanted: DeleteRecordsPartition, services: Services
     return _Result(partition.partition, led.low_watermark(log), ErrorCode.NONE)
 
 
+async def _denied(wanted: DeleteRecordsPartition) -> _Result:
+    return _refused(wanted.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
 def _refused(index: int, error: ErrorCode) -> _Result:
     return _Result(index, -1, error)
 
@@ -81,4 +88,10 @@ def refuse(request: DeleteRecordsRequest, context: RequestContext, error: ErrorC
     )
 
 
-API: Final = Api(key=ApiKey.DELETE_RECORDS, versions=range(0, 3), handle=handle, refuse=refuse)
+API: Final = Api(
+    key=ApiKey.DELETE_RECORDS,
+    versions=range(0, 3),
+    handle=handle,
+    refuse=refuse,
+    access=Access((on_each(Operation.DELETE, ResourceType.TOPIC),)),
+)

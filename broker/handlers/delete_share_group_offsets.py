@@ -4,6 +4,7 @@ Announced and refused: see `eosin.broker.unserved_groups`.
 """
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.security.access import open_to_all
 from eosin.broker.unserved_groups import GroupProtocol
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -27,4 +28,10 @@ def refuse(
     return DeleteShareGroupOffsetsResponse(error_code=error)
 
 
-API = Api(key=ApiKey.DELETE_SHARE_GROUP_OFFSETS, versions=range(0, 1), respond=respond, refuse=refuse)
+API = Api(
+    key=ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+    versions=range(0, 1),
+    respond=respond,
+    refuse=refuse,
+    access=open_to_all("it is refused, whoever asks"),
+)

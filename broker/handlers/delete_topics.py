@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.metadata.cluster import Cluster, Outcome
+from eosin.broker.metadata.cluster import Cluster, Outcome, Topic
+from eosin.broker.security.access import Access, on_each, or_the_next
+from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ZERO_UUID
@@ -40,7 +42,7 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext, services
     for group in _groups(list(zip(wanted, names, strict=True)), services.cluster):
         results += await asyncio.gather(
             *(
-                _delete(state, name, services.cluster, named_twice=isinstance(name, str) and times[name] > 1)
+                _delete(state, name, context, services.cluster, named_twice=isinstance(name, str) and times[name] > 1)
                 for state, name in group
             )
         )
@@ -82,15 +84,33 @@ def _name(state: DeleteTopicState, cluster: Cluster) -> str | Outcome:
 
 
 async def _delete(
-    state: DeleteTopicState, name: str | Outcome, cluster: Cluster, *, named_twice: bool
+    state: DeleteTopicState, name: str | Outcome, context: RequestContext, cluster: Cluster, *, named_twice: bool
 ) -> DeletableTopicResult:
     if isinstance(name, Outcome):
         return _result(state.name, state.topic_id, name)
     topic = cluster.topics.get(name)
     topic_id = state.topic_id if topic is None else topic.topic_id
+    denied = _denial(state, name, topic, context)
+    if denied is not None:
+        return denied
     if named_twice:
         return _result(name, topic_id, Outcome(ErrorCode.INVALID_REQUEST, f"Topic '{name}' is named twice"))
     return _result(name, topic_id, await cluster.delete_topic(name))
+
+
+def _denial(
+    state: DeleteTopicState, name: str, topic: Topic | None, context: RequestContext
+) -> DeletableTopicResult | None:
+    """The refusal of who may not delete the topic; it tells neither the name nor the id that the client did not tell
+    itself, but to those who may know of the topic (security.md 4.6)."""
+    may = context.session.may
+    if may(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True):
+        return None
+    known = may(Operation.DESCRIBE, ResourceType.TOPIC, name)
+    if known and (topic is None or may(Operation.DELETE, ResourceType.TOPIC, name)):
+        return None
+    told = name if known or state.name is not None else None
+    return _result(told, state.topic_id, Outcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
 
 
 def _result(name: str | None, topic_id: bytes, outcome: Outcome) -> DeletableTopicResult:
@@ -103,4 +123,16 @@ def refuse(request: DeleteTopicsRequest, context: RequestContext, error: ErrorCo
     )
 
 
-API = Api(key=ApiKey.DELETE_TOPICS, versions=range(0, 7), handle=handle, refuse=refuse)
+API = Api(
+    key=ApiKey.DELETE_TOPICS,
+    versions=range(0, 7),
+    handle=handle,
+    refuse=refuse,
+    access=Access(
+        (
+            or_the_next(Operation.DELETE, ResourceType.CLUSTER),
+            on_each(Operation.DESCRIBE, ResourceType.TOPIC),
+            on_each(Operation.DELETE, ResourceType.TOPIC),
+        )
+    ),
+)

@@ -1,21 +1,92 @@
-"""DescribeClientQuotas (key 48), versions 0-1: quotas, of which there are none. v1 is the first flexible version."""
+"""DescribeClientQuotas (key 48), versions 0-1: the quotas that were set (KIP-546). v1 is the first flexible version."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.metadata.cluster import Outcome
+from eosin.broker.security.access import Access, on_the_cluster
+from eosin.broker.security.quotas.table import ENTITY_TYPES, IP
+from eosin.broker.security.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.schemas.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
+from eosin.protocol.schemas.describe_client_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
+
+_EXACT, _DEFAULT, _ANY = 0, 1, 2
+"""How a filter matches a name."""
+_MATCHES: Final = {_EXACT: "MATCH_TYPE_EXACT", _DEFAULT: "MATCH_TYPE_DEFAULT", _ANY: "MATCH_TYPE_SPECIFIED"}
 
 
 def respond(
     request: DescribeClientQuotasRequest, context: RequestContext, services: Services
 ) -> DescribeClientQuotasResponse:
-    return DescribeClientQuotasResponse(entries=())
+    refused = _refused_filter(request.components)
+    if refused is not None:
+        return DescribeClientQuotasResponse(error_code=refused.error, error_message=refused.message, entries=None)
+    return DescribeClientQuotasResponse(
+        entries=tuple(
+            EntryData(
+                tuple(EntityData(*part) for part in entity),
+                tuple(ValueData(key, value) for key, value in sorted(values.items())),
+            )
+            for entity, values in services.cluster.quotas
+            if _is_meant(dict(entity), request)
+        )
+    )
+
+
+def _refused_filter(components: Iterable[ComponentData]) -> Outcome | None:
+    """Why a filter of DescribeClientQuotas makes no sense, in Kafka's words; None when it does."""
+    seen: set[str] = set()
+    for each in components:
+        kind = each.entity_type
+        if not kind:
+            return Outcome(ErrorCode.INVALID_REQUEST, "Invalid empty entity type.")
+        if kind in seen:
+            return Outcome(ErrorCode.INVALID_REQUEST, f"Entity type {kind} cannot appear more than once in the filter.")
+        if kind not in ENTITY_TYPES:
+            return Outcome(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
+        if each.match_type not in _MATCHES:
+            return Outcome(ErrorCode.INVALID_REQUEST, f"Unknown match type {each.match_type}")
+        if (each.match is None) == (each.match_type == _EXACT):
+            but = "set match string to null" if each.match is None else "also specified a match string"
+            return Outcome(ErrorCode.INVALID_REQUEST, f"Request specified {_MATCHES[each.match_type]}, but {but}.")
+        seen.add(kind)
+    if IP in seen and len(seen) > 1:
+        text = "IP filter component should not be used with user or clientId filter component."
+        return Outcome(ErrorCode.INVALID_REQUEST, f"Invalid entity filter component combination. {text}")
+    return None
+
+
+def _is_meant(names: Mapping[str, str | None], request: DescribeClientQuotasRequest) -> bool:
+    """Whether a filter of DescribeClientQuotas names the entity of these parts, None for the default of a type."""
+    wanted = request.components
+    if request.strict and len(names) != len(wanted):
+        return False
+    return all(
+        each.entity_type in names
+        and (each.match_type == _ANY or names[each.entity_type] == (each.match if each.match_type == _EXACT else None))
+        for each in wanted
+    )
 
 
 def refuse(
     request: DescribeClientQuotasRequest, context: RequestContext, error: ErrorCode
 ) -> DescribeClientQuotasResponse:
-    return DescribeClientQuotasResponse(error_code=error)
+    return DescribeClientQuotasResponse(error_code=error, entries=None)
 
 
-API = Api(key=ApiKey.DESCRIBE_CLIENT_QUOTAS, versions=range(0, 2), respond=respond, refuse=refuse)
+API = Api(
+    key=ApiKey.DESCRIBE_CLIENT_QUOTAS,
+    versions=range(0, 2),
+    respond=respond,
+    refuse=refuse,
+    access=Access((on_the_cluster(Operation.DESCRIBE_CONFIGS),)),
+)

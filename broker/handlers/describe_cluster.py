@@ -5,7 +5,9 @@ which there are none.
 """
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.authorized_operations import NOT_ASKED, ON_THE_CLUSTER
+from eosin.broker.authorized_operations import NOT_ASKED, cluster_operations
+from eosin.broker.security.access import Access, Right, silently
+from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_cluster import (
@@ -18,7 +20,10 @@ BROKERS, CONTROLLERS = 1, 2
 
 
 def respond(request: DescribeClusterRequest, context: RequestContext, services: Services) -> DescribeClusterResponse:
+    session = context.session
     if request.endpoint_type == CONTROLLERS:
+        if not session.may(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
+            return _refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
         return _refused(request, ErrorCode.MISMATCHED_ENDPOINT_TYPE, "This is a broker's address, not a controller's")
     if request.endpoint_type != BROKERS:
         return _refused(request, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unknown endpoint type {request.endpoint_type}")
@@ -30,7 +35,9 @@ def respond(request: DescribeClusterRequest, context: RequestContext, services: 
             DescribeClusterBroker(each.node_id, each.host, each.port, each.rack)
             for each in cluster.brokers(context.listener)
         ),
-        cluster_authorized_operations=ON_THE_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
+        cluster_authorized_operations=cluster_operations(session)
+        if request.include_cluster_authorized_operations
+        else NOT_ASKED,
     )
 
 
@@ -42,4 +49,15 @@ def refuse(request: DescribeClusterRequest, context: RequestContext, error: Erro
     return _refused(request, error, None)
 
 
-API = Api(key=ApiKey.DESCRIBE_CLUSTER, versions=range(0, 3), respond=respond, refuse=refuse)
+API = Api(
+    key=ApiKey.DESCRIBE_CLUSTER,
+    versions=range(0, 3),
+    respond=respond,
+    refuse=refuse,
+    access=Access(
+        (
+            Right(Operation.ALTER, ResourceType.CLUSTER, note="for controllers"),
+            silently(Operation.DESCRIBE, ResourceType.CLUSTER, "for the operations"),
+        )
+    ),
+)

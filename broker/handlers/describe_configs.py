@@ -13,6 +13,9 @@ from eosin.broker.config.loggers import logger_entries
 from eosin.broker.config.resources import NO_BROKER, ResourceType, broker_of, unsupported
 from eosin.broker.metadata.cluster import Outcome
 from eosin.broker.metadata.topics import unknown_topic
+from eosin.broker.security.access import Access
+from eosin.broker.security.config_rights import config_rights, refusal_of
+from eosin.broker.security.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_configs import (
@@ -26,12 +29,17 @@ from eosin.protocol.schemas.describe_configs import (
 
 
 def respond(request: DescribeConfigsRequest, context: RequestContext, services: Services) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(results=tuple(_describe(each, request, services) for each in request.resources))
+    return DescribeConfigsResponse(
+        results=tuple(_describe(each, request, context, services) for each in request.resources)
+    )
 
 
 def _describe(
-    resource: DescribeConfigsResource, request: DescribeConfigsRequest, services: Services
+    resource: DescribeConfigsResource, request: DescribeConfigsRequest, context: RequestContext, services: Services
 ) -> DescribeConfigsResult:
+    refused = refusal_of(Operation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name, context)
+    if refused is not None:
+        return _result(resource, refused)
     entries = _entries(resource, services)
     if isinstance(entries, Outcome):
         return _result(resource, entries)
@@ -71,6 +79,7 @@ def _config(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConf
         read_only=entry.read_only,
         is_default=entry.source == ConfigSource.DEFAULT,
         config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
         synonyms=tuple(DescribeConfigsSynonym(each.name, each.value, each.source) for each in entry.synonyms)
         if request.include_synonyms
         else (),
@@ -95,4 +104,10 @@ def refuse(request: DescribeConfigsRequest, context: RequestContext, error: Erro
     return DescribeConfigsResponse(results=tuple(_result(each, Outcome(error)) for each in request.resources))
 
 
-API = Api(key=ApiKey.DESCRIBE_CONFIGS, versions=range(0, 5), respond=respond, refuse=refuse)
+API = Api(
+    key=ApiKey.DESCRIBE_CONFIGS,
+    versions=range(0, 5),
+    respond=respond,
+    refuse=refuse,
+    access=Access(config_rights(Operation.DESCRIBE_CONFIGS)),
+)

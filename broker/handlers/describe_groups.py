@@ -5,10 +5,10 @@ returned for a stable group only, since in any other state they are about to cha
 v4 has static members.
 """
 
-from typing import Final
-
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.authorized_operations import NOT_ASKED
+from eosin.broker.security.access import Access, on_each
+from eosin.broker.security.resources import Operation, ResourceType
 from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -19,14 +19,15 @@ from eosin.protocol.schemas.describe_groups import (
     DescribeGroupsResponse,
 )
 
-_READ, _DELETE, _DESCRIBE = 3, 6, 8
-_ON_A_GROUP: Final = 1 << _READ | 1 << _DELETE | 1 << _DESCRIBE
-"""Without an authorizer: everything that can be done to a group (KIP-430)."""
-
 
 def respond(request: DescribeGroupsRequest, context: RequestContext, services: Services) -> DescribeGroupsResponse:
-    operations = _ON_A_GROUP if request.include_authorized_operations else NOT_ASKED
-    groups = (_describe(group_id, context, services, operations) for group_id in request.groups)
+    asked, session = request.include_authorized_operations, context.session
+    groups = (
+        _describe(group_id, context, services, session.operations(ResourceType.GROUP, group_id) if asked else NOT_ASKED)
+        if session.may(Operation.DESCRIBE, ResourceType.GROUP, group_id)
+        else DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
+        for group_id in request.groups
+    )
     return DescribeGroupsResponse(groups=tuple(groups))
 
 
@@ -77,4 +78,10 @@ def refuse(request: DescribeGroupsRequest, context: RequestContext, error: Error
     )
 
 
-API = Api(key=ApiKey.DESCRIBE_GROUPS, versions=range(0, 7), respond=respond, refuse=refuse)
+API = Api(
+    key=ApiKey.DESCRIBE_GROUPS,
+    versions=range(0, 7),
+    respond=respond,
+    refuse=refuse,
+    access=Access((on_each(Operation.DESCRIBE, ResourceType.GROUP),)),
+)

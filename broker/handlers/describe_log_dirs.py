@@ -11,6 +11,8 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.security.access import Access, on_the_cluster
+from eosin.broker.security.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -67,4 +69,10 @@ def refuse(request: DescribeLogDirsRequest, context: RequestContext, error: Erro
     return DescribeLogDirsResponse(error_code=error)
 
 
-API = Api(key=ApiKey.DESCRIBE_LOG_DIRS, versions=range(0, 6), handle=handle, refuse=refuse)
+API = Api(
+    key=ApiKey.DESCRIBE_LOG_DIRS,
+    versions=range(0, 6),
+    handle=handle,
+    refuse=refuse,
+    access=Access((on_the_cluster(Operation.DESCRIBE),)),
+)

@@ -9,6 +9,8 @@ have, a partition that does not exist, or one that another broker leads.
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.security.access import Access, on_each
+from eosin.broker.security.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition, is_legal_topic_name
@@ -28,16 +30,20 @@ def respond(
     topics = (
         TopicResponse(
             topic.name,
-            tuple(_partition(TopicPartition(topic.name, index), services) for index in topic.partition_indexes),
+            tuple(
+                _partition(TopicPartition(topic.name, index), context, services) for index in topic.partition_indexes
+            ),
         )
         for topic in request.topics
     )
     return DescribeProducersResponse(topics=tuple(topics))
 
 
-def _partition(partition: TopicPartition, services: Services) -> PartitionResponse:
+def _partition(partition: TopicPartition, context: RequestContext, services: Services) -> PartitionResponse:
     if not is_legal_topic_name(partition.topic):
         return PartitionResponse(partition.partition, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    if not context.session.may(Operation.READ, ResourceType.TOPIC, partition.topic):
+        return PartitionResponse(partition.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     log = services.partitions.get(partition)
     if isinstance(log, ErrorCode):
         return PartitionResponse(partition.partition, log)
@@ -55,4 +61,10 @@ def refuse(request: DescribeProducersRequest, context: RequestContext, error: Er
     return DescribeProducersResponse(topics=tuple(topics))
 
 
-API: Final = Api(key=ApiKey.DESCRIBE_PRODUCERS, versions=range(0, 1), respond=respond, refuse=refuse)
+API: Final = Api(
+    key=ApiKey.DESCRIBE_PRODUCERS,
+    versions=range(0, 1),
+    respond=respond,
+    refuse=refuse,
+    access=Access((on_each(Operation.READ, ResourceType.TOPIC),)),
+)

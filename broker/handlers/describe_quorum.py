@@ -6,6 +6,8 @@ timestamps, v2 messages, directory ids and the voters' addresses.
 """
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.security.access import Access, on_the_cluster
+from eosin.broker.security.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_quorum import (
@@ -57,4 +59,10 @@ def refuse(request: DescribeQuorumRequest, context: RequestContext, error: Error
     return DescribeQuorumResponse(error_code=error)
 
 
-API = Api(key=ApiKey.DESCRIBE_QUORUM, versions=range(0, 3), respond=respond, refuse=refuse)
+API = Api(
+    key=ApiKey.DESCRIBE_QUORUM,
+    versions=range(0, 3),
+    respond=respond,
+    refuse=refuse,
+    access=Access((on_the_cluster(Operation.DESCRIBE),)),
+)

@@ -4,6 +4,7 @@ Announced and refused, each group by itself in the order asked: see `eosin.broke
 """
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.security.access import open_to_all
 from eosin.broker.unserved_groups import GroupProtocol
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -36,4 +37,10 @@ def _refused(
     return DescribeShareGroupOffsetsResponse(groups=tuple(groups))
 
 
-API = Api(key=ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, versions=range(0, 2), respond=respond, refuse=refuse)
+API = Api(
+    key=ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+    versions=range(0, 2),
+    respond=respond,
+    refuse=refuse,
+    access=open_to_all("it is refused, whoever asks"),
+)

@@ -1,17 +1,19 @@
 """DescribeTopicPartitions (key 75), version 0: topics and their partitions, page by page (KIP-966).
 
 Topics come in order of name, all of them when none is named. An answer holds at most 2000 partitions, or fewer if the
-client says so; the cursor says where the next page starts. Eligible leader replicas are empty: with an in-sync
-replica for every record there is no other leader to elect.
+client says so; the cursor says where the next page starts. Only the controllers of a cluster know of eligible leader
+replicas; a broker alone has none. A partition whose leader is away, or has no listener of the name that the request
+came by, has leader -1 and no error, as with Apache Kafka.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.authorized_operations import ON_A_TOPIC
-from eosin.broker.metadata.cluster import NO_LEADER, Cluster, Topic
+from eosin.broker.metadata.cluster import Cluster, Topic, leader_seen
 from eosin.broker.metadata.topics import unknown_topic
+from eosin.broker.security.access import Access, on_each, silently
+from eosin.broker.security.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -32,57 +34,66 @@ def respond(
     start = request.cursor
     if start is not None and start.partition_index < 0:
         return refuse(request, context, ErrorCode.INVALID_REQUEST)
-    names = sorted({topic.name for topic in request.topics} or services.cluster.topics)
+    named = {topic.name for topic in request.topics}
+    names = sorted(
+        named or context.session.filter(Operation.DESCRIBE, ResourceType.TOPIC, tuple(services.cluster.topics))
+    )
     if start is not None:
         names = [name for name in names if name >= start.topic_name]
     room = max(1, min(request.response_partition_limit, PAGE_PARTITIONS_MAX))
-    topics, cursor = _page(names, start, services.cluster, room=room)
+    topics, cursor = _page(names, start, context, services.cluster, room=room)
     return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=cursor)
 
 
 def _page(
-    names: Sequence[str], start: Cursor | None, cluster: Cluster, *, room: int
+    names: Sequence[str], start: Cursor | None, context: RequestContext, cluster: Cluster, *, room: int
 ) -> tuple[list[DescribeTopicPartitionsResponseTopic], Cursor | None]:
     page: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
         first = start.partition_index if start is not None and name == start.topic_name else 0
         if room == 0:
             return page, Cursor(name, first)
+        if not context.session.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            page.append(DescribeTopicPartitionsResponseTopic(error_code=denied, name=name))
+            continue
         topic = cluster.topics.get(name)
         if topic is None:
             page.append(DescribeTopicPartitionsResponseTopic(error_code=unknown_topic(name).error, name=name))
             continue
         indexes = range(first, min(topic.partitions, first + room))
-        page.append(_topic(topic, indexes, cluster))
+        page.append(_topic(topic, indexes, context, cluster))
         if indexes.stop < topic.partitions:
             return page, Cursor(name, indexes.stop)
         room -= len(indexes)
     return page, None
 
 
-def _topic(topic: Topic, indexes: range, cluster: Cluster) -> DescribeTopicPartitionsResponseTopic:
+def _topic(
+    topic: Topic, indexes: range, context: RequestContext, cluster: Cluster
+) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.internal,
-        partitions=tuple(_partition(topic.name, index, cluster) for index in indexes),
-        topic_authorized_operations=ON_A_TOPIC,
+        partitions=tuple(_partition(topic.name, index, context.listener, cluster) for index in indexes),
+        topic_authorized_operations=context.session.operations(ResourceType.TOPIC, topic.name),
     )
 
 
-def _partition(topic: str, index: int, cluster: Cluster) -> DescribeTopicPartitionsResponsePartition:
+def _partition(topic: str, index: int, listener: str, cluster: Cluster) -> DescribeTopicPartitionsResponsePartition:
     state = cluster.partition_state(TopicPartition(topic, index))
     assert state is not None, "a topic has the partitions that it counts"
+    _, leader_id, offline = leader_seen(state, cluster.brokers_without(listener))
     return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.LEADER_NOT_AVAILABLE if state.leader_id == NO_LEADER else ErrorCode.NONE,
         partition_index=index,
-        leader_id=state.leader_id,
+        leader_id=leader_id,
         leader_epoch=state.leader_epoch,
         replica_nodes=state.replicas,
         isr_nodes=state.isr,
-        eligible_leader_replicas=(),
-        last_known_elr=(),
-        offline_replicas=state.offline,
+        eligible_leader_replicas=state.eligible,
+        last_known_elr=state.last_known_eligible,
+        offline_replicas=offline,
     )
 
 
@@ -96,4 +107,12 @@ def refuse(
     )
 
 
-API = Api(key=ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=range(0, 1), respond=respond, refuse=refuse)
+API = Api(
+    key=ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    versions=range(0, 1),
+    respond=respond,
+    refuse=refuse,
+    access=Access(
+        (on_each(Operation.DESCRIBE, ResourceType.TOPIC), silently(Operation.DESCRIBE, ResourceType.TOPIC, "of all"))
+    ),
+)

@@ -10,6 +10,8 @@ from itertools import groupby
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.security.access import Access, on_each, silently
+from eosin.broker.security.resources import Operation, ResourceType
 from eosin.coordinator.transactions.rules.listing import TransactionDescription
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -25,11 +27,13 @@ def respond(
     request: DescribeTransactionsRequest, context: RequestContext, services: Services
 ) -> DescribeTransactionsResponse:
     """Each id's answer, in the order of the request."""
-    states = (_state(transactional_id, services) for transactional_id in request.transactional_ids)
+    states = (_state(transactional_id, context, services) for transactional_id in request.transactional_ids)
     return DescribeTransactionsResponse(transaction_states=tuple(states))
 
 
-def _state(transactional_id: str, services: Services) -> TransactionState:
+def _state(transactional_id: str, context: RequestContext, services: Services) -> TransactionState:
+    if not context.session.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        return TransactionState(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, transactional_id)
     found = services.transactions.describe(transactional_id)
     if isinstance(found, ErrorCode):
         return TransactionState(found, transactional_id)
@@ -40,13 +44,19 @@ def _state(transactional_id: str, services: Services) -> TransactionState:
         transaction_start_time_ms=found.start_ms,
         producer_id=found.producer_id,
         producer_epoch=found.producer_epoch,
-        topics=_topics(found),
+        topics=_topics(found, context),
     )
 
 
-def _topics(found: TransactionDescription) -> tuple[TopicData, ...]:
+def _topics(found: TransactionDescription, context: RequestContext) -> tuple[TopicData, ...]:
+    """The partitions of the open transaction, but for those of topics that the client may not know of."""
+    may = context.session.may
     by_topic = groupby(found.partitions, key=lambda partition: partition.topic)
-    return tuple(TopicData(topic, tuple(each.partition for each in partitions)) for topic, partitions in by_topic)
+    return tuple(
+        TopicData(topic, tuple(each.partition for each in partitions))
+        for topic, partitions in by_topic
+        if may(Operation.DESCRIBE, ResourceType.TOPIC, topic, quiet=True)
+    )
 
 
 def refuse(
@@ -58,4 +68,15 @@ def refuse(
     )
 
 
-API: Final = Api(key=ApiKey.DESCRIBE_TRANSACTIONS, versions=range(0, 1), respond=respond, refuse=refuse)
+API: Final = Api(
+    key=ApiKey.DESCRIBE_TRANSACTIONS,
+    versions=range(0, 1),
+    respond=respond,
+    refuse=refuse,
+    access=Access(
+        (
+            on_each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+            silently(Operation.DESCRIBE, ResourceType.TOPIC),
+        )
+    ),
+)

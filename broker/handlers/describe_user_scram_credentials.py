@@ -1,15 +1,20 @@
-"""DescribeUserScramCredentials (key 50), version 0: the SCRAM credentials of users, of which there are none.
+"""DescribeUserScramCredentials (key 50), version 0: for which mechanisms users have SCRAM credentials (KIP-554).
 
-No users, or none named, asks for all of them. A user that is named does not exist (91), and twice is once too often
-(92).
+No users, or none named, asks for all of them. A named user without any is not found (91), and to be named twice is once
+too often (92). Neither passwords are told nor what is stored of them.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.security.access import Access, on_the_cluster
+from eosin.broker.security.credentials import StoredCredential
+from eosin.broker.security.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_user_scram_credentials import (
+    CredentialInfo,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
@@ -19,22 +24,37 @@ from eosin.protocol.schemas.describe_user_scram_credentials import (
 def respond(
     request: DescribeUserScramCredentialsRequest, context: RequestContext, services: Services
 ) -> DescribeUserScramCredentialsResponse:
-    times = Counter(each.name for each in request.users or ())
-    return DescribeUserScramCredentialsResponse(results=tuple(_result(user, times[user]) for user in times))
+    credentials = services.cluster.credentials
+    times = Counter(each.name for each in request.users or ()) or Counter(credentials.users())
+    return DescribeUserScramCredentialsResponse(
+        results=tuple(_result(user, times[user], credentials.of(user)) for user in times)
+    )
 
 
-def _result(user: str, times: int) -> DescribeUserScramCredentialsResult:
+def _result(user: str, times: int, credentials: Mapping[int, StoredCredential]) -> DescribeUserScramCredentialsResult:
     if times > 1:
         text = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
         return DescribeUserScramCredentialsResult(user, ErrorCode.DUPLICATE_RESOURCE, text)
-    text = f"Attempt to describe a user credential that does not exist: {user}"
-    return DescribeUserScramCredentialsResult(user, ErrorCode.RESOURCE_NOT_FOUND, text)
+    if not credentials:
+        text = f"Attempt to describe a user credential that does not exist: {user}"
+        return DescribeUserScramCredentialsResult(user, ErrorCode.RESOURCE_NOT_FOUND, text)
+    infos = tuple(CredentialInfo(mechanism, stored.iterations) for mechanism, stored in sorted(credentials.items()))
+    return DescribeUserScramCredentialsResult(user, error_message="", credential_infos=infos)  # as Apache Kafka
 
 
 def refuse(
     request: DescribeUserScramCredentialsRequest, context: RequestContext, error: ErrorCode
 ) -> DescribeUserScramCredentialsResponse:
-    return DescribeUserScramCredentialsResponse(error_code=error)
+    return DescribeUserScramCredentialsResponse(
+        error_code=error,
+        results=tuple(DescribeUserScramCredentialsResult(each.name, error) for each in request.users or ()),
+    )
 
 
-API = Api(key=ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions=range(0, 1), respond=respond, refuse=refuse)
+API = Api(
+    key=ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+    versions=range(0, 1),
+    respond=respond,
+    refuse=refuse,
+    access=Access((on_the_cluster(Operation.DESCRIBE),)),
+)

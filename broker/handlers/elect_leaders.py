@@ -9,6 +9,8 @@ from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.metadata.cluster import Cluster, Outcome
+from eosin.broker.security.access import Access, on_the_cluster
+from eosin.broker.security.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -65,4 +67,10 @@ def refuse(request: ElectLeadersRequest, context: RequestContext, error: ErrorCo
     return _refused(request, Outcome(error))
 
 
-API = Api(key=ApiKey.ELECT_LEADERS, versions=range(0, 3), respond=respond, refuse=refuse)
+API = Api(
+    key=ApiKey.ELECT_LEADERS,
+    versions=range(0, 3),
+    respond=respond,
+    refuse=refuse,
+    access=Access((on_the_cluster(Operation.ALTER),)),
+)

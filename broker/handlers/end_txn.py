@@ -11,6 +11,8 @@ The outcome is durable before the response. The response also waits until the tr
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.security.access import Access, on_the_transactional_id
+from eosin.broker.security.resources import Operation
 from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind, wire_error
 from eosin.protocol.errors import ErrorCode
@@ -28,6 +30,7 @@ async def handle(request: EndTxnRequest, context: RequestContext, services: Serv
         producer_epoch=request.producer_epoch,
         commit=request.committed,
         client_transaction_version=2 if context.api_version >= FIRST_VERSION_2 else 0,
+        who=context,
     )
     error = reply.error
     if error is ErrorCode.NONE:
@@ -45,4 +48,10 @@ def refuse(request: EndTxnRequest, context: RequestContext, error: ErrorCode) ->
     return EndTxnResponse(error_code=error)
 
 
-API = Api(key=ApiKey.END_TXN, versions=range(0, 6), handle=handle, refuse=refuse)
+API = Api(
+    key=ApiKey.END_TXN,
+    versions=range(0, 6),
+    handle=handle,
+    refuse=refuse,
+    access=Access((on_the_transactional_id(Operation.WRITE),)),
+)

@@ -7,8 +7,9 @@ compares the last fetched epoch (KIP-595). v13 names topics by id. v15 moves the
 the current leader beside NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH (KIP-951). v17 tells a replica's directory,
 v18 its high watermark (KIP-1166); consumers send neither.
 
-A replica id of 0 or more reads what is not committed yet, and tells what that replica has (cluster.md 4.9). A broker
-that is alone refuses it for every partition, as Kafka refuses a fetcher that may not act for the cluster.
+A replica id of 0 or more reads what is not committed yet, and tells what that replica has (cluster.md 4.9). A fetcher
+that may not act for the cluster, and any at a broker that is alone, is refused for every partition. What a consumer may
+read is asked with each fetch, for each partition of its session, and again when the fetch has waited (security.md 7).
 
 The handler responds at once when `min_bytes` are there, or an error or diverging logs to report; else as soon as that
 is so, or after `max_wait_ms` (storage.md 15; sessions: storage.md 16). `broker/fetching/fetch_pass.py` reads. Records
@@ -16,12 +17,15 @@ go out as the log returned them, uncopied. A response without records holds empt
 breaks on null.
 """
 
-from typing import Final, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, cast
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.fetching.fetch_pass import FetchLimits, FetchPass, PartitionFetch
 from eosin.broker.fetching.sessions import FullFetch, IncrementalFetch
 from eosin.broker.metadata.cluster import NO_LEADER
+from eosin.broker.security.access import Access, of_a_replica, on_each
+from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import Uuid
@@ -38,6 +42,9 @@ from eosin.protocol.schemas.fetch import (
 from eosin.protocol.types import Buffer
 from eosin.storage.log.log_results import NO_RECORDS, Isolation
 
+if TYPE_CHECKING:
+    from eosin.broker.metrics.stats import TrafficStats
+
 FIRST_SESSION_VERSION: Final = 7
 FIRST_TOPIC_ID_VERSION: Final = 13
 FIRST_REPLICA_STATE_VERSION: Final = 15
@@ -50,7 +57,11 @@ _NO_ABORTED: Final[tuple[AbortedTransaction, ...]] = ()
 
 async def handle(request: FetchRequest, context: RequestContext, services: Services) -> FetchResponse:
     """Look, wait if that is not enough, and read."""
-    fetch = services.fetch_sessions.begin(request, uses_topic_ids=context.api_version >= FIRST_TOPIC_ID_VERSION)
+    fetch = services.fetch_sessions.begin(
+        request,
+        uses_topic_ids=context.api_version >= FIRST_TOPIC_ID_VERSION,
+        owner=(context.session.principal, context.listener),
+    )
     if isinstance(fetch, ErrorCode):
         return FetchResponse(error_code=fetch)
     limits = _limits(request, context, services)
@@ -74,7 +85,11 @@ def _limits(request: FetchRequest, context: RequestContext, services: Services) 
     replica_id = request.replica_state.replica_id if is_new else request.replica_id
     committed = request.isolation_level == Isolation.READ_COMMITTED
     max_bytes = max(0, min(request.max_bytes, services.config.fetch_max_bytes))
-    if replica_id >= 0 and services.led_partitions is not None:
+    if (
+        replica_id >= 0
+        and services.led_partitions is not None
+        and context.session.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    ):
         replica_epoch = request.replica_state.replica_epoch if is_new else NO_REPLICA_EPOCH
         return FetchLimits(
             api_version=context.api_version,
@@ -90,6 +105,7 @@ def _limits(request: FetchRequest, context: RequestContext, services: Services) 
         refusal=ErrorCode.TOPIC_AUTHORIZATION_FAILED if replica_id >= 0 else ErrorCode.NONE,
         max_bytes=max_bytes,
         min_bytes=min(request.min_bytes, max_bytes),
+        session=None if context.session.authorizer is None else context.session,
     )
 
 
@@ -119,6 +135,8 @@ def _response(
         topics.setdefault(look.wanted.topic_id if by_id else look.wanted.topic, []).append(data)
         leaders.add(data.current_leader.leader_id)
     leaders.discard(NO_LEADER)
+    if services.traffic is not None and limits.follower is None:
+        _count(topics, services.traffic, services)
     return FetchResponse(
         session_id=0 if session is None else session.session_id,
         responses=tuple(
@@ -129,6 +147,14 @@ def _response(
         ),
         node_endpoints=_endpoints(leaders, context, services) if leaders else (),
     )
+
+
+def _count(topics: Mapping[str | Uuid, Sequence[PartitionData]], traffic: "TrafficStats", services: Services) -> None:
+    for name, partitions in topics.items():
+        topic = services.cluster.topic_by_id(name) if isinstance(name, bytes) else services.cluster.topics.get(name)
+        if topic is not None:
+            failed = sum(data.error_code != ErrorCode.NONE for data in partitions)
+            traffic.fetched(topic.name, [len(data.records or b"") for data in partitions], failed)
 
 
 def _partition(look: PartitionFetch, limits: FetchLimits, services: Services) -> PartitionData:
@@ -196,4 +222,15 @@ def refuse(request: FetchRequest, context: RequestContext, error: ErrorCode) -> 
     )
 
 
-API: Final = Api(key=ApiKey.FETCH, versions=range(4, 19), handle=handle, refuse=refuse)
+API: Final = Api(
+    key=ApiKey.FETCH,
+    versions=range(4, 19),
+    handle=handle,
+    refuse=refuse,
+    access=Access(
+        (
+            of_a_replica("as a follower"),
+            on_each(Operation.READ, ResourceType.TOPIC, "as a consumer"),
+        )
+    ),
+)

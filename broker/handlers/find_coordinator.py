@@ -12,6 +12,8 @@ from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.metadata.cluster import Endpoint
+from eosin.broker.security.access import Access, on_each
+from eosin.broker.security.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
@@ -35,8 +37,12 @@ def respond(request: FindCoordinatorRequest, context: RequestContext, services: 
 
 def _found(key: str, key_type: int, context: RequestContext, services: Services) -> Endpoint | ErrorCode:
     if key_type == GROUP:
+        if not context.session.may(Operation.DESCRIBE, ResourceType.GROUP, key):
+            return ErrorCode.GROUP_AUTHORIZATION_FAILED
         partition = TopicPartition(CONSUMER_OFFSETS_TOPIC, services.groups.partition_for(key))
     elif key_type == TRANSACTION:
+        if not context.session.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key):
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         partition = TopicPartition(TRANSACTION_STATE_TOPIC, services.transactions.partition_for(key))
     else:
         return ErrorCode.INVALID_REQUEST
@@ -79,4 +85,15 @@ def refuse(request: FindCoordinatorRequest, context: RequestContext, error: Erro
     return _single(_coordinator(request.key, error))
 
 
-API = Api(key=ApiKey.FIND_COORDINATOR, versions=range(0, 7), respond=respond, refuse=refuse)
+API = Api(
+    key=ApiKey.FIND_COORDINATOR,
+    versions=range(0, 7),
+    respond=respond,
+    refuse=refuse,
+    access=Access(
+        (
+            on_each(Operation.DESCRIBE, ResourceType.GROUP, "of a group"),
+            on_each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, "of a transactional id"),
+        )
+    ),
+)

@@ -5,6 +5,8 @@ a member does not lose its place because its coordinator has just started.
 """
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.security.access import Access, on_the_group
+from eosin.broker.security.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -24,4 +26,10 @@ def refuse(request: HeartbeatRequest, context: RequestContext, error: ErrorCode)
     return HeartbeatResponse(error_code=error)
 
 
-API = Api(key=ApiKey.HEARTBEAT, versions=range(0, 5), respond=respond, refuse=refuse)
+API = Api(
+    key=ApiKey.HEARTBEAT,
+    versions=range(0, 5),
+    respond=respond,
+    refuse=refuse,
+    access=Access((on_the_group(Operation.READ),)),
+)

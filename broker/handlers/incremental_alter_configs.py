@@ -7,6 +7,9 @@ first flexible version.
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.config.requests import ResourceChange, alter
 from eosin.broker.metadata.cluster import ConfigChange, Outcome
+from eosin.broker.security.access import Access
+from eosin.broker.security.config_rights import config_rights
+from eosin.broker.security.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.incremental_alter_configs import (
@@ -28,7 +31,7 @@ async def handle(
         )
         for each in request.resources
     ]
-    outcomes = await alter(resources, services.cluster, replace=False, validate_only=request.validate_only)
+    outcomes = await alter(resources, context, services, replace=False, validate_only=request.validate_only)
     return IncrementalAlterConfigsResponse(responses=tuple(map(_response, request.resources, outcomes)))
 
 
@@ -49,4 +52,10 @@ def refuse(
     )
 
 
-API = Api(key=ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=range(0, 2), handle=handle, refuse=refuse)
+API = Api(
+    key=ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    versions=range(0, 2),
+    handle=handle,
+    refuse=refuse,
+    access=Access(config_rights(Operation.ALTER_CONFIGS)),
+)

@@ -9,13 +9,16 @@ stable in Apache Kafka; elsewhere enable_2pc is TRANSACTIONAL_ID_AUTHORIZATION_F
 keep_prepared_txn alone UNSUPPORTED_VERSION.
 
 The answer is held while an open transaction of the id is being aborted, for at most
-`eosin.concurrent.transactions.wait.ms`; then it is CONCURRENT_TRANSACTIONS and the client comes back.
+`eosin.concurrent.transactions.wait.ms`; then it is CONCURRENT_TRANSACTIONS and the client comes back. A new
+transactional id beyond what the broker or its user may have is POLICY_VIOLATION (`broker/security/new_producers.py`).
 """
 
 import logging
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.security.access import Access, Right, or_the_next
+from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.coordinator.transactions.rules.state import NO_EPOCH, NO_PRODUCER_ID
 from eosin.coordinator.transactions.rules.timeout_errors import wire_error
 from eosin.protocol.errors import ErrorCode
@@ -34,6 +37,11 @@ NO_PAIR: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_EPOCH)
 
 
 async def handle(request: InitProducerIdRequest, context: RequestContext, services: Services) -> InitProducerIdResponse:
+    limits, transactional_id = services.new_producers, request.transactional_id
+    if limits is not None and transactional_id is not None and services.transactions.would_add(transactional_id):
+        refused = limits.refusal_of_id(context, known=services.transactions.ids)
+        if refused is not ErrorCode.NONE:
+            return refuse(request, context, refused)
     result = await services.transactions.init_producer_id(
         request.transactional_id,
         timeout_ms=request.transaction_timeout_ms,
@@ -42,6 +50,7 @@ async def handle(request: InitProducerIdRequest, context: RequestContext, servic
         can_return=context.api_version >= FIRST_WITH_PAIR,
         two_phase=request.enable_2pc,
         keeps=request.keep_prepared_txn,
+        who=context,
     )
     if result.error is ErrorCode.INVALID_REQUEST:
         # librdkafka asks again for ever, without a message (transactions.md 11.11).
@@ -57,6 +66,20 @@ async def handle(request: InitProducerIdRequest, context: RequestContext, servic
     )
 
 
+def _check(request: InitProducerIdRequest, context: RequestContext) -> ErrorCode:
+    """Whoever may write anywhere may write idempotently (KIP-679)."""
+    session, transactional_id = context.session, request.transactional_id
+    if transactional_id is None:
+        if session.may(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True):
+            return ErrorCode.NONE
+        may_write = session.may_any(Operation.WRITE, ResourceType.TOPIC)
+        return ErrorCode.NONE if may_write else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    operations = [Operation.WRITE] + [Operation.TWO_PHASE_COMMIT] * request.enable_2pc
+    if all(session.may(each, ResourceType.TRANSACTIONAL_ID, transactional_id) for each in operations):
+        return ErrorCode.NONE
+    return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
 def refuse(request: InitProducerIdRequest, context: RequestContext, error: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=error, producer_id=-1, producer_epoch=-1)
 
@@ -65,4 +88,24 @@ def _announced_to(config: "BrokerConfig") -> int:
     return FIRST_WITH_TWO_PHASE_COMMIT - (not config.transaction_two_phase_commit_enable)
 
 
-API = Api(key=ApiKey.INIT_PRODUCER_ID, versions=range(0, 7), handle=handle, refuse=refuse, announced_to=_announced_to)
+API = Api(
+    key=ApiKey.INIT_PRODUCER_ID,
+    versions=range(0, 7),
+    handle=handle,
+    refuse=refuse,
+    announced_to=_announced_to,
+    access=Access(
+        (
+            Right(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, note="with a transactional id"),
+            Right(Operation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID, note="with enable_2pc, too"),
+            or_the_next(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, "without a transactional id"),
+            Right(
+                Operation.WRITE,
+                ResourceType.TOPIC,
+                note="without a transactional id: any topic",
+                denied=ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            ),
+        ),
+        check=_check,
+    ),
+)

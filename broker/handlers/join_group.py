@@ -7,6 +7,8 @@ that no new assignment is wanted. v2, v3 and v8 bring a throttle time, nothing, 
 """
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.security.access import Access, on_the_group
+from eosin.broker.security.resources import Operation
 from eosin.coordinator.groups.rules.effects import JoinResult
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -54,4 +56,10 @@ def refuse(request: JoinGroupRequest, context: RequestContext, error: ErrorCode)
     return _response(JoinResult(error, request.member_id), context)
 
 
-API = Api(key=ApiKey.JOIN_GROUP, versions=range(0, 10), handle=handle, refuse=refuse)
+API = Api(
+    key=ApiKey.JOIN_GROUP,
+    versions=range(0, 10),
+    handle=handle,
+    refuse=refuse,
+    access=Access((on_the_group(Operation.READ),)),
+)

@@ -1,21 +1,31 @@
 """LeaveGroup (key 13), versions 0-5: members leave their group.
 
 Up to v2 one member leaves and its error is the request's. From v3 on several may, each with its own error; an empty
-member id with an instance id removes a static member (an administrator's doing). v5 has a reason that is not used.
+member id with an instance id removes a static member (an administrator's doing). v5 has a reason (KIP-800), which the
+flight recorder keeps.
 """
 
+from typing import Final
+
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.security.access import Access, on_the_group
+from eosin.broker.security.resources import Operation
 from eosin.coordinator.groups.rules.events import LeavingMember
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+
+LONGEST_REASON: Final = 120
 
 
 def respond(request: LeaveGroupRequest, context: RequestContext, services: Services) -> LeaveGroupResponse:
     if context.api_version < 3:
         result = services.groups.leave(request.group_id, [LeavingMember(request.member_id, None)])
         return LeaveGroupResponse(error_code=result.error or result.members[0])
-    leaving = [LeavingMember(member.member_id, member.group_instance_id) for member in request.members]
+    leaving = [
+        LeavingMember(member.member_id, member.group_instance_id, (member.reason or "")[:LONGEST_REASON])
+        for member in request.members
+    ]
     result = services.groups.leave(request.group_id, leaving)
     if result.error is not ErrorCode.NONE:
         return refuse(request, context, result.error)
@@ -30,4 +40,10 @@ def refuse(request: LeaveGroupRequest, context: RequestContext, error: ErrorCode
     return LeaveGroupResponse(error_code=error)
 
 
-API = Api(key=ApiKey.LEAVE_GROUP, versions=range(0, 6), respond=respond, refuse=refuse)
+API = Api(
+    key=ApiKey.LEAVE_GROUP,
+    versions=range(0, 6),
+    respond=respond,
+    refuse=refuse,
+    access=Access((on_the_group(Operation.READ),)),
+)

@@ -10,6 +10,8 @@ from typing import Final
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.config.resources import ResourceType
 from eosin.broker.metadata.cluster import Cluster
+from eosin.broker.security.access import Access, on_the_cluster
+from eosin.broker.security.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.list_config_resources import (
@@ -48,4 +50,10 @@ def refuse(
     return ListConfigResourcesResponse(error_code=error)
 
 
-API = Api(key=ApiKey.LIST_CONFIG_RESOURCES, versions=range(0, 2), respond=respond, refuse=refuse)
+API = Api(
+    key=ApiKey.LIST_CONFIG_RESOURCES,
+    versions=range(0, 2),
+    respond=respond,
+    refuse=refuse,
+    access=Access((on_the_cluster(Operation.DESCRIBE_CONFIGS),)),
+)

@@ -5,6 +5,8 @@ v4 can ask for groups in some states (KIP-518), v5 for some types (KIP-848), in 
 """
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.security.access import Access, or_the_next, silently
+from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
@@ -12,6 +14,12 @@ from eosin.protocol.schemas.list_groups import ListedGroup, ListGroupsRequest, L
 
 def respond(request: ListGroupsRequest, context: RequestContext, services: Services) -> ListGroupsResponse:
     error, listed = services.groups.list_groups(states=request.states_filter, types=request.types_filter)
+    session = context.session
+    if not session.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True):
+        open_groups = frozenset(
+            session.filter(Operation.DESCRIBE, ResourceType.GROUP, [each.group_id for each in listed])
+        )
+        listed = [each for each in listed if each.group_id in open_groups]
     groups = (ListedGroup(each.group_id, each.protocol_type, each.state, each.group_type) for each in listed)
     return ListGroupsResponse(error_code=error, groups=tuple(groups))
 
@@ -20,4 +28,15 @@ def refuse(request: ListGroupsRequest, context: RequestContext, error: ErrorCode
     return ListGroupsResponse(error_code=error)
 
 
-API = Api(key=ApiKey.LIST_GROUPS, versions=range(0, 6), respond=respond, refuse=refuse)
+API = Api(
+    key=ApiKey.LIST_GROUPS,
+    versions=range(0, 6),
+    respond=respond,
+    refuse=refuse,
+    access=Access(
+        (
+            or_the_next(Operation.DESCRIBE, ResourceType.CLUSTER),
+            silently(Operation.DESCRIBE, ResourceType.GROUP),
+        )
+    ),
+)

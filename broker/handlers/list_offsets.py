@@ -8,9 +8,10 @@ what -2 is, -5 and -6 find nothing.
 
 What lies at or beyond the caller's visible end, the high watermark or under read_committed the last stable offset, is
 not found: (-1, -1) without an error (storage.md section 18). A replica id of 0 or more sees up to the log end
-(cluster.md 4.7); a broker that is alone refuses it for every partition. A new leader whose high watermark has not
-reached the start of its epoch cannot tell yet where its log ends for consumers: OFFSET_NOT_AVAILABLE, below v5
-LEADER_NOT_AVAILABLE (KIP-207; cluster.md 4.4).
+(cluster.md 4.7); a broker that is alone refuses it for every partition. Replica id -2 asks for whatever replica this
+broker has, one that follows as well, up to its log end: so operators see how far it is behind. A new leader whose high
+watermark has not reached the start of its epoch cannot tell yet where its log ends for consumers: OFFSET_NOT_AVAILABLE,
+below v5 LEADER_NOT_AVAILABLE (KIP-207; cluster.md 4.4).
 """
 
 from collections import Counter
@@ -18,6 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.fetching.fetch_pass import check_leader_epoch
+from eosin.broker.security.access import Access, of_a_replica, on_each
+from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -40,6 +43,7 @@ EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
 
+ANY_REPLICA: Final = -2
 _START: Final = (EARLIEST, EARLIEST_LOCAL)
 FIRST_NOT_AVAILABLE_VERSION: Final = 5
 
@@ -62,19 +66,26 @@ _NOT_FOUND: Final[_Found] = (-1, -1, -1)
 def respond(request: ListOffsetsRequest, context: RequestContext, services: Services) -> ListOffsetsResponse:
     """Look every partition up."""
     isolation: Isolation | None = None
-    if request.replica_id < 0:
+    if request.replica_id < 0 and request.replica_id != ANY_REPLICA:
         committed = request.isolation_level == Isolation.READ_COMMITTED
         isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
-    elif services.led_partitions is None:
+    elif request.replica_id >= 0 and not _may_follow(context, services):
         return refuse(request, context, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    any_replica = request.replica_id == ANY_REPLICA
     asked = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
     topics = []
     for topic in request.topics:
         partitions = []
+        is_open = context.session.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
         for each in topic.partitions:
             partition = TopicPartition(topic.name, each.partition_index)
             twice = asked[partition] > 1
-            outcome = ErrorCode.INVALID_REQUEST if twice else _look_up(partition, each, isolation, context, services)
+            log = services.partitions.replica(partition) if any_replica else services.partitions.get(partition)
+            outcome: _Found | ErrorCode = ErrorCode.INVALID_REQUEST
+            if not is_open:
+                outcome = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif not twice:
+                outcome = _look_up(log, each, isolation, context, services)
             if isinstance(outcome, ErrorCode):
                 partitions.append(ListOffsetsPartitionResponse(each.partition_index, outcome))
             else:
@@ -88,8 +99,14 @@ def respond(request: ListOffsetsRequest, context: RequestContext, services: Serv
     return ListOffsetsResponse(topics=tuple(topics))
 
 
+def _may_follow(context: RequestContext, services: Services) -> bool:
+    return services.led_partitions is not None and context.session.may(
+        Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
+    )
+
+
 def _look_up(
-    partition: TopicPartition,
+    log: "PartitionLog | ErrorCode",
     wanted: ListOffsetsPartition,
     isolation: Isolation | None,
     context: RequestContext,
@@ -99,7 +116,6 @@ def _look_up(
         since = _SINCE.get(wanted.timestamp)
         if since is None or context.api_version < since:
             return ErrorCode.UNSUPPORTED_VERSION
-    log = services.partitions.get(partition)
     if isinstance(log, ErrorCode):
         return log
     error = check_leader_epoch(log, wanted.current_leader_epoch)
@@ -144,4 +160,15 @@ def refuse(request: ListOffsetsRequest, context: RequestContext, error: ErrorCod
     )
 
 
-API: Final = Api(key=ApiKey.LIST_OFFSETS, versions=range(1, 12), respond=respond, refuse=refuse)
+API: Final = Api(
+    key=ApiKey.LIST_OFFSETS,
+    versions=range(1, 12),
+    respond=respond,
+    refuse=refuse,
+    access=Access(
+        (
+            of_a_replica("as a replica"),
+            on_each(Operation.DESCRIBE, ResourceType.TOPIC),
+        )
+    ),
+)

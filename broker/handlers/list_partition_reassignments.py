@@ -1,6 +1,8 @@
 """ListPartitionReassignments (key 46), version 0: partitions on their way to other brokers. There are never any."""
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.security.access import Access, on_the_cluster
+from eosin.broker.security.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.list_partition_reassignments import (
@@ -21,4 +23,10 @@ def refuse(
     return ListPartitionReassignmentsResponse(error_code=error)
 
 
-API = Api(key=ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=range(0, 1), respond=respond, refuse=refuse)
+API = Api(
+    key=ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    versions=range(0, 1),
+    respond=respond,
+    refuse=refuse,
+    access=Access((on_the_cluster(Operation.DESCRIBE),)),
+)

@@ -9,10 +9,13 @@ The whole request is refused while the coordinator loads, and for a pattern that
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.id_patterns import InvalidPattern, matcher
+from eosin.broker.security.access import Access, silently
+from eosin.broker.security.resources import Operation, ResourceType
 from eosin.coordinator.transactions.rules.listing import ListedTransaction, TransactionListing
 from eosin.protocol.codec import EncodedBody, encode_body
 from eosin.protocol.errors import ErrorCode
@@ -23,6 +26,7 @@ from eosin.protocol.schemas.list_transactions import (
     TransactionState,
 )
 from eosin.protocol.varints import uvarint
+from eosin.runtime.turns import in_turns
 
 IDS_PER_TURN: Final = 1000
 """Ids that are encoded in one turn of the event loop."""
@@ -45,9 +49,24 @@ async def handle(
     )
     if isinstance(listing, ErrorCode):
         return refuse(request, context, listing)
+    if context.session.authorizer is not None:
+        listing = await _of_whom(listing, context, services)
     if len(listing.transactions) <= IDS_PER_TURN:
         return _response(listing.unknown_states, listing.transactions)
     return await _encoded(listing, context.api_version)
+
+
+async def _of_whom(listing: TransactionListing, context: RequestContext, services: Services) -> TransactionListing:
+    """The listing without ids that the client may not know of."""
+    known: list[ListedTransaction] = []
+
+    def look(each: ListedTransaction) -> None:
+        may = context.session.may
+        if may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, each.transactional_id, quiet=True):
+            known.append(each)
+
+    await in_turns(listing.transactions, look, services.clock)
+    return replace(listing, transactions=known)
 
 
 def _response(unknown_states: Sequence[str], transactions: Sequence[ListedTransaction]) -> ListTransactionsResponse:
@@ -80,4 +99,10 @@ def refuse(request: ListTransactionsRequest, context: RequestContext, error: Err
     return ListTransactionsResponse(error_code=error)
 
 
-API: Final = Api(key=ApiKey.LIST_TRANSACTIONS, versions=range(0, 3), handle=handle, refuse=refuse)
+API: Final = Api(
+    key=ApiKey.LIST_TRANSACTIONS,
+    versions=range(0, 3),
+    handle=handle,
+    refuse=refuse,
+    access=Access((silently(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),)),
+)

@@ -5,19 +5,27 @@ id, v4 lets the client forbid that an unknown topic is created, v5 adds offline 
 authorized operations (of the cluster up to v10 only), v10 topic ids in answers, v12 topic ids in requests, v13 an
 error for the whole.
 
+A leader that has no listener of the name that the request came by cannot be reached by this client: the partition has
+LISTENER_NOT_FOUND then, below v6 LEADER_NOT_AVAILABLE (KIP-302).
+
 A topic that is created here is created before the answer, which so names its leader at once. When a request holds any
 topic id, its names are not looked at, as in Kafka; a topic is never created by id.
 """
 
 import asyncio
 from collections.abc import Sequence
+from typing import Final
+
+from msgspec.structs import replace as with_fields
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.authorized_operations import NOT_ASKED, ON_A_TOPIC, ON_THE_CLUSTER
+from eosin.broker.authorized_operations import NOT_ASKED, cluster_operations
 from eosin.broker.metadata.answers import FEW_PARTITIONS, Kind
-from eosin.broker.metadata.cluster import NO_LEADER, Cluster, Topic
+from eosin.broker.metadata.cluster import Cluster, Topic, leader_seen
 from eosin.broker.metadata.topics import unknown_topic
-from eosin.protocol.codec import EncodedBody
+from eosin.broker.security.access import Access, on_each, or_the_next, silently
+from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
+from eosin.protocol.codec import EncodedBody, encode_body
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ZERO_UUID, TopicPartition
@@ -29,6 +37,9 @@ from eosin.protocol.schemas.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from eosin.runtime.turns import in_turns
+
+FIRST_LISTENER_VERSION: Final = 6
 
 
 async def handle(
@@ -41,22 +52,26 @@ async def handle(
         return refuse(request, context, ErrorCode.INVALID_REQUEST)
     ids = dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
     if ids:
-        topics = [_by_id(topic_id, request, services.cluster) for topic_id in ids]
+        topics = [_by_id(topic_id, request, context, services.cluster) for topic_id in ids]
         return _answer(request, context, services, topics)
     names = list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None))
+    if context.session.authorizer is not None:
+        return await _answer_by_rights(request, context, services, names)
     if request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
         missing = [name for name in names if name not in services.cluster.topics]
         if missing:
             return await _create_and_answer(request, context, services, names, missing)
-    return _answer(request, context, services, [_by_name(name, request, services.cluster) for name in names])
+    return _answer(request, context, services, [_by_name(name, request, context, services.cluster) for name in names])
 
 
 async def _all_topics(
     request: MetadataRequest, context: RequestContext, services: Services
 ) -> MetadataResponse | EncodedBody:
     cluster = services.cluster
+    if context.session.authorizer is not None:
+        return await _known_topics(request, context, services)
     if cluster.partition_count <= FEW_PARTITIONS:
-        topics = [_found(topic, request, cluster) for topic in cluster.topics.values()]
+        topics = [_found(topic, request, context, cluster) for topic in cluster.topics.values()]
         return _answer(request, context, services, topics)
     kind = Kind(
         context.api_version,
@@ -66,9 +81,52 @@ async def _all_topics(
     )
     return services.metadata_answers.kept(kind) or await services.metadata_answers.make(
         kind,
-        lambda topic: _found(topic, request, cluster),
+        lambda topic: _found(topic, request, context, cluster),
         lambda topics: _answer(request, context, services, topics),
     )
+
+
+async def _known_topics(
+    request: MetadataRequest, context: RequestContext, services: Services
+) -> MetadataResponse | EncodedBody:
+    """All topics that the client may know of. No answer is kept, for it is this client's alone."""
+    cluster, may = services.cluster, context.session.may
+    topics: list[MetadataResponseTopic] = []
+
+    def look(name: str) -> None:
+        topic = cluster.topics.get(name)  # None: it was deleted in an earlier turn
+        if topic is not None and may(Operation.DESCRIBE, ResourceType.TOPIC, name, quiet=True):
+            topics.append(_found(topic, request, context, cluster))
+
+    await in_turns(list(cluster.topics), look, services.clock)
+    response = _answer(request, context, services, topics)
+    if sum(len(topic.partitions) for topic in topics) <= FEW_PARTITIONS:
+        return response
+    return EncodedBody(await asyncio.to_thread(encode_body, ApiKey.METADATA, context.api_version, response))
+
+
+async def _answer_by_rights(
+    request: MetadataRequest, context: RequestContext, services: Services, names: Sequence[str]
+) -> MetadataResponse:
+    """Topics by name, for a client with rights: of one without DESCRIBE it learns nothing, and one that does not exist
+    is only created for whoever may create it (security.md 4.7)."""
+    session, known = context.session, services.cluster.topics
+    shown = [name for name in names if session.may(Operation.DESCRIBE, ResourceType.TOPIC, name)]
+    missing: list[str] = []
+    if request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
+        missing = [name for name in shown if name not in known]
+    if missing and not session.may(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True):
+        mine = [name for name in missing if session.may(Operation.CREATE, ResourceType.TOPIC, name)]
+        shown = [name for name in shown if name in mine or name not in missing]
+        missing = mine
+    if missing:
+        response = await _create_and_answer(request, context, services, shown, missing)
+    else:
+        topics = [_by_name(name, request, context, services.cluster) for name in shown]
+        response = _answer(request, context, services, topics)
+    refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    hidden = (MetadataResponseTopic(error_code=refused, name=name) for name in names if name not in shown)
+    return with_fields(response, topics=(*response.topics, *hidden))
 
 
 async def _create_and_answer(
@@ -76,7 +134,10 @@ async def _create_and_answer(
 ) -> MetadataResponse:
     # Side by side, so that one sync makes all of them durable.
     outcomes = await asyncio.gather(
-        *(services.cluster.create_automatically(name, context.client_host) for name in missing)
+        *(
+            services.cluster.create_automatically(name, context.client_host, context.session.principal)
+            for name in missing
+        )
     )
     failed = {
         name: outcome.error
@@ -86,47 +147,62 @@ async def _create_and_answer(
     topics = [
         MetadataResponseTopic(error_code=failed[name], name=name)
         if name in failed
-        else _by_name(name, request, services.cluster)
+        else _by_name(name, request, context, services.cluster)
         for name in names
     ]
     return _answer(request, context, services, topics)
 
 
-def _by_name(name: str, request: MetadataRequest, cluster: Cluster) -> MetadataResponseTopic:
+def _by_name(name: str, request: MetadataRequest, context: RequestContext, cluster: Cluster) -> MetadataResponseTopic:
     topic = cluster.topics.get(name)
     if topic is None:
         return MetadataResponseTopic(error_code=unknown_topic(name).error, name=name)
-    return _found(topic, request, cluster)
+    return _found(topic, request, context, cluster)
 
 
-def _by_id(topic_id: bytes, request: MetadataRequest, cluster: Cluster) -> MetadataResponseTopic:
+def _by_id(
+    topic_id: bytes, request: MetadataRequest, context: RequestContext, cluster: Cluster
+) -> MetadataResponseTopic:
     topic = cluster.topic_by_id(topic_id)
     if topic is None:
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
-    return _found(topic, request, cluster)
+    if not context.session.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+        return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=None, topic_id=topic_id)
+    return _found(topic, request, context, cluster)
 
 
-def _found(topic: Topic, request: MetadataRequest, cluster: Cluster) -> MetadataResponseTopic:
+def _found(topic: Topic, request: MetadataRequest, context: RequestContext, cluster: Cluster) -> MetadataResponseTopic:
+    without = cluster.brokers_without(context.listener)
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.internal,
-        partitions=tuple(_partition(topic.name, index, cluster) for index in range(topic.partitions)),
-        topic_authorized_operations=ON_A_TOPIC if request.include_topic_authorized_operations else NOT_ASKED,
+        partitions=tuple(
+            _partition(TopicPartition(topic.name, index), cluster, without, context.api_version)
+            for index in range(topic.partitions)
+        ),
+        topic_authorized_operations=context.session.operations(ResourceType.TOPIC, topic.name)
+        if request.include_topic_authorized_operations
+        else NOT_ASKED,
     )
 
 
-def _partition(topic: str, index: int, cluster: Cluster) -> MetadataResponsePartition:
-    state = cluster.partition_state(TopicPartition(topic, index))
+def _partition(
+    partition: TopicPartition, cluster: Cluster, without_listener: frozenset[int], version: int
+) -> MetadataResponsePartition:
+    state = cluster.partition_state(partition)
     assert state is not None, "a topic has the partitions that it counts"
+    error, leader_id, offline = leader_seen(state, without_listener)
+    if error is ErrorCode.LISTENER_NOT_FOUND and version < FIRST_LISTENER_VERSION:
+        error = ErrorCode.LEADER_NOT_AVAILABLE
     return MetadataResponsePartition(
-        error_code=ErrorCode.LEADER_NOT_AVAILABLE if state.leader_id == NO_LEADER else ErrorCode.NONE,
-        partition_index=index,
-        leader_id=state.leader_id,
+        error_code=error,
+        partition_index=partition.partition,
+        leader_id=leader_id,
         leader_epoch=state.leader_epoch,
         replica_nodes=state.replicas,
         isr_nodes=state.isr,
-        offline_replicas=state.offline,
+        offline_replicas=offline,
     )
 
 
@@ -140,7 +216,9 @@ def _answer(
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller_id,
         topics=tuple(topics),
-        cluster_authorized_operations=ON_THE_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
+        cluster_authorized_operations=cluster_operations(context.session)
+        if request.include_cluster_authorized_operations
+        else NOT_ASKED,
     )
 
 
@@ -155,4 +233,18 @@ def _refused(topic: MetadataRequestTopic, version: int, error: ErrorCode) -> Met
     return MetadataResponseTopic(error_code=error, name=name, topic_id=topic.topic_id)
 
 
-API = Api(key=ApiKey.METADATA, versions=range(0, 14), handle=handle, refuse=refuse)
+API = Api(
+    key=ApiKey.METADATA,
+    versions=range(0, 14),
+    handle=handle,
+    refuse=refuse,
+    access=Access(
+        (
+            on_each(Operation.DESCRIBE, ResourceType.TOPIC, "that is named"),
+            silently(Operation.DESCRIBE, ResourceType.TOPIC, "of all"),
+            or_the_next(Operation.CREATE, ResourceType.CLUSTER, "to create a topic"),
+            on_each(Operation.CREATE, ResourceType.TOPIC, "to create a topic"),
+            silently(Operation.DESCRIBE, ResourceType.CLUSTER, "for the operations on it"),
+        )
+    ),
+)

@@ -12,6 +12,8 @@ from typing import Final
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.config.settings import LONG_MAX
 from eosin.broker.metadata.group_topics import partition_count, topic_name
+from eosin.broker.security.access import Access, on_each, on_the_group
+from eosin.broker.security.resources import Operation, ResourceType
 from eosin.coordinator.groups.offsets.service import Committer
 from eosin.coordinator.groups.offsets.store import NO_EXPIRY, OffsetToCommit
 from eosin.protocol.errors import ErrorCode
@@ -30,7 +32,11 @@ FIRST_TOPIC_ID_VERSION: Final = 10
 async def handle(request: OffsetCommitRequest, context: RequestContext, services: Services) -> OffsetCommitResponse:
     by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
     names = [topic_name(services, topic.name, topic.topic_id, by_id=by_id) for topic in request.topics]
-    counts = [0 if name is None else partition_count(services, name) for name in names]
+    refused = [_refusal(name, context) for name in names]
+    counts = [
+        0 if name is None or error is not None else partition_count(services, name)
+        for name, error in zip(names, refused, strict=True)
+    ]
     expires = NO_EXPIRY
     if request.retention_time_ms >= 0:
         expires = min(services.clock.now_ms() + request.retention_time_ms, LONG_MAX)
@@ -43,7 +49,16 @@ async def handle(request: OffsetCommitRequest, context: RequestContext, services
                 request.group_id, offsets, committer=committer, api_version=context.api_version
             )
         )
-    return _response(request, names, counts, answers)
+    return _response(request, refused, counts, answers)
+
+
+def _refusal(name: str | None, context: RequestContext) -> ErrorCode | None:
+    """The error of every partition of a topic; None where it depends on the partition."""
+    if name is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    if context.session.may(Operation.READ, ResourceType.TOPIC, name):
+        return None
+    return ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def _known_offsets(
@@ -63,7 +78,10 @@ def _known_offsets(
 
 
 def _response(
-    request: OffsetCommitRequest, names: Sequence[str | None], counts: Sequence[int], answers: Iterator[ErrorCode]
+    request: OffsetCommitRequest,
+    refused: Sequence[ErrorCode | None],
+    counts: Sequence[int],
+    answers: Iterator[ErrorCode],
 ) -> OffsetCommitResponse:
     """`answers` are those of the partitions that exist, in the order of the request."""
     return OffsetCommitResponse(
@@ -78,8 +96,8 @@ def _response(
                     for each in topic.partitions
                 ),
             )
-            for topic, name, count in zip(request.topics, names, counts, strict=True)
-            for unknown in (ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
+            for topic, error, count in zip(request.topics, refused, counts, strict=True)
+            for unknown in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if error is None else error,)
         )
     )
 
@@ -99,4 +117,10 @@ def refuse(request: OffsetCommitRequest, context: RequestContext, error: ErrorCo
     )
 
 
-API = Api(key=ApiKey.OFFSET_COMMIT, versions=range(1, 11), handle=handle, refuse=refuse)
+API = Api(
+    key=ApiKey.OFFSET_COMMIT,
+    versions=range(1, 11),
+    handle=handle,
+    refuse=refuse,
+    access=Access((on_the_group(Operation.READ), on_each(Operation.READ, ResourceType.TOPIC))),
+)

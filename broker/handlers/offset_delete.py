@@ -6,9 +6,12 @@ deleted with success; a partition that does not exist is 3.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.metadata.group_topics import partition_count
+from eosin.broker.security.access import Access, on_each, on_the_group
+from eosin.broker.security.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -19,9 +22,16 @@ from eosin.protocol.schemas.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 
+UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
 
 async def handle(request: OffsetDeleteRequest, context: RequestContext, services: Services) -> OffsetDeleteResponse:
-    counts = [partition_count(services, topic.name) for topic in request.topics]
+    is_open = [context.session.may(Operation.READ, ResourceType.TOPIC, topic.name) for topic in request.topics]
+    counts = [
+        partition_count(services, topic.name) if each else 0
+        for topic, each in zip(request.topics, is_open, strict=True)
+    ]
     partitions = [
         TopicPartition(topic.name, each.partition_index)
         for topic, count in zip(request.topics, counts, strict=True)
@@ -31,11 +41,13 @@ async def handle(request: OffsetDeleteRequest, context: RequestContext, services
     error, answers = await services.groups.offsets.delete(request.group_id, partitions)
     if error is not ErrorCode.NONE:
         return refuse(request, context, error)
-    return _response(request, counts, iter(answers))
+    return _response(request, is_open, counts, iter(answers))
 
 
-def _response(request: OffsetDeleteRequest, counts: list[int], answers: Iterator[ErrorCode]) -> OffsetDeleteResponse:
-    """`answers` are those of the partitions that exist, in the order of the request."""
+def _response(
+    request: OffsetDeleteRequest, is_open: list[bool], counts: list[int], answers: Iterator[ErrorCode]
+) -> OffsetDeleteResponse:
+    """`answers` are those of the partitions that exist and may be read, in the order of the request."""
     return OffsetDeleteResponse(
         topics=tuple(
             OffsetDeleteResponseTopic(
@@ -43,12 +55,13 @@ def _response(request: OffsetDeleteRequest, counts: list[int], answers: Iterator
                 partitions=tuple(
                     OffsetDeleteResponsePartition(
                         each.partition_index,
-                        next(answers) if 0 <= each.partition_index < count else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                        next(answers) if 0 <= each.partition_index < count else unknown,
                     )
                     for each in topic.partitions
                 ),
             )
-            for topic, count in zip(request.topics, counts, strict=True)
+            for topic, may_read, count in zip(request.topics, is_open, counts, strict=True)
+            for unknown in (UNKNOWN if may_read else DENIED,)
         )
     )
 
@@ -57,4 +70,10 @@ def refuse(request: OffsetDeleteRequest, context: RequestContext, error: ErrorCo
     return OffsetDeleteResponse(error_code=error)
 
 
-API = Api(key=ApiKey.OFFSET_DELETE, versions=range(0, 1), handle=handle, refuse=refuse)
+API = Api(
+    key=ApiKey.OFFSET_DELETE,
+    versions=range(0, 1),
+    handle=handle,
+    refuse=refuse,
+    access=Access((on_the_group(Operation.DELETE), on_each(Operation.READ, ResourceType.TOPIC))),
+)

@@ -16,6 +16,8 @@ import msgspec
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.metadata.group_topics import topic_name
+from eosin.broker.security.access import Access, on_each, silently
+from eosin.broker.security.resources import Operation, ResourceType
 from eosin.coordinator.groups.offsets.service import NO_COMMIT, FetchedOffset
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -42,12 +44,15 @@ async def handle(request: OffsetFetchRequest, context: RequestContext, services:
         by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
         fetch = _fetch_group_by_id if by_id else _fetch_group
         groups = [
-            await fetch(group.group_id, group.topics, request.require_stable, services) for group in request.groups
+            await fetch(group.group_id, group.topics, request.require_stable, context, services)
+            if context.session.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
+            else OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            for group in request.groups
         ]
         return OffsetFetchResponse(groups=tuple(groups))
-    error, fetched = await services.groups.offsets.fetch(
-        request.group_id, _partitions(request.topics), require_stable=request.require_stable
-    )
+    if not context.session.may(Operation.DESCRIBE, ResourceType.GROUP, request.group_id):
+        return refuse(request, context, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    error, fetched = await _fetch(request.group_id, request.topics, request.require_stable, context, services)
     if error is not ErrorCode.NONE:
         return refuse(request, context, error)
     topics = (
@@ -65,10 +70,39 @@ async def handle(request: OffsetFetchRequest, context: RequestContext, services:
     return OffsetFetchResponse(topics=tuple(topics))
 
 
+async def _fetch(
+    group_id: str, topics: _Topics, require_stable: bool, context: RequestContext, services: Services
+) -> tuple[ErrorCode, list[FetchedOffset]]:
+    """The offsets of a group, but for those of topics that the client may not know of: of one that is named, each
+    partition is an error; of all that there are, it is left out (security.md 4.6)."""
+    session, wanted = context.session, _partitions(topics)
+    if session.authorizer is None:
+        error, found = await services.groups.offsets.fetch(group_id, wanted, require_stable=require_stable)
+        return error, list(found)
+    if wanted is None:
+        error, found = await services.groups.offsets.fetch(group_id, None, require_stable=require_stable)
+        names = dict.fromkeys(each.partition.topic for each in found)
+        shown = frozenset(session.filter(Operation.DESCRIBE, ResourceType.TOPIC, names))
+        return error, [each for each in found if each.partition.topic in shown]
+    names = dict.fromkeys(each.topic for each in wanted)
+    shown = frozenset(name for name in names if session.may(Operation.DESCRIBE, ResourceType.TOPIC, name))
+    error, found = await services.groups.offsets.fetch(
+        group_id, [each for each in wanted if each.topic in shown], require_stable=require_stable
+    )
+    if error is not ErrorCode.NONE:
+        return error, list(found)
+    hidden = (_hidden(each) for each in wanted if each.topic not in shown)
+    return error, [*found, *hidden]
+
+
+def _hidden(partition: TopicPartition) -> FetchedOffset:
+    return FetchedOffset(partition, NO_COMMIT, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
 async def _fetch_group(
-    group_id: str, topics: _Topics, require_stable: bool, services: Services
+    group_id: str, topics: _Topics, require_stable: bool, context: RequestContext, services: Services
 ) -> OffsetFetchResponseGroup:
-    error, fetched = await services.groups.offsets.fetch(group_id, _partitions(topics), require_stable=require_stable)
+    error, fetched = await _fetch(group_id, topics, require_stable, context, services)
     return OffsetFetchResponseGroup(
         group_id=group_id,
         topics=tuple(
@@ -88,7 +122,11 @@ async def _fetch_group(
 
 
 async def _fetch_group_by_id(
-    group_id: str, topics: Sequence[OffsetFetchRequestTopics] | None, require_stable: bool, services: Services
+    group_id: str,
+    topics: Sequence[OffsetFetchRequestTopics] | None,
+    require_stable: bool,
+    context: RequestContext,
+    services: Services,
 ) -> OffsetFetchResponseGroup:
     """As `_fetch_group`, with the topics' ids in place of their names."""
     asked = {each.topic_id: topic_name(services, "", each.topic_id, by_id=True) for each in topics or ()}
@@ -97,7 +135,7 @@ async def _fetch_group_by_id(
         if topics is None
         else [msgspec.structs.replace(each, name=name) for each in topics if (name := asked[each.topic_id]) is not None]
     )
-    answer = await _fetch_group(group_id, named, require_stable, services)
+    answer = await _fetch_group(group_id, named, require_stable, context, services)
     if answer.error_code:
         return answer
     if topics is None:
@@ -151,4 +189,16 @@ def refuse(request: OffsetFetchRequest, context: RequestContext, error: ErrorCod
     return OffsetFetchResponse(topics=topics, error_code=error)
 
 
-API = Api(key=ApiKey.OFFSET_FETCH, versions=range(1, 11), handle=handle, refuse=refuse)
+API = Api(
+    key=ApiKey.OFFSET_FETCH,
+    versions=range(1, 11),
+    handle=handle,
+    refuse=refuse,
+    access=Access(
+        (
+            on_each(Operation.DESCRIBE, ResourceType.GROUP, "up to v7 that of the request"),
+            on_each(Operation.DESCRIBE, ResourceType.TOPIC, "that is named"),
+            silently(Operation.DESCRIBE, ResourceType.TOPIC, "of all"),
+        )
+    ),
+)

@@ -10,6 +10,8 @@ from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.fetching.fetch_pass import check_leader_epoch
+from eosin.broker.security.access import Access, on_each, or_the_next
+from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -26,12 +28,21 @@ def respond(
     request: OffsetForLeaderEpochRequest, context: RequestContext, services: Services
 ) -> OffsetForLeaderEpochResponse:
     """Look every partition up."""
+    session = context.session
+    all_open = session.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True)
     return OffsetForLeaderEpochResponse(
         topics=tuple(
             OffsetForLeaderTopicResult(
-                topic.topic, tuple(_answer(topic.topic, each, services) for each in topic.partitions)
+                topic.topic,
+                tuple(
+                    _answer(topic.topic, each, services)
+                    if is_open
+                    else EpochEndOffset(ErrorCode.TOPIC_AUTHORIZATION_FAILED, each.partition)
+                    for each in topic.partitions
+                ),
             )
             for topic in request.topics
+            for is_open in (all_open or session.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic),)
         )
     )
 
@@ -61,4 +72,15 @@ def refuse(
     )
 
 
-API: Final = Api(key=ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=range(2, 5), respond=respond, refuse=refuse)
+API: Final = Api(
+    key=ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    versions=range(2, 5),
+    respond=respond,
+    refuse=refuse,
+    access=Access(
+        (
+            or_the_next(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+            on_each(Operation.DESCRIBE, ResourceType.TOPIC),
+        )
+    ),
+)

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.handlers.produce_request import Produced, ProducedBatch, ProducedTopic, read_produced
-from eosin.broker.large_batches import LargeBatches
+from eosin.broker.security.access import Access, Right, on_each
+from eosin.broker.security.resources import Operation, ResourceType
 from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.broker.transactions.verification import VerificationRequest, translated
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind
@@ -44,6 +45,7 @@ from eosin.storage.log.validation import QUICK_BYTES, QUICK_RECORDS, ValidBatch,
 
 if TYPE_CHECKING:
     from eosin.broker.replication.led_partitions import LedPartitions
+    from eosin.broker.security.new_producers import NewProducers
 
 FIRST_LEADER_VERSION: Final = 10
 ALL_REPLICAS: Final = -1
@@ -70,9 +72,9 @@ async def handle(request: ProduceRequest, context: RequestContext, services: Ser
     if led is not None and produced.acks == ALL_REPLICAS:
         _refuse_without_replicas(produced, led)
     now_ms = services.clock.now_ms()
-    waiting, large = _append_small(produced, services.large_batches, now_ms, context.api_version)
+    waiting, large = _append_small(produced, services, now_ms, context)
     if large:
-        waiting += await _append_large(large, services.large_batches, now_ms, context.api_version)
+        waiting += await _append_large(large, services, now_ms, context)
     if produced.acks == 0:
         _close_on_error(produced)
         if services.partitions.unflushed_bytes > FLUSH_BACKLOG_MAX_BYTES:
@@ -86,6 +88,8 @@ async def handle(request: ProduceRequest, context: RequestContext, services: Ser
             await led.committed(waiting, timeout_ms=request.timeout_ms)
         else:
             await led.written(waiting)
+    if services.traffic is not None:
+        services.traffic.produced(produced.topics)
     return _response(produced, context, services)
 
 
@@ -98,9 +102,10 @@ def _refuse_without_replicas(produced: Produced, led: "LedPartitions") -> None:
 
 
 def _append_small(
-    produced: Produced, large_batches: LargeBatches, now_ms: int, api_version: int
+    produced: Produced, services: Services, now_ms: int, context: RequestContext
 ) -> tuple[list[ProducedBatch], list[ProducedBatch]]:
     """Append the batches that are checked quickly. Returns those still to become durable, and those not appended."""
+    large_batches, new_producers = services.large_batches, services.new_producers
     waiting: list[ProducedBatch] = []
     large: list[ProducedBatch] = []
     records_left = QUICK_RECORDS
@@ -122,35 +127,48 @@ def _append_small(
                     large.append(batch)
                     continue
                 records_left -= batch.header.records_count
-                if _append_one(batch, valid, now_ms, api_version):
+                if _append_one(batch, valid, now_ms, context, new_producers):
                     waiting.append(batch)
             batch.records = None
     return waiting, large
 
 
 async def _append_large(
-    large: list[ProducedBatch], large_batches: LargeBatches, now_ms: int, api_version: int
+    large: list[ProducedBatch], services: Services, now_ms: int, context: RequestContext
 ) -> list[ProducedBatch]:
     """Append the batches that are checked in a thread, in turn. Returns those still to become durable."""
     waiting: list[ProducedBatch] = []
+    new_producers = services.new_producers
 
     def append(batch: ProducedBatch, valid: ValidBatch | Refused) -> None:
-        if _append_one(batch, valid, now_ms, api_version):
+        if _append_one(batch, valid, now_ms, context, new_producers):
             waiting.append(batch)
         batch.records = None
 
-    await large_batches.append(large, append, now_ms=now_ms)
+    await services.large_batches.append(large, append, now_ms=now_ms)
     return waiting
 
 
-def _append_one(batch: ProducedBatch, valid: ValidBatch | Refused, now_ms: int, api_version: int) -> bool:
+def _append_one(
+    batch: ProducedBatch,
+    valid: ValidBatch | Refused,
+    now_ms: int,
+    context: RequestContext,
+    new_producers: "NewProducers | None",
+) -> bool:
     """Append a valid batch, and set its outcome. Returns whether it is still to become durable."""
     if isinstance(valid, Refused):
         batch.outcome = valid
         return False
+    producer_id = batch.header.producer_id
+    if new_producers is not None and producer_id >= 0 and batch.log.producer_state.get(producer_id) is None:
+        refused = new_producers.came(producer_id, context)
+        if refused is not None:
+            batch.outcome = refused
+            return False
     outcome = batch.log.append(valid.data, now_ms=now_ms, guard=batch.guard, header=valid.header)
     if isinstance(outcome, Refused) and outcome.error is ErrorCode.CONCURRENT_TRANSACTIONS:
-        outcome = translated(outcome, api_version)
+        outcome = translated(outcome, context.api_version)
     batch.outcome = outcome
     return isinstance(outcome, Appended) and batch.log.high_watermark <= outcome.last_offset
 
@@ -208,6 +226,7 @@ def _told(
         refused.error,
         producer_id=batch.header.producer_id,
         producer_epoch=batch.header.producer_epoch,
+        who=context,
     )
     error = timeout_error_for(RequestKind.PRODUCE, reply, context, services)
     return refused if error is refused.error else Refused(error, "the transaction timed out and was aborted")
@@ -256,4 +275,16 @@ def refuse(request: ProduceRequest, context: RequestContext, error: ErrorCode) -
     )
 
 
-API: Final = Api(key=ApiKey.PRODUCE, versions=range(3, 14), handle=handle, refuse=refuse, advertised=range(0, 14))
+API: Final = Api(
+    key=ApiKey.PRODUCE,
+    versions=range(3, 14),
+    handle=handle,
+    refuse=refuse,
+    advertised=range(0, 14),
+    access=Access(
+        (
+            Right(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, note="with a transactional batch"),
+            on_each(Operation.WRITE, ResourceType.TOPIC),
+        )
+    ),
+)

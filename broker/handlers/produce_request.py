@@ -7,6 +7,7 @@ before the first batch of it is appended, since some errors are those of the who
 
 from typing import TYPE_CHECKING, Final
 
+from eosin.broker.security.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition, Uuid
 from eosin.protocol.records.compression import Compression, CorruptRecords
@@ -15,6 +16,7 @@ from eosin.storage.log.log_results import AppendResult, Refused, VerificationGua
 
 if TYPE_CHECKING:
     from eosin.broker.api import RequestContext, Services
+    from eosin.broker.security.session import Session
     from eosin.protocol.schemas.produce import ProduceRequest, TopicProduceData
     from eosin.storage.log.partition_log import PartitionLog
 
@@ -30,6 +32,8 @@ _NO_ZSTD: Final = Refused(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Pr
 _NO_TRANSACTIONAL_ID: Final = Refused(
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactional batches without a transactional id"
 )
+_FOREIGN_TRANSACTIONAL_ID: Final = Refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+_FOREIGN_TOPIC: Final = Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 _TWO_PRODUCERS: Final = Refused(
     ErrorCode.INVALID_PRODUCER_ID_MAPPING, "transactional batches of more than one producer id or epoch"
 )
@@ -90,25 +94,40 @@ class Produced:
 def read_produced(request: "ProduceRequest", context: "RequestContext", services: "Services") -> Produced:
     """Check what `request` holds, step by step in Kafka's order, and find the log of each batch."""
     produced = Produced(request)
+    session = None if context.session.authorizer is None else context.session
     producer: tuple[int, int] | None = None
     whole: Refused | None = None
     for topic in request.topic_data:
         name = _topic_name(topic, context, services)
+        is_open = name is None or session is None or session.may(Operation.WRITE, ResourceType.TOPIC, name)
         batches: list[ProducedBatch] = []
         for partition in topic.partition_data:
             batch = ProducedBatch(partition.index, partition.records)
             batches.append(batch)
             shape = _shape(batch, context.api_version)
-            batch.outcome = _NO_TOPIC_ID if name is None else _find(batch, name, shape, request.acks, services)
+            if name is None:
+                batch.outcome = _NO_TOPIC_ID
+            else:
+                batch.outcome = _find(batch, name, shape, request.acks, services) if is_open else _FOREIGN_TOPIC
             if shape is None and batch.header.is_transactional:
                 whole = whole or _producer_error(batch.header, request.transactional_id, producer)
                 producer = (batch.header.producer_id, batch.header.producer_epoch)
                 if batch.outcome is None:
                     produced.transactional.append(batch)
         produced.topics.append(ProducedTopic(topic, batches))
+    if producer is not None and session is not None and not _may_write(session, request.transactional_id):
+        whole = _FOREIGN_TRANSACTIONAL_ID
     if whole is not None:
         produced.refuse(whole)
     return produced
+
+
+def _may_write(session: "Session", transactional_id: str | None) -> bool:
+    """Whether the client may write transactional batches under this id. Every batch of the request was looked at, not
+    the first alone (CVE-2018-17196)."""
+    if transactional_id is None:
+        return True  # `_producer_error` tells
+    return session.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
 
 
 def _producer_error(

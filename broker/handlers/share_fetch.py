@@ -4,6 +4,7 @@ Announced and refused: see `eosin.broker.unserved_groups`.
 """
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.security.access import open_to_all
 from eosin.broker.unserved_groups import GroupProtocol
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -18,4 +19,10 @@ def refuse(request: ShareFetchRequest, context: RequestContext, error: ErrorCode
     return ShareFetchResponse(error_code=error)
 
 
-API = Api(key=ApiKey.SHARE_FETCH, versions=range(1, 3), respond=respond, refuse=refuse)
+API = Api(
+    key=ApiKey.SHARE_FETCH,
+    versions=range(1, 3),
+    respond=respond,
+    refuse=refuse,
+    access=open_to_all("it is refused, whoever asks"),
+)

@@ -5,6 +5,7 @@ DescribeGroups for such a group then, so classic groups stay describable.
 """
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.security.access import open_to_all
 from eosin.broker.unserved_groups import GroupProtocol
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -30,4 +31,10 @@ def _refused(request: ShareGroupDescribeRequest, error: ErrorCode, text: str | N
     return ShareGroupDescribeResponse(groups=tuple(groups))
 
 
-API = Api(key=ApiKey.SHARE_GROUP_DESCRIBE, versions=range(1, 2), respond=respond, refuse=refuse)
+API = Api(
+    key=ApiKey.SHARE_GROUP_DESCRIBE,
+    versions=range(1, 2),
+    respond=respond,
+    refuse=refuse,
+    access=open_to_all("it is refused, whoever asks"),
+)

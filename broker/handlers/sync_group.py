@@ -4,10 +4,16 @@ The answer comes when the leader's assignment is durable. v3 has static members.
 directions, and must: without it, 23.
 """
 
+from typing import Final
+
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.security.access import Access, on_the_group
+from eosin.broker.security.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.sync_group import SyncGroupRequest, SyncGroupResponse
+
+FIRST_PROTOCOL_VERSION: Final = 5
 
 
 async def handle(request: SyncGroupRequest, context: RequestContext, services: Services) -> SyncGroupResponse:
@@ -29,8 +35,23 @@ async def handle(request: SyncGroupRequest, context: RequestContext, services: S
     )
 
 
+def _check(request: SyncGroupRequest, context: RequestContext) -> ErrorCode:
+    """A missing protocol comes first (security.md 4.6)."""
+    if context.api_version >= FIRST_PROTOCOL_VERSION and None in (request.protocol_type, request.protocol_name):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if context.session.may(Operation.READ, ResourceType.GROUP, request.group_id):
+        return ErrorCode.NONE
+    return ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
 def refuse(request: SyncGroupRequest, context: RequestContext, error: ErrorCode) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=error)
 
 
-API = Api(key=ApiKey.SYNC_GROUP, versions=range(0, 6), handle=handle, refuse=refuse)
+API = Api(
+    key=ApiKey.SYNC_GROUP,
+    versions=range(0, 6),
+    handle=handle,
+    refuse=refuse,
+    access=Access((on_the_group(Operation.READ),), check=_check),
+)

@@ -6,9 +6,12 @@ that does not exist is 3 for itself; the others are committed.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.metadata.group_topics import partition_count
+from eosin.broker.security.access import Access, on_each, on_the_group, on_the_transactional_id
+from eosin.broker.security.resources import Operation, ResourceType
 from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.coordinator.groups.offsets.service import Committer
 from eosin.coordinator.groups.offsets.store import OffsetToCommit
@@ -23,11 +26,18 @@ from eosin.protocol.schemas.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 
+UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
 
 async def handle(
     request: TxnOffsetCommitRequest, context: RequestContext, services: Services
 ) -> TxnOffsetCommitResponse:
-    counts = [partition_count(services, topic.name) for topic in request.topics]
+    is_open = [context.session.may(Operation.READ, ResourceType.TOPIC, topic.name) for topic in request.topics]
+    counts = [
+        partition_count(services, topic.name) if each else 0
+        for topic, each in zip(request.topics, is_open, strict=True)
+    ]
     offsets = list(_known_offsets(request, counts))
     answers: Iterator[ErrorCode] = iter(())
     if offsets:
@@ -40,12 +50,16 @@ async def handle(
             api_version=context.api_version,
         )
         answers = iter([error and _told(error, request, context, services) for error in settled])
-    return _response(request, counts, answers)
+    return _response(request, is_open, counts, answers)
 
 
 def _told(error: ErrorCode, request: TxnOffsetCommitRequest, context: RequestContext, services: Services) -> ErrorCode:
     refused = services.transactions.refusal(
-        request.transactional_id, error, producer_id=request.producer_id, producer_epoch=request.producer_epoch
+        request.transactional_id,
+        error,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+        who=context,
     )
     return timeout_error_for(RequestKind.COMMIT_OFFSETS, refused, context, services)
 
@@ -63,9 +77,9 @@ def _known_offsets(request: TxnOffsetCommitRequest, counts: list[int]) -> Iterat
 
 
 def _response(
-    request: TxnOffsetCommitRequest, counts: list[int], answers: Iterator[ErrorCode]
+    request: TxnOffsetCommitRequest, is_open: list[bool], counts: list[int], answers: Iterator[ErrorCode]
 ) -> TxnOffsetCommitResponse:
-    """`answers` are those of the partitions that exist, in the order of the request."""
+    """`answers` are those of the partitions that exist and may be read, in the order of the request."""
     return TxnOffsetCommitResponse(
         topics=tuple(
             TxnOffsetCommitResponseTopic(
@@ -73,12 +87,13 @@ def _response(
                 partitions=tuple(
                     TxnOffsetCommitResponsePartition(
                         each.partition_index,
-                        next(answers) if 0 <= each.partition_index < count else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                        next(answers) if 0 <= each.partition_index < count else unknown,
                     )
                     for each in topic.partitions
                 ),
             )
-            for topic, count in zip(request.topics, counts, strict=True)
+            for topic, may_read, count in zip(request.topics, is_open, counts, strict=True)
+            for unknown in (UNKNOWN if may_read else DENIED,)
         )
     )
 
@@ -97,4 +112,16 @@ def refuse(request: TxnOffsetCommitRequest, context: RequestContext, error: Erro
     )
 
 
-API = Api(key=ApiKey.TXN_OFFSET_COMMIT, versions=range(0, 6), handle=handle, refuse=refuse)
+API = Api(
+    key=ApiKey.TXN_OFFSET_COMMIT,
+    versions=range(0, 6),
+    handle=handle,
+    refuse=refuse,
+    access=Access(
+        (
+            on_the_transactional_id(Operation.WRITE),
+            on_the_group(Operation.READ),
+            on_each(Operation.READ, ResourceType.TOPIC),
+        )
+    ),
+)

@@ -10,6 +10,8 @@ from typing import Final
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.handlers.api_versions import AT_LEVEL_0, HIGHEST_TRANSACTION_VERSION, TRANSACTION_VERSION
 from eosin.broker.metadata.cluster import Outcome
+from eosin.broker.security.access import Access, on_the_cluster
+from eosin.broker.security.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.update_features import (
@@ -60,4 +62,10 @@ def refuse(request: UpdateFeaturesRequest, context: RequestContext, error: Error
     return _refused(request, Outcome(error))
 
 
-API = Api(key=ApiKey.UPDATE_FEATURES, versions=range(0, 3), respond=respond, refuse=refuse)
+API = Api(
+    key=ApiKey.UPDATE_FEATURES,
+    versions=range(0, 3),
+    respond=respond,
+    refuse=refuse,
+    access=Access((on_the_cluster(Operation.ALTER),)),
+)

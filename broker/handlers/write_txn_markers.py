@@ -7,12 +7,20 @@ version 2 asks for the strict epoch rule (KIP-1228); a v1 marker counts as versi
 One answer per marker and partition, once all are durable and, for `__consumer_offsets`, the offsets are visible. A
 coordinator of Apache Kafka whose marker is answered with an error that it does not expect ends its process: what is not
 in `EXPECTED` is told as REQUEST_TIMED_OUT, after which it tries again (cluster.md 6.7).
+
+Whoever connects to a broker without an authorizer may end a transaction of others in this way, so the audit log has a
+line for each marker (security.md 7). In a cluster, where coordinators send them with every transaction, it has them at
+level DEBUG.
 """
 
+import logging
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.security import audit
+from eosin.broker.security.access import Access, Right, or_the_next
+from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.coordinator.ports import MarkersForPartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -26,6 +34,9 @@ from eosin.protocol.schemas.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from eosin.storage.log.log_results import Marker
+
+if TYPE_CHECKING:
+    from eosin.broker.recorder.recorder import FlightRecorder
 
 Answers = Mapping[tuple[int, TopicPartition], ErrorCode]
 
@@ -50,14 +61,52 @@ EXPECTED: Final = frozenset(
 async def handle(
     request: WriteTxnMarkersRequest, context: RequestContext, services: Services
 ) -> WriteTxnMarkersResponse:
+    _note(request, context, services)
     write = services.partitions.markers.write_markers
     producers = {marker.producer_id for marker in request.markers}
     if len(producers) == len(request.markers):
         answers = _expected(await write([_for_partitions(marker) for marker in request.markers]))
-        return WriteTxnMarkersResponse(tuple(_result(marker, answers) for marker in request.markers))
-    # Results are matched to markers by producer: two markers of one are written one after the other.
-    results = [_result(marker, _expected(await write([_for_partitions(marker)]))) for marker in request.markers]
+        results = [_result(marker, answers) for marker in request.markers]
+    else:
+        # Results are matched to markers by producer: two markers of one are written one after the other.
+        results = [_result(marker, _expected(await write([_for_partitions(marker)]))) for marker in request.markers]
+    if services.recorder is not None and services.led_partitions is None:
+        await _record(request, context, services, services.recorder)
     return WriteTxnMarkersResponse(tuple(results))
+
+
+async def _record(
+    request: WriteTxnMarkersRequest, context: RequestContext, services: Services, recorder: "FlightRecorder"
+) -> None:
+    """On a broker that runs alone, only operators send markers."""
+    from eosin.broker.recorder.events import Kind, Notable, who_is  # a broker without a recorder does not load it
+
+    for marker in request.markers:
+        found = await services.transactions.find_producer(marker.producer_id)
+        if not isinstance(found, ErrorCode):
+            named = " ".join(f"{topic.name}-{index}" for topic in marker.topics for index in topic.partition_indexes)
+            verb = "committed" if marker.transaction_result else "aborted"
+            what = f"{verb} the transaction of producer {marker.producer_id}/{marker.producer_epoch} in {named[:60]}"
+            now_ms = services.clock.now_ms()
+            pair = (marker.producer_id, marker.producer_epoch)
+            recorder.note(found.transactional_id, Notable(now_ms, Kind.OPERATOR, *pair, who=who_is(context), what=what))
+
+
+def _note(request: WriteTxnMarkersRequest, context: RequestContext, services: Services) -> None:
+    level = logging.INFO if services.led_partitions is None else logging.DEBUG
+    if not audit.log.isEnabledFor(level):
+        return
+    for marker in request.markers:
+        named = (f"{topic.name}-{index}" for topic in marker.topics for index in topic.partition_indexes)
+        audit.note(
+            "a client ends a transaction in partitions",
+            context,
+            level=level,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            commit=marker.transaction_result,
+            partitions=" ".join(named),
+        )
 
 
 def _for_partitions(marker: WritableTxnMarker) -> MarkersForPartitions:
@@ -95,6 +144,16 @@ def _expected(answers: Answers) -> Answers:
     return {key: error if error in EXPECTED else ErrorCode.REQUEST_TIMED_OUT for key, error in answers.items()}
 
 
+def _check(request: WriteTxnMarkersRequest, context: RequestContext) -> ErrorCode:
+    """Administrators may alter the cluster, coordinators act for it."""
+    may = context.session.may
+    if may(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True):
+        return ErrorCode.NONE
+    if may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        return ErrorCode.NONE
+    return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
 def refuse(request: WriteTxnMarkersRequest, context: RequestContext, error: ErrorCode) -> WriteTxnMarkersResponse:
     results = []
     for marker in request.markers:
@@ -104,4 +163,16 @@ def refuse(request: WriteTxnMarkersRequest, context: RequestContext, error: Erro
     return WriteTxnMarkersResponse(tuple(results))
 
 
-API = Api(key=ApiKey.WRITE_TXN_MARKERS, versions=range(1, 3), handle=handle, refuse=refuse)
+API = Api(
+    key=ApiKey.WRITE_TXN_MARKERS,
+    versions=range(1, 3),
+    handle=handle,
+    refuse=refuse,
+    access=Access(
+        (
+            or_the_next(Operation.ALTER, ResourceType.CLUSTER),
+            Right(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+        ),
+        check=_check,
+    ),
+)
