@@ -21,6 +21,7 @@ from eosin.protocol.schemas.create_partitions import (
 from eosin.protocol.schemas.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
+    CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
@@ -57,6 +58,8 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
+    GROUP = 32
 
 
 class Admin:
@@ -73,7 +76,7 @@ class Admin:
         replication_factor: int = _BROKER_DEFAULT,
         configs: Mapping[str, str | None] | None = None,
         validate_only: bool = False,
-    ) -> None:
+    ) -> CreatableTopicResult:
         """Create one topic; -1 is the broker's default. Raises BrokerError, TOPIC_ALREADY_EXISTS among others."""
         topic = CreatableTopic(
             name=name,
@@ -84,8 +87,9 @@ class Admin:
         request = CreateTopicsRequest(topics=(topic,), timeout_ms=ADMIN_TIMEOUT_MS, validate_only=validate_only)
 
         answer: CreateTopicsResponse = await self._ask_controller(ApiKey.CREATE_TOPICS, request)
-        for each in answer.topics:
-            check(each.error_code, f"creating topic {each.name}", each.error_message)
+        (created,) = answer.topics
+        check(created.error_code, f"creating topic {created.name}", created.error_message)
+        return created
 
     async def delete_topics(self, names: Sequence[str]) -> None:
         """Delete topics by name. Raises BrokerError for the first that is refused, after all were tried."""
@@ -99,9 +103,11 @@ class Admin:
         for each in answer.responses:
             check(each.error_code, f"deleting topic {each.name}", each.error_message)
 
-    async def create_partitions(self, name: str, count: int) -> None:
+    async def create_partitions(self, name: str, count: int, *, validate_only: bool = False) -> None:
         """Give a topic `count` partitions in all. Raises BrokerError."""
-        request = CreatePartitionsRequest(topics=(CreatePartitionsTopic(name, count),), timeout_ms=ADMIN_TIMEOUT_MS)
+        request = CreatePartitionsRequest(
+            topics=(CreatePartitionsTopic(name, count),), timeout_ms=ADMIN_TIMEOUT_MS, validate_only=validate_only
+        )
         answer: CreatePartitionsResponse = await self._ask_controller(ApiKey.CREATE_PARTITIONS, request)
         self._client.forget()
         for each in answer.results:
@@ -134,7 +140,7 @@ class Admin:
         """The settings of a topic, or of a broker by its id, by name; all of them unless `keys` are given."""
         asked = DescribeConfigsResource(kind, resource, None if keys is None else tuple(keys))
         request = DescribeConfigsRequest((asked,), include_synonyms=True, include_documentation=documentation)
-        node = int(resource) if kind is ResourceType.BROKER and resource else None
+        node = _owner(kind, resource)
 
         async def attempt() -> dict[str, DescribeConfigsResourceResult]:
             answer: DescribeConfigsResponse = await self._client.request(ApiKey.DESCRIBE_CONFIGS, request, node=node)
@@ -157,7 +163,10 @@ class Admin:
             AlterableConfig(name, _DELETE if value is None else _SET, value) for name, value in changes.items()
         )
         request = IncrementalAlterConfigsRequest((AlterConfigsResource(kind, resource, altered),), validate_only)
-        answer: IncrementalAlterConfigsResponse = await self._ask_controller(ApiKey.INCREMENTAL_ALTER_CONFIGS, request)
+        key, node = ApiKey.INCREMENTAL_ALTER_CONFIGS, _owner(kind, resource)
+        answer: IncrementalAlterConfigsResponse = await (
+            self._ask_controller(key, request) if node is None else self._client.request(key, request, node=node)
+        )
         for each in answer.responses:
             check(each.error_code, f"changing the settings of {resource}", each.error_message)
 
@@ -181,3 +190,8 @@ class Admin:
     async def _ask_controller(self, key: ApiKey, message: Message) -> Any:
         controller = (await self._client.retry(self._client.metadata)).controller_id
         return await self._client.request(key, message, node=controller if controller >= 0 else None)
+
+
+def _owner(kind: ResourceType, resource: str) -> int | None:
+    """The broker that alone knows the settings of a resource; None where any does."""
+    return int(resource) if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and resource else None

@@ -5,14 +5,13 @@ an answer that shows it makes the client forget it; nothing is tried again that 
 """
 
 import asyncio
-import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, Self, TypeVar
 
 from eosin.client.addresses import Address, parse_bootstrap
-from eosin.client.connection import CLIENT_ID, CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Connection
+from eosin.client.connection import CLIENT_ID, CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Connection, Security
 from eosin.client.errors import BrokerError, ClientError, ConnectionFailed, RequestTimedOut, check
 from eosin.client.metadata import ClusterMetadata
 from eosin.client.versions import Versions, negotiate
@@ -75,16 +74,17 @@ class Client:
         connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         retry_timeout_ms: int = RETRY_TIMEOUT_MS,
-        tls: ssl.SSLContext | None = None,
+        security: Security | None = None,
     ) -> None:
-        """`bootstrap` as in `bootstrap.servers`; `versions` pins APIs to one version."""
+        """`bootstrap` as in `bootstrap.servers`; `versions` pins APIs to one version; `security` is a
+        `ConnectionSecurity` for brokers that ask for TLS or a login."""
         self._bootstrap = parse_bootstrap(bootstrap) if isinstance(bootstrap, str) else tuple(bootstrap)
         self._client_id = client_id
         self._pinned = dict(versions or {})
         self._connect_timeout_ms = connect_timeout_ms
         self._request_timeout_ms = request_timeout_ms
         self._retry_timeout_ms = retry_timeout_ms
-        self._tls = tls
+        self._security = security
         self._peers: dict[int, Peer] = {}
         self._locks: dict[int, asyncio.Lock] = {}
         self._metadata: ClusterMetadata | None = None
@@ -161,7 +161,7 @@ class Client:
             client_id=self._client_id,
             connect_timeout_ms=self._connect_timeout_ms,
             request_timeout_ms=self._request_timeout_ms,
-            tls=self._tls,
+            security=self._security,
         )
         try:
             return Peer(connection, await negotiate(connection, self._pinned))

@@ -2,16 +2,20 @@
 
 Owns the socket and the requests on their way. Always true: requests leave in the order in which they were submitted and
 are answered in that order, anything else closes the connection; when it closes, every request on its way fails with a
-`ClientError`. Nothing here chooses a version or retries: this is raw access, `client.py` has the rest.
+`ClientError`; with a login, only that is sent before it has succeeded, and while it is renewed (KIP-368). Nothing here
+chooses a version or retries: this is raw access, `client.py` has the rest.
 """
 
 import asyncio
+import contextlib
 import os
 import ssl
 from collections import deque
-from typing import Any, Final, NamedTuple, Self, cast
+from typing import Any, Final, NamedTuple, Protocol, Self, cast
 
+from eosin.client import connection_failures
 from eosin.client.addresses import Address
+from eosin.client.connection_failures import Stage
 from eosin.client.errors import (
     ClientError,
     ConnectionFailed,
@@ -21,7 +25,7 @@ from eosin.client.errors import (
 )
 from eosin.protocol.codec import DecodeError, EncodeError, decode_response, encode_request
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.frames import FrameDecoder, FrameError
+from eosin.protocol.frames import FrameDecoder, FrameError, TlsAlert
 from eosin.protocol.headers import SIZE_BYTES
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas import schema_of
@@ -36,6 +40,20 @@ MAX_IN_FLIGHT: Final = 64
 MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
 _CLOSE_TIMEOUT_S: Final = 1.0
 _MAX_CORRELATION_ID: Final = 2**31 - 1
+_LEAST_RENEWAL_S: Final = 1.0
+"""A broker takes no two logins of one connection within a second."""
+_OF_LOGIN: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+
+
+class Security(Protocol):
+    """What a connection does before its first request: `ConnectionSecurity` is one."""
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """Encrypts the connection; None leaves it plain."""
+
+    async def authenticate(self, connection: "Connection") -> int:
+        """Log in. Returns how long the session lasts in ms, 0 for without end. Raises a ClientError."""
 
 
 class _Pending(NamedTuple):
@@ -48,14 +66,28 @@ class _Pending(NamedTuple):
 class Connection:
     """An open connection. Make one with `await Connection.open(address)`, or `async with` that."""
 
-    def __init__(self, address: Address, *, client_id: str | None, request_timeout_ms: int, max_in_flight: int) -> None:
+    def __init__(
+        self,
+        address: Address,
+        *,
+        client_id: str | None,
+        request_timeout_ms: int,
+        max_in_flight: int,
+        security: Security | None,
+    ) -> None:
         """Not connected yet: use `open`."""
         self.address: Final = address
+        self.api_versions: ApiVersionsResponse | None = None
+        """What the login had to ask before; None when nobody has asked yet."""
+        self._security = security
+        self._renewing: asyncio.Task[None] | None = None
+        self._held: list[tuple[_Pending | None, list[Any]]] | None = None
+        """Requests that wait until the login is renewed; None while it is not being renewed."""
         self._client_id = client_id
         self._request_timeout_ms = request_timeout_ms
         self._max_in_flight = max_in_flight
         self._slots = asyncio.Semaphore(max_in_flight)
-        self._stream = _Stream(address)
+        self._stream = _Stream(address, security)
         self._last_correlation_id = 0
 
     @classmethod
@@ -67,21 +99,33 @@ class Connection:
         connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         max_in_flight: int = MAX_IN_FLIGHT,
-        tls: ssl.SSLContext | None = None,
+        security: Security | None = None,
     ) -> Self:
-        """Connect, or raise ConnectionFailed."""
+        """Connect and log in, each within `connect_timeout_ms`. Raises ConnectionFailed, which may pass, or another
+        ClientError."""
         connection = cls(
-            address, client_id=client_id, request_timeout_ms=request_timeout_ms, max_in_flight=max_in_flight
+            address,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            max_in_flight=max_in_flight,
+            security=security,
         )
         stream = connection._stream
+        tls = security.tls if security is not None else None
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(connect_timeout_ms / 1000):
                 await loop.create_connection(lambda: stream, address.host, address.port, ssl=tls)
         except TimeoutError as error:
             raise ConnectionFailed(f"cannot connect to {address}: no answer in {connect_timeout_ms} ms") from error
-        except (OSError, UnicodeError) as error:  # UnicodeError: a host name that IDNA cannot spell
-            raise ConnectionFailed(f"cannot connect to {address}: {_reason(error)}") from error
+        except (OSError, EOFError, UnicodeError) as error:  # UnicodeError: a host name that IDNA cannot spell
+            raise connection_failures.failed_to_connect(address, error, has_tls=tls is not None) from error
+        if security is not None:
+            try:
+                await connection._log_in(security, connect_timeout_ms)
+            except BaseException:
+                await connection.close()
+                raise
         return connection
 
     async def __aenter__(self) -> Self:
@@ -97,8 +141,8 @@ class Connection:
 
     @property
     def in_flight(self) -> int:
-        """Requests that were sent and not answered yet."""
-        return len(self._stream.pending)
+        """Requests that were submitted and not answered yet."""
+        return len(self._stream.pending) + len(self._held or ())
 
     async def request(self, key: ApiKey, message: Message, *, version: int, timeout_ms: int | None = None) -> Any:
         """Send one request at exactly `version` and wait for its answer, at most `timeout_ms` in all.
@@ -106,8 +150,10 @@ class Connection:
         Requests of several tasks are pipelined; one that finds too many on their way waits. Raises a ClientError.
         """
         limit_ms = self._request_timeout_ms if timeout_ms is None else timeout_ms
+        # A login that is renewed must not wait for requests that wait for it.
+        slot = contextlib.nullcontext() if key in _OF_LOGIN else self._slots
         try:
-            async with asyncio.timeout(limit_ms / 1000), self._slots:
+            async with asyncio.timeout(limit_ms / 1000), slot:
                 await self._stream.drained()
                 return await self.submit(key, message, version=version)
         except TimeoutError as error:
@@ -115,16 +161,17 @@ class Connection:
 
     def submit(self, key: ApiKey, message: Message, *, version: int) -> asyncio.Future[Any]:
         """Send one request now; the future is its answer, without a timeout. For pipelining in a chosen order."""
-        if len(self._stream.pending) >= self._max_in_flight:
-            raise ClientError(f"{len(self._stream.pending)} requests to {self.address} are on their way already")
-        correlation_id = self._write(key, message, version)
+        limit = self._max_in_flight + (self._held is not None)  # a login that is renewed has one of its own
+        if self.in_flight >= limit and key not in _OF_LOGIN:
+            raise ClientError(f"{self.in_flight} requests to {self.address} are on their way already")
+        correlation_id, frame = self._encoded(key, message, version)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._stream.pending.append(_Pending(correlation_id, key, version, answer))
+        self._send(_Pending(correlation_id, key, version, answer), frame)
         return answer
 
     def send_unanswered(self, key: ApiKey, message: Message, *, version: int) -> None:
         """Send a request that the broker does not answer: Produce with acks 0."""
-        self._write(key, message, version)
+        self._send(None, self._encoded(key, message, version)[1])
 
     def send_bytes(self, data: bytes) -> None:
         """Send bytes that need not be a request, for tests of a broker's manners."""
@@ -138,14 +185,17 @@ class Connection:
 
     async def close(self) -> None:
         """Close; requests on their way fail. Harmless when already closed."""
-        self._stream.close(ConnectionFailed(f"the connection to {self.address} was closed by this client"))
+        if self._renewing is not None:
+            self._renewing.cancel()
+        self._end(ConnectionFailed(f"the connection to {self.address} was closed by this client"))
         try:
             async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                 await asyncio.shield(self._stream.closed)
         except TimeoutError:
             self._stream.abort()
 
-    def _write(self, key: ApiKey, message: Message, version: int) -> int:
+    def _encoded(self, key: ApiKey, message: Message, version: int) -> tuple[int, list[Any]]:
+        """The correlation id and the bytes of a request."""
         schema = schema_of(key)
         if schema is None or version not in schema.versions:
             raise UnsupportedVersion(f"{key.name} version {version} is not one that this client can encode")
@@ -154,19 +204,69 @@ class Connection:
             frame = encode_request(key, version, correlation_id, self._client_id, message)
         except EncodeError as error:
             raise ClientError(f"{key.name} version {version} cannot say this: {error}") from error
-        self._stream.write(frame)
         self._last_correlation_id = correlation_id
-        return correlation_id
+        return correlation_id, frame
+
+    def _send(self, pending: _Pending | None, frame: list[Any]) -> None:
+        if self._held is not None and not (pending is not None and pending.key in _OF_LOGIN):
+            if self._stream.failure is not None:
+                raise self._stream.failure
+            self._held.append((pending, frame))
+            return
+        self._stream.write(frame)
+        if pending is not None:
+            self._stream.pending.append(pending)
+
+    async def _log_in(self, security: Security, timeout_ms: int) -> None:
+        """Log in now, and again before the session ends."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                lifetime_ms = await security.authenticate(self)
+        except TimeoutError as error:
+            raise RequestTimedOut(f"{self.address} did not end the login in {timeout_ms} ms") from error
+        if lifetime_ms > 0:
+            # Between 85 and 95 % of it, so that the connections of a client do not log in all at once.
+            in_s = lifetime_ms / 1000 * (0.85 + os.urandom(1)[0] / 2550)
+            self._renewing = asyncio.create_task(self._renew(security, max(in_s, _LEAST_RENEWAL_S), timeout_ms))
+
+    async def _renew(self, security: Security, in_s: float, timeout_ms: int) -> None:
+        """Log in again on the same connection. Other requests wait meanwhile: a broker takes none between."""
+        await asyncio.sleep(in_s)
+        if not self.is_open:
+            return
+        self._held = []
+        try:
+            # Its answers come behind those of requests that are on their way, some of which wait long.
+            await self._log_in(security, timeout_ms + self._request_timeout_ms)
+        except ClientError as error:
+            self._end(error)
+            return
+        if self._stream.failure is not None:
+            self._end(self._stream.failure)
+            return
+        held, self._held = self._held, None
+        for pending, frame in held:
+            if pending is None or not pending.answer.done():
+                self._send(pending, frame)
+
+    def _end(self, failure: ClientError) -> None:
+        """Close, and let what was held fail with what is on its way."""
+        self._stream.pending.extend(pending for pending, _ in self._held or () if pending is not None)
+        self._held = None
+        self._stream.close(failure)
 
 
 class _Stream(asyncio.BufferedProtocol):
     """The socket's side: bytes to answers, and the end of the connection to failures."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, security: Security | None) -> None:
         self.pending: deque[_Pending] = deque()
         self.failure: ClientError | None = ConnectionFailed(f"not connected to {address}")
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._address = address
+        self._stage = Stage.PLAIN_UNPROVED
+        if security is not None:
+            self._stage = Stage.TLS_UNANSWERED if security.tls is not None else Stage.IN_USE
         self._decoder = FrameDecoder(MAX_ANSWER_BYTES)
         self._transport: asyncio.Transport | None = None
         self._writable: asyncio.Future[None] | None = None
@@ -183,6 +283,8 @@ class _Stream(asyncio.BufferedProtocol):
         try:
             for frame in self._decoder.received(nbytes):
                 self._answer(frame)
+        except TlsAlert:
+            self.close(connection_failures.speaks_tls(self._address))
         except (FrameError, DecodeError) as error:
             self.close(ProtocolViolation(f"{self._address} does not speak Kafka's protocol: {error}"))
 
@@ -190,8 +292,8 @@ class _Stream(asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        because = f": {_reason(exc)}" if exc is not None else ""
-        self._fail(ConnectionFailed(f"{self._address} closed the connection{because}"))
+        stage = self._stage if self.pending else Stage.IN_USE
+        self._fail(connection_failures.lost(self._address, exc, stage))
         if not self.closed.done():
             self.closed.set_result(None)
 
@@ -234,6 +336,8 @@ class _Stream(asyncio.BufferedProtocol):
         if message is None:
             _, message = decode_response(asked.key, asked.version, frame)
         self.pending.popleft()
+        if asked.key is not ApiKey.API_VERSIONS or self._stage is Stage.TLS_UNANSWERED:
+            self._stage = Stage.IN_USE
         if not asked.answer.done():
             asked.answer.set_result(message)
 
@@ -265,13 +369,3 @@ def _refused_version(asked: _Pending, frame: memoryview) -> ApiVersionsResponse 
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     assert isinstance(response, ApiVersionsResponse)
     return response
-
-
-def _reason(error: BaseException) -> str:
-    """An error of the operating system in its own words, without its number."""
-    if isinstance(error, ConnectionError) and error.errno is not None:
-        return os.strerror(error.errno)
-    text = getattr(error, "strerror", None) or str(error)
-    if text.startswith("Multiple exceptions:"):  # asyncio's, when a name has several addresses
-        return "refused at each of its addresses"
-    return text or type(error).__name__

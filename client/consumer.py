@@ -7,16 +7,17 @@ read_committed reader returns nothing that was aborted or is not decided yet.
 import asyncio
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
+
+import msgspec
 
 from eosin.client.client import Client
 from eosin.client.errors import ProtocolViolation, check
 from eosin.client.read_committed import FetchedRecords
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records.batch import Record
+from eosin.protocol.records.batch import BatchHeader, Record
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from eosin.protocol.schemas.list_offsets import (
     ListOffsetsPartition,
@@ -42,14 +43,15 @@ class Isolation(IntEnum):
     READ_COMMITTED = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumedRecord:
+class ConsumedRecord(msgspec.Struct, frozen=True, gc=False):
     """A record, and where it is from."""
 
     partition: TopicPartition
     record: Record
     is_log_append_time: bool = False
     """Whether the broker set the record's timestamp, and not its producer."""
+    batch: BatchHeader | None = None
+    """What the batch around it says."""
 
 
 class Consumer:
@@ -62,8 +64,11 @@ class Consumer:
         isolation: Isolation = Isolation.READ_COMMITTED,
         max_bytes: int = MAX_BYTES,
         partition_max_bytes: int = PARTITION_MAX_BYTES,
+        with_control: bool = False,
     ) -> None:
-        """`max_bytes` bounds one answer of a broker, `partition_max_bytes` one partition's part in it."""
+        """`max_bytes` bounds one answer of a broker, `partition_max_bytes` one partition's part in it. `with_control`:
+        control records, too."""
+        self._with_control = with_control
         self._client = client
         self._isolation = isolation
         self._max_bytes = max_bytes
@@ -130,9 +135,7 @@ class Consumer:
         return records
 
     async def _fetch_all(self, wait_ms: int) -> list[ConsumedRecord]:
-        by_leader: dict[int, list[TopicPartition]] = {}
-        for partition in self._positions:
-            by_leader.setdefault(await self._client.leader(partition), []).append(partition)
+        by_leader = await self._by_leader(self._positions)
         if not by_leader:
             await asyncio.sleep(wait_ms / 1000)
             return []
@@ -149,6 +152,46 @@ class Consumer:
         self, node: int, partitions: list[TopicPartition], wait_ms: int
     ) -> tuple[list[ConsumedRecord], dict[TopicPartition, int]]:
         """One answer of one broker: records, and the positions after them."""
+        records: list[ConsumedRecord] = []
+        positions: dict[TopicPartition, int] = {}
+        for partition, data in await self._fetch_data(node, partitions, wait_ms):
+            fetched = self._records(data, self._positions[partition])
+            records += [
+                ConsumedRecord(partition, record, fetched.is_log_append_time, fetched.batch) for record in fetched
+            ]
+            positions[partition] = fetched.next_offset
+        return records, positions
+
+    async def count_to(self, ends: Mapping[TopicPartition, int], *, max_bytes: int) -> dict[TopicPartition, int]:
+        """How many records `poll` would return before these offsets, for partitions that are assigned: told by the
+        headers of batches, which are all fetched. Partitions that were not read to their end in `max_bytes` are left
+        out. Positions move. Raises a ClientError."""
+        counted = dict.fromkeys(ends, 0)
+        left = {each for each, end in ends.items() if self._positions[each] < end}
+        while left and max_bytes > 0:
+            before = sum(self._positions[each] for each in left)
+            for node, partitions in (await self._by_leader(left)).items():
+                attempt = functools.partial(self._fetch_data, node, partitions, 0)
+                for partition, data in await self._client.retry(attempt):
+                    fetched = self._records(data, self._positions[partition])
+                    counted[partition] += fetched.count(ends[partition])
+                    self._positions[partition] = fetched.next_offset
+                    max_bytes -= len(data.records or b"")
+            if sum(self._positions[each] for each in left) == before:
+                break  # the logs end before what they were said to
+            left = {each for each in left if self._positions[each] < ends[each]}
+        return {each: count for each, count in counted.items() if each not in left}
+
+    async def _by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for partition in partitions:
+            by_leader.setdefault(await self._client.leader(partition), []).append(partition)
+        return by_leader
+
+    async def _fetch_data(
+        self, node: int, partitions: list[TopicPartition], wait_ms: int
+    ) -> list[tuple[TopicPartition, PartitionData]]:
+        """One answer of one broker."""
         metadata = await self._client.metadata()
         topics: dict[str, list[FetchPartition]] = {}
         for partition in partitions:
@@ -168,19 +211,16 @@ class Consumer:
         )
         answer: FetchResponse = await self._client.request(ApiKey.FETCH, request, node=node)
         check(answer.error_code, f"fetching from broker {node}")
-        records: list[ConsumedRecord] = []
-        positions: dict[TopicPartition, int] = {}
+        found = []
         for topic in answer.responses:
             name = topic.topic or metadata.name_of(topic.topic_id)
             for each in topic.partitions:
                 partition = TopicPartition(name, each.partition_index)
                 check(each.error_code, f"fetching {partition} at offset {self._positions.get(partition)}")
                 if partition in self._positions:
-                    fetched = self._records(each, self._positions[partition])
-                    records += [ConsumedRecord(partition, record, fetched.is_log_append_time) for record in fetched]
-                    positions[partition] = fetched.next_offset
-        return records, positions
+                    found.append((partition, each))
+        return found
 
     def _records(self, data: PartitionData, position: int) -> FetchedRecords:
         aborted = (data.aborted_transactions or ()) if self._isolation is Isolation.READ_COMMITTED else None
-        return FetchedRecords(data.records, from_offset=position, aborted=aborted)
+        return FetchedRecords(data.records, from_offset=position, aborted=aborted, with_control=self._with_control)

@@ -27,6 +27,10 @@ class RequestTimedOut(ClientError):
     retriable = True
 
 
+class AuthenticationFailed(ClientError):
+    """One side does not accept the other: a certificate, a password or a token. Trying again would not help."""
+
+
 class ProtocolViolation(ClientError):
     """The peer's bytes are not Kafka's protocol."""
 

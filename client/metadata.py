@@ -18,6 +18,10 @@ class PartitionInfo:
     """Node id, -1 for none."""
     leader_epoch: int
     error: int = 0
+    replicas: tuple[int, ...] = ()
+    """Node ids."""
+    in_sync: tuple[int, ...] = ()
+    """Node ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,9 @@ class ClusterMetadata:
         topics = {}
         for topic in response.topics:
             partitions = {
-                each.partition_index: PartitionInfo(each.leader_id, each.leader_epoch, each.error_code)
+                each.partition_index: PartitionInfo(
+                    each.leader_id, each.leader_epoch, each.error_code, each.replica_nodes, each.isr_nodes
+                )
                 for each in topic.partitions
             }
             name = topic.name or ""

@@ -28,21 +28,29 @@ class FetchedRecords:
     """
 
     def __init__(
-        self, data: Buffer | None, *, from_offset: int, aborted: Iterable[AbortedTransaction] | None = None
+        self,
+        data: Buffer | None,
+        *,
+        from_offset: int,
+        aborted: Iterable[AbortedTransaction] | None = None,
+        with_control: bool = False,
     ) -> None:
-        """`aborted` is None for a read_uncommitted reader."""
+        """`aborted` is None for a read_uncommitted reader. `with_control`: control records, too."""
+        self.batch: BatchHeader | None = None
+        """That of the record that was taken last."""
         self.next_offset = from_offset
         self.is_log_append_time = False
         """Whether the broker set the timestamp of the record that was taken last, and not its producer."""
         self._data = b"" if data is None else data
         self._from_offset = from_offset
         self._filtered = aborted is not None
+        self._with_control = with_control
         self._pending = [(each.first_offset, each.producer_id) for each in aborted or ()]
         heapq.heapify(self._pending)
         self._aborting: set[int] = set()
 
     def __iter__(self) -> Iterator[Record]:
-        """Data records only, in order. Raises BadData."""
+        """Data records only, unless control records were asked for, in order. Raises BadData."""
         try:
             for position, header in batches(self._data):
                 if not verify_crc(self._data, position, header):
@@ -50,6 +58,7 @@ class FetchedRecords:
                 batch = memoryview(self._data)[position : position + header.size]
                 if header.last_offset >= self._from_offset and not self._dropped(header, batch):
                     self.is_log_append_time = header.is_log_append_time
+                    self.batch = header
                     for record in iter_records(batch):
                         if record.offset >= self._from_offset:
                             self.next_offset = record.offset + 1
@@ -58,13 +67,32 @@ class FetchedRecords:
         except CorruptRecords as error:
             raise BadData(f"records after offset {self.next_offset} are damaged: {error}") from error
 
+    def count(self, end: int) -> int:
+        """How many data records there are before offset `end`: told by headers, and decoded only where a batch lies
+        across a border. Raises BadData."""
+        counted = 0
+        try:
+            for position, header in batches(self._data):
+                if header.base_offset >= end:
+                    break
+                batch = memoryview(self._data)[position : position + header.size]
+                if header.last_offset >= self._from_offset and not self._dropped(header, batch):
+                    if self._from_offset <= header.base_offset and header.next_offset <= end:
+                        counted += header.records_count
+                    else:
+                        counted += sum(self._from_offset <= each.offset < end for each in iter_records(batch))
+                self.next_offset = max(self.next_offset, header.next_offset)
+        except CorruptRecords as error:
+            raise BadData(f"records after offset {self.next_offset} are damaged: {error}") from error
+        return counted
+
     def _dropped(self, header: BatchHeader, batch: memoryview) -> bool:
         if header.is_control:
             marker = read_control_record(batch)
             if marker is not None and not marker.is_commit:
                 self._begin_aborts(header.last_offset)
                 self._aborting.discard(header.producer_id)
-            return True
+            return not self._with_control
         if not self._filtered or not header.is_transactional:
             return False
         self._begin_aborts(header.last_offset)

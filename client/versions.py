@@ -81,8 +81,10 @@ async def ask_versions(connection: Connection) -> ApiVersionsResponse:
 
 
 async def negotiate(connection: Connection, pinned: Mapping[ApiKey, int] | None = None) -> Versions:
-    """Ask a broker for its versions. Raises a ClientError."""
-    response = await ask_versions(connection)
+    """The versions of a broker, asked for unless the login did. Raises a ClientError."""
+    response = connection.api_versions
+    if response is None:
+        response = await ask_versions(connection)
     check(response.error_code, f"asking {connection.address} for its versions")
     return Versions(response, pinned)
 

@@ -1,0 +1,289 @@
+"""Consumer groups as an operator sees them: who is in them, how far they have read, and putting them elsewhere.
+
+Always true: a list is complete, since a broker that does not answer fails the whole question; what changes something is
+asked of the group's coordinator.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from eosin.client.client import Client, CoordinatorType
+from eosin.client.errors import check
+from eosin.protocol.codec import DecodeError
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.records.internal import decode_value
+from eosin.protocol.schemas import consumer_group_describe
+from eosin.protocol.schemas.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from eosin.protocol.schemas.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from eosin.protocol.schemas.list_groups import ListGroupsRequest, ListGroupsResponse
+from eosin.protocol.schemas.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from eosin.protocol.schemas.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+from eosin.protocol.schemas.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from eosin.protocol.schemas.records.consumer_protocol import ConsumerProtocolAssignment
+
+EMPTY: Final = "Empty"
+DEAD: Final = "Dead"
+"""The state of a group that is not there."""
+_BY_NAME: Final = 9
+"""The last version of OffsetFetch and OffsetCommit that names topics."""
+_CONSUMER: Final = "consumer"
+_NO_OFFSET: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGroup:
+    """One group in the list of its coordinator."""
+
+    group_id: str
+    coordinator: int
+    """Node id."""
+    state: str
+    """Empty where the broker is too old to tell."""
+    type: str
+    """`classic`, `consumer` (KIP-848), `share` or `streams`; empty where the broker is too old to tell."""
+    protocol_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """One member, and what it was assigned."""
+
+    member_id: str
+    instance_id: str | None
+    """Of a static member (KIP-345)."""
+    client_id: str
+    host: str
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """A group as its coordinator knows it."""
+
+    group_id: str
+    coordinator: int
+    """Node id."""
+    state: str
+    type: str
+    assignor: str
+    members: tuple[GroupMember, ...]
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the coordinator knows it."""
+        return self.state != DEAD
+
+
+class GroupAdmin:
+    """What an operator asks about groups."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def list_groups(self, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[ListedGroup]:
+        """Every group in one of the states, of one of the types, by name. A broker that is too old for a filter lists
+        all. Raises BrokerError."""
+        request = ListGroupsRequest(tuple(states), tuple(types))
+        brokers = sorted((await self._client.retry(self._client.fetch_metadata)).brokers)
+        answers = await asyncio.gather(*(self._list_of(node, request) for node in brokers))
+        return sorted(
+            (each for answer in answers for each in answer), key=lambda each: (each.group_id, each.coordinator)
+        )
+
+    async def _list_of(self, node: int, request: ListGroupsRequest) -> list[ListedGroup]:
+        async def attempt() -> list[ListedGroup]:
+            answer: ListGroupsResponse = await self._client.request(ApiKey.LIST_GROUPS, request, node=node)
+            check(answer.error_code, f"listing the groups of broker {node}")
+            return [
+                ListedGroup(each.group_id, node, each.group_state, each.group_type.lower(), each.protocol_type)
+                for each in answer.groups
+            ]
+
+        return await self._client.retry(attempt)
+
+    async def describe(self, group_id: str) -> GroupState:
+        """A group; in state `Dead`, without members, when there is none. Raises BrokerError."""
+
+        async def attempt() -> GroupState:
+            node = await self._client.coordinator(CoordinatorType.GROUP, group_id)
+            answer: DescribeGroupsResponse = await self._client.request(
+                ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest((group_id,)), node=node
+            )
+            (found,) = answer.groups
+            if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND or found.group_state == DEAD:
+                return await self._described_consumers(node, group_id)
+            check(found.error_code, f"describing group {group_id!r}", found.error_message)
+            return _classic(node, found)
+
+        return await self._client.retry(attempt)
+
+    async def _described_consumers(self, node: int, group_id: str) -> GroupState:
+        """The group where it is one of KIP-848."""
+        nothing = GroupState(group_id, node, DEAD, "", "", ())
+        key = ApiKey.CONSUMER_GROUP_DESCRIBE
+        if (await self._client.peer(node)).versions.served(key) is None:
+            return nothing
+        request = consumer_group_describe.ConsumerGroupDescribeRequest((group_id,))
+        answer: consumer_group_describe.ConsumerGroupDescribeResponse = await self._client.request(
+            key, request, node=node
+        )
+        (found,) = answer.groups
+        if found.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+            return nothing
+        check(found.error_code, f"describing group {group_id!r}", found.error_message)
+        members = tuple(
+            GroupMember(
+                each.member_id,
+                each.instance_id,
+                each.client_id,
+                each.client_host,
+                tuple(
+                    TopicPartition(topic.topic_name, index)
+                    for topic in each.assignment.topic_partitions
+                    for index in topic.partitions
+                ),
+            )
+            for each in found.members
+        )
+        return GroupState(group_id, node, found.group_state, _CONSUMER, found.assignor_name, members)
+
+    # --- positions
+
+    async def offsets(self, group_id: str) -> dict[TopicPartition, int]:
+        """What a group has committed, by partition; nothing for a group that is not there. Raises BrokerError."""
+        groups = (OffsetFetchRequestGroup(group_id, topics=None),)
+        request = OffsetFetchRequest(group_id=group_id, topics=None, groups=groups)
+
+        async def attempt() -> dict[TopicPartition, int]:
+            answer: OffsetFetchResponse = await self._client.ask_coordinator(
+                CoordinatorType.GROUP, group_id, ApiKey.OFFSET_FETCH, request, at_most=_BY_NAME
+            )
+            doing = f"fetching the offsets of group {group_id!r}"
+            check(answer.error_code, doing)
+            found = _committed(answer.topics, doing)
+            for group in answer.groups:
+                if group.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+                    check(group.error_code, doing)
+                    found |= _committed(group.topics, doing)
+            return dict(sorted(found.items()))
+
+        return await self._client.retry(attempt)
+
+    async def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Put a group without members, or one that is not there yet, to these offsets. Raises BrokerError,
+        UNKNOWN_MEMBER_ID when it has members."""
+        by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
+        for partition, offset in offsets.items():
+            entry = OffsetCommitRequestPartition(partition.partition, offset, committed_metadata="")
+            by_topic.setdefault(partition.topic, []).append(entry)
+        request = OffsetCommitRequest(
+            group_id,
+            topics=tuple(OffsetCommitRequestTopic(name, partitions=tuple(each)) for name, each in by_topic.items()),
+        )
+
+        async def attempt() -> None:
+            answer: OffsetCommitResponse = await self._client.ask_coordinator(
+                CoordinatorType.GROUP, group_id, ApiKey.OFFSET_COMMIT, request, at_most=_BY_NAME
+            )
+            for topic in answer.topics:
+                for each in topic.partitions:
+                    place = TopicPartition(topic.name, each.partition_index)
+                    check(each.error_code, f"committing {place} for group {group_id!r}")
+
+        await self._client.retry(attempt)
+
+    async def delete_offsets(self, group_id: str, partitions: Sequence[TopicPartition]) -> None:
+        """Forget where a group is in `partitions`. Raises BrokerError, GROUP_SUBSCRIBED_TO_TOPIC when a member reads
+        the topic; what was not refused is forgotten all the same."""
+        by_topic: dict[str, list[OffsetDeleteRequestPartition]] = {}
+        for partition in partitions:
+            by_topic.setdefault(partition.topic, []).append(OffsetDeleteRequestPartition(partition.partition))
+        topics = tuple(OffsetDeleteRequestTopic(name, tuple(each)) for name, each in by_topic.items())
+
+        async def attempt() -> None:
+            answer: OffsetDeleteResponse = await self._client.ask_coordinator(
+                CoordinatorType.GROUP, group_id, ApiKey.OFFSET_DELETE, OffsetDeleteRequest(group_id, topics)
+            )
+            check(answer.error_code, f"deleting positions of group {group_id!r}")
+            for topic in answer.topics:
+                for each in topic.partitions:
+                    place = TopicPartition(topic.name, each.partition_index)
+                    check(each.error_code, f"deleting the position of group {group_id!r} in {place}")
+
+        await self._client.retry(attempt)
+
+    async def delete(self, group_id: str) -> None:
+        """Delete a group without members, with its offsets. Raises BrokerError, NON_EMPTY_GROUP among others."""
+
+        async def attempt() -> None:
+            answer: DeleteGroupsResponse = await self._client.ask_coordinator(
+                CoordinatorType.GROUP, group_id, ApiKey.DELETE_GROUPS, DeleteGroupsRequest((group_id,))
+            )
+            for each in answer.results:
+                check(each.error_code, f"deleting group {group_id!r}")
+
+        await self._client.retry(attempt)
+
+
+def _committed(
+    topics: Sequence[OffsetFetchResponseTopic] | Sequence[OffsetFetchResponseTopics], doing: str
+) -> dict[TopicPartition, int]:
+    found = {}
+    for topic in topics:
+        for each in topic.partitions:
+            check(each.error_code, doing)
+            if each.committed_offset != _NO_OFFSET:
+                found[TopicPartition(topic.name, each.partition_index)] = each.committed_offset
+    return found
+
+
+def _classic(node: int, found: DescribedGroup) -> GroupState:
+    members = tuple(
+        GroupMember(
+            each.member_id,
+            each.group_instance_id,
+            each.client_id,
+            each.client_host,
+            _assigned(each) if found.protocol_type == _CONSUMER else (),
+        )
+        for each in found.members
+    )
+    return GroupState(found.group_id, node, found.group_state, "classic", found.protocol_data, members)
+
+
+def _assigned(member: DescribedGroupMember) -> tuple[TopicPartition, ...]:
+    """What a member of a consumer group was assigned; nothing where that is not as clients write it."""
+    if not member.member_assignment:
+        return ()
+    try:
+        assignment = decode_value(ConsumerProtocolAssignment, member.member_assignment)
+    except DecodeError:
+        return ()
+    return tuple(
+        TopicPartition(topic.topic, index) for topic in assignment.assigned_partitions for index in topic.partitions
+    )
