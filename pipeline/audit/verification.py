@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from eosin.pipeline.common.errors import BadExpression, require_spark
+from eosin.pipeline.common.security import OPTION
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -91,6 +92,7 @@ def verify(
     on: str | None = None,
     on_target: str | None = None,
     by: Compare | None = None,
+    command_config: str | None = None,
 ) -> Verification:
     """Compare the committed rows of two topics: rows that are missing in `target`, duplicate or unexpected.
 
@@ -98,7 +100,7 @@ def verify(
     name in `target`, as `topic:partition:offset` of the row in `source`. `on_target` is the expression for `target` if
     it differs. If rows of `target` stand for many rows, `by` turns both frames into a frame with the columns name,
     source and target, which count the name in each. Raises BadExpression for an expression that Spark does not
-    understand.
+    understand. `command_config` is a file with Kafka's client settings, for brokers with TLS or a login.
     """
     require_spark()
     from eosin.pipeline.source.txnlog import NAME, TxnLog
@@ -107,6 +109,8 @@ def verify(
 
     def rows(topic: str) -> "DataFrame":
         options = {"bootstrap.servers": bootstrap, "subscribe": topic, "task.timeout.ms": str(_TIMEOUT_MS)}
+        if command_config is not None:
+            options[OPTION] = command_config
         return spark.read.format(NAME).options(**options).load()
 
     if by is None:

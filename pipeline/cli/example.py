@@ -22,10 +22,12 @@ from eosin.client.client import Client
 from eosin.client.consumer import ConsumedRecord, Consumer, Isolation
 from eosin.client.errors import BrokerError, ClientError
 from eosin.client.producer import Producer
+from eosin.client.security.settings import SecuritySettings
 from eosin.client.transactions import TransactionAdmin
 from eosin.pipeline.cli.arguments import Parser, at_least, fail
-from eosin.pipeline.common.errors import MissingDependency, require_spark
+from eosin.pipeline.common.errors import ConflictingSettings, MissingDependency, require_spark
 from eosin.pipeline.common.partitioning import partition_of
+from eosin.pipeline.common.security import carried_settings, connection_security
 from eosin.pipeline.job.child import Child, ChildFailed, end_on_sigterm
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -62,6 +64,12 @@ def main(arguments: Sequence[str]) -> int:
         require_java()
     except MissingDependency as missing:
         return fail("example", str(missing), code=1)
+    if options.command_config is not None and options.bootstrap_server is None:
+        return fail("example", "--command-config is for a cluster of yours: it needs --bootstrap-server")
+    try:
+        settings = carried_settings(options.command_config)
+    except ConflictingSettings as error:
+        return fail("example", str(error))
     end_on_sigterm()
     folder = Path(options.folder or tempfile.mkdtemp(prefix="eosin-example-"))
     example = importlib.import_module(f"eosin.pipeline.examples.{options.example}")
@@ -74,7 +82,7 @@ def main(arguments: Sequence[str]) -> int:
                 quiet=True,
             )
             bootstrap = _address(broker)
-        return Example(options, example, bootstrap, folder).run()
+        return Example(options, example, bootstrap, folder, settings).run()
     except (ClientError, ChildFailed, TimeoutError) as error:
         return fail("example", str(error), code=1)
     finally:
@@ -87,10 +95,13 @@ def main(arguments: Sequence[str]) -> int:
 class Example:
     """One run: input, pipeline, crashes, verification."""
 
-    def __init__(self, options: Namespace, example: ModuleType, bootstrap: str, folder: Path) -> None:
+    def __init__(
+        self, options: Namespace, example: ModuleType, bootstrap: str, folder: Path, settings: SecuritySettings
+    ) -> None:
         self.options = options
         self.example = example
         self.bootstrap = bootstrap
+        self.settings = settings
         self.folder = folder
         self.input, self.output = f"{options.example}-input", f"{options.example}-output"
         self.clock = SystemClock()
@@ -131,7 +142,7 @@ class Example:
         """Run `eosin pipeline verify`; returns its exit code."""
         command = ["pipeline", "verify", "--input", self.input, "--output", self.output]
         command += ["--by", f"eosin.pipeline.examples.{self.options.example}:reflected"]
-        command += ["--bootstrap-server", self.bootstrap]
+        command += self._cluster()
         self._say(f"  eosin {' '.join(command)}")
         child = Child([*command, *self._spark(), *(["--json"] if self.options.json else [])])
         try:
@@ -151,13 +162,21 @@ class Example:
         if not self.options.json:
             print(line, flush=True)
 
+    def _client(self) -> Client:
+        return Client(self.bootstrap, security=connection_security(self.settings))
+
+    def _cluster(self) -> list[str]:
+        """The options by which a command finds the cluster."""
+        config = self.options.command_config
+        return ["--bootstrap-server", self.bootstrap, *(["--command-config", config] if config else [])]
+
     # --- the pipeline
 
     def _run_pipeline(self) -> bool:
         """Run the pipeline to the end of its input, or kill it after some batches; returns whether it was killed."""
         name = self.options.example
         command = ["pipeline", "run", f"eosin.pipeline.examples.{name}:{EXAMPLES[name]}", "--json"]
-        command += ["--bootstrap-server", self.bootstrap, "--checkpoint", str(self.folder / "checkpoint")]
+        command += [*self._cluster(), "--checkpoint", str(self.folder / "checkpoint")]
         command += ["--input", self.input, "--output", self.output, "--name", name, "--mode", self.example.MODE]
         command += ["--trigger", "available-now", "--max-rows", str(self.options.max_rows)]
         command += ["--route", self.options.route]
@@ -188,7 +207,7 @@ class Example:
         if moment == _BETWEEN:
             return
         deadline_ms = self.clock.elapsed_ms() + _MOMENT_MS
-        async with Client(self.bootstrap) as client:
+        async with self._client() as client:
             admin = TransactionAdmin(client)
             epoch = (await admin.describe(self.options.example)).producer_epoch
             while child.is_running and self.clock.elapsed_ms() < deadline_ms:
@@ -211,7 +230,7 @@ class Example:
 
     async def _write_input(self) -> int:
         """Write the records in transactions, before each of them an aborted one."""
-        async with Client(self.bootstrap) as client:
+        async with self._client() as client:
             for topic in (self.input, self.output):
                 try:
                     await Admin(client).create_topic(topic, PARTITIONS)
@@ -239,7 +258,7 @@ class Example:
         await (producer.commit() if commit else producer.abort())
 
     async def _read(self, topic: str, isolation: Isolation) -> list[ConsumedRecord]:
-        async with Client(self.bootstrap) as client:
+        async with self._client() as client:
             consumer = Consumer(client, isolation=isolation)
             await consumer.assign_from([TopicPartition(topic, index) for index in range(PARTITIONS)])
             return await consumer.read_to_end(timeout_ms=60_000)
@@ -266,6 +285,9 @@ def _parser() -> Parser:
         "--route", choices=("driver", "executors"), default="driver", help="how rows reach the broker (default: driver)"
     )
     parser.add_argument("--bootstrap-server", metavar="HOST:PORT[,...]", help="brokers to use (default: start one)")
+    parser.add_argument(
+        "--command-config", metavar="FILE", help="settings of a Kafka client: TLS and login (security.protocol, ...)"
+    )
     parser.add_argument(
         "--folder", metavar="DIR", help="folder for checkpoint and broker, kept afterwards (default: a temporary one)"
     )

@@ -9,9 +9,12 @@ from typing import Any
 from eosin.client.addresses import parse_bootstrap
 from eosin.client.client import Client
 from eosin.client.errors import BrokerError, ClientError
+from eosin.client.security.settings import SecuritySettings
 from eosin.client.transactions import TransactionAdmin
 from eosin.pipeline.cli.arguments import Parser, fail
+from eosin.pipeline.common.errors import ConflictingSettings
 from eosin.pipeline.common.progress_marker import progress_topic, read_marker
+from eosin.pipeline.common.security import carried_settings, connection_security
 from eosin.protocol.errors import ErrorCode
 
 _TIMEOUT_MS = 10_000
@@ -22,16 +25,20 @@ def main(arguments: Sequence[str]) -> int:
     parser = Parser(prog="eosin pipeline progress", description=__doc__)
     parser.add_argument("pipeline", metavar="PIPELINE", help="name of the pipeline, which is its transactional id")
     parser.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT[,...]", help="brokers of the cluster")
+    parser.add_argument(
+        "--command-config", metavar="FILE", help="settings of a Kafka client: TLS and login (security.protocol, ...)"
+    )
     parser.add_argument("--topic", metavar="TOPIC", help="topic of the marker (default: PIPELINE-progress)")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     options = parser.parse_args(arguments)
     try:
         parse_bootstrap(options.bootstrap_server)
-    except ValueError as error:
+        settings = carried_settings(options.command_config)
+    except (ConflictingSettings, ValueError) as error:
         return fail("progress", str(error))
     topic = options.topic or progress_topic(options.pipeline)
     try:
-        found = asyncio.run(_ask(options.bootstrap_server, options.pipeline, topic))
+        found = asyncio.run(_ask(options.bootstrap_server, options.pipeline, topic, settings))
     except (ClientError, TimeoutError) as error:
         return fail("progress", str(error), code=1)
     if found is None:
@@ -40,8 +47,11 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-async def _ask(bootstrap: str, pipeline: str, topic: str) -> dict[str, Any] | None:
-    async with Client(bootstrap, request_timeout_ms=_TIMEOUT_MS, retry_timeout_ms=_TIMEOUT_MS) as client:
+async def _ask(bootstrap: str, pipeline: str, topic: str, settings: SecuritySettings) -> dict[str, Any] | None:
+    security = connection_security(settings)
+    async with Client(
+        bootstrap, request_timeout_ms=_TIMEOUT_MS, retry_timeout_ms=_TIMEOUT_MS, security=security
+    ) as client:
         metadata = await client.retry(lambda: client.fetch_metadata([topic]))
         if metadata.topics[topic].error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return None

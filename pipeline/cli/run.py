@@ -5,7 +5,6 @@ FUNC takes the input as a streaming frame with the columns of `txnlog`, and retu
 
 import argparse
 import asyncio
-import contextlib
 import logging
 import sys
 from collections.abc import Callable, Sequence
@@ -13,10 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.client.addresses import parse_bootstrap
 from eosin.client.client import Client
-from eosin.client.errors import ClientError
+from eosin.client.errors import AuthenticationFailed, ClientError
+from eosin.client.security.settings import SecuritySettings
 from eosin.pipeline.cli.arguments import Parser, at_least, fail, pairs, trigger
 from eosin.pipeline.cli.interrupts import held_back
 from eosin.pipeline.common.errors import ConflictingSettings, PipelineError
+from eosin.pipeline.common.security import carried_settings, connection_security
 from eosin.pipeline.common.settings import PipelineSettings
 from eosin.pipeline.common.topic_partitions import topic_partitions
 from eosin.pipeline.job.functions import load
@@ -79,12 +80,14 @@ def _run(
         settings=settings,
         adopt_checkpoint=options.adopt_checkpoint,
         max_failures=options.max_failures,
+        command_config=options.command_config,
     )
 
     def tell(progress: "BatchProgress") -> None:
         print(progress.json() if options.json else progress.line(), flush=True)
 
-    asyncio.run(_require_topics(options.bootstrap_server, [*options.input.split(","), options.output]))
+    topics = [*options.input.split(","), options.output]
+    asyncio.run(_require_topics(options.bootstrap_server, topics, carried_settings(options.command_config)))
     with held_back():
         spark = session(name, options.master, conf)
     spark.sparkContext.setLogLevel("ERROR")
@@ -95,18 +98,28 @@ def _run(
     return 0
 
 
-async def _require_topics(bootstrap: str, topics: Sequence[str]) -> None:
-    """Raise MissingTopic before Spark starts, since Spark reports it in many lines. If brokers do not answer now, the
-    pipeline waits for them later."""
-    with contextlib.suppress(ClientError, TimeoutError):
-        async with Client(bootstrap, request_timeout_ms=_LOOK_MS, retry_timeout_ms=_LOOK_MS) as client:
+async def _require_topics(bootstrap: str, topics: Sequence[str], settings: SecuritySettings) -> None:
+    """Raise MissingTopic, or AuthenticationFailed, before Spark starts, since Spark reports it in many lines. If
+    brokers do not answer now, the pipeline waits for them later."""
+    security = connection_security(settings)
+    try:
+        async with Client(
+            bootstrap, request_timeout_ms=_LOOK_MS, retry_timeout_ms=_LOOK_MS, security=security
+        ) as client:
             await topic_partitions(client, [each.strip() for each in topics])
+    except AuthenticationFailed:
+        raise
+    except (ClientError, TimeoutError):
+        pass
 
 
 def _parser() -> Parser:
     parser = Parser(prog="eosin pipeline run", description=__doc__)
     parser.add_argument("function", metavar="MODULE:FUNC", help="function from the input frame to the output frame")
     parser.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT[,...]", help="brokers of the cluster")
+    parser.add_argument(
+        "--command-config", metavar="FILE", help="settings of a Kafka client: TLS and login (security.protocol, ...)"
+    )
     parser.add_argument("--checkpoint", required=True, metavar="DIR", help="folder of this query, kept between runs")
     parser.add_argument("--input", required=True, metavar="TOPIC[,TOPIC...]", help="topics to read")
     parser.add_argument("--output", required=True, metavar="TOPIC", help="topic for rows without a topic column")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from eosin.pipeline.cli.arguments import Parser, fail
 from eosin.pipeline.cli.spark_arguments import add_spark, open_session
 from eosin.pipeline.common.errors import BadExpression, ConflictingSettings, require_spark
+from eosin.pipeline.common.security import carried_settings
 from eosin.pipeline.job.functions import load
 
 if TYPE_CHECKING:
@@ -43,12 +44,16 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--on-output", metavar="EXPR", help="the expression for the output, if it differs")
     parser.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT", help="brokers of the cluster")
+    parser.add_argument(
+        "--command-config", metavar="FILE", help="settings of a Kafka client: TLS and login (security.protocol, ...)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_spark(parser)
     options = parser.parse_args(arguments)
     require_spark()
     try:
         compare = load(options.by) if options.by is not None else None
+        carried_settings(options.command_config)  # told here, before Spark starts
     except ConflictingSettings as error:
         return fail(_NAME, str(error))
     with open_session(_NAME, options) as spark:
@@ -69,6 +74,7 @@ def _verify(spark: Any, options: Any, compare: "Compare | None") -> int:
         on_target=options.on_output,
         by=compare,
         bootstrap=options.bootstrap_server,
+        command_config=options.command_config,
     )
     counts = found.counts
     rows = [row.asDict() for row in found.differences.orderBy("kind", "name").limit(_SHOWN).collect()]

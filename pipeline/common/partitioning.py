@@ -8,20 +8,16 @@ it, would not be repeatable.
 from collections.abc import Sequence
 from typing import Any, Final
 
+from eosin.client.partitioning import POSITIVE, SEED, M, R, murmur2
 from eosin.pipeline.common.errors import BadRows
 
-_SEED: Final = 0x9747B28C
-_M: Final = 0x5BD1E995
-_R: Final = 24
-_MASK: Final = 0xFFFFFFFF
-_POSITIVE: Final = 0x7FFFFFFF
 _ONE_BY_ONE: Final = 8
 """Fewer values than this are hashed faster one by one than as arrays."""
 
 
 def partition_of(key: bytes | None, value: bytes | None, partitions: int) -> int:
     """The partition of one row."""
-    return (murmur2((key if key is not None else value) or b"") & _POSITIVE) % partitions
+    return (murmur2((key if key is not None else value) or b"") & POSITIVE) % partitions
 
 
 def partitions_of(keys: Sequence[bytes | None], values: Sequence[bytes | None], partitions: int) -> list[int]:
@@ -54,28 +50,13 @@ def check_places(lowest: int, highest: int, topic: str, partitions: int) -> None
             raise BadRows(f"a row is for partition {each} of topic {topic}, which has {partitions}")
 
 
-def murmur2(data: bytes) -> int:
-    """MurmurHash2 with the seed of Kafka's clients, unsigned."""
-    length = len(data)
-    h = _SEED ^ length
-    whole = length & ~3
-    for position in range(0, whole, 4):
-        k = int.from_bytes(data[position : position + 4], "little") * _M & _MASK
-        k = (k ^ (k >> _R)) * _M & _MASK
-        h = (h * _M & _MASK) ^ k
-    if length != whole:
-        h = (h ^ int.from_bytes(data[whole:], "little")) * _M & _MASK
-    h = (h ^ (h >> 13)) * _M & _MASK
-    return h ^ (h >> 15)
-
-
 def murmur2_of_each(data: Any, starts: Any, lengths: Any) -> Any:
     """`murmur2` of many values in one buffer, word by word and all values at once. Takes and returns numpy arrays."""
     import numpy
 
     def mixed(k: Any) -> Any:
-        k = k * numpy.uint32(_M)
-        return (k ^ (k >> numpy.uint32(_R))) * numpy.uint32(_M)
+        k = k * numpy.uint32(M)
+        return (k ^ (k >> numpy.uint32(R))) * numpy.uint32(M)
 
     raw = numpy.frombuffer(data, numpy.uint8)
     # Four bytes from any position, as a word: the buffer seen with a stride of one.
@@ -83,13 +64,13 @@ def murmur2_of_each(data: Any, starts: Any, lengths: Any) -> Any:
     whole = lengths >> 2
     order = numpy.argsort(-whole, kind="stable")  # values with more words come first
     starts, lengths, whole = starts[order], lengths[order], whole[order]
-    h = lengths.astype(numpy.uint32) ^ numpy.uint32(_SEED)
+    h = lengths.astype(numpy.uint32) ^ numpy.uint32(SEED)
     having = len(h)
     for index in range(int(whole[0]) if having else 0):
         having = int(numpy.searchsorted(-whole[:having], -index, side="left"))
         if having < _ONE_BY_ONE:
             break
-        h[:having] = h[:having] * numpy.uint32(_M) ^ mixed(words[starts[:having] + 4 * index])
+        h[:having] = h[:having] * numpy.uint32(M) ^ mixed(words[starts[:having] + 4 * index])
     else:
         having = 0
     rest = numpy.zeros(len(h), numpy.uint32)
@@ -97,8 +78,8 @@ def murmur2_of_each(data: Any, starts: Any, lengths: Any) -> Any:
         longer = numpy.flatnonzero(lengths & 3 > index)
         at = starts[longer] + 4 * whole[longer] + index
         rest[longer] |= raw[at].astype(numpy.uint32) << numpy.uint32(8 * index)
-    h = numpy.where(lengths & 3, (h ^ rest) * numpy.uint32(_M), h)
-    h = (h ^ (h >> numpy.uint32(13))) * numpy.uint32(_M)
+    h = numpy.where(lengths & 3, (h ^ rest) * numpy.uint32(M), h)
+    h = (h ^ (h >> numpy.uint32(13))) * numpy.uint32(M)
     h ^= h >> numpy.uint32(15)
     for index in range(having):  # the few longest values
         h[index] = murmur2(raw[starts[index] : starts[index] + lengths[index]].tobytes())
@@ -109,4 +90,4 @@ def murmur2_of_each(data: Any, starts: Any, lengths: Any) -> Any:
 
 def partition_numbers(hashes: Any, partitions: int) -> Any:
     """The partition of each hash, a numpy array."""
-    return (hashes & _POSITIVE) % partitions
+    return (hashes & POSITIVE) % partitions

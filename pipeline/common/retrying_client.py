@@ -10,6 +10,8 @@ from typing import TypeVar
 from eosin.client.client import Client
 from eosin.client.connection import REQUEST_TIMEOUT_MS
 from eosin.client.errors import ClientError
+from eosin.client.security.settings import SecuritySettings
+from eosin.pipeline.common.security import PLAIN, connection_security
 from eosin.pipeline.common.task_timeouts import TaskTimeouts, is_timeout
 from eosin.runtime.clock import Clock, SystemClock
 
@@ -34,10 +36,16 @@ class RetryingClient(Client):
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         retries: int | None = None,
         clock: Clock | None = None,
+        security: SecuritySettings = PLAIN,
     ) -> None:
         """One attempt of a call may take `request_timeout_ms`, including the retries of the plain client; `retries`
         limits these (`producer.retries`, `admin.retries`)."""
-        super().__init__(bootstrap, request_timeout_ms=request_timeout_ms, retry_timeout_ms=request_timeout_ms)
+        super().__init__(
+            bootstrap,
+            request_timeout_ms=request_timeout_ms,
+            retry_timeout_ms=request_timeout_ms,
+            security=connection_security(security),
+        )
         self.tasks = tasks
         self.timeouts = timeouts
         self._retries = retries

@@ -12,7 +12,7 @@ from eosin.pipeline.common.task_timeouts import RETRY_BACKOFF_MS, TaskTimeouts, 
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import Clock, SystemClock
 
-Create = Callable[[], Awaitable[None]]
+Create = Callable[[], Awaitable[object]]
 """Creates one topic, once; raises a ClientError."""
 
 log = logging.getLogger(__name__)

@@ -6,8 +6,9 @@ Always true: `eosin pipeline run` runs this class with the same defaults.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from eosin.pipeline.common.errors import require_spark
+from eosin.pipeline.common.errors import ConflictingSettings, require_spark
 from eosin.pipeline.common.progress_reports import BatchProgress
+from eosin.pipeline.common.security import OPTION
 from eosin.pipeline.common.settings import PipelineSettings
 from eosin.pipeline.job.supervisor import MAX_FAILURES, Supervisor
 from eosin.pipeline.sink.sink import Route, TxnSink
@@ -44,8 +45,14 @@ class Pipeline:
         settings: PipelineSettings = DEFAULTS,
         adopt_checkpoint: bool = False,
         max_failures: int = MAX_FAILURES,
+        command_config: str | None = None,
     ) -> None:
-        """`name` is the transactional id, `topics` the input with commas between, the rest as in `TxnSink.start`."""
+        """`name` is the transactional id, `topics` the input with commas between, the rest as in `TxnSink.start`.
+
+        Raises ConflictingSettings for a `command_config` with Spark's own source, which has options of its own."""
+        if command_config is not None and source == "jvm":
+            raise ConflictingSettings("command_config is for source python: Spark's own source has options kafka.*")
+        self._command_config = command_config
         self.name: Final = name
         self._transform = transform
         self._bootstrap = bootstrap
@@ -103,6 +110,7 @@ class Pipeline:
             lease_port=settings.lease_port,
             adopt_checkpoint=self._adopt,
             on_batch=on_batch,
+            command_config=self._command_config,
         )
 
     def _start(self, spark: "SparkSession", sink: TxnSink) -> "StreamingQuery":
@@ -111,6 +119,8 @@ class Pipeline:
             "retry.backoff.ms": str(self._settings.retry_backoff_ms),
             "request.timeout.ms": str(self._settings.request_timeout_ms),
         }
+        if self._command_config is not None:
+            limits[OPTION] = self._command_config
         frame = read_stream(
             spark,
             bootstrap=self._bootstrap,

@@ -31,6 +31,7 @@ from eosin.pipeline.common.fan_out import PATIENCE_MS, FanOut
 from eosin.pipeline.common.progress_marker import ensure_topic
 from eosin.pipeline.common.progress_reports import CommitReport
 from eosin.pipeline.common.retrying_client import RetryingClient
+from eosin.pipeline.common.security import carried_settings, connection_security
 from eosin.pipeline.common.settings import PipelineSettings
 from eosin.pipeline.common.task_timeouts import TaskTimeouts
 from eosin.pipeline.common.topic_creation import Create, create_topics
@@ -81,9 +82,12 @@ class Runner:
         on_commit: Callable[[CommitReport], None] | None = None,
         patience_ms: int = PATIENCE_MS,
         clock: Clock | None = None,
+        command_config: str | None = None,
     ) -> None:
         """`inputs` is a topic or several; `outputs` names topics to create if they are missing, with their number of
-        partitions; `settings` are those of `PipelineSettings`. Raises ConflictingSettings."""
+        partitions; `settings` are those of `PipelineSettings`; `command_config` is a file with Kafka's client settings,
+        for brokers with TLS or a login. Raises ConflictingSettings."""
+        self._security = carried_settings(command_config)
         self.settings: Final = PipelineSettings.parse(settings or {})
         self._clock = clock or SystemClock()
         self.timeouts: Final = TaskTimeouts(
@@ -127,7 +131,12 @@ class Runner:
         task whose time is up. After an error and after a cancellation, uncommitted work is aborted."""
         writing = self._client("producer.retries")
         limit_ms, max_age_ms, clock = self.settings.request_timeout_ms, self.settings.metadata_max_age_ms, self._clock
-        reading = Client(self._bootstrap, request_timeout_ms=limit_ms, retry_timeout_ms=limit_ms)
+        reading = Client(
+            self._bootstrap,
+            request_timeout_ms=limit_ms,
+            retry_timeout_ms=limit_ms,
+            security=connection_security(self._security),
+        )
         parts = _Parts(
             writing,
             Producer(writing, self._application_id, transaction_timeout_ms=self.settings.transaction_timeout_ms),
@@ -224,6 +233,7 @@ class Runner:
             request_timeout_ms=self.settings.request_timeout_ms,
             retries=self.settings.client_retries.get(retries),
             clock=self._clock,
+            security=self._security,
         )
 
     # --- the rounds

@@ -18,6 +18,7 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+from eosin.client.security.settings import SecuritySettings
 from eosin.pipeline.common.errors import BadRows, RowsLost
 from eosin.pipeline.common.loop_thread import LoopThread
 from eosin.pipeline.common.retrying_client import RetryingClient
@@ -46,6 +47,7 @@ class TaskPlan:
     """Everything that a task needs to know about its transaction. It is sent to other machines."""
 
     bootstrap: str
+    security: SecuritySettings
     name: str
     """The task in the sense of KIP-572: the micro-batch."""
     transactional_id: str
@@ -179,7 +181,11 @@ class TaskWriter:
         async with AsyncExitStack() as opened:
             await opened.enter_async_context(self._leases)
             client = RetryingClient(
-                plan.bootstrap, self._timeouts, (plan.name,), request_timeout_ms=plan.request_timeout_ms
+                plan.bootstrap,
+                self._timeouts,
+                (plan.name,),
+                request_timeout_ms=plan.request_timeout_ms,
+                security=plan.security,
             )
             await opened.enter_async_context(client)
             producer = LeasingProducer(

@@ -20,6 +20,7 @@ from eosin.pipeline.common.loop_thread import LoopThread
 from eosin.pipeline.common.progress_marker import create_topic
 from eosin.pipeline.common.progress_reports import BatchReport
 from eosin.pipeline.common.retrying_client import RetryingClient
+from eosin.pipeline.common.security import carried_settings
 from eosin.pipeline.common.settings import MAX_POLL_INTERVAL_MS
 from eosin.pipeline.common.task_timeouts import RETRY_BACKOFF_MS, TASK_TIMEOUT_MS, TaskTimeouts
 from eosin.pipeline.common.topic_creation import create_topics
@@ -77,6 +78,7 @@ class TxnSink:
         adopt_checkpoint: bool = False,
         on_batch: Callable[[BatchReport], None] | None = None,
         clock: Clock | None = None,
+        command_config: str | None = None,
     ) -> None:
         """`pipeline` is the transactional id; no two queries share one. `topic` is for rows without a `topic` column.
 
@@ -84,6 +86,7 @@ class TxnSink:
         request without a response after `request_timeout_ms` is repeated for `task_timeout_ms` (KIP-572); the task is
         the whole batch. Creating the progress topic may take half of `max_poll_interval_ms`. Tasks of route
         `executors` ask the driver for partitions at `lease_port` of `spark.driver.host` (0 is any free port).
+        `command_config` is a file of this machine with Kafka's client settings, for brokers with TLS or a login.
 
         Raises ConflictingSettings for an unknown route, and for route `executors` without a topic.
         """
@@ -95,6 +98,7 @@ class TxnSink:
         self.failure: BaseException | None = None
         """The error of the last batch, since Spark passes on only its text. None after a batch that succeeded."""
         self._bootstrap = bootstrap
+        self._security = carried_settings(command_config)
         self._topic = topic
         self._route = route
         self._task_timeout_ms = task_timeout_ms
@@ -206,6 +210,7 @@ class TxnSink:
         plan = TaskPlan(
             name=self._task(batch),
             bootstrap=self._bootstrap,
+            security=self._security,
             transactional_id=self.pipeline,
             identity=producer.share(),
             transaction_version=producer.transaction_version,
@@ -234,7 +239,11 @@ class TxnSink:
     async def _take_over(self, query: BatchQuery) -> _RunningQuery:
         """Both topics first, the transactional id last: a pipeline that could not write fences nobody."""
         client = RetryingClient(
-            self._bootstrap, self.timeouts, request_timeout_ms=self._request_timeout_ms, clock=self._clock
+            self._bootstrap,
+            self.timeouts,
+            request_timeout_ms=self._request_timeout_ms,
+            clock=self._clock,
+            security=self._security,
         )
         transactions = self._new_transactions(client)
         try:

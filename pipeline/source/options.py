@@ -11,7 +11,9 @@ from typing import Final, Self, TypeVar
 from eosin.client.addresses import parse_bootstrap
 from eosin.client.connection import REQUEST_TIMEOUT_MS
 from eosin.client.consumer import Isolation
+from eosin.client.security.settings import SecuritySettings
 from eosin.pipeline.common.errors import ConflictingSettings
+from eosin.pipeline.common.security import OPTION, PLAIN, carried_settings
 from eosin.pipeline.common.settings import number
 from eosin.pipeline.common.task_timeouts import RETRY_BACKOFF_MS, TASK_TIMEOUT_MS
 from eosin.protocol.names import TopicPartition
@@ -34,6 +36,7 @@ _KNOWN: Final = {
         "task.timeout.ms",
         "retry.backoff.ms",
         "request.timeout.ms",
+        OPTION,
     )
 }
 
@@ -60,6 +63,8 @@ class SourceOptions:
     task_timeout_ms: int = TASK_TIMEOUT_MS
     retry_backoff_ms: int = RETRY_BACKOFF_MS
     request_timeout_ms: int = REQUEST_TIMEOUT_MS
+    security: SecuritySettings = PLAIN
+    """Of the file that the option `command.config` names on the driver's machine."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
@@ -90,6 +95,7 @@ class SourceOptions:
             request_timeout_ms=number(
                 "request.timeout.ms", given.get("request.timeout.ms", str(REQUEST_TIMEOUT_MS)), least=1
             ),
+            security=carried_settings(given.get(OPTION)),
         )
 
 

@@ -13,6 +13,7 @@ from eosin.client.client import Client
 from eosin.client.consumer import EARLIEST, ConsumedRecord, Consumer
 from eosin.client.errors import BrokerError, ClientError, RequestTimedOut
 from eosin.pipeline.common.errors import DataLoss
+from eosin.pipeline.common.security import connection_security
 from eosin.pipeline.common.task_timeouts import TaskTimeouts, is_timeout
 from eosin.pipeline.source.options import SourceOptions
 from eosin.protocol.errors import ErrorCode
@@ -60,6 +61,7 @@ class RangeReader:
                 self._options.bootstrap,
                 request_timeout_ms=self._options.request_timeout_ms,
                 retry_timeout_ms=self._options.request_timeout_ms,
+                security=connection_security(self._options.security),
             )
             try:
                 consumer = Consumer(client, isolation=self._options.isolation, partition_max_bytes=_PARTITION_BYTES)

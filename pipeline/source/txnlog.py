@@ -15,6 +15,7 @@ from eosin.pipeline.common.errors import DataLoss, require_spark
 from eosin.pipeline.common.loop_thread import LoopThread
 from eosin.pipeline.common.progress_reports import REMAINING, SKIPS
 from eosin.pipeline.common.retrying_client import RetryingClient
+from eosin.pipeline.common.security import connection_security
 from eosin.pipeline.common.task_timeouts import TaskTimeouts
 from eosin.pipeline.common.topic_partitions import FoundPartitions
 from eosin.pipeline.source.end_offsets import EndOffsets
@@ -110,9 +111,20 @@ class _Planning:
         self.loop = LoopThread(NAME)
         self.timeouts = TaskTimeouts(source.task_timeout_ms, source.retry_backoff_ms)
         limit_ms = source.request_timeout_ms
-        self.client = RetryingClient(source.bootstrap, self.timeouts, source.topics, request_timeout_ms=limit_ms)
+        self.client = RetryingClient(
+            source.bootstrap,
+            self.timeouts,
+            source.topics,
+            request_timeout_ms=limit_ms,
+            security=source.security,
+        )
         self.offsets = LogOffsets(self.client, source)
-        self._asking = Client(source.bootstrap, request_timeout_ms=limit_ms, retry_timeout_ms=limit_ms)
+        self._asking = Client(
+            source.bootstrap,
+            request_timeout_ms=limit_ms,
+            retry_timeout_ms=limit_ms,
+            security=connection_security(source.security),
+        )
         self.ends = EndOffsets(self._asking, source.isolation, self.timeouts)
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.consumer import Consumer
 from eosin.client.producer import Producer
+from eosin.pipeline.common.security import PLAIN
 from eosin.pipeline.sink.executors_route import TaskPlan, TaskWriter, exempt_modules_from_collection
 from eosin.pipeline.sink.lease_client import Leases
 from eosin.pipeline.sink.lease_server import LeaseServer
@@ -29,6 +30,7 @@ async def test_all_tasks_of_a_batch_use_the_partition_count_of_the_driver() -> N
         await driver.init()
         driver.begin()
         plan = TaskPlan(
+            security=PLAIN,
             bootstrap=broker.addresses[0],
             name="totals batch 0",
             transactional_id="totals",

@@ -1,4 +1,6 @@
-"""Row 9 of the crash table: the coordinator fails over in the middle of a batch, with three nodes of Apache Kafka."""
+"""Row 9 of the crash table: the coordinator, or a leader of the output, is lost in the middle of a batch and another
+broker takes over, with three nodes of Apache Kafka and with three Eosin brokers.
+"""
 
 import asyncio
 import json
@@ -13,6 +15,7 @@ from apache_kafka_cluster import ApacheKafkaCluster
 from broker_process import wait_until
 from pipeline_copier import Copier, Killer, stop
 from pipeline_job import Job, rows
+from three_brokers import ThreeBrokers
 from toolchains import skipped_without
 
 from eosin.client.client import Client, CoordinatorType
@@ -26,19 +29,31 @@ from eosin.protocol.keys import ApiKey
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.spark_full, pytest.mark.timeout(600)]
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafkaCluster]:
+Cluster = ApacheKafkaCluster | ThreeBrokers
+
+
+@pytest.fixture(scope="module", params=[ApacheKafkaCluster, ThreeBrokers], ids=["Apache Kafka", "Eosin"])
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three nodes, each with a replica of everything."""
     with skipped_without():
-        nodes = ApacheKafkaCluster(tmp_path_factory.mktemp("kafka"))
+        nodes: Cluster = request.param(tmp_path_factory.mktemp("nodes"))
     with nodes:
         yield nodes
+
+
+@pytest.fixture
+def three_brokers(tmp_path: Path) -> Iterator[ThreeBrokers]:
+    """Eosin's, for one test."""
+    with skipped_without():
+        made = ThreeBrokers(tmp_path / "nodes")
+    with made:
+        yield made
 
 
 class Failover:
     """Kills the node that coordinates a pipeline when its driver asks something for the n-th time in a batch."""
 
-    def __init__(self, cluster: ApacheKafkaCluster, job: Job) -> None:
+    def __init__(self, cluster: Cluster, job: Job) -> None:
         self.killed: list[int] = []
         self.refusals: list[str] = []
         """What the driver was told meanwhile, by name."""
@@ -116,7 +131,7 @@ MOMENTS = {
 
 @pytest.mark.parametrize("version", [TV1, TV2], ids=["TV1", "TV2"])
 async def test_a_driver_goes_on_with_its_batch_when_the_node_of_its_coordinator_is_lost(
-    cluster: ApacheKafkaCluster, version: int
+    cluster: Cluster, version: int
 ) -> None:
     job = await Job(cluster.address, version).create()
     failover = Failover(cluster, job)
@@ -142,15 +157,27 @@ async def test_a_driver_goes_on_with_its_batch_when_the_node_of_its_coordinator_
 
 
 def test_a_query_goes_on_with_its_batch_when_the_node_of_its_coordinator_is_lost(
-    cluster: ApacheKafkaCluster, tmp_path: Path, java: None
+    cluster: Cluster, tmp_path: Path, java: None
 ) -> None:
-    copier = Copier(tmp_path, Killer(), cluster)
-    held = tmp_path / "held"
-    driver = copier.launch("executors", "--rows", "200", "--hold", str(held))
+    _goes_on(cluster, tmp_path, "executors", lambda: cluster.coordinator(pipeline_driver.PIPELINE))
+
+
+@pytest.mark.parametrize("route", ["driver", "executors"])
+def test_a_query_goes_on_with_its_batch_when_a_leader_of_its_output_is_lost(
+    three_brokers: ThreeBrokers, tmp_path: Path, route: str, java: None
+) -> None:
+    _goes_on(three_brokers, tmp_path, route, lambda: three_brokers.leader(pipeline_driver.OUTPUT, 0))
+
+
+def _goes_on(cluster: Cluster, folder: Path, route: str, victim: Callable[[], int]) -> None:
+    """Copy by Spark; when the first batch has written rows and marker and not committed, the victim is killed."""
+    copier = Copier(folder, Killer(), cluster)
+    held = folder / "held"
+    driver = copier.launch(route, "--rows", "200", "--hold", str(held))
     try:
         wait_until(lambda: held.exists() or driver.poll() is not None, timeout_s=90)
         assert driver.poll() is None, copier.log
-        lost = cluster.coordinator(pipeline_driver.PIPELINE)
+        lost = victim()
         cluster.nodes[lost].kill()
         held.unlink()
         said, _ = driver.communicate(timeout=120)

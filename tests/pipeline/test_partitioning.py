@@ -2,7 +2,8 @@
 
 import pytest
 
-from eosin.pipeline.common.partitioning import murmur2, partition_of, partitions_of
+from eosin.client.partitioning import murmur2
+from eosin.pipeline.common.partitioning import partition_of, partitions_of
 
 
 @pytest.mark.parametrize(

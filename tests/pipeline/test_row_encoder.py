@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from eosin.client.partitioning import murmur2
 from eosin.pipeline.common.errors import BadRows
-from eosin.pipeline.common.partitioning import murmur2, partition_of
+from eosin.pipeline.common.partitioning import partition_of
 from eosin.protocol.records.batch import NewRecord, build_batch, build_batch_of_encoded, iter_records
 
 pytest.importorskip("numpy")
