@@ -8,8 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
-from simulation.checker import judge
+from simulation.checker import OF_A_CLUSTER, RULES, judge
+from simulation.cluster.plan import cluster_plan_of
+from simulation.cluster.run import ClusterRun
+from simulation.course import Course
 from simulation.plan import plan_of
 from simulation.run import Run
 from simulation.values import RETAINED
@@ -30,11 +34,21 @@ class Failure:
 
     seed: int
     violations: Sequence[str]
+    of_cluster: bool = False
+    only: str | None = None
+    """The one kind of fault that struck, where there was but one."""
 
     def __str__(self) -> str:
         shown = "\n".join(f"  {violation}" for violation in self.violations[:10])
         left = f"\n  ... and {len(self.violations) - 10} more" if len(self.violations) > 10 else ""
-        return f"seed {self.seed}:\n{shown}{left}\n  replay it with: make simulate SEED={self.seed} RUNS=1 TRACE=1"
+        only = f" ONLY='{self.only}'" if self.only else ""
+        replay = f"make {self.target} SEED={self.seed} RUNS=1 TRACE=1{only}"
+        return f"seed {self.seed}:\n{shown}{left}\n  replay it with: {replay}"
+
+    @property
+    def target(self) -> str:
+        """Of the Makefile."""
+        return "simulate-cluster" if self.of_cluster else "simulate"
 
 
 @dataclass(slots=True)
@@ -45,12 +59,16 @@ class Figures:
     failures: list[Failure] = field(default_factory=list)
 
 
-def run_seed(seed: int, *, trace: Callable[[str], None] | None = None) -> tuple[Run, list[str]]:
-    """Carry out the run of a seed; it, and what is wrong with it."""
-    run = Run(plan_of(seed), trace=trace)
+def run_seed(
+    seed: int, *, trace: Callable[[str], None] | None = None, of_cluster: bool = False, only: str | None = None
+) -> tuple[Course, list[str]]:
+    """Carry out the run of a seed; it, and what is wrong with it. `of_cluster`: with several brokers, of whose faults
+    there is `only` one kind if that is given."""
+    run: Course
+    run = ClusterRun(cluster_plan_of(seed, only=only), trace=trace) if of_cluster else Run(plan_of(seed), trace=trace)
     with limited():
         history = run.carry_out()
-    return run, judge(history)
+    return run, judge(history, OF_A_CLUSTER if of_cluster else RULES)
 
 
 @contextmanager
@@ -72,14 +90,14 @@ def limited() -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def run_seeds(seeds: Iterable[int]) -> Figures:
+def run_seeds(seeds: Iterable[int], *, of_cluster: bool = False, only: str | None = None) -> Figures:
     """Carry out the runs of some seeds, one after the other."""
     figures = Figures()
     with _garbage_left():
         for seed in seeds:
-            run, violations = run_seed(seed)
+            run, violations = run_seed(seed, of_cluster=of_cluster, only=only)
             if violations:
-                figures.failures.append(Failure(seed, violations))
+                figures.failures.append(Failure(seed, violations, of_cluster, only))
             figures.counts.update(_counts(run))
     return figures
 
@@ -95,18 +113,18 @@ def _garbage_left() -> Iterator[None]:
         gc.collect()
 
 
-def _counts(run: Run) -> "Counter[str]":
+def _counts(run: Course) -> "Counter[str]":
     counts = Counter(_figures(run))
     counts.update(f"faults of kind {kind}" for kind in run.faults)
     return counts
 
 
-def _figures(run: Run) -> dict[str, int]:
+def _figures(run: Course) -> dict[str, int]:
     history = run.history
     retained = history.final.partitions.get(RETAINED)
     return {
         "runs": 1,
-        "starts of a broker": run.machine.starts,
+        "starts of a broker": sum(machine.starts for machine in run.machines),
         "batches": len(history.writes),
         "transactions": len(history.transactions),
         "of them committed": sum(each.must_be_committed for each in history.transactions),
@@ -125,19 +143,28 @@ def chunks(first: int, runs: int) -> list[range]:
     return [range(start, min(start + CHUNK, end)) for start in range(first, end, CHUNK)]
 
 
-def first_caught(seeds: Iterable[int]) -> Failure | None:
+def first_caught(seeds: Iterable[int], *, of_cluster: bool = False, only: str | None = None) -> Failure | None:
     """The first seed that shows something wrong."""
     for seed in seeds:
-        _, violations = run_seed(seed)
+        _, violations = run_seed(seed, of_cluster=of_cluster, only=only)
         if violations:
-            return Failure(seed, violations)
+            return Failure(seed, violations, of_cluster, only)
     return None
 
 
-def campaign(first: int, runs: int, *, workers: int, progress: Callable[[int, Figures], None]) -> None:
+def campaign(
+    first: int,
+    runs: int,
+    *,
+    workers: int,
+    progress: Callable[[int, Figures], None],
+    of_cluster: bool = False,
+    only: str | None = None,
+) -> None:
     """Carry out `runs` runs from seed `first` on, side by side. `progress` is told chunk after chunk the next seed and
     what the chunk has shown; it may raise to end the campaign."""
     parts = chunks(first, runs)
     with ProcessPoolExecutor(max_workers=workers) as pool:
-        for part, found in zip(parts, pool.map(run_seeds, parts), strict=True):
+        work = partial(run_seeds, of_cluster=of_cluster, only=only)
+        for part, found in zip(parts, pool.map(work, parts), strict=True):
             progress(part.stop, found)

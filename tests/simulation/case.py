@@ -88,10 +88,15 @@ class Case:
             if each.transactional_id == transaction.transactional_id and each.instance != transaction.instance:
                 yield each
 
-    def may_be_refused(self, transaction: Transaction, answered: int, answered_ms: int) -> bool:
+    def may_be_refused(
+        self, transaction: Transaction, answered: int, answered_ms: int, *, by_coordinator: bool = False
+    ) -> bool:
         """Whether the producer of a transaction may have lost it by then: its time had run out, another instance came,
-        or a request for an epoch came late."""
-        if answered_ms - transaction.begun_ms >= transaction.timeout_ms:
+        or a request for an epoch came late. A leader that is cut off may refuse what its successor has let begin; a
+        coordinator may not, for it asks its replicas first (cluster.md 6.5)."""
+        if answered_ms - transaction.begun_ms >= transaction.timeout_ms or self.history.ages_differ:
+            return True
+        if self.history.may_be_stale and not by_coordinator:
             return True
         since = self.introduction_of(transaction).asked
         return any(

@@ -3,11 +3,12 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import TopicPartition
 from eosin.protocol.types import Message
 from simulation.history import History
 from simulation.loop import Process
@@ -28,6 +29,8 @@ ASK_AGAIN = frozenset(
         ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.UNSTABLE_OFFSET_COMMIT,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
     }
 )
 """Answers after which every client sends the same request again."""
@@ -44,6 +47,15 @@ NEVER_EXPECTED = frozenset(
 )
 """Answers that no client here deserves."""
 
+
+class Coordinated(NamedTuple):
+    """What has a coordinator."""
+
+    key_type: int
+    """0 a group, 1 a transactional id."""
+    key: str
+
+
 Errors = Callable[[Any], ErrorCode]
 """The one code of an answer that decides whether it is final."""
 
@@ -54,6 +66,10 @@ class GaveUp(Exception):
 
 class World:
     """What clients share."""
+
+    retries_in_order = False
+    """Whether a producer sends what was not taken batch by batch, as the Java client does: where leaders move, a later
+    batch may else find the new one before the first of its producer does."""
 
     def __init__(self, *, machine: Machine, network: Process, history: History, seed: str) -> None:
         self.machine = machine
@@ -77,6 +93,17 @@ class World:
         """The time on the machine's clock, by which transactions time out."""
         return self.machine.clock.now_ms()
 
+    def machine_for(self, session: "Session", request: Message) -> Machine:
+        """Whom a client asks."""
+        return self.machine
+
+    async def look_again(self, session: "Session") -> None:
+        """A client learns anew whom to ask."""
+
+    async def open_transactions(self) -> tuple[str, ...]:
+        """Ids and states of the transactions that have neither ended nor timed out."""
+        return await open_transactions_of(self.machine)
+
     def begin(self, what: str) -> int:
         """Somebody waits for `what`."""
         self._asked += 1
@@ -99,9 +126,15 @@ class Session:
         """Requests over the lanes in `punctual` never come late."""
         self.world = world
         self.name = name
+        self.leaders: dict[TopicPartition, int] = {}
+        """Whom it takes for the leaders of partitions, by node id, where there are several brokers."""
+        self.coordinators: dict[Coordinated, int] = {}
+        """The same for the coordinators of what it has asked for."""
+        self.any_broker = -1
+        """The one that it asks what any broker knows."""
         self.chance = random.Random(f"{world.seed}/{name}")
         self._punctual = punctual
-        self._wires: dict[str, Wire] = {}
+        self._wires: dict[tuple[str, Machine], Wire] = {}
         self._sent = 0
         self.losses = 0
         """Answers that it never got."""
@@ -110,14 +143,15 @@ class Session:
         """Send a request, now: requests of one lane arrive in the order in which this is called. The answer; raises
         ConnectionLost."""
         world = self.world
-        wire = self._wires.get(lane)
+        machine = world.machine_for(self, request)
+        wire = self._wires.get((lane, machine))
         if wire is None or wire.is_lost:
             there = world.there_in_time if lane in self._punctual else world.there
-            wire = self._wires[lane] = Wire(world.machine, world.network, there, world.back)
+            wire = self._wires[lane, machine] = Wire(machine, world.network, there, world.back)
         self._sent += 1
         frame = b"".join(encode_request(key, version, self._sent, self.name, request))
         if world.trace is not None:
-            world.trace(f"{self.name} asks {key.name} v{version} {request}")
+            world.trace(f"{self.name} asks {machine.name} for {key.name} v{version} {request}")
         return self._answer(wire, wire.call(frame), key, version)
 
     async def _answer(self, wire: Wire, answer: "asyncio.Future[bytes]", key: ApiKey, version: int) -> Any:
@@ -177,3 +211,16 @@ class Session:
     async def back_off(self) -> None:
         """Wait before asking again."""
         await asyncio.sleep(0.02 + 0.1 * self.chance.random())
+        await self.world.look_again(self)
+
+
+async def open_transactions_of(machine: Machine) -> tuple[str, ...]:
+    """Those that a machine's broker coordinates."""
+    assert machine.server is not None
+    listed = await machine.server.services.transactions.list_transactions()
+    assert not isinstance(listed, ErrorCode), listed
+    return tuple(
+        f"{each.transactional_id} {each.state}"
+        for each in listed.transactions
+        if not each.state.startswith(("Complete", "Empty"))
+    )

@@ -1,4 +1,4 @@
-"""The clock of a simulated machine: it goes with the world's time, and a fault may set it forward."""
+"""The clock of a simulated machine: it goes with the world's time, and a fault may set it forward, or back."""
 
 import asyncio
 from collections.abc import Callable

@@ -44,6 +44,8 @@ class SimulatedDisk:
         """(call, part of a path) to the error it meets, until it is taken out."""
         self.space: int | None = None
         """Bytes that are left."""
+        self.total: int | None = None
+        """How large it is, if it tells: what is deleted makes room then, and it is as full for the next process."""
         self.cold = 0.0
         """How likely a read has to wait for the device."""
         self.cold_work_ms = 0.0
@@ -85,6 +87,20 @@ class SimulatedDisk:
                 if failing == call and part in path:
                     raise OSError(error, "injected", path)
 
+    def take_space(self, size: int, path: str) -> None:
+        """Have a file grow. Raises OSError if there is no room."""
+        if self.space is None:
+            return
+        if self.space < size:
+            self.space = 0 if self.total is None else self.space
+            raise OSError(errno.ENOSPC, "no space left", path)
+        self.space -= size
+
+    def give_space(self, size: int) -> None:
+        """A file has shrunk, or is gone."""
+        if self.space is not None and self.total is not None:
+            self.space += max(0, size)
+
     def die(self) -> Killed:
         """The process ends here."""
         self.is_stopped = True
@@ -103,9 +119,15 @@ class SimulatedDisk:
         """The disk as it is when the power is back."""
         return self._after(self._root.power_loss(self.chance))
 
+    def replaced(self) -> "SimulatedDisk":
+        """An empty one in its place."""
+        return self._after(Directory())
+
     def _after(self, root: Directory) -> "SimulatedDisk":
         after = SimulatedDisk(self.chance, self.now_ms, root)
         after.cold, after.cold_work_ms = self.cold, self.cold_work_ms
+        if self.total is not None:
+            after.space, after.total = self.space, self.total
         return after
 
     # Disk -----------------------------------------------------------------------------------------------------------
@@ -200,9 +222,10 @@ class SimulatedDisk:
 
     def unlink(self, path: str) -> None:
         directory, name = self._find(path)
-        self._file(path)
+        size = len(self._file(path).content)
         self._change("unlink", path)
         directory.unlink(name)
+        self.give_space(size)
 
     def make_directory(self, path: str) -> None:
         if path in self._directories:
@@ -223,6 +246,7 @@ class SimulatedDisk:
             return
         directory, name = self._find(path)
         self._change("remove_tree", path)
+        self.give_space(_size_of(self._directories[path]))
         directory.unlink(name)
         for gone in [each for each in self._directories if each == path or each.startswith(path + "/")]:
             del self._directories[gone]
@@ -249,7 +273,7 @@ class SimulatedDisk:
         return ""
 
     def free_bytes(self, path: str) -> FreeBytes | None:
-        return None
+        return None if self.total is None else FreeBytes(self.total if self.space is None else self.space, self.total)
 
     def lock(self, path: str) -> Lock:
         return MemoryLock()
@@ -268,3 +292,10 @@ class SimulatedDisk:
     async def _wait(self) -> None:
         if self.cold_work_ms:
             await asyncio.sleep(self.chance.random() * self.cold_work_ms / 1000)
+
+
+def _size_of(directory: Directory) -> int:
+    """The bytes of all files in it."""
+    return sum(
+        _size_of(entry) if isinstance(entry, Directory) else len(entry.content) for entry in directory.entries.values()
+    )

@@ -1,6 +1,5 @@
 """What a simulated disk holds: files and directories that remember how much of them is durable."""
 
-import errno
 import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Union
@@ -196,11 +195,7 @@ class SimulatedFile:
         if is_last:
             self._tear(buffers)
             raise disk.die()
-        if disk.space is not None:
-            disk.space -= sum(map(len, buffers))
-            if disk.space < 0:
-                disk.space = 0
-                raise OSError(errno.ENOSPC, "no space left", self.path)
+        disk.take_space(sum(map(len, buffers)), self.path)
         for buffer in buffers:
             inode.content += buffer
         inode.modified_ms = disk.now_ms()
@@ -235,6 +230,7 @@ class SimulatedFile:
     def truncate(self, size: int) -> None:
         if self._disk.changes("truncate", self.path):
             raise self._disk.die()
+        self._disk.give_space(self.size - size)
         self._inode.truncate(size)
 
     def allocate(self, size: int) -> None:

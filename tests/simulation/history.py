@@ -235,6 +235,11 @@ class History:
         self.deletions: list[Deletion] = []
         self.copying: dict[str, tuple[TopicPartition, ...]] = {}
         """Groups whose members copy what they read, and from where."""
+        self.ages_differ = False
+        """Whether a transaction may be older for its next coordinator than for the one before: clocks were set."""
+        self.may_be_stale = False
+        """Whether a leader may have answered that did not know of its successor yet: it refuses from memory, and
+        writes nothing."""
         self.unanswered: list[str] = []
         """Calls whose clients waited in vain until the end."""
         self.faults: list[str] = []

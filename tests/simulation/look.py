@@ -1,6 +1,5 @@
 """What there is when all is over, as clients see it."""
 
-from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from simulation.client import World
 from simulation.history import FinalPartition, FinalState, History, Isolation
@@ -34,15 +33,7 @@ async def look(world: World, plan: Plan, history: History) -> FinalState:
     for group, partition in _watched(history):
         judge.group = group
         state.offsets[group, partition] = await judge.committed(partition)
-    server = world.machine.server
-    assert server is not None
-    listed = await server.services.transactions.list_transactions()
-    assert not isinstance(listed, ErrorCode), listed
-    state.open_transactions = tuple(
-        f"{each.transactional_id} {each.state}"
-        for each in listed.transactions
-        if not each.state.startswith(("Complete", "Empty"))
-    )
+    state.open_transactions = await world.open_transactions()
     return state
 
 

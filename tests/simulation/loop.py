@@ -38,14 +38,14 @@ class Scheduler:
         self.report = report
         self._max_steps = max_steps
         self._ready: deque[asyncio.Handle] = deque()
-        self._later: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._later: list[tuple[float, int, asyncio.Handle]] = []
         self._made = 0
 
     def soon(self, handle: asyncio.Handle) -> None:
         """Run `handle` behind everything that is ready."""
         self._ready.append(handle)
 
-    def at(self, when: float, handle: asyncio.TimerHandle) -> None:
+    def at(self, when: float, handle: asyncio.Handle) -> None:
         """Run `handle` at `when`, behind what was asked for earlier for the same moment."""
         self._made += 1
         heapq.heappush(self._later, (when, self._made, handle))
@@ -69,6 +69,9 @@ class Scheduler:
                 process = handle._loop  # type: ignore[attr-defined]
                 if handle.cancelled() or not process.is_running():
                     continue
+                if process.paused_until > self.now:
+                    self.at(process.paused_until, handle)
+                    continue
                 if process is not running:
                     asyncio._set_running_loop(process)
                     running = process
@@ -86,6 +89,8 @@ class Process(asyncio.AbstractEventLoop):
 
     def __init__(self, scheduler: Scheduler, name: str) -> None:
         self.name = name
+        self.paused_until = 0.0
+        """Until then nothing of it runs, and everything waits: a machine that stands still."""
         self._scheduler = scheduler
         self._is_alive = True
 

@@ -12,11 +12,12 @@ from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.connection import Connection
 from eosin.broker.server import Server
 from eosin.broker.start_error import StartError
-from eosin.runtime.chance import SeededChance
-from eosin.storage.disk.flusher import Ended, Work, outcome
+from eosin.runtime.chance import Chance, SeededChance
+from eosin.storage.disk.flusher import Ended, Flusher, Work, outcome
 from eosin.storage.journal.flusher import JournalFlusher
 from simulation.clock import SimulatedClock
 from simulation.disk import SimulatedDisk
+from simulation.gate import Gate
 from simulation.loop import Process, Scheduler
 
 LISTENER = "PLAINTEXT"
@@ -65,6 +66,8 @@ class SimulatedFlusher(JournalFlusher):
 class Machine:
     """One machine of the world. Everything here is called from outside of the broker's process."""
 
+    name = "the broker"
+
     def __init__(self, scheduler: Scheduler, *, config: BrokerConfig, seed: str, pace: Pace) -> None:
         self.scheduler = scheduler
         self.config = config
@@ -72,6 +75,8 @@ class Machine:
         self.clock = SimulatedClock(scheduler)
         self.chance = random.Random(f"{seed}/machine")
         self.disk = SimulatedDisk(random.Random(f"{seed}/disk"), self.clock.now_ms)
+        self.gate = Gate()
+        """Between clients and this machine."""
         self.server: Server | None = None
         """The broker that serves."""
         self.process: Process | None = None
@@ -91,19 +96,19 @@ class Machine:
         assert self.process is None, "one broker at a time"
         self.starts += 1
         self.start_error = None
-        process = self.process = Process(self.scheduler, f"broker {self.starts}")  # type: ignore[abstract]
+        process = self.process = self._new_process()
         self.disk.on_stop = self._ended
         flusher = None
         if self.config.eosin_durability == "fsync":
             flusher = SimulatedFlusher(process, self.chance, self.pace)
-        server = Server(
-            self.config,
-            clock=self.clock,
-            chance=SeededChance(self.chance.getrandbits(64)),
-            disk=self.disk,
-            flusher=flusher,
-        )
+        server = self._new_server(SeededChance(self.chance.getrandbits(64)), flusher)
         process.call_soon(self._startup, process, server)
+
+    def _new_process(self) -> Process:
+        return Process(self.scheduler, f"broker {self.starts}")  # type: ignore[abstract]
+
+    def _new_server(self, chance: Chance, flusher: Flusher | None) -> Server:
+        return Server(self.config, clock=self.clock, chance=chance, disk=self.disk, flusher=flusher)
 
     def _startup(self, process: Process, server: Server) -> None:
         task = process.create_task(server.startup())

@@ -7,10 +7,9 @@ has long sent the same again over another one. That is how requests come late an
 import asyncio
 import random
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-from eosin.broker.connection import Connection
 from eosin.protocol.types import Buffer
 from simulation.loop import Process
 from simulation.machine import Machine
@@ -53,7 +52,7 @@ class Wire:
         self._answer_at = 0.0
         self._waiting: deque[asyncio.Future[bytes]] = deque()
         self._received = bytearray()
-        self._end: _BrokerEnd | None = None
+        self._end: End | None = None
         self._refused = False
         self.is_lost = False
         """Whether it is of no use to the client any more."""
@@ -64,7 +63,7 @@ class Wire:
         self._waiting.append(answer)
         self._request_at = max(self._request_at, self._client.time() + self._there.delay())
         self._there.latest = max(self._there.latest, self._request_at)
-        self._client.call_at(self._request_at, self._arrived, frame)
+        self._client.call_at(self._request_at, self._at_the_gate, frame)
         return answer
 
     def abandon(self) -> None:
@@ -78,13 +77,21 @@ class Wire:
             if not answer.done():
                 answer.set_exception(ConnectionLost())
 
+    def _at_the_gate(self, frame: bytes) -> None:
+        """A request that has to wait there is lost if its client gives up meanwhile: nothing has acknowledged it."""
+        if self._machine.gate.is_shut:
+            self._machine.gate.through(lambda: None if self.is_lost else self._arrived(frame))
+        else:
+            self._arrived(frame)
+
     # At the broker
 
     def _arrived(self, frame: bytes) -> None:
         if self._end is None and not self._refused:
             connection = self._machine.accept()
             if connection is not None:
-                self._end = _BrokerEnd(self, connection, cast(Process, self._machine.process))
+                process = cast(Process, self._machine.process)
+                self._end = End(process, connection, send=self.answered, hang_up=self.closed)
                 self._machine.peers[self.closed] = None
         if self._end is None or not self._end.process.is_alive or self._end.is_closing():
             # Nobody listens, or a new process has taken the place of the one that knew this connection.
@@ -98,13 +105,13 @@ class Wire:
     def answered(self, data: bytes) -> None:
         """The broker has sent bytes."""
         self._answer_at = max(self._answer_at, self._client.time() + self._back.delay())
-        self._client.call_at(self._answer_at, self._read, data)
+        self._client.call_at(self._answer_at, self._machine.gate.through, self._read, data)
 
     def closed(self) -> None:
         """The broker's end is gone; that is heard behind what it has sent."""
         self._machine.peers.pop(self.closed, None)
         self._answer_at = max(self._answer_at, self._client.time() + self._back.delay())
-        self._client.call_at(self._answer_at, self._lose)
+        self._client.call_at(self._answer_at, self._machine.gate.through, self._lose)
 
     def _read(self, data: bytes) -> None:
         if self.is_lost:
@@ -118,18 +125,27 @@ class Wire:
             del received[: 4 + size]
 
 
-class _BrokerEnd(asyncio.Transport):
-    """The transport that the broker's connection sees."""
+class End(asyncio.Transport):
+    """The transport that one end of a connection sees, whoever carries its bytes."""
 
-    def __init__(self, wire: Wire, connection: Connection, process: Process) -> None:
+    def __init__(
+        self,
+        process: Process,
+        protocol: asyncio.BufferedProtocol,
+        *,
+        send: Callable[[bytes], None],
+        hang_up: Callable[[], None],
+    ) -> None:
+        """`protocol` lives in `process`. `send` takes what it writes, `hang_up` hears that it closes."""
         super().__init__()
-        self._wire = wire
-        self._connection = connection
         self.process = process
+        self._protocol = protocol
+        self._send = send
+        self._hang_up = hang_up
         self._unread: deque[bytes] = deque()
         self._is_reading = True
         self._is_closing = False
-        process.call_soon(connection.connection_made, self)
+        process.call_soon(protocol.connection_made, self)
 
     def feed(self, frame: bytes) -> None:
         """Bytes have come over the wire."""
@@ -141,18 +157,18 @@ class _BrokerEnd(asyncio.Transport):
             data = self._unread.popleft()
             at = 0
             while at < len(data):
-                buffer = memoryview(self._connection.get_buffer(-1))
+                buffer = memoryview(cast(memoryview, self._protocol.get_buffer(-1)))
                 size = min(len(buffer), len(data) - at)
                 buffer[:size] = data[at : at + size]
                 at += size
-                self._connection.buffer_updated(size)
+                self._protocol.buffer_updated(size)
 
     def write(self, data: Buffer) -> None:
         self.writelines((data,))
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
         if self.process.is_alive:
-            self._wire.answered(b"".join(list_of_data))
+            self._send(b"".join(list_of_data))
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """The peer always reads."""
@@ -173,8 +189,14 @@ class _BrokerEnd(asyncio.Transport):
     def close(self) -> None:
         if not self._is_closing and self.process.is_alive:
             self._is_closing = True
-            self.process.call_soon(self._connection.connection_lost, None)
-            self._wire.closed()
+            self.process.call_soon(self._protocol.connection_lost, None)
+            self._hang_up()
+
+    def lost(self) -> None:
+        """The other end is gone."""
+        if not self._is_closing and self.process.is_alive:
+            self._is_closing = True
+            self.process.call_soon(self._protocol.connection_lost, None)
 
     def abort(self) -> None:
         self.close()

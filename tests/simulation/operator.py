@@ -24,7 +24,9 @@ DONE = {
 class Operator:
     """One of them."""
 
-    def __init__(self, world: World, plan: Plan) -> None:
+    def __init__(self, world: World, plan: Plan, *, replicas: int = 1, min_isr: int = 1) -> None:
+        self._replicas = replicas
+        self._min_isr = min_isr
         self._world = world
         self._plan = plan
         self._chance = random.Random(f"{world.seed}/operator")
@@ -50,8 +52,13 @@ class Operator:
 
     def _topic(self, name: str, *, partitions: int = 1, settings: Mapping[str, str] | None = None) -> CreatableTopic:
         configs = {"internal.segment.bytes": str(self._plan.segment_bytes), **(settings or {})}
+        if self._min_isr > 1:
+            configs["min.insync.replicas"] = str(self._min_isr)
         return CreatableTopic(
-            name, partitions, 1, configs=tuple(CreatableTopicConfig(key, value) for key, value in configs.items())
+            name,
+            partitions,
+            self._replicas,
+            configs=tuple(CreatableTopicConfig(key, value) for key, value in configs.items()),
         )
 
     async def _create(self, *topics: CreatableTopic) -> None:

@@ -65,7 +65,7 @@ class Sequencer:
             transaction.writes.append(write)
         data = build_batch(
             [record_of(partition, value) for value in values],
-            timestamp=world.machine.clock.now_ms(),
+            timestamp=world.now_ms,
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             base_sequence=sequence,
@@ -104,12 +104,16 @@ class Sequencer:
         number = world.begin(f"{session.name}: PRODUCE {batches[0].write.partition} {batches[0].write.values}")
         begun = world.network.time()
         waiting = list(batches)
+        is_again = False
         try:
             while waiting:
-                answers = [session.send(ApiKey.PRODUCE, self._version, self._request(each)) for each in waiting]
+                now, later = waiting, waiting[:0]
+                if is_again and world.retries_in_order:
+                    now, later = waiting[:1], waiting[1:]
+                answers = [session.send(ApiKey.PRODUCE, self._version, self._request(each)) for each in now]
                 outcomes = await asyncio.gather(*answers, return_exceptions=True)
                 left: list[Batch] = []
-                for batch, outcome in zip(waiting, outcomes, strict=True):
+                for batch, outcome in zip(now, outcomes, strict=True):
                     if isinstance(outcome, ConnectionLost):
                         left.append(batch)
                         continue
@@ -121,8 +125,9 @@ class Sequencer:
                         left.append(batch)
                     elif not self._ended(batch.write, error, answer.base_offset):
                         return False
-                waiting = left
-                if waiting:
+                is_again = bool(left)
+                waiting = left + later
+                if left:
                     if patience_ms is not None and world.network.time() - begun > patience_ms / 1000:
                         raise GaveUp
                     await session.back_off()

@@ -61,7 +61,7 @@ def test_a_seed_replays_to_the_same_violations_and_can_be_watched(
 def test_a_campaign_with_failures_fails_and_names_them(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def failing(seed: int) -> object:
+    def failing(seed: int, **_: object) -> object:
         raise AssertionError
 
     monkeypatch.setattr(campaigns, "run_seeds", failing)

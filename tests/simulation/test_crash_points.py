@@ -82,14 +82,14 @@ class ScriptedRun(Run):
         )
         producer.oversleeps = 0.0
         await producer.introduce()
-        committed = self._begin(producer)
+        committed = self._begin_transaction(producer)
         assert await producer.run(committed, {each: [[f"c{each}"], [f"C{each}"]] for each in OUTPUTS}, commit=True)
-        aborted = self._begin(producer)
+        aborted = self._begin_transaction(producer)
         assert await producer.run(aborted, {each: [[f"a{each}"]] for each in OUTPUTS}, commit=False)
         self.group_offset = await Consumer(self.world, "group", group="script").committed(SOURCE)
         self._script_is_over.set()
 
-    def _begin(self, producer: TransactionalProducer) -> Transaction:
+    def _begin_transaction(self, producer: TransactionalProducer) -> Transaction:
         transaction = producer.begin()
         transaction.group, transaction.offsets = "script", {SOURCE: 4 + producer.transactions}
         return transaction

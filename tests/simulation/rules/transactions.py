@@ -72,7 +72,8 @@ def commits_fail_for_a_reason(case: Case) -> Violations:
     for transaction in case.history.transactions:
         if transaction.end_answered == NEVER or transaction.acknowledged:
             continue
-        if not case.may_be_refused(transaction, transaction.end_answered, transaction.ended_ms):
+        ended = transaction.end_answered, transaction.ended_ms
+        if not case.may_be_refused(transaction, *ended, by_coordinator=True):
             yield f"{transaction.name} was refused for no reason: {transaction.error}"
 
 

@@ -1,0 +1,135 @@
+"""A machine of a cluster: a whole broker that joins, over a network that others may cut."""
+
+import asyncio
+import random
+from collections.abc import Callable
+
+from eosin.broker.config.broker import BrokerConfig
+from eosin.broker.connection import Connection
+from eosin.broker.listeners import Listener
+from eosin.broker.server import Server
+from eosin.broker.start_error import StartError
+from eosin.runtime.chance import Chance
+from eosin.runtime.clock import Clock
+from eosin.storage.disk.flusher import Flusher
+from eosin.storage.disk.interfaces import Disk
+from eosin.storage.manager import LogManager
+from simulation.cluster.fabric import Fabric, HostProcess, Listening
+from simulation.loop import Process, Scheduler
+from simulation.machine import LISTENER, Machine, Pace
+
+PORT = 9092
+
+
+def host_of(node_id: int) -> str:
+    """The name of a broker's machine in the network."""
+    return f"broker-{node_id}"
+
+
+class JoinedServer(Server):
+    """The broker, with a listener that is no socket."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        clock: Clock,
+        chance: Chance,
+        disk: Disk,
+        flusher: Flusher | None,
+        listening: Callable[["JoinedServer"], None],
+    ) -> None:
+        super().__init__(config, clock=clock, chance=chance, disk=disk, flusher=flusher)
+        self._tell = listening
+
+    def _advertised(self) -> tuple[Listener, ...]:
+        return (Listener(LISTENER, host_of(self.config.node_id), PORT),)
+
+    async def _bind(self) -> None:
+        """There are no addresses."""
+
+    async def _listen(self) -> None:
+        self._tell(self)
+
+    @property
+    def logs(self) -> LogManager:
+        """Its replicas."""
+        assert self._log_manager is not None
+        return self._log_manager
+
+
+class ClusterMachine(Machine):
+    """One machine, whose broker comes back after a stop or a crash only when it is started."""
+
+    def __init__(
+        self, scheduler: Scheduler, fabric: Fabric, node_id: int, *, config: BrokerConfig, seed: str, pace: Pace
+    ) -> None:
+        super().__init__(scheduler, config=config, seed=f"{seed}/{node_id}", pace=pace)
+        self.node_id = node_id
+        self.host = self.name = host_of(node_id)
+        self.is_stopping = False
+        self.is_unfenced = False
+        """Whether its start has come to an end."""
+        self._fabric = fabric
+        self._stop = asyncio.Event()
+        self._delays = random.Random(f"{seed}/{node_id}/starts")
+        fabric.accepts[self.host, PORT] = self._accept
+
+    def _accept(self) -> Listening | None:
+        server, process = self.server, self.process
+        if server is None or process is None or server.is_stopping:
+            return None
+        return Listening(process, lambda: Connection(server.host, LISTENER, process))
+
+    def _new_process(self) -> Process:
+        self._stop = asyncio.Event()
+        self.is_stopping = self.is_unfenced = False
+        name = f"broker {self.node_id} ({self.starts})"
+        return HostProcess(self.scheduler, name, host=self.host, fabric=self._fabric)  # type: ignore[abstract]
+
+    def _new_server(self, chance: Chance, flusher: Flusher | None) -> Server:
+        return JoinedServer(
+            self.config, clock=self.clock, chance=chance, disk=self.disk, flusher=flusher, listening=self._listening
+        )
+
+    def _listening(self, server: Server) -> None:
+        self.server = server
+        self.changed()
+
+    @property
+    def logs(self) -> LogManager | None:
+        """The replicas of the broker that listens."""
+        return self.server.logs if isinstance(self.server, JoinedServer) else None
+
+    def _startup(self, process: Process, server: Server) -> None:
+        task = process.create_task(self._serve(server))
+        task.add_done_callback(lambda ended: self._served(process, ended))
+
+    async def _serve(self, server: Server) -> None:
+        await server.startup()
+        self.is_unfenced = True
+        self.changed()
+        await server.stopped(self._stop)
+        self.server = None
+        self.changed()
+        await server.shutdown()
+
+    def _served(self, process: Process, task: "asyncio.Task[None]") -> None:
+        """The process ends: after a clean stop, a start that failed, or when it was no member any more."""
+        error = task.exception()
+        if error is not None:
+            if not isinstance(error, StartError):
+                self.scheduler.report(process, {"message": "the broker has ended", "exception": error})
+            self.start_error = error
+        self.crash()
+
+    def replace_disk(self) -> None:
+        """Somebody puts an empty disk into the machine, while it is off."""
+        assert self.process is None
+        self.disk = self.disk.replaced()
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM."""
+        if self.process is not None:
+            self.is_stopping = True
+            self.process.call_soon(self._stop.set)

@@ -1,0 +1,96 @@
+"""What a seed stands for in a cluster: the clients of a run of one broker, three brokers, and faults that strike
+machines, routes and controllers."""
+
+import random
+from dataclasses import dataclass, replace
+
+from simulation.plan import FaultPlan, Plan, plan_of
+
+BROKERS = (1, 2, 3)
+FAULTS = (
+    *("kill",) * 3,
+    *("power",) * 3,
+    "kill all",
+    "power all",
+    *("restart",) * 2,
+    *("isolate",) * 2,
+    *("cut one way",) * 2,
+    "cut from controllers",
+    "cut between brokers",
+    "slow link",
+    "slow disk",
+    "stop at call",
+    "pause",
+    "failed sync",
+    "failed call",
+    *("election",) * 2,
+    "controller",
+    "no controller",
+)
+"""What may happen, as often as it is to happen."""
+RARER_FAULTS = ("elections in turn", "snapshot", "clients cut off", "jump", "full disk", "reassignment")
+"""What may happen besides, in every fourth run: the others stay what they were."""
+ALONE = frozenset({"empty disk"})
+"""Those with runs of their own (`ONLY`): each begins when every replica is in sync, since what one machine has lost
+others must have."""
+MAKES_STALE = frozenset(
+    {
+        "isolate",
+        "cut one way",
+        "cut from controllers",
+        "slow link",
+        "pause",
+        "no controller",
+        "elections in turn",
+        "snapshot",
+    }
+)
+"""After these a coordinator may not know for a while that another one is elected, and refuse what it does not know."""
+LATE = MAKES_STALE | {"controller"}
+"""After these a request that a broker passes on may reach the controller when its client has long asked again."""
+NEEDS_SYNCS = frozenset({"power", "power all", "failed sync", "failed call"})
+"""Those against which only durability `fsync` promises anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlan:
+    """A run. The same plan leads to the same history."""
+
+    clients: Plan
+    """What clients do, and the faults."""
+    has_elr: bool
+    """Whether the quorum was formatted with `eligible.leader.replicas.version` 1."""
+    min_isr: int
+    """`min.insync.replicas` of the topics of clients."""
+    link_ms: float
+    """How long a message between machines takes at most."""
+    fetchers: int
+    """`num.replica.fetchers`"""
+
+
+def cluster_plan_of(seed: int, *, only: str | None = None) -> ClusterPlan:
+    """The plan that `seed` stands for. With `only`, no fault but that one strikes."""
+    chance = random.Random(f"cluster {seed}")
+    clients = plan_of(seed)
+    kinds = FAULTS if only is None else (only,)
+    if only is None and seed % 4 == 3:
+        kinds = (*FAULTS, *RARER_FAULTS * (len(FAULTS) // len(RARER_FAULTS)))
+    left = [kind for kind in kinds if clients.durability == "fsync" or kind not in NEEDS_SYNCS]
+    faults = tuple(
+        FaultPlan(
+            chance.randint(1, chance.choice((10, 50, 150))),
+            chance.choice(left),
+            chance.choice((20.0, 200.0, 1000.0, 3000.0)) * chance.random(),
+            chance.randint(1, 60),
+        )
+        for _ in range(chance.choice((1, 2, 3, 4)) if left else 0)
+    )
+    # A deletion that comes late deletes what was created since: no protocol keeps it from that.
+    deletions = 0 if any(fault.kind in LATE for fault in faults) else clients.deletions
+    return ClusterPlan(
+        replace(clients, faults=faults, stall=min(clients.stall, 0.02), deletions=deletions),
+        has_elr=chance.random() < 0.5,
+        min_isr=chance.choice((2, 2, 2, 1)),
+        link_ms=chance.choice((1.0, 2.0, 15.0)),
+        fetchers=chance.choice((1, 1, 2)),
+    )

@@ -1,0 +1,366 @@
+"""Bugs to plant in the brokers of a cluster, so that its judges can be judged: `simulation.planted` has those of one
+broker."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+
+from eosin.broker.coordinator_elections import CoordinatorElections
+from eosin.broker.fetching import fetch_pass
+from eosin.broker.membership.failing_disk import DiskFullFence
+from eosin.broker.membership.producer_ids import QuorumProducerIds
+from eosin.broker.peers.remote_verifier import RemoteVerifier
+from eosin.broker.quorum.image import LOST_DIRECTORY
+from eosin.broker.quorum.replay import Replay, Steps
+from eosin.broker.replication import followed_partition, followed_replica, isr, leading
+from eosin.broker.replication.followed_partition import FollowedPartition, Phase
+from eosin.broker.replication.followed_replica import FollowedReplica
+from eosin.broker.replication.led_partitions import LedPartitions
+from eosin.broker.replication.positions import Follower
+from eosin.broker.replication.replica_directories import ReplicaDirectories
+from eosin.broker.transactions.markers import LocalMarkers, MarkerKey
+from eosin.coordinator.groups import shard as groups_shard
+from eosin.coordinator.ports import MarkersForPartitions
+from eosin.coordinator.transactions import coordinator as transactions_coordinator
+from eosin.coordinator.transactions.confirmations import Confirmations
+from eosin.coordinator.transactions.coordinator import TransactionCoordinator
+from eosin.coordinator.transactions.entries import Entry, PendingRequest
+from eosin.coordinator.transactions.rules.effects import Reply
+from eosin.coordinator.transactions.rules.state import Txn
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from eosin.storage.log.log_results import Refused
+from simulation.planted import Bug
+from simulation.planted.storage_bugs import duplicate_accepted
+
+
+@contextmanager
+def high_watermark_from_the_own_end() -> Iterator[None]:
+    """A leader counts what it has itself, and no follower."""
+
+    def careless(led: Any, high_watermark: int, *, durable_end: int, **_: Any) -> int:
+        return max(high_watermark, durable_end)
+
+    with patch.object(leading, "next_high_watermark", careless):
+        yield
+
+
+@contextmanager
+def acknowledged_by_the_leader_alone() -> Iterator[None]:
+    """acks=all is answered when the leader has it."""
+
+    async def careless(self: LedPartitions, batches: Any, *, timeout_ms: int) -> None:
+        """Nothing is waited for."""
+
+    with patch.object(LedPartitions, "committed", careless):
+        yield
+
+
+@contextmanager
+def log_cut_at_the_high_watermark() -> Iterator[None]:
+    """A follower of a new leader cuts its log at its own high watermark, as before KIP-101."""
+    follow, init = FollowedReplica.follow, FollowedReplica.__init__
+
+    def cut(replica: FollowedReplica) -> None:
+        if not replica.is_cutting:
+            replica.followed = FollowedPartition(replica.followed.leader_epoch, Phase.CUTTING)
+            replica._cut(partial(replica.log.truncate_to, replica.log.high_watermark))
+
+    def careless_init(self: FollowedReplica, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        cut(self)
+
+    def careless(self: FollowedReplica, leader_epoch: int) -> None:
+        follow(self, leader_epoch)
+        cut(self)
+
+    with patch.object(FollowedReplica, "follow", careless), patch.object(FollowedReplica, "__init__", careless_init):
+        yield
+
+
+@contextmanager
+def divergence_not_told() -> Iterator[None]:
+    """A leader sends what follows on a follower's end, whatever the follower has below."""
+    with patch.object(fetch_pass, "compare_histories", lambda *_, **__: None):
+        yield
+
+
+@contextmanager
+def coordinators_do_not_resign() -> Iterator[None]:
+    """An old coordinator goes on with what it remembers."""
+    init = CoordinatorElections.__init__
+
+    def careless(self: CoordinatorElections, topic: str, **rest: Any) -> None:
+        init(self, topic, **{**rest, "resign": lambda partition: None})
+
+    with patch.object(CoordinatorElections, "__init__", careless):
+        yield
+
+
+@contextmanager
+def isr_shrunk_before_the_controller_agrees() -> Iterator[None]:
+    """A leader goes on without a replica that lags, though the controller may still elect it."""
+    looked_for_lag = leading.looked_for_lag
+
+    def careless(led: Any, log: Any, around: Any) -> Any:
+        found = looked_for_lag(led, log, around)
+        if found.change is None:
+            return found
+        led = msgspec.structs.replace(found.led, isr=found.change.node_ids)
+        return found._replace(led=led)
+
+    with patch.object(leading, "looked_for_lag", careless):
+        yield
+
+
+@contextmanager
+def marker_acknowledged_before_it_is_replicated() -> Iterator[None]:
+    """A transaction is complete when its markers are written on the leaders."""
+    write_markers = LocalMarkers.write_markers
+
+    async def careless(self: LocalMarkers, markers: Sequence[MarkersForPartitions]) -> Mapping[MarkerKey, ErrorCode]:
+        answers: dict[MarkerKey, ErrorCode] = {}
+        for each in markers:
+            for partition in each.partitions:
+                log = self._partitions.get(partition)
+                if partition.topic == CONSUMER_OFFSETS_TOPIC or isinstance(log, ErrorCode):
+                    alone = msgspec.structs.replace(each, partitions=(partition,))
+                    answers |= await write_markers(self, (alone,))
+                    continue
+                result = log.append_marker(each.marker, now_ms=self._clock.now_ms())
+                error = result.error if isinstance(result, Refused) else ErrorCode.NONE
+                answers[each.marker.producer_id, partition] = error
+        return answers
+
+    with patch.object(LocalMarkers, "write_markers", careless):
+        yield
+
+
+@contextmanager
+def followers_fetch_ahead_of_their_disks() -> Iterator[None]:
+    """A follower says that it has what no sync has made durable."""
+    with (
+        patch.object(followed_partition, "is_durable", lambda log: True),
+        patch.object(followed_replica, "is_durable", lambda log: True),
+    ):
+        yield
+
+
+@contextmanager
+def partitions_not_added_at_other_brokers() -> Iterator[None]:
+    """A leader takes a transaction's records without asking a coordinator elsewhere (KIP-890)."""
+
+    def careless(self: RemoteVerifier, question: Any, answered: Callable[[Any], None]) -> None:
+        answers = dict.fromkeys(question.partitions, ErrorCode.NONE)
+        asyncio.get_running_loop().call_soon(answered, answers)
+
+    with patch.object(RemoteVerifier, "ask", careless):
+        yield
+
+
+@contextmanager
+def producer_ids_made_up() -> Iterator[None]:
+    """Each broker counts producer ids for itself."""
+
+    async def careless(self: QuorumProducerIds) -> range:
+        start, self._end = self._end, self._end + 1000
+        return range(start, self._end)
+
+    with patch.object(QuorumProducerIds, "allocate_block", careless):
+        yield
+
+
+@contextmanager
+def coordinator_serves_before_its_load_is_committed() -> Iterator[None]:
+    """A coordinator acts on what it has loaded though its log may yet be cut (cluster.md 6.4), as Apache Kafka's."""
+
+    async def careless(*_: Any, **__: Any) -> None:
+        """Nothing is waited for."""
+
+    with (
+        patch.object(transactions_coordinator, "until_committed", careless),
+        patch.object(groups_shard, "until_committed", careless),
+    ):
+        yield
+
+
+@contextmanager
+def answers_from_memory_not_confirmed() -> Iterator[None]:
+    """A coordinator that is cut off answers what its successor has begun from memory (cluster.md 6.5), as Apache
+    Kafka's."""
+
+    def careless(self: Confirmations, partition: Any, request: PendingRequest, reply: Reply) -> None:
+        request.answer(reply)
+
+    with patch.object(Confirmations, "confirm", careless):
+        yield
+
+
+@contextmanager
+def changes_in_a_snapshot_not_told() -> Iterator[None]:
+    """A broker that reads a snapshot in place of the log knows what is new, and acts on none of it."""
+    sound = Replay.publish_in_steps
+
+    def careless(self: Replay) -> Steps:
+        if self._is_snapshot and self._published.brokers:
+            self._is_snapshot = False
+            self._topics_touched, self._partitions_touched = {}, {}
+        return (yield from sound(self))
+
+    with patch.object(Replay, "publish_in_steps", careless):
+        yield
+
+
+@contextmanager
+def lag_measured_by_the_time_of_day() -> Iterator[None]:
+    """A leader takes its followers for slow when somebody sets its clock."""
+    init = LedPartitions.__init__
+
+    def careless(self: LedPartitions, *args: Any, clock: Any, **rest: Any) -> None:
+        init(self, *args, clock=_WallClock(clock), **rest)
+
+    with patch.object(LedPartitions, "__init__", careless):
+        yield
+
+
+@contextmanager
+def age_of_a_transaction_read_when_it_is_stored() -> Iterator[None]:
+    """A clock that is set while a transaction's first record is written makes the transaction older, or younger."""
+    sound = TransactionCoordinator.began
+
+    def careless(self: TransactionCoordinator, entry: Entry, txn: Txn) -> None:
+        if txn is entry.txn:
+            sound(self, entry, txn)
+
+    with patch.object(TransactionCoordinator, "began", careless):
+        yield
+
+
+@contextmanager
+def full_disk_not_told() -> Iterator[None]:
+    """A broker whose disk is full goes on leading what it cannot write."""
+    with patch.object(DiskFullFence, "look", lambda *_, **__: False):
+        yield
+
+
+@contextmanager
+def log_opened_late_stays_lost() -> Iterator[None]:
+    """A replica that a full disk kept from being opened comes into the ISR, and may never lead."""
+    sound = ReplicaDirectories._moved
+
+    def careless(self: ReplicaDirectories, partition: TopicPartition, assigned: bytes) -> None:
+        if assigned != LOST_DIRECTORY:
+            sound(self, partition, assigned)
+
+    with patch.object(ReplicaDirectories, "_moved", careless):
+        yield
+
+
+@contextmanager
+def empty_replicas_come_into_the_isr() -> Iterator[None]:
+    """A leader asks for a follower in the ISR as soon as it fetches, whatever it has."""
+    sound = isr.expansion
+
+    def careless(led: Any, node_id: int, *, high_watermark: int, **rest: Any) -> Any:
+        return sound(msgspec.structs.replace(led, epoch_start=0), node_id, high_watermark=0, **rest)
+
+    with patch.object(isr, "expansion", careless):
+        yield
+
+
+@contextmanager
+def who_registers_again_has_everything() -> Iterator[None]:
+    """A leader takes the first fetch of a new incarnation for that of a replica that has all it had before."""
+    sound = Follower.fetched
+
+    def careless(self: Follower, offset: int, *, told_epoch: int, log_end: int, **rest: Any) -> Follower:
+        claimed = offset if told_epoch == self.told_epoch else max(offset, log_end)
+        return sound(self, claimed, told_epoch=told_epoch, log_end=log_end, **rest)
+
+    with patch.object(Follower, "fetched", careless):
+        yield
+
+
+class _WallClock:
+    """A clock whose monotonic time is that of the day."""
+
+    def __init__(self, clock: Any) -> None:
+        self._clock = clock
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._clock, name)
+
+    def elapsed_ms(self) -> int:
+        """Milliseconds, which may go back."""
+        return int(self._clock.now_ms())
+
+
+CLUSTER_BUGS: dict[str, Bug] = {
+    bug.__name__: bug
+    for bug in (
+        high_watermark_from_the_own_end,
+        acknowledged_by_the_leader_alone,
+        log_cut_at_the_high_watermark,
+        divergence_not_told,
+        coordinators_do_not_resign,
+        isr_shrunk_before_the_controller_agrees,
+        marker_acknowledged_before_it_is_replicated,
+        followers_fetch_ahead_of_their_disks,
+        partitions_not_added_at_other_brokers,
+        producer_ids_made_up,
+        coordinator_serves_before_its_load_is_committed,
+        answers_from_memory_not_confirmed,
+        changes_in_a_snapshot_not_told,
+        duplicate_accepted,
+        lag_measured_by_the_time_of_day,
+        age_of_a_transaction_read_when_it_is_stored,
+        full_disk_not_told,
+        log_opened_late_stays_lost,
+        empty_replicas_come_into_the_isr,
+        who_registers_again_has_everything,
+    )
+}
+"""Every bug by its name."""
+
+CLUSTER_CAUGHT_BY: dict[str, int] = {
+    "high_watermark_from_the_own_end": 6,
+    "acknowledged_by_the_leader_alone": 0,
+    "log_cut_at_the_high_watermark": 0,
+    "divergence_not_told": 5,
+    "coordinators_do_not_resign": 38,
+    "isr_shrunk_before_the_controller_agrees": 42,
+    "marker_acknowledged_before_it_is_replicated": 38,
+    "followers_fetch_ahead_of_their_disks": 5,
+    "partitions_not_added_at_other_brokers": 0,
+    "producer_ids_made_up": 1,
+    "coordinator_serves_before_its_load_is_committed": 0,
+    "answers_from_memory_not_confirmed": 21,
+    "changes_in_a_snapshot_not_told": 0,
+    "duplicate_accepted": 8,
+    "lag_measured_by_the_time_of_day": 20,
+    "age_of_a_transaction_read_when_it_is_stored": 11,
+    "full_disk_not_told": 5,
+    "log_opened_late_stays_lost": 21,
+    "empty_replicas_come_into_the_isr": 0,
+    "who_registers_again_has_everything": 0,
+}
+"""A seed whose run catches the bug; `python -m simulation --cluster --hunt` finds them when plans change."""
+
+CLUSTER_ONLY: dict[str, str] = {
+    "coordinator_serves_before_its_load_is_committed": "elections in turn",
+    "answers_from_memory_not_confirmed": "cut from controllers",
+    "changes_in_a_snapshot_not_told": "snapshot",
+    "duplicate_accepted": "clients cut off",
+    "lag_measured_by_the_time_of_day": "jump",
+    "age_of_a_transaction_read_when_it_is_stored": "jump",
+    "full_disk_not_told": "full disk",
+    "log_opened_late_stays_lost": "full disk",
+    "empty_replicas_come_into_the_isr": "reassignment",
+    "who_registers_again_has_everything": "empty disk",
+}
+"""The one kind of fault that strikes in the run of a bug that only that one shows, and seldom."""
