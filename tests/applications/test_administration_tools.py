@@ -5,7 +5,7 @@ from pathlib import Path
 
 from real_clients.tools import KafkaScripts
 from scenario import Scenario
-from wire import better_than_kafka
+from wire import unique
 
 
 def test_leaders_that_lead_need_no_election(tools: KafkaScripts, scenario: Scenario) -> None:
@@ -64,7 +64,11 @@ def test_without_an_authorizer_rights_are_neither_given_nor_taken(tools: KafkaSc
         assert "SecurityDisabledException" in ran.out + ran.err
 
 
-@better_than_kafka("Apache Kafka has quotas")
-def test_a_quota_that_would_limit_nobody_is_refused_with_a_sentence(tools: KafkaScripts) -> None:
-    quota = ("--entity-type", "users", "--entity-name", "a", "--add-config", "producer_byte_rate=1024")
-    assert "enforces no client quotas" in tools.run("kafka-configs", "--alter", *quota, code=1).err
+def test_kafka_configs_sets_describes_and_removes_a_quota(tools: KafkaScripts) -> None:
+    entity = ("--entity-type", "users", "--entity-name", unique("quota"))
+    tools.run("kafka-configs", "--alter", *entity, "--add-config", "producer_byte_rate=1024,request_percentage=50")
+    told = tools.run("kafka-configs", "--describe", *entity).out
+    assert "producer_byte_rate=1024.0" in told
+    assert "request_percentage=50.0" in told
+    tools.run("kafka-configs", "--alter", *entity, "--delete-config", "producer_byte_rate,request_percentage")
+    assert "producer_byte_rate" not in tools.run("kafka-configs", "--describe", *entity).out

@@ -25,7 +25,9 @@ def node_ids() -> Iterator[int]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A JVM and real processes are slow by definition."""
+    """A JVM and real processes are slow by definition, and slower on a machine that is busy with something else."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.slow)
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(300))

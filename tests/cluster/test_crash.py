@@ -1,15 +1,45 @@
 """Three brokers under transactional copiers of three clients, with one process after the other killed."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
-from cluster_crash import run
+from cluster_crash import CLIENTS, RECORDS, Books, Figures, series
 from toolchains import skipped_without
 
 
 @pytest.mark.full
+@pytest.mark.cluster_long
 @pytest.mark.timeout(600)
-def test_copies_are_exact_whatever_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["eosin", "mixed"])
+def test_copies_are_exact_whatever_is_killed(tmp_path: Path, form: str) -> None:
     with skipped_without():
-        losses = run(tmp_path, rounds=1, seed=7, durability="fsync")
-    assert losses.total() > 0
+        figures = series(tmp_path, form=form, durability="fsync", seed="7", rounds=1)
+    assert figures.records == len(CLIENTS) * RECORDS
+    assert figures.losses.total() > 0
+    assert figures.batches > 3 * len(CLIENTS) * 2
+
+
+def test_a_campaign_that_was_stopped_goes_on_with_its_books(tmp_path: Path) -> None:
+    path = tmp_path / "books.json"
+    books = Books(path, form="mixed", seed=3)
+    books.done(Figures(5, 45_000, Counter({"aiokafka in commit": 1}), 70, 200, Counter({"leader on Eosin killed": 4})))
+    books.done(Figures(5, 45_000, Counter(), 50, 100, Counter({"leader on Eosin killed": 1, "controller killed": 2})))
+    again = Books(path, form="mixed", seed=3)
+    assert (again.series, again.figures) == (2, books.figures)
+    assert again.figures == Figures(
+        10,
+        90_000,
+        Counter({"aiokafka in commit": 1}),
+        70,
+        300,
+        Counter({"leader on Eosin killed": 5, "controller killed": 2}),
+    )
+
+
+def test_the_books_of_another_campaign_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "books.json"
+    Books(path, form="mixed", seed=3).done(Figures(5))
+    for form, seed in (("eosin", 3), ("mixed", 4)):
+        with pytest.raises(ValueError, match="is about form mixed and seed 3"):
+            Books(path, form=form, seed=seed)

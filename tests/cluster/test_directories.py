@@ -106,6 +106,7 @@ def accept_loss(broker: JoinedBroker, partition: str) -> "subprocess.CompletedPr
     )
 
 
+@pytest.mark.full
 def test_a_log_that_was_deleted_is_not_led_before_it_is_copied_again(
     controller: QuorumController, first: JoinedBroker, second: JoinedBroker
 ) -> None:

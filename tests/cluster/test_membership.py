@@ -18,7 +18,7 @@ from eosin.broker.membership.ports import BrokerState, MembershipLost
 from eosin.broker.membership.producer_ids import QuorumProducerIds
 from eosin.broker.membership.registration import AdvertisedListener, BrokerIdentity
 from eosin.broker.membership.states import Limits
-from eosin.broker.quorum.dialer import PlainDialer
+from eosin.broker.quorum.dialer import ControllerDialer
 from eosin.broker.quorum.follower import MetadataFollower, ObserverConfig
 from eosin.broker.quorum.image import PartitionRegistration
 from eosin.broker.replication.isr import IsrAnswer
@@ -67,7 +67,7 @@ class Member:
                 bootstrap=(Address.parse(controller.address),),
             ),
             clock=SystemClock(),
-            dial=PlainDialer(f"broker-{node_id}-metadata"),
+            dial=ControllerDialer(f"broker-{node_id}-metadata"),
         )
         self._following = asyncio.ensure_future(self.follower.run())
         self.membership = Membership(
@@ -267,6 +267,7 @@ async def test_a_cluster_with_new_groups_refuses_eosin_by_the_name_of_the_featur
     )
 
 
+@pytest.mark.full
 async def test_a_restarted_controller_keeps_the_broker(tmp_path: Path) -> None:
     with skipped_without():
         made = QuorumController(tmp_path / "controller")

@@ -11,7 +11,7 @@ from hand_made_broker import FEATURES, HandMadeBroker
 from kraft_node import QuorumController
 from toolchains import skipped_without
 
-from eosin.broker.quorum.dialer import PlainDialer
+from eosin.broker.quorum.dialer import ControllerDialer
 from eosin.broker.quorum.follower import MetadataFollower, ObserverConfig, QuorumLost, QuorumUnreadable
 from eosin.broker.quorum.image import ImageDelta, PartitionRegistration, ResourceType
 from eosin.client.addresses import Address
@@ -42,7 +42,7 @@ class Following:
             listener="CONTROLLER",
             bootstrap=(Address.parse(controller.address),),
         )
-        dial = PlainDialer(f"broker-{node_id}")
+        dial = ControllerDialer(f"broker-{node_id}")
         self.follower = MetadataFollower(config, clock=SystemClock(), dial=dial, supported=FEATURES)
         self.published: list[ImageDelta] = []
         self.follower.on_publication.append(self.published.append)

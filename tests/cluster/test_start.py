@@ -87,15 +87,17 @@ def test_controllers_that_have_lost_what_this_broker_has_seen_are_refused_in_one
 
 
 def test_a_missing_controller_is_one_sentence(controller: QuorumController, tmp_path: Path) -> None:
+    missing = f"127.0.0.1:{free_port()}"
     settings = {
-        "controller.quorum.bootstrap.servers": f"127.0.0.1:{free_port()}",
+        "controller.quorum.bootstrap.servers": missing,
         "initial.broker.registration.timeout.ms": "1500",
     }
     broker = JoinedBroker(tmp_path / "data", controller, node_id=1, settings=settings)
     (sentence,) = sentences(broker.refusal())
     assert sentence == (
         "eosin serve: broker 1 could not be registered in 1500 ms (initial.broker.registration.timeout.ms):"
-        " BROKER_REGISTRATION had no answer in 1500 ms: the active controller is unknown"
+        " BROKER_REGISTRATION had no answer in 1500 ms: the active controller is unknown: cannot connect to"
+        f" {missing}: Connection refused"
     )
     broker.options = ()
     broker.data_dir = tmp_path / "unformatted"

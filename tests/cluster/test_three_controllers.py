@@ -9,7 +9,7 @@ import pytest
 from kraft_node import QuorumController
 from toolchains import skipped_without
 
-from eosin.broker.quorum.dialer import PlainDialer
+from eosin.broker.quorum.dialer import ControllerDialer
 from eosin.broker.quorum.follower import MetadataFollower, ObserverConfig
 from eosin.client.addresses import Address
 from eosin.protocol.names import uuid_text
@@ -72,7 +72,7 @@ async def test_another_voter_is_followed_when_the_leader_dies(voters: list[Voter
         listener="CONTROLLER",
         bootstrap=tuple(Address.parse(voter.address) for voter in voters[:2]),
     )
-    follower = MetadataFollower(config, clock=SystemClock(), dial=PlainDialer("broker"))
+    follower = MetadataFollower(config, clock=SystemClock(), dial=ControllerDialer("broker"))
     task = asyncio.create_task(follower.run())
     try:
         async with asyncio.timeout(LIMIT_S):

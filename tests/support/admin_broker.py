@@ -22,9 +22,9 @@ from eosin.storage.disk.interfaces import FreeBytes
 class AdminBroker:
     """What admin handlers need, started with `AdminBroker.started`."""
 
-    def __init__(self, config: BrokerConfig) -> None:
+    def __init__(self, config: BrokerConfig, logs: FakeLogManager | None = None) -> None:
         self.config = config
-        self.logs = FakeLogManager()
+        self.logs = FakeLogManager() if logs is None else logs
         self.clock = ManualClock()
         self.cluster = EmbeddedCluster(
             config=config, log_manager=cast(Any, self.logs), clock=SystemClock(), chance=SeededChance(1)
@@ -36,6 +36,7 @@ class AdminBroker:
             Services,
             SimpleNamespace(
                 config=config,
+                acls=None,
                 cluster=self.cluster,
                 clock=self.clock,
                 partitions=partitions,
@@ -45,9 +46,10 @@ class AdminBroker:
         )
 
     @classmethod
-    async def started(cls, config: BrokerConfig | None = None) -> "AdminBroker":
-        """A broker on two listeners, PLAINTEXT (localhost:9092) and INSIDE (broker:19092)."""
-        broker = cls(config or BrokerConfig())
+    async def started(cls, config: BrokerConfig | None = None, logs: FakeLogManager | None = None) -> "AdminBroker":
+        """A broker on two listeners, PLAINTEXT (localhost:9092) and INSIDE (broker:19092), with the logs of an earlier
+        one if they are given."""
+        broker = cls(config or BrokerConfig(), logs)
         await broker.cluster.start()
         broker.cluster.advertise("PLAINTEXT", "localhost", 9092)
         broker.cluster.advertise("INSIDE", "broker", 19092)

@@ -41,7 +41,6 @@ _SETTINGS: Final = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     # What one node and a quick test need; all else is Kafka's default.
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "2",
@@ -61,7 +60,9 @@ class ApacheKafka:
     """A node whose files lie in one folder. A context manager: leaving it stops the node by its process id.
 
     `transaction_version` is the level of that feature in the cluster (0 to 2), `settings` are lines of
-    server.properties. After `stop` or `kill`, `start` goes on with the same files and ports.
+    server.properties. `listeners` are protocols to listen with besides plain TCP (SASL_SSL, ...; their settings are
+    yours), `users` SCRAM credentials as `kafka-storage format --add-scram` takes them. After `stop` or `kill`, `start`
+    goes on with the same files and ports.
     """
 
     def __init__(
@@ -69,6 +70,8 @@ class ApacheKafka:
         folder: Path,
         *,
         settings: Mapping[str, str] | None = None,
+        listeners: Sequence[str] = (),
+        users: Sequence[str] = (),
         transaction_version: int = 2,
         heap_mb: int = 384,
         jvm: Sequence[str] = QUICK_JVM,
@@ -80,11 +83,16 @@ class ApacheKafka:
         self._properties = folder / "server.properties"
         self._transaction_version = transaction_version
         self._jvm_options = (*jvm, f"-Xmx{heap_mb}m", "-Dlog4j2.level=WARN")
-        self.port, self.controller_port = _free_ports(2)
+        self._users = tuple(users)
+        self.port, self.controller_port, *others = _free_ports(2 + len(listeners))
+        self._ports = {"PLAINTEXT": self.port, **dict(zip(listeners, others, strict=True))}
+        advertised = ",".join(f"{name}://127.0.0.1:{port}" for name, port in self._ports.items())
+        protocols = ",".join(f"{name}:{name}" for name in self._ports)
         ports = {
             "controller.quorum.voters": f"1@127.0.0.1:{self.controller_port}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "listeners": f"{advertised},CONTROLLER://127.0.0.1:{self.controller_port}",
+            "advertised.listeners": advertised,
+            "listener.security.protocol.map": f"{protocols},CONTROLLER:PLAINTEXT",
             "log.dirs": str(folder / "data"),
         }
         self._settings = {**_SETTINGS, **ports, **(settings or {})}
@@ -94,6 +102,10 @@ class ApacheKafka:
     def address(self) -> str:
         """host:port that clients bootstrap from."""
         return f"127.0.0.1:{self.port}"
+
+    def address_of(self, listener: str) -> str:
+        """host:port of one of `listeners`."""
+        return f"127.0.0.1:{self._ports[listener]}"
 
     @property
     def pid(self) -> int:
@@ -119,6 +131,10 @@ class ApacheKafka:
             self.kill()
             raise
         return self
+
+    def settle(self, settings: Mapping[str, str]) -> None:
+        """Have more settings, which may need its ports, before the first start."""
+        self._settings |= settings
 
     def belong(self, node_id: int, voters: str) -> None:
         """Be one of several nodes (`controller.quorum.voters`), before the first start."""
@@ -175,6 +191,7 @@ class ApacheKafka:
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in self._settings.items()))
         level = f"transaction.version={self._transaction_version}"
         options = ("format", "--cluster-id", _CLUSTER_ID, "--config", str(self._properties), "--feature", level)
+        options += tuple(part for user in self._users for part in ("--add-scram", user))
         done = subprocess.run(
             [*self._jvm(), "kafka.tools.StorageTool", *options],
             capture_output=True,

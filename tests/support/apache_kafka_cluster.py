@@ -1,7 +1,7 @@
 """Several nodes of Apache Kafka that replicate everything to each other: for what a coordinator's failover does."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from io import StringIO
@@ -84,15 +84,7 @@ class ApacheKafkaCluster:
 
     def dump(self, *topics: str) -> str:
         """What each node has on disk of these topics, and of `__transaction_state`: for the message of a failure."""
-        shown = StringIO()
-        with redirect_stdout(shown):
-            for node in self.nodes.values():
-                for folder in sorted((node.folder / "data").glob("*-[0-9]*")):
-                    topic = folder.name.rpartition("-")[0]
-                    if topic in (*topics, TRANSACTION_STATE_TOPIC):
-                        how = "--transaction-log" if topic == TRANSACTION_STATE_TOPIC else "--deep"
-                        dump_log.main([how, *map(str, sorted(folder.glob("*.log")))])
-        return shown.getvalue()
+        return dumped([node.folder / "data" for node in self.nodes.values()], *topics)
 
     def wait_replicated(self) -> None:
         """Wait until each partition has all of its replicas in sync."""
@@ -130,3 +122,15 @@ class ApacheKafkaCluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def dumped(folders: Iterable[Path], *topics: str) -> str:
+    """What brokers have in their directories of these topics, and of `__transaction_state`."""
+    shown = StringIO()
+    with redirect_stdout(shown):
+        for partition in (each for folder in folders for each in sorted(folder.glob("*-[0-9]*"))):
+            topic = partition.name.rpartition("-")[0]
+            if topic in (*topics, TRANSACTION_STATE_TOPIC):
+                how = "--transaction-log" if topic == TRANSACTION_STATE_TOPIC else "--deep"
+                dump_log.main([how, *map(str, sorted(partition.glob("*.log")))])
+    return shown.getvalue()

@@ -10,9 +10,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
-_READY = re.compile(r"^eosin \S+ ready on (\S+) in ([0-9.]+) s")
+START_TIMEOUT_S: Final = 60
+"""A start takes a fraction of a second, but not on a machine that is busy with something else."""
+_READY = re.compile(r"^eosin \S+ ready on ([^\s,]+)(?:, \S+)* in ([0-9.]+) s")
 
 
 class BrokerProcess:
@@ -33,6 +35,8 @@ class BrokerProcess:
         self.durability = durability
         self.settings = settings or {}
         self.port = port
+        self.listener_name = ""
+        """Of its listener; PLAINTEXT unless given."""
         self.ready_line = ""
         self.options: tuple[str, ...] = ()
         """More of the command line."""
@@ -58,14 +62,15 @@ class BrokerProcess:
         """What the broker has logged so far."""
         return (self.data_dir.parent / f"{self.data_dir.name}.log").read_text()
 
-    def start(self, timeout_s: float = 20) -> Self:
+    def start(self, timeout_s: float = START_TIMEOUT_S) -> Self:
         """Start, and wait until it says that it is ready. A restart takes the same port again."""
         self.launch()
         return self.wait_ready(timeout_s)
 
     def launch(self) -> None:
         """Start, and do not wait."""
-        command = [sys.executable, "-m", "eosin.broker", "serve", "--listen", self.address]
+        listener = f"{self.listener_name}={self.address}" if self.listener_name else self.address
+        command = [sys.executable, "-m", "eosin.broker", "serve", "--listen", listener]
         command += ["--durability", self.durability]
         command += self.options
         if self.durability != "memory":
@@ -80,7 +85,7 @@ class BrokerProcess:
                 command, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
             )
 
-    def wait_ready(self, timeout_s: float = 20) -> Self:
+    def wait_ready(self, timeout_s: float = START_TIMEOUT_S) -> Self:
         """Wait until the broker that was launched says that it is ready."""
         assert self._process is not None
         assert self._process.stdout is not None

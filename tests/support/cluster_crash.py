@@ -1,121 +1,157 @@
-"""Three Eosin brokers and their controller, killed again and again under transactional copiers: `make cluster-crash`.
+"""Three brokers and their controller, killed again and again under transactional copiers: `make cluster-crash`.
 
-    python cluster_crash.py --rounds 10 --seed 1 --folder FOLDER
+    python cluster_crash.py --rounds 20 [--form mixed] [--seed 1] [--state FILE]
+    python cluster_crash.py --rounds 5 --form mixed --seed 1 --series 3 --state ""
 
 A round copies three partitions of a topic to another, each by a client of another family, while one process after the
-other is killed or stopped and started again. Then the copy must be the original, once each and in order; at the end
-the three data directories must agree below their high watermarks (cluster.md 8 and 11). The seed decides who dies when.
+other is killed or stopped and started again. Then the copy must be the original, once each and in order. Five rounds
+are a series on a cluster of its own, which ends with a clean stop: the three data directories must agree below their
+high watermarks (cluster.md 8 and 11). Of the brokers three are Eosin's, or one is Apache Kafka's (`--form mixed`), or
+all are, which tells what is the clients' own doing (`--form kafka`).
+
+The seed decides who goes away when, and for how long. Every other series is at durability fsync. The state file holds
+the series that are done and their figures, so a run that was stopped goes on where it was.
 """
 
 import argparse
+import json
 import os
 import random
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
-from contextlib import ExitStack
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import combinations
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import confluent_kafka as ck
 from confluent_kafka.admin import AdminClient, NewTopic
-from joined_broker import JoinedBroker
-from kraft_node import QuorumController
+from crashed_cluster import FORMS, Copied, CrashedCluster, Violation
 from real_clients import confluent
+
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 
 COPIER: Final = Path(__file__).parent / "copier.py"
 CLIENTS: Final = ("confluent-kafka", "kafka-python", "aiokafka")
+SOURCE, TARGET = "source", "target"
 RECORDS: Final = 3000
 """Of each partition, in a round."""
-ROUND_S: Final = 300
-_IN_TIME_S: Final = 60
-_REPLICATED: Final = {
-    "offsets.topic.replication.factor": "3",
-    "transaction.state.log.replication.factor": "3",
-    "transaction.state.log.min.isr": "2",
-    "min.insync.replicas": "2",
-    "default.replication.factor": "3",
-}
-_TOPICS: Final = {"min.insync.replicas": "2", "default.replication.factor": "3"}
-
-
-class Violation(AssertionError):
-    """What must never happen."""
+ROUND_S: Final = 600
+"""Clients that wait without end take most of it (docs/clients.md)."""
+ROUNDS_PER_SERIES: Final = 5
+DURABILITIES: Final = ("os", "fsync")
+_STUCK: Final = re.compile(
+    r"^a copier is stuck and starts again: \['([^']+)'.*?real_clients/\w+\.py\", line \d+ in (?!_call)(\w+)",
+    re.DOTALL | re.MULTILINE,
+)
+"""What a copier says before it starts itself again, and its stack: the client, and the call that did not return."""
 
 
 @dataclass
-class Cluster:
-    """One controller and three brokers, of which some may be down."""
+class Figures:
+    """What some series saw."""
 
-    folder: Path
-    durability: str
-    brokers: list[JoinedBroker] = field(default_factory=list)
+    rounds: int = 0
+    records: int = 0
+    stuck: Counter[str] = field(default_factory=Counter)
+    """How often which client waited for more than 20 s in which call, and was started again
+    (docs/clients.md)."""
+    longest_round_s: int = 0
+    batches: int = 0
+    """That were found equal in each two directories."""
     losses: Counter[str] = field(default_factory=Counter)
     """How often what was done to whom."""
 
-    def start(self, stack: ExitStack) -> None:
-        """Everything; the stack stops it."""
-        self.controller = stack.enter_context(QuorumController(self.folder / "controller", settings=_TOPICS))
-        for node_id in (1, 2, 3):
-            broker = JoinedBroker(
-                self.folder / f"broker-{node_id}",
-                self.controller,
-                node_id=node_id,
-                durability=self.durability,
-                settings=_REPLICATED,
-            )
-            self.brokers.append(stack.enter_context(broker))
+    def add(self, other: "Figures") -> None:
+        """Those of another series too."""
+        self.rounds += other.rounds
+        self.records += other.records
+        self.stuck += other.stuck
+        self.longest_round_s = max(self.longest_round_s, other.longest_round_s)
+        self.batches += other.batches
+        self.losses += other.losses
 
-    @property
-    def bootstrap(self) -> str:
-        """Every broker."""
-        return ",".join(broker.address for broker in self.brokers)
+    def lines(self) -> list[str]:
+        """The figures for people."""
+        return [
+            f"{self.rounds} rounds, the longest {self.longest_round_s} s, {self.records} records copied, "
+            f"{self.stuck.total()} stuck clients, {self.losses.total()} processes taken away: nothing lost or doubled, "
+            f"{self.batches} times a batch equal in two directories",
+            *(f"  {count:4} {what}" for what, count in sorted(self.losses.items())),
+            *(f"  {count:4} stuck: {what}" for what, count in sorted(self.stuck.items())),
+        ]
 
-    def disturb(self, chance: random.Random) -> None:
-        """Take one process away, and bring it back after a while."""
-        what = chance.choices(("a broker killed", "a broker stopped", "the controller killed"), (6, 3, 1))[0]
-        away_s = chance.uniform(0.2, 6)
-        self.losses[what] += 1
-        if what == "the controller killed":
-            self.controller.kill()
-            time.sleep(away_s)
-            self.controller.start()
+
+class Books:
+    """What is done, in a file; without a path, nowhere."""
+
+    def __init__(self, path: Path | None, *, form: str, seed: int) -> None:
+        """Go on with what the file says. It must be about the same form and seed: raises ValueError."""
+        self.series = 0
+        self.figures = Figures()
+        self._path = path
+        self._about = {"form": form, "seed": seed}
+        if path is not None and path.exists():
+            kept: dict[str, Any] = json.loads(path.read_text())
+            if {name: kept.get(name) for name in self._about} != self._about:
+                raise ValueError(f"{path} is about form {kept.get('form')} and seed {kept.get('seed')}")
+            self.series = kept["series"]
+            counters = {name: Counter(kept["figures"][name]) for name in ("losses", "stuck")}
+            self.figures = Figures(**{**kept["figures"], **counters})
+
+    def done(self, figures: Figures) -> None:
+        """A series has ended well."""
+        self.series += 1
+        self.figures.add(figures)
+        if self._path is None:
             return
-        broker = chance.choice(self.brokers)
-        if what == "a broker killed":
-            broker.kill()
-        else:
-            broker.stop()
-        time.sleep(away_s)
-        broker.start(timeout_s=_IN_TIME_S)
-
-    def wait_in_sync(self, topics: tuple[str, ...]) -> None:
-        """Until every replica of the topics is in sync again."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        deadline = time.monotonic() + _IN_TIME_S
-        while True:
-            found = admin.list_topics(timeout=10).topics
-            partitions = [each for name in topics if name in found for each in found[name].partitions.values()]
-            if partitions and all(len(each.isrs) == len(each.replicas) for each in partitions):
-                return
-            if time.monotonic() > deadline:
-                raise Violation("not every replica is in sync after a minute")
-            time.sleep(0.3)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = self._path.with_suffix(".new")
+        fresh.write_text(json.dumps({**self._about, "series": self.series, "figures": vars(self.figures)}, indent=1))
+        fresh.replace(self._path)
 
 
-def _make_topic(cluster: Cluster, name: str) -> None:
+def series(
+    folder: Path, *, form: str, durability: str, seed: str, rounds: int, say: Callable[[str], None] = print
+) -> Figures:
+    """So many rounds on a cluster in that folder. Raises Violation, and NotHere without Java."""
+    figures = Figures()
+    with CrashedCluster(folder, form=form, durability=durability) as cluster:
+        for number in range(rounds):
+            chance = random.Random(f"{seed}/{number}")
+            started = time.monotonic()
+            _round(cluster, number, chance)
+            seconds = round(time.monotonic() - started)
+            figures.add(Figures(1, len(CLIENTS) * RECORDS, longest_round_s=seconds))
+            say(f"round {number} of {form}, {durability}: {seconds} s, {cluster.losses.total()} taken away so far")
+        cluster.stop()
+        figures.batches = cluster.agree(*(f"{name}-{number}" for name in (SOURCE, TARGET) for number in range(rounds)))
+        figures.losses += cluster.losses
+    said = (folder / "copiers.log").read_text()
+    figures.stuck = Counter(f"{client} in {call}" for client, call in _STUCK.findall(said))
+    return figures
+
+
+def _round(cluster: CrashedCluster, number: int, chance: random.Random) -> None:
+    source, target = f"{SOURCE}-{number}", f"{TARGET}-{number}"
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    for made in admin.create_topics([NewTopic(name, len(CLIENTS), 3)]).values():
+    for made in admin.create_topics([NewTopic(each, len(CLIENTS), 3) for each in (source, target)]).values():
         made.result(30)
+    _fill(cluster.bootstrap, source)
+    _copy(cluster, source, target, chance)
+    cluster.wait_in_sync(source, target, TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC)
+    _check(cluster.bootstrap, target)
 
 
-def _fill(cluster: Cluster, topic: str) -> None:
+def _fill(bootstrap: str, topic: str) -> None:
     failed: list[ck.KafkaError] = []
-    producer = ck.Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True})
+    producer = ck.Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
 
     def delivered(error: ck.KafkaError | None, message: ck.Message) -> None:
         if error is not None:
@@ -129,8 +165,14 @@ def _fill(cluster: Cluster, topic: str) -> None:
         raise Violation(f"the records to copy were not all taken: {failed[:1]}")
 
 
-def _copy(cluster: Cluster, source: str, target: str, chance: random.Random) -> None:
-    environment = {**os.environ, "EOSIN_COPIER_STUCK_AFTER_S": "30", "EOSIN_COPIER_LARGEST_BATCH": "40"}
+def _copy(cluster: CrashedCluster, source: str, target: str, chance: random.Random) -> None:
+    environment = {
+        **os.environ,
+        "EOSIN_COPIER_STUCK_AFTER_S": "20",
+        "EOSIN_COPIER_GIVE_UP_AFTER_S": str(ROUND_S),
+        "EOSIN_COPIER_LARGEST_BATCH": "40",
+        "EOSIN_COPIER_BESIDE_APACHE_KAFKA": "1" if cluster.has_apache_kafka else "0",
+    }
     with (cluster.folder / "copiers.log").open("a") as log:
         copiers = [
             subprocess.Popen(
@@ -150,7 +192,8 @@ def _copy(cluster: Cluster, source: str, target: str, chance: random.Random) -> 
                     late = [client for client, copier in zip(CLIENTS, copiers, strict=True) if copier.poll() is None]
                     raise Violation(f"after {ROUND_S} s {', '.join(late)} had not copied everything")
                 time.sleep(chance.uniform(0.5, 4))
-                cluster.disturb(chance)
+                partition = chance.randrange(len(CLIENTS))
+                cluster.disturb(chance, Copied(target, partition, copier=f"copy-{source}-{partition}"))
         finally:
             for copier in copiers:
                 if copier.poll() is None:
@@ -161,9 +204,10 @@ def _copy(cluster: Cluster, source: str, target: str, chance: random.Random) -> 
         raise Violation(f"copiers ended with {codes}")
 
 
-def _compare(cluster: Cluster, target: str) -> None:
+def _check(bootstrap: str, target: str) -> None:
+    """The copy is the original, once each and in order. Raises Violation."""
     for partition in range(len(CLIENTS)):
-        consumer = confluent.CLIENT.consumer(cluster.bootstrap, group=f"readers-{target}")
+        consumer = confluent.CLIENT.consumer(bootstrap, group=f"readers-{target}")
         consumer.assign({(target, partition): 0})
         found = [each.value for each in consumer.read(RECORDS, timeout_s=60)] + [
             each.value for each in consumer.read(1, timeout_s=1)
@@ -177,68 +221,49 @@ def _compare(cluster: Cluster, target: str) -> None:
             raise Violation(f"{target}-{partition} has {len(found)} records of {RECORDS}: {what}")
 
 
-def _agree(cluster: Cluster) -> None:
-    """After a clean stop: the directories hold the same below the high watermarks."""
-    for first, second in combinations(cluster.brokers, 2):
-        done = subprocess.run(
-            [
-                sys.executable, "-m", "eosin.broker", "compare",
-                "--data-dir", str(first.data_dir), "--data-dir", str(second.data_dir),
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
-        )  # fmt: skip
-        if done.returncode != 0:
-            raise Violation(f"replicas differ: {done.stdout}{done.stderr}")
-
-
-def run(folder: Path, *, rounds: int, seed: int, durability: str = "os") -> Counter[str]:
-    """So many rounds; how often what was done to whom. Raises Violation."""
-    with ExitStack() as stack:
-        cluster = Cluster(folder, durability)
-        cluster.start(stack)
-        for number in range(rounds):
-            chance = random.Random(f"{seed}-{number}")
-            source, target = f"source-{number}", f"target-{number}"
-            for topic in (source, target):
-                _make_topic(cluster, topic)
-            _fill(cluster, source)
-            started = time.monotonic()
-            try:
-                _copy(cluster, source, target, chance)
-                cluster.wait_in_sync((source, target, "__transaction_state", "__consumer_offsets"))
-                _compare(cluster, target)
-            except BaseException:
-                print(f"round {number} of seed {seed} failed; files are in {folder}", flush=True)
-                raise
-            seconds = time.monotonic() - started
-            print(
-                f"round {number}: {seconds:.0f} s, so far {dict(cluster.losses)}, nothing lost or doubled", flush=True
-            )
-        for broker in cluster.brokers:
-            broker.stop()
-        _agree(cluster)
-        for broker in cluster.brokers:  # the context stops what runs
-            broker.start()
-    return cluster.losses
-
-
-def main() -> None:
-    """The command."""
+def main() -> int:
+    """Run until so many rounds are done, or one series fails."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=20, help="in all, those of the state file included")
+    parser.add_argument("--form", choices=tuple(FORMS), default="eosin", help="whose brokers")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--durability", choices=("os", "fsync"), default="os")
-    parser.add_argument("--folder", type=Path, help="where files stay; a new temporary one by default")
+    parser.add_argument("--series", type=int, help="begin with this series, whatever the state file says")
+    parser.add_argument(
+        "--state", help="the file of figures (default: bench-results/cluster-crash-FORM-SEED.json); empty: none"
+    )
     options = parser.parse_args()
-    folder = options.folder or Path(tempfile.mkdtemp(prefix="eosin-cluster-crash-"))
-    try:
-        losses = run(folder, rounds=options.rounds, seed=options.seed, durability=options.durability)
-    except Violation as violation:
-        sys.exit(f"VIOLATION: {violation}")
-    print(f"{options.rounds} rounds of {len(CLIENTS) * RECORDS} records, {dict(losses)}: nothing lost or doubled")
+    path = options.state
+    if path is None:
+        path = f"bench-results/cluster-crash-{options.form}-{options.seed}.json"
+    books = Books(Path(path) if path else None, form=options.form, seed=options.seed)
+    if options.series is not None:
+        books.series = options.series
+    while (left := options.rounds - books.figures.rounds) > 0:
+        number, rounds = books.series, min(left, ROUNDS_PER_SERIES)
+        folder = Path(tempfile.mkdtemp(prefix=f"cluster-crash-{options.form}-{options.seed}-{number}-"))
+        try:
+            books.done(
+                series(
+                    folder,
+                    form=options.form,
+                    durability=DURABILITIES[number % len(DURABILITIES)],
+                    seed=f"{options.seed}/{number}",
+                    rounds=rounds,
+                    say=lambda line: print(line, flush=True),
+                )
+            )
+        except Exception:  # noqa: BLE001 - whatever it is, the seed has to be told
+            traceback.print_exc()
+            print(
+                f"FAILED: --form {options.form} --seed {options.seed} --series {number} --rounds {rounds} "
+                f'--state ""; what is left is in {folder}'
+            )
+            return 1
+        shutil.rmtree(folder)
+        print(f"series {number} is done; {books.figures.lines()[0]}", flush=True)
+    print("\n".join(books.figures.lines()))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

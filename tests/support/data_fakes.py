@@ -23,6 +23,11 @@ class FakeWatchedLog:
         self.counted = 0
         """How often somebody asked how much there is."""
 
+    @property
+    def log_end_offset(self) -> int:
+        """Nothing is written that is not durable."""
+        return self.high_watermark
+
     def grow_to(self, high_watermark: int, *, stable: int | None = None) -> None:
         """Make everything below `high_watermark` durable, and below `stable` decided."""
         self.high_watermark = high_watermark

@@ -72,6 +72,16 @@ class FakeLog:
         return iter(self._batches)
 
 
+class FakeCleaner:
+    """Notes what it is asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[TopicPartition, int]] = []
+
+    def ask(self, partition: TopicPartition, offset: int) -> None:
+        self.asked.append((partition, offset))
+
+
 class FakeLogManager:
     """As much of a `LogManager` as cluster metadata uses. Outlives a cluster, as a directory does."""
 
@@ -80,6 +90,7 @@ class FakeLogManager:
         self.directory_id = b"d" * 16
         self.logs: dict[TopicPartition, FakeLog] = {}
         self.leader_epochs: list[int] = []
+        self.cleaner = FakeCleaner()
 
     def create_log(self, partition: TopicPartition, topic_id: Uuid, config: LogConfig, leader_epoch: int) -> FakeLog:
         return self.logs.setdefault(partition, FakeLog(partition, topic_id, config, leader_epoch))

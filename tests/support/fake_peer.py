@@ -1,13 +1,15 @@
 """A client of one connection, through a fake transport: sends messages, reads answers."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from fake_transport import FakeTransport
 
 from eosin.broker.api import Api, Services
-from eosin.broker.connection import Connection, ConnectionHost
+from eosin.broker.connection import Connection
+from eosin.broker.connection_host import ConnectionHost
+from eosin.broker.security.sasl.gate import SaslGate
 from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import Message
@@ -22,9 +24,15 @@ def host_of(*apis: Api, services: Any = None, **limits: Any) -> ConnectionHost:
 class FakePeer:
     """A client library reduced to its bytes."""
 
-    def __init__(self, host: ConnectionHost, *, listener: str = "PLAINTEXT") -> None:
+    def __init__(
+        self,
+        host: ConnectionHost,
+        *,
+        listener: str = "PLAINTEXT",
+        new_gate: Callable[[Connection], SaslGate] | None = None,
+    ) -> None:
         self.transport = FakeTransport()
-        self.connection = Connection(host, listener, asyncio.get_running_loop())
+        self.connection = Connection(host, listener, asyncio.get_running_loop(), new_gate=new_gate)
         self.transport.connect(self.connection)
         self._asked: list[tuple[ApiKey, int, int]] = []
         self._next_id = 1

@@ -62,11 +62,16 @@ def mutations(frames: Sequence[bytes], seed: int) -> Iterator[bytes]:
     """Damaged copies of `frames`, without end. One in sixteen is left whole, to reach the states behind a request."""
     chance = random.Random(f"mutations-{seed}")
     while True:
-        frame = bytearray(chance.choice(frames))
-        if chance.randrange(16):
-            for _ in range(chance.choice((1, 1, 1, 2, 3, 8))):
-                chance.choice(_DAMAGES)(frame, frames, chance)
-        yield bytes(frame)
+        frame = chance.choice(frames)
+        yield damaged(frame, chance, frames) if chance.randrange(16) else frame
+
+
+def damaged(frame: bytes, chance: random.Random, others: Sequence[bytes] = ()) -> bytes:
+    """A damaged copy, some of which have parts of `others`."""
+    made = bytearray(frame)
+    for _ in range(chance.choice((1, 1, 1, 2, 3, 8))):
+        chance.choice(_DAMAGES)(made, others or (frame,), chance)
+    return bytes(made)
 
 
 # Damages

@@ -2,7 +2,9 @@
 
     python fuzz_broker.py --frames 10000000 --seed 1 [--first-chunk 0]
     python fuzz_broker.py --frames 100000 --sockets
+    python fuzz_broker.py --frames 10000 --security     # each is a connection to listeners with TLS and logins
 
+Every second chunk goes to a broker with an authorizer, from those who may do everything and from those who may not.
 Frames come in chunks; each chunk is a fresh broker and follows from (seed, chunk) alone, so a failing chunk is replayed
 by `--seed S --first-chunk C --frames 20000`, and a long run goes on where it was stopped. A failure is a traceback in
 the log, a connection that harms another, or a broker that does not answer afterwards.
@@ -23,15 +25,20 @@ from typing import Any, Self
 
 from fake_peer import FakePeer, turns
 from frame_fuzz import mutations, request_frames, sized
+from fuzz_security import SecuredTarget
+from guarded_broker import ADMIN
 from local_broker import local_broker
 
+from eosin.broker.config.broker import STANDARD_AUTHORIZER
 from eosin.broker.registry import APIS
+from eosin.broker.security.session import Principal, Session
 from eosin.broker.server import Server
 from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
 
 CHUNK_FRAMES = 20_000
+CHUNK_ATTACKS = 1_000
 CLIENTS = 4
 TURN_EVERY = 16
 """Frames between two turns of the event loop."""
@@ -71,7 +78,13 @@ class _Tracebacks(logging.Handler):
 
 
 async def fuzz(
-    *, frames: int, seed: int, first_chunk: int = 0, sockets: bool = False, verbose: bool = False
+    *,
+    frames: int,
+    seed: int,
+    first_chunk: int = 0,
+    sockets: bool = False,
+    security: bool = False,
+    verbose: bool = False,
 ) -> Outcome:
     """Throw `frames` frames, chunk by chunk. Stops at the first chunk with a failure."""
     outcome = Outcome()
@@ -84,8 +97,9 @@ async def fuzz(
     chunk, started = first_chunk, time.monotonic()
     try:
         while outcome.frames < frames and not outcome.failures:
-            size = min(CHUNK_FRAMES, frames - outcome.frames)
-            await (_chunk_over_sockets if sockets else _chunk)(seed * 1_000_000 + chunk, size, outcome)
+            size = min(CHUNK_ATTACKS if security else CHUNK_FRAMES, frames - outcome.frames)
+            throw = _chunk_of_attacks if security else _chunk_over_sockets if sockets else _chunk
+            await throw(seed * 1_000_000 + chunk, size, outcome)
             outcome.failures += [f"seed {seed} chunk {chunk}: {text}" for text in tracebacks.found]
             chunk += 1
             if verbose:
@@ -101,7 +115,8 @@ async def fuzz(
 
 
 async def _chunk(seed: int, size: int, outcome: Outcome) -> None:
-    async with local_broker(**LIMITS) as server:
+    rights = {"authorizer_class_name": STANDARD_AUTHORIZER, "super_users": ADMIN} if seed % 2 else {}
+    async with local_broker(**LIMITS, **rights) as server:
         chance = random.Random(seed)
         damaged = _damaged(seed, chance)
         witness = FakePeer(server.host)
@@ -135,7 +150,12 @@ def _damaged(seed: int, chance: random.Random) -> Iterator[bytes]:
 
 def _connect(server: Server, outcome: Outcome) -> FakePeer:
     outcome.connections += 1
-    return FakePeer(server.host)
+    peer = FakePeer(server.host)
+    if server.services.authorizer is not None:
+        kind, _, name = (ADMIN if outcome.connections % 4 else "User:nobody").partition(":")
+        principal = Principal(kind, name)
+        peer.connection.adopt(Session(principal=principal, host="127.0.0.1", authorizer=server.services.authorizer))
+    return peer
 
 
 async def _chunk_over_sockets(seed: int, size: int, outcome: Outcome) -> None:
@@ -147,6 +167,24 @@ async def _chunk_over_sockets(seed: int, size: int, outcome: Outcome) -> None:
         with _Caller(port) as caller:
             if not await asyncio.to_thread(caller.ask, b""):
                 outcome.failures.append("a new client is not answered any more")
+
+
+async def _chunk_of_attacks(seed: int, size: int, outcome: Outcome) -> None:
+    async with SecuredTarget(seed) as target:
+
+        def attacks() -> list[str]:
+            return [wrong for number in range(size) if (wrong := target.attack(number)) is not None]
+
+        outcome.failures += await asyncio.to_thread(attacks)
+        outcome.connections += size
+        outcome.frames += size
+        silent = await asyncio.to_thread(target.serves)
+        outcome.failures += [f"a new client of listener {name} is not answered any more" for name in silent]
+        for _ in range(200):
+            if not target.open_connections():
+                return
+            await asyncio.sleep(0.05)
+        outcome.failures.append(f"{target.open_connections()} connections are left of all attacks")
 
 
 def _throw(port: int, frames: list[bytes]) -> int:
@@ -214,9 +252,17 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--first-chunk", type=int, default=0)
     options.add_argument("--sockets", action="store_true")
+    options.add_argument("--security", action="store_true")
     given = options.parse_args()
     outcome = asyncio.run(
-        fuzz(frames=given.frames, seed=given.seed, first_chunk=given.first_chunk, sockets=given.sockets, verbose=True)
+        fuzz(
+            frames=given.frames,
+            seed=given.seed,
+            first_chunk=given.first_chunk,
+            sockets=given.sockets,
+            security=given.security,
+            verbose=True,
+        )
     )
     for failure in outcome.failures:
         print(failure, file=sys.stderr)

@@ -3,7 +3,7 @@
 import os
 from typing import Any, Final, Self
 
-from eosin.broker.quorum.dialer import ControllerConnection, PlainDialer
+from eosin.broker.quorum.dialer import ControllerConnection, ControllerDialer
 from eosin.client.addresses import Address
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -45,7 +45,7 @@ class HandMadeBroker:
         self._connection: ControllerConnection | None = None
 
     async def __aenter__(self) -> Self:
-        self._connection = await PlainDialer(f"broker-{self.node_id}")(self._address, timeout_ms=_TIMEOUT_MS)
+        self._connection = await ControllerDialer(f"broker-{self.node_id}")(self._address, timeout_ms=_TIMEOUT_MS)
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -32,6 +32,12 @@ SCRIPTS: Final = {
     "kafka-reassign-partitions.sh": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "kafka-leader-election.sh": "org.apache.kafka.tools.LeaderElectionCommand",
     "kafka-cluster.sh": "org.apache.kafka.tools.ClusterTool",
+    "kafka-acls.sh": "org.apache.kafka.tools.AclCommand",
+    "kafka-transactions.sh": "org.apache.kafka.tools.TransactionsCommand",
+    "kafka-consumer-groups.sh": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-delegation-tokens.sh": "org.apache.kafka.tools.DelegationTokenCommand",
+    "kafka-client-metrics.sh": "org.apache.kafka.tools.ClientMetricsCommand",
+    "kafka-log-dirs.sh": "org.apache.kafka.tools.LogDirsCommand",
 }
 SESSION_TIMEOUT_MS: Final = 3000
 """After so long without a heartbeat the controller fences a broker; Kafka's default is 9000."""
@@ -55,8 +61,8 @@ _QUICK_BROKER: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "log.initial.task.delay.ms": "3600000",
 }
-_RUN_TIMEOUT_S: Final = 60
-_START_TIMEOUT_S: Final = 60
+_RUN_TIMEOUT_S: Final = 120
+_START_TIMEOUT_S: Final = 120
 
 
 class _Node:
@@ -84,12 +90,19 @@ class _Node:
     def run(self, *command: str) -> str:
         """Run one of Kafka's scripts, named as in its bin folder, in this node's folder. Returns what it printed;
         fails unless it ends with 0."""
-        done = subprocess.run(
+        done = self._done(command)
+        assert done.returncode == 0, f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def outcome(self, *command: str) -> tuple[int, str]:
+        """The exit code of one of Kafka's scripts, and all that it printed."""
+        done = self._done(command)
+        return done.returncode, f"{done.stdout}{done.stderr}"
+
+    def _done(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             self._command(command), cwd=self.folder, capture_output=True, text=True, check=False, timeout=_RUN_TIMEOUT_S
         )
-        said = f"{done.stdout}{done.stderr}"
-        assert done.returncode == 0, f"{' '.join(command)} ended with {done.returncode}:\n{said}"
-        return done.stdout
 
     def _command(self, command: Sequence[str]) -> list[str]:
         script, *arguments = command
@@ -176,7 +189,7 @@ class QuorumController(_Node):
 
     def start(self) -> Self:
         if not self.properties.exists():
-            self._format()
+            self.format()
         self._launch(self._filled_in("kafka-server-start.sh"))
         self._wait_for_port(self.port)
         return self
@@ -185,7 +198,8 @@ class QuorumController(_Node):
         """Run a tool that can ask the controller itself (`kafka-features.sh`, `kafka-metadata-quorum.sh`)."""
         return self.run(script, "--bootstrap-controller", self.address, *arguments)
 
-    def _format(self) -> None:
+    def format(self, cluster_id: str | None = None) -> None:
+        """Format its directory, for a new cluster where no id is given. `start` does so itself."""
         self.folder.mkdir(parents=True, exist_ok=True)
         listener = f"CONTROLLER://{self.address}"
         settings = {
@@ -199,7 +213,7 @@ class QuorumController(_Node):
             **self._settings,
         }
         _write(self.properties, settings)
-        self.cluster_id = self.run("kafka-storage.sh", "random-uuid").strip()
+        self.cluster_id = cluster_id or self.run("kafka-storage.sh", "random-uuid").strip()
         self.run(*self._with_features(self._filled_in("kafka-storage.sh format")))
 
     def _with_features(self, command: list[str]) -> list[str]:

@@ -21,7 +21,7 @@ from hand_made_broker import HandMadeBroker
 from kraft_node import QuorumController
 from msgspec.structs import replace as changed
 
-from eosin.broker.quorum.dialer import ControllerConnection, PlainDialer
+from eosin.broker.quorum.dialer import ControllerConnection, ControllerDialer
 from eosin.broker.quorum.follower import MetadataFollower, ObserverConfig
 from eosin.broker.quorum.observer import METADATA_TOPIC, METADATA_TOPIC_ID
 from eosin.client.addresses import Address
@@ -48,7 +48,7 @@ class Transcript:
 
     async def dial(self, address: Address, *, timeout_ms: int) -> "RecordedConnection":
         """Connect."""
-        return RecordedConnection(self, await PlainDialer("recorder")(address, timeout_ms=timeout_ms))
+        return RecordedConnection(self, await ControllerDialer("recorder")(address, timeout_ms=timeout_ms))
 
     def write(self, name: str, **facts: object) -> None:
         """Write the file."""

@@ -8,6 +8,7 @@ from typing import Any
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.membership.channel import ControllerUnavailable, ForwardedResponse
 from eosin.broker.metadata.joined_cluster import JoinedCluster
+from eosin.broker.quorum.image import ImageDelta
 from eosin.broker.quorum.leader import ActiveController
 from eosin.broker.quorum.replay import Replay
 from eosin.protocol.codec import decode_request, decode_request_header, encode_response
@@ -32,8 +33,12 @@ class ScriptedController:
         self.requests: list[Message] = []
         self.envelopes: list[tuple[bytes, bytes]] = []
         """Requests that were passed on as they came, and the addresses of their clients."""
+        self.principals: list[bytes] = []
+        """Who asked for them."""
         self.versions: dict[int, tuple[int, int] | None] = {}
         """What it serves, where a test says so."""
+        self.features: dict[str, int] = {}
+        """The finalized features that it told."""
 
     def served(self, key: ApiKey) -> tuple[int, int] | None:
         return self.versions.get(key, (0, 100))
@@ -52,6 +57,7 @@ class ScriptedController:
             await asyncio.sleep(0)
         header = decode_request_header(request)
         self.envelopes.append((request, client_host))
+        self.principals.append(principal)
         message = decode_request(header.api_key, header.api_version, request, header.body_offset)
         response = self._response(message)
         if isinstance(response, ErrorCode):
@@ -83,11 +89,15 @@ class ScriptedCluster:
 
     def publish(self, *batch: Message) -> None:
         """The controllers have committed these records."""
+        self.cluster.publish(self.delta(*batch))
+
+    def delta(self, *batch: Message) -> ImageDelta:
+        """What the controllers change by these records."""
         first = self._replay.offset + 1
         for offset, record in enumerate(batch, first):
             self._replay.apply(offset, record)
         self._replay.advance(first + len(batch) - 1, RAFT_EPOCH)
-        self.cluster.publish(self._replay.publish())
+        return self._replay.publish()
 
 
 def directory(node_id: int) -> Uuid:

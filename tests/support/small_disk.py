@@ -15,7 +15,7 @@ class NotMounted(Exception):
 def small_disk(place: Path, *, mebibytes: int) -> Iterator[Path]:
     """A file system of so many MiB at `place`, which is made. Raises NotMounted."""
     place.mkdir(parents=True, exist_ok=True)
-    options = ["-t", "tmpfs", "-o", f"size={mebibytes}m", "eosin-test", str(place)]
+    options = ["-t", "tmpfs", "-o", f"size={mebibytes}m,mode=0755", "eosin-test", str(place)]
     mounted = subprocess.run(["mount", *options], check=False, capture_output=True, text=True)
     if mounted.returncode:
         raise NotMounted(f"this user may not mount a small tmpfs: {mounted.stderr.strip()}")

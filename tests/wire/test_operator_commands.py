@@ -1,4 +1,4 @@
-"""`eosin transactions` and `eosin producers`: what they print and how they end, against Eosin and Apache Kafka."""
+"""`eosin transactions`, `producers` and `cluster`: what they print and how they end, against Eosin and Apache Kafka."""
 
 import asyncio
 import json
@@ -243,6 +243,9 @@ async def test_an_open_transaction_of_an_older_epoch_hangs(wire: Wire, run: Run)
         ),
         (["transactions", "fly"], 2, "invalid choice: 'fly'"),
         (["producers", "no-such-topic", "0"], 1, "there is no topic 'no-such-topic'"),
+        (["cluster", "describe", "--topic", "no-such-topic"], 1, "there is no topic 'no-such-topic'"),
+        (["cluster", "describe", "--topic", "t", "--group", "g"], 2, "not for both"),
+        (["cluster", "fly"], 2, "invalid choice: 'fly'"),
         (["producers", "topic", "first"], 2, "invalid int value: 'first'"),
     ],
 )
@@ -255,13 +258,29 @@ async def test_a_command_that_fails_prints_one_sentence(
     assert sentence in said
 
 
+async def test_a_cluster_of_one_broker_is_described(wire: Wire, run: Run, bootstrap: str) -> None:
+    topic = await wire.topic(partitions=2)
+    producer = await begun(wire, TopicPartition(topic, 0))
+    (broker,) = await rows(run, "cluster", "describe")
+    assert (broker["address"], broker["state"], broker["out_of_sync"]) == (bootstrap, "alive", 0)
+    assert broker["leads"] == broker["replicas"] >= 2
+    described = await rows(run, "cluster", "describe", "--topic", topic)
+    assert [(each["partition"], each["state"], each["leader"], each["in_sync"]) for each in described] == [
+        (index, "ok", broker["node_id"], [broker["node_id"]]) for index in range(2)
+    ]
+    assert await rows(run, "cluster", "describe", "--under-replicated") == []
+    (found,) = await rows(run, "cluster", "describe", "--transactional-id", producer.transactional_id)
+    assert (found["coordinator"], found["topic"]) == (broker["node_id"], "__transaction_state")
+    assert found["leader"] == broker["node_id"]
+
+
 async def test_an_unknown_partition_is_reported(wire: Wire, run: Run) -> None:
     topic = await wire.topic()
     assert await run("producers", topic, "3") == (1, [f"eosin producers: topic {topic!r} has no partition 3"])
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "no address:x", "host.invalid:9092"])
-@pytest.mark.parametrize("arguments", [["transactions", "list"], ["producers", "topic", "0"]])
+@pytest.mark.parametrize("arguments", [["transactions", "list"], ["producers", "topic", "0"], ["cluster", "describe"]])
 async def test_a_command_without_a_broker_exits_with_code_2(run: Run, arguments: list[str], address: str) -> None:
     code, said = await run(*arguments, bootstrap_server=address)
     assert code == 2

@@ -16,6 +16,7 @@ type adminArgs struct {
 	Topic      string            `json:"topic"`
 	Partition  int32             `json:"partition"`
 	Partitions int32             `json:"partitions"`
+	Replicas   int16             `json:"replicas"`
 	Total      int               `json:"total"`
 	Before     int64             `json:"before"`
 	Value      string            `json:"value"`
@@ -29,7 +30,11 @@ type admin struct {
 }
 
 func openAdmin(raw json.RawMessage) (handled, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(parsed[producerArgs](raw).Bootstrap))
+	opts, err := parsed[access](raw).opts()
+	if err != nil {
+		return nil, err
+	}
+	client, err := kgo.NewClient(opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +94,7 @@ func (a *admin) createTopic(ctx context.Context, args adminArgs) error {
 	for name, value := range args.Configs {
 		configs[name] = &value
 	}
-	_, err := a.client.CreateTopic(ctx, args.Partitions, 1, configs, args.Name)
+	_, err := a.client.CreateTopic(ctx, args.Partitions, args.Replicas, configs, args.Name)
 	return err
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 const sessionTimeout, heartbeat = 10 * time.Second, 300 * time.Millisecond
 
 type consumerArgs struct {
-	Bootstrap     string  `json:"bootstrap"`
+	access
 	Group         *string `json:"group"`
 	InstanceID    *string `json:"instance_id"`
 	CommittedOnly bool    `json:"committed_only"`
@@ -57,6 +58,7 @@ type readArgs struct {
 // A consumer's client is made when it is told what to read: that is a setting of the client.
 type consumer struct {
 	args   consumerArgs
+	access []kgo.Opt
 	asking *kgo.Client
 	client *kgo.Client
 	owned  owned
@@ -64,11 +66,15 @@ type consumer struct {
 
 func openConsumer(raw json.RawMessage) (handled, error) {
 	args := parsed[consumerArgs](raw)
-	asking, err := kgo.NewClient(kgo.SeedBrokers(args.Bootstrap))
+	access, err := args.opts()
 	if err != nil {
 		return nil, err
 	}
-	return &consumer{args: args, asking: asking}, nil
+	asking, err := kgo.NewClient(access...)
+	if err != nil {
+		return nil, err
+	}
+	return &consumer{args: args, access: access, asking: asking}, nil
 }
 
 func (c *consumer) call(ctx context.Context, op string, args json.RawMessage) (any, error) {
@@ -96,12 +102,12 @@ func (c *consumer) settings() []kgo.Opt {
 	if c.args.CommittedOnly {
 		isolation = kgo.ReadCommitted()
 	}
-	return []kgo.Opt{
-		kgo.SeedBrokers(c.args.Bootstrap),
+	return append(
+		slices.Clone(c.access),
 		kgo.FetchIsolationLevel(isolation),
-		kgo.FetchMaxWait(time.Duration(c.args.MaxWaitMs) * time.Millisecond),
+		kgo.FetchMaxWait(time.Duration(c.args.MaxWaitMs)*time.Millisecond),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-	}
+	)
 }
 
 func (c *consumer) assign(starts []offset) (err error) {

@@ -12,7 +12,7 @@ import (
 )
 
 type producerArgs struct {
-	Bootstrap            string  `json:"bootstrap"`
+	access
 	TransactionalID      *string `json:"transactional_id"`
 	TransactionTimeoutMs int64   `json:"transaction_timeout_ms"`
 	Compression          *string `json:"compression"`
@@ -58,13 +58,17 @@ func (s *sent) take() error {
 	return failed
 }
 
-func producing(args producerArgs) []kgo.Opt {
-	opts := []kgo.Opt{
-		kgo.SeedBrokers(args.Bootstrap),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.ProducerLinger(2 * time.Millisecond),
-		kgo.ProducerBatchCompression(kgo.NoCompression()),
+func producing(args producerArgs) ([]kgo.Opt, error) {
+	opts, err := args.opts()
+	if err != nil {
+		return nil, err
 	}
+	opts = append(
+		opts,
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerLinger(2*time.Millisecond),
+		kgo.ProducerBatchCompression(kgo.NoCompression()),
+	)
 	if args.Compression != nil {
 		opts = append(opts, kgo.ProducerBatchCompression(codecs[*args.Compression]))
 	}
@@ -72,12 +76,16 @@ func producing(args producerArgs) []kgo.Opt {
 		timeout := time.Duration(args.TransactionTimeoutMs) * time.Millisecond
 		opts = append(opts, kgo.TransactionalID(*args.TransactionalID), kgo.TransactionTimeout(timeout))
 	}
-	return opts
+	return opts, nil
 }
 
 func openProducer(raw json.RawMessage) (handled, error) {
 	args := parsed[producerArgs](raw)
-	client, err := kgo.NewClient(producing(args)...)
+	opts, err := producing(args)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kgo.NewClient(opts...)
 	if err != nil {
 		return nil, err
 	}

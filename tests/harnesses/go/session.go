@@ -30,7 +30,11 @@ type session struct {
 func openSession(raw json.RawMessage) (handled, error) {
 	args := parsed[sessionArgs](raw)
 	made := &session{}
-	opts := append(producing(args.producerArgs), grouped(args.Group, &made.owned)...)
+	opts, err := producing(args.producerArgs)
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, grouped(args.Group, &made.owned)...)
 	opts = append(
 		opts,
 		kgo.ConsumeTopics(args.Topics...),
@@ -38,7 +42,6 @@ func openSession(raw json.RawMessage) (handled, error) {
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.RequireStableFetchOffsets(),
 	)
-	var err error
 	made.raw, err = kgo.NewGroupTransactSession(opts...)
 	return made, err
 }

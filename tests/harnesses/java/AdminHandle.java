@@ -25,8 +25,7 @@ final class AdminHandle implements Harness.Handle {
     private final Admin admin;
 
     AdminHandle(JsonObject args) {
-        Properties config = new Properties();
-        config.setProperty("bootstrap.servers", Args.text(args, "bootstrap"));
+        Properties config = Args.reaching(args);
         config.setProperty("default.api.timeout.ms", "30000");
         admin = Admin.create(config);
     }
@@ -71,7 +70,8 @@ final class AdminHandle implements Harness.Handle {
     private static NewTopic newTopic(JsonObject args) {
         Map<String, String> configs = new HashMap<>();
         args.getAsJsonObject("configs").entrySet().forEach(each -> configs.put(each.getKey(), each.getValue().getAsString()));
-        return new NewTopic(Args.text(args, "name"), Args.number(args, "partitions"), (short) 1).configs(configs);
+        short replicas = (short) Args.number(args, "replicas");
+        return new NewTopic(Args.text(args, "name"), Args.number(args, "partitions"), replicas).configs(configs);
     }
 
     private static ConfigResource resource(JsonObject args) {

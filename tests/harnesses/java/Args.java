@@ -6,6 +6,7 @@ import java.util.Base64;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 
@@ -37,6 +38,26 @@ final class Args {
         List<String> found = new ArrayList<>();
         args.getAsJsonArray(name).forEach(each -> found.add(each.getAsString()));
         return found;
+    }
+
+    /** Where the brokers are, and the settings of security as a user of Java has them, if any. */
+    static Properties reaching(JsonObject args) {
+        Properties config = new Properties();
+        config.setProperty("bootstrap.servers", text(args, "bootstrap"));
+        if (args.has("access")) {
+            args.getAsJsonObject("access").entrySet()
+                    .forEach(each -> setting(config, each.getKey(), each.getValue().getAsString()));
+        }
+        return config;
+    }
+
+    /** What is no setting of a client is one of the whole process: from which files tokens may come, since 3.9.1. */
+    private static void setting(Properties config, String name, String value) {
+        if (name.startsWith("org.apache.kafka.")) {
+            System.setProperty(name, value);
+        } else {
+            config.setProperty(name, value);
+        }
     }
 
     static TopicPartition partition(JsonObject args) {

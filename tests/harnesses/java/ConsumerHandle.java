@@ -26,8 +26,7 @@ final class ConsumerHandle implements Harness.Handle, ConsumerRebalanceListener 
 
     ConsumerHandle(JsonObject args) {
         group = Args.text(args, "group");
-        Properties config = new Properties();
-        config.setProperty("bootstrap.servers", Args.text(args, "bootstrap"));
+        Properties config = Args.reaching(args);
         config.setProperty("enable.auto.commit", "false");
         config.setProperty("auto.offset.reset", "earliest");
         boolean committedOnly = args.get("committed_only").getAsBoolean();

@@ -22,8 +22,7 @@ final class ProducerHandle implements Harness.Handle {
 
     ProducerHandle(JsonObject args, Function<String, ConsumerHandle> consumers) {
         this.consumers = consumers;
-        Properties config = new Properties();
-        config.setProperty("bootstrap.servers", Args.text(args, "bootstrap"));
+        Properties config = Args.reaching(args);
         config.setProperty("enable.idempotence", "true");
         config.setProperty("acks", "all");
         config.setProperty("linger.ms", "2");

@@ -7,8 +7,8 @@ const { kafka } = require('./kafka')
 const pairs = configs => Object.entries(configs).map(([name, value]) => ({ name, value }))
 
 class Admin {
-  constructor({ bootstrap }) {
-    this.raw = kafka(bootstrap).admin()
+  constructor(where) {
+    this.raw = kafka(where).admin()
     this.connecting = null
   }
 
@@ -18,8 +18,8 @@ class Admin {
     return this.raw
   }
 
-  async create_topic({ name, partitions, configs }) {
-    const topic = { topic: name, numPartitions: partitions, replicationFactor: 1, configEntries: pairs(configs) }
+  async create_topic({ name, partitions, replicas, configs }) {
+    const topic = { topic: name, numPartitions: partitions, replicationFactor: replicas, configEntries: pairs(configs) }
     const created = await (await this.asked()).createTopics({ topics: [topic] })
     if (!created) throw new Error(`the topic ${name} exists already`) // it says so by answering false
   }

@@ -6,19 +6,19 @@ const { kafka, encoded } = require('./kafka')
 const { Unsupported } = require('./errors')
 
 class Consumer {
-  constructor({ bootstrap, group, instance_id, committed_only, max_wait_ms }) {
+  constructor({ group, instance_id, committed_only, max_wait_ms, ...where }) {
     if (instance_id !== null) throw new Unsupported('kafkajs has no static members')
     this.alone = group === null
     this.group = this.alone ? `reader-${randomUUID()}` : group // it cannot read without a group
     this.committedOnly = committed_only
-    this.raw = kafka(bootstrap).consumer({
+    this.raw = kafka(where).consumer({
       groupId: this.group,
       sessionTimeout: 10_000,
       heartbeatInterval: 300,
       readUncommitted: !committed_only,
       maxWaitTimeInMs: max_wait_ms,
     })
-    this.admin = kafka(bootstrap).admin()
+    this.admin = kafka(where).admin()
     this.asking = null
     this.records = []
     this.owned = []

@@ -16,7 +16,7 @@ function byTopic(records) {
 }
 
 class Producer {
-  constructor({ bootstrap, transactional_id, transaction_timeout_ms, compression }) {
+  constructor({ transactional_id, transaction_timeout_ms, compression, ...where }) {
     if (compression !== null && compression !== 'gzip') {
       throw new Unsupported(`kafkajs itself has no ${compression}`)
     }
@@ -25,7 +25,7 @@ class Producer {
     this.sending = null
     this.failed = null
     this.transaction = null
-    this.raw = kafka(bootstrap).producer({
+    this.raw = kafka(where).producer({
       idempotent: true,
       maxInFlightRequests: 1,
       transactionalId: transactional_id === null ? undefined : transactional_id,

@@ -15,7 +15,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, Records
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
-from real_clients.base import Admin, Client, ClientRefused, Consumer, Offsets, Producer, Received
+from real_clients.base import Admin, Client, ClientRefused, Consumer, Offsets, Producer, Received, replicas
 
 _T = TypeVar("_T")
 _GROUP = (errors.IllegalGenerationError, errors.UnknownMemberIdError, errors.CommitFailedError)
@@ -159,9 +159,10 @@ class AioProducer:
 class AioAdmin:
     def __init__(self, bootstrap: str) -> None:
         self.raw: Any = _run(_started(AIOKafkaAdminClient, bootstrap_servers=bootstrap))
+        self._replicas = replicas(bootstrap)
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
-        new = NewTopic(name, partitions, 1, topic_configs=dict(configs or {}))
+        new = NewTopic(name, partitions, self._replicas, topic_configs=dict(configs or {}))
         _check(_run(self.raw.create_topics([new])).topic_errors)
 
     def delete_topic(self, name: str) -> None:

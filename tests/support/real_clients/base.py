@@ -8,6 +8,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 
+def replicas(bootstrap: str) -> int:
+    """Of each topic that a scenario creates: as many as there are brokers in the address."""
+    return bootstrap.count(",") + 1
+
+
 @dataclass(frozen=True, slots=True)
 class Received:
     """One record as a consumer saw it."""

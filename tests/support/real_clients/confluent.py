@@ -8,7 +8,7 @@ from typing import Any, Final
 import confluent_kafka as ck
 from confluent_kafka import admin as ck_admin
 
-from real_clients.base import Admin, Client, ClientRefused, Consumer, Offsets, Producer, Received
+from real_clients.base import Admin, Client, ClientRefused, Consumer, Offsets, Producer, Received, replicas
 
 _FENCED = {
     ck.KafkaError._FENCED,
@@ -17,6 +17,14 @@ _FENCED = {
     ck.KafkaError.FENCED_INSTANCE_ID,
 }
 _GROUP = {ck.KafkaError.ILLEGAL_GENERATION, ck.KafkaError.UNKNOWN_MEMBER_ID, ck.KafkaError._ASSIGNMENT_LOST}
+
+_MOVING: Final = {
+    ck.KafkaError.NOT_COORDINATOR,
+    ck.KafkaError.COORDINATOR_NOT_AVAILABLE,
+    ck.KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+}
+"""librdkafka asks again a few times, and then leaves it to the application (docs/clients/python.md)."""
+_TRIES: Final = 50
 
 
 def _refused(error: ck.KafkaError) -> ClientRefused:
@@ -63,10 +71,15 @@ class ConfluentConsumer:
             raise _refused(refused.args[0]) from None
 
     def committed(self, topic: str, partition: int) -> int | None:
-        try:
-            offset = self.raw.committed([ck.TopicPartition(topic, partition)], timeout=10)[0].offset
-        except ck.KafkaException as refused:
-            raise _refused(refused.args[0]) from None
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                offset = self.raw.committed([ck.TopicPartition(topic, partition)], timeout=10)[0].offset
+            except ck.KafkaException as refused:
+                if refused.args[0].code() not in _MOVING or not tries_left:
+                    raise _refused(refused.args[0]) from None
+                time.sleep(0.2)
+            else:
+                break
         return offset if offset >= 0 else None
 
     def end_offset(self, topic: str, partition: int) -> int:
@@ -147,6 +160,7 @@ class ConfluentProducer:
 class ConfluentAdmin:
     def __init__(self, bootstrap: str) -> None:
         self.raw = ck_admin.AdminClient({"bootstrap.servers": bootstrap})
+        self._replicas = replicas(bootstrap)
 
     @staticmethod
     def _wait(futures: Mapping[Any, Any]) -> list[Any]:
@@ -156,7 +170,9 @@ class ConfluentAdmin:
             raise _refused(refused.args[0]) from None
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
-        new = ck_admin.NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(configs or {}))
+        new = ck_admin.NewTopic(
+            name, num_partitions=partitions, replication_factor=self._replicas, config=dict(configs or {})
+        )
         self._wait(self.raw.create_topics([new]))
 
     def delete_topic(self, name: str) -> None:
@@ -204,9 +220,11 @@ class Confluent:
         transactional_id: str | None = None,
         transaction_timeout_ms: int = 60_000,
         compression: str | None = None,
+        security: Mapping[str, Any] | None = None,
     ) -> Producer:
         config: dict[str, Any] = {
             **_KEEP_BROKERS,
+            **(security or {}),
             "bootstrap.servers": bootstrap,
             "enable.idempotence": True,
             "linger.ms": 2,

@@ -9,7 +9,7 @@ from kafka import errors
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from real_clients.base import Admin, Client, ClientRefused, Consumer, Offsets, Producer, Received
+from real_clients.base import Admin, Client, ClientRefused, Consumer, Offsets, Producer, Received, replicas
 
 _FENCED = (errors.ProducerFencedError, errors.InvalidProducerEpochError, errors.FencedInstanceIdError)
 _GROUP = (errors.IllegalGenerationError, errors.UnknownMemberIdError, errors.CommitFailedError)
@@ -112,9 +112,10 @@ class KafkaPythonProducer:
 class KafkaPythonAdmin:
     def __init__(self, bootstrap: str) -> None:
         self.raw = kafka.KafkaAdminClient(bootstrap_servers=bootstrap)
+        self._replicas = replicas(bootstrap)
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
-        _call(self.raw.create_topics, [NewTopic(name, partitions, 1, topic_configs=dict(configs or {}))])
+        _call(self.raw.create_topics, [NewTopic(name, partitions, self._replicas, topic_configs=dict(configs or {}))])
 
     def delete_topic(self, name: str) -> None:
         _call(self.raw.delete_topics, [name])

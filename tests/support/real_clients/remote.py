@@ -1,5 +1,8 @@
 """The interface of `base` on the lines of `harness`: the same for every language. This is the list of operations.
 
+Each `open` may have an `access` beside `bootstrap`: for Java settings under Kafka's names; for the others {ca,
+certificate: PEM files; mechanism, user, password, token}, each of which may be left out.
+
 An error of `producer.send` may also come with the flush or the commit after it: a harness tells what its library does.
 """
 
@@ -7,7 +10,7 @@ import base64
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from real_clients.base import Admin, Client, Consumer, Offsets, Producer, Received
+from real_clients.base import Admin, Client, Consumer, Offsets, Producer, Received, replicas
 from real_clients.harness import Harness, Launched
 
 
@@ -121,9 +124,15 @@ class RemoteAdmin(_Remote):
 
     kind = "admin"
 
+    def __init__(self, harness: Harness, bootstrap: str, access: Mapping[str, Any]) -> None:
+        super().__init__(harness, {"bootstrap": bootstrap, **access})
+        self._replicas = replicas(bootstrap)
+
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
-        """`create_topic` {name, partitions, configs: {name: value}}, with one replica."""
-        self._call("create_topic", name=name, partitions=partitions, configs=dict(configs or {}))
+        """`create_topic` {name, partitions, replicas, configs: {name: value}}."""
+        self._call(
+            "create_topic", name=name, partitions=partitions, replicas=self._replicas, configs=dict(configs or {})
+        )
 
     def delete_topic(self, name: str) -> None:
         self._call("delete_topic", name=name)
@@ -155,9 +164,14 @@ class RemoteAdmin(_Remote):
 class RemoteClient:
     """One client library at one version."""
 
-    def __init__(self, name: str, process: Launched) -> None:
+    def __init__(self, name: str, process: Launched, access: Mapping[str, str] | None = None) -> None:
         self.name = name
         self._process = process
+        self._access = {} if access is None else {"access": dict(access)}
+
+    def secured(self, access: Mapping[str, str]) -> "RemoteClient":
+        """The same with settings of security, as `open` has them."""
+        return RemoteClient(self.name, self._process, access)
 
     def start(self) -> None:
         """Start the process if it is not there. Raises `toolchains.NotHere`."""
@@ -178,6 +192,7 @@ class RemoteClient:
                 "transactional_id": transactional_id,
                 "transaction_timeout_ms": transaction_timeout_ms,
                 "compression": compression,
+                **self._access,
             },
         )
 
@@ -198,11 +213,12 @@ class RemoteClient:
                 "instance_id": instance_id,
                 "committed_only": committed_only,
                 "max_wait_ms": max_wait_ms,
+                **self._access,
             },
         )
 
     def admin(self, bootstrap: str) -> Admin:
-        return RemoteAdmin(self._process.get(), {"bootstrap": bootstrap})
+        return RemoteAdmin(self._process.get(), bootstrap, self._access)
 
 
 def remote(client: Client) -> RemoteClient | None:

@@ -1,0 +1,136 @@
+"""Sessions that end: clients renew their login under load (KIP-368), and a deleted user is gone."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import aiokafka
+import confluent_kafka
+import kafka
+import pytest
+from broker_process import BrokerProcess, wait_until
+from secured_clients import Access, sasl
+
+from eosin.broker.cli import users
+
+USER, PASSWORD = "alice", "secret"
+LIFETIME_MS = 2500
+LOAD_S = 7
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """Its sessions last 2.5 seconds."""
+    data_dir = tmp_path_factory.mktemp("sessions") / "data"
+    file = data_dir.parent / "password"
+    file.write_text(PASSWORD)
+    for name in (USER, "gone"):
+        words = ["add", name, "--data-dir", str(data_dir), "--password-file", str(file), "--iterations", "4096"]
+        assert users.main(words) == 0
+    process = BrokerProcess(
+        data_dir,
+        settings={
+            "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT",
+            "connections.max.reauth.ms": str(LIFETIME_MS),
+            "eosin.log.level": "debug",
+        },
+    )
+    with process:
+        yield process
+        assert "Traceback" not in process.log
+        assert PASSWORD not in process.log
+
+
+@pytest.fixture
+def access(broker: BrokerProcess) -> Access:
+    return sasl(broker.address, "SCRAM-SHA-256", USER, PASSWORD)
+
+
+def logins(broker: BrokerProcess) -> int:
+    return broker.log.count("authenticated")
+
+
+@pytest.mark.full
+def test_librdkafka_renews_its_login_under_load(broker: BrokerProcess, access: Access) -> None:
+    failures: list[Any] = []
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": access.address, **access.librdkafka, "error_cb": failures.append, "linger.ms": 1}
+    )
+    before, sent, end = logins(broker), 0, time.monotonic() + LOAD_S
+    while time.monotonic() < end:
+        producer.produce("renewed", b"x", on_delivery=lambda error, _: failures.append(error) if error else None)
+        producer.poll(0.002)
+        sent += 1
+    assert producer.flush(20) == 0
+    assert failures == []
+    assert logins(broker) - before >= 4, "the first logins, and renewed ones"
+    assert sent > 500
+
+
+@pytest.mark.full
+def test_kafka_python_renews_its_login_under_load(broker: BrokerProcess, access: Access) -> None:
+    producer = kafka.KafkaProducer(bootstrap_servers=access.address, **access.python)
+    before, end = logins(broker), time.monotonic() + LOAD_S
+    while time.monotonic() < end:
+        producer.send("renewed", b"x").get(10)
+    producer.close(5)
+    assert logins(broker) - before >= 4
+
+
+@pytest.mark.full
+def test_aiokafka_which_never_renews_is_closed_and_comes_again(broker: BrokerProcess, access: Access) -> None:
+    async def load() -> None:
+        async with aiokafka.AIOKafkaProducer(
+            bootstrap_servers=access.address, **access.python, enable_idempotence=True
+        ) as producer:
+            end = time.monotonic() + LOAD_S
+            while time.monotonic() < end:
+                await producer.send_and_wait("renewed", b"x")
+                await asyncio.sleep(0.01)
+
+    before = logins(broker)
+    asyncio.run(asyncio.wait_for(load(), 60))
+    assert logins(broker) - before >= 3
+    assert "a request after the end of its session" in broker.log
+
+
+def test_a_deleted_user_is_closed_within_a_second(broker: BrokerProcess, tmp_path: Path) -> None:
+    access = sasl(broker.address, "SCRAM-SHA-512", "gone", PASSWORD)
+    lost: list[float] = []
+
+    def note(error: confluent_kafka.KafkaError) -> None:
+        if error.code() in (confluent_kafka.KafkaError._TRANSPORT, confluent_kafka.KafkaError._ALL_BROKERS_DOWN):
+            lost.append(time.monotonic())
+
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": access.address,
+            **access.librdkafka,
+            "group.id": "g",
+            "fetch.wait.max.ms": 20_000,
+            "error_cb": note,
+        }
+    )
+    producer = confluent_kafka.Producer({"bootstrap.servers": access.address, **access.librdkafka})
+    producer.produce("read", b"x")
+    assert producer.flush(20) == 0
+    consumer.assign([confluent_kafka.TopicPartition("read", 0, confluent_kafka.OFFSET_END)])
+    consumer.poll(0.5)
+    admin = tmp_path / "admin.properties"
+    admin.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\n"
+        f"eosin.sasl.username={USER}\neosin.sasl.password.file={tmp_path / 'password'}\n"
+    )
+    (tmp_path / "password").write_text(PASSWORD)
+    where = ["--bootstrap-server", broker.address, "--command-config", str(admin)]
+    assert users.main(["delete", "gone", *where]) == 0
+    deleted = time.monotonic()
+    wait_until(lambda: "closing the connections of a deleted user" in broker.log)
+    while not lost and time.monotonic() < deleted + 5:
+        consumer.poll(0.05)
+    assert lost
+    assert lost[0] - deleted < 2
+    consumer.close()
+    wait_until(lambda: "authentication failed with SCRAM-SHA-512" in broker.log)

@@ -1,0 +1,129 @@
+"""The directory of a broker that ran alone becomes that of the first broker of a quorum (cluster.md 1.9)."""
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from broker_process import BrokerProcess, wait_until
+from committing import read_all
+from joined_broker import JoinedBroker
+from kraft_node import QuorumController
+from real_clients import confluent
+from toolchains import skipped_without
+from wire import unique
+
+from eosin.broker.__main__ import main
+from eosin.client.client import Client
+from eosin.client.transactions import DescribedTransaction, TransactionAdmin
+
+_IN_TIME_S = 60
+_ALONE = {"transaction.state.log.num.partitions": "3", "offsets.topic.num.partitions": "5", "num.partitions": "2"}
+
+
+@pytest.fixture
+def controller(tmp_path: Path) -> Iterator[QuorumController]:
+    """One that is formatted by the test, and stopped at its end."""
+    with skipped_without():
+        made = QuorumController(tmp_path / "controller")
+    yield made
+    made.stop()
+
+
+def transact(address: str, topic: str, transactional_id: str, values: list[bytes], *, group: str | None = None) -> None:
+    """Commit these values, and the position behind them for a group."""
+    producer = confluent.CLIENT.producer(address, transactional_id=transactional_id)
+    producer.init()
+    producer.begin()
+    for value in values:
+        producer.send(topic, value, partition=0)
+    if group is not None:
+        consumer = confluent.CLIENT.consumer(address, group=group)
+        producer.send_offsets({(topic, 0): len(values)}, consumer)
+        consumer.close()
+    producer.commit()
+
+
+def described(address: str, transactional_id: str) -> DescribedTransaction:
+    async def ask() -> DescribedTransaction:
+        async with Client(address) as client:
+            return await TransactionAdmin(client).describe(transactional_id)
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.full
+def test_what_a_broker_has_committed_alone_is_its_clusters(
+    controller: QuorumController, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, topic, transactional_id, group = tmp_path / "data", unique("topic"), unique("tx"), unique("group")
+    before, after = ([b"%s-%d" % (word, each) for each in range(50)] for word in (b"alone", b"joined"))
+    with BrokerProcess(data, durability="fsync", settings=_ALONE) as alone:
+        admin = confluent.CLIENT.admin(alone.address)
+        admin.create_topic(topic, 2, {"retention.ms": "123456789"})
+        admin.close()
+        transact(alone.address, topic, transactional_id, before, group=group)
+        left = described(alone.address, transactional_id)
+        assert alone.stop() == 0
+    cluster_id = dict(row.split("=", 1) for row in (data / "meta.properties").read_text().splitlines())["cluster.id"]
+    controller.format(cluster_id)
+    command = ["format", "--cluster-id", cluster_id, "--node-id", "1", "--data-dir", str(data)]
+    command += ["--adopt", str(controller.folder / "data")]
+    assert main(command) == 0
+    assert "its controller begins with 3 topics of 10 partitions" in capsys.readouterr().out
+    first = JoinedBroker(data, controller, node_id=1, durability="fsync")
+    second = JoinedBroker(tmp_path / "second", controller, node_id=2, durability="fsync")
+    with controller, first, second:
+        at = ("--bootstrap-server", first.address)
+        assert "retention.ms=123456789" in controller.run("kafka-topics.sh", *at, "--describe", "--topic", topic)
+        assert read_all(first.address, topic, len(before)) == before
+        # This broker's settings say four partitions of each internal topic; the topics decide.
+        assert described(first.address, transactional_id).producer_id == left.producer_id
+        consumer = confluent.CLIENT.consumer(first.address, group=group)
+        assert consumer.committed(topic, 0) == len(before)
+        consumer.close()
+        transact(first.address, topic, transactional_id, after)
+        taken = described(first.address, transactional_id)
+        assert (taken.producer_id, taken.producer_epoch > left.producer_epoch) == (left.producer_id, True)
+        new = unique("tx")
+        transact(first.address, topic, new, [b"new"])
+        assert described(first.address, new).producer_id > left.producer_id
+        give_second_replicas(controller, first.address, topic, tmp_path / "plan.json")
+        assert first.stop() == 0
+        assert read_all(second.address, topic, 101) == [*before, *after, b"new"]
+        transact(second.address, topic, transactional_id, [b"last"])
+        assert described(second.address, transactional_id).producer_id == left.producer_id
+
+
+def give_second_replicas(controller: QuorumController, address: str, topic: str, plan: Path) -> None:
+    """A replica of everything for broker 2, in sync."""
+    of = {topic: 2, "__transaction_state": 3, "__consumer_offsets": 5}
+    moves = [
+        {"topic": name, "partition": index, "replicas": [1, 2]} for name, count in of.items() for index in range(count)
+    ]
+    plan.write_text(json.dumps({"version": 1, "partitions": moves}))
+    tool = ("kafka-reassign-partitions.sh", "--bootstrap-server", address, "--reassignment-json-file", str(plan))
+    controller.run(*tool, "--execute")
+    wait_until(lambda: "still in progress" not in controller.run(*tool, "--verify"), _IN_TIME_S, 0.5)
+
+
+@pytest.mark.full
+def test_a_controller_that_was_started_takes_no_topics_over(
+    controller: QuorumController, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data"
+    with BrokerProcess(data) as alone:
+        assert alone.stop() == 0
+    with controller:
+        pass
+    written = (controller.folder / "data" / "bootstrap.checkpoint").read_bytes()
+    cluster_id = controller.cluster_id
+    meta = data / "meta.properties"
+    meta.write_text(re.sub("cluster.id=.*", f"cluster.id={cluster_id}", meta.read_text()))
+    command = ["format", "--cluster-id", cluster_id, "--node-id", "1", "--data-dir", str(data)]
+    assert main([*command, "--adopt", str(controller.folder / "data")]) == 2
+    assert "was started: only one that never was takes topics over" in capsys.readouterr().err
+    assert (controller.folder / "data" / "bootstrap.checkpoint").read_bytes() == written
+    assert "eosin.cluster" not in meta.read_text()

@@ -1,0 +1,159 @@
+"""Elections by the controllers: preferred, from the eligible leader replicas, unclean (cluster.md 4.12)."""
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+
+import pytest
+from broker_process import wait_until
+from joined_broker import JoinedBroker
+from kraft_node import QuorumController
+from real_clients import confluent
+from toolchains import skipped_without
+from wire import unique
+
+pytestmark = pytest.mark.full
+
+_IN_TIME_S = 60
+Brokers = Sequence[JoinedBroker]
+
+
+@pytest.fixture(scope="module")
+def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuorumController]:
+    """A cluster of this module's own, with eligible leader replicas (KIP-966)."""
+    with skipped_without():
+        made = QuorumController(
+            tmp_path_factory.mktemp("elections") / "controller",
+            features={"eligible.leader.replicas.version": 1},
+        )
+    with made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def all_brokers(controller: QuorumController, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+    folder = tmp_path_factory.mktemp("brokers")
+    made = [JoinedBroker(folder / str(node_id), controller, node_id=node_id, durability="fsync") for node_id in (1, 2)]
+    with made[0], made[1]:
+        yield made
+
+
+@pytest.fixture
+def brokers(all_brokers: Brokers) -> Brokers:
+    """Both, running: a test may have killed them."""
+    for each in all_brokers:
+        if not each.running:
+            each.start(timeout_s=_IN_TIME_S)
+    return all_brokers
+
+
+class Watched:
+    """A partition on both brokers, and what the cluster says of it."""
+
+    def __init__(self, controller: QuorumController, brokers: Brokers, *settings: str) -> None:
+        self.name = unique("topic")
+        self._controller = controller
+        self._addresses = ",".join(each.address for each in brokers)
+        configs = [word for setting in settings for word in ("--config", setting)]
+        self.run("kafka-topics.sh", "--create", "--topic", self.name, "--replica-assignment", "1:2", *configs)
+
+    def run(self, script: str, *arguments: str) -> str:
+        return self._controller.run(script, "--bootstrap-server", self._addresses, *arguments)
+
+    def says(self, *expected: str) -> bool:
+        """Whether each of these, as `Leader: 1`, is in the description of the partition."""
+        told = self.run("kafka-topics.sh", "--describe", "--topic", self.name).splitlines()[-1]
+        parts = {part.strip() for part in told.split("\t")}
+        return parts >= set(expected)
+
+    def wait_for(self, *expected: str) -> None:
+        wait_until(lambda: self.says(*expected), _IN_TIME_S, 0.3)
+
+    def elect(self, kind: str) -> str:
+        return self.run("kafka-leader-election.sh", "--election-type", kind, "--topic", self.name, "--partition", "0")
+
+    def write(self, *values: bytes) -> None:
+        """Acknowledged by all that are in sync."""
+        producer = confluent.CLIENT.producer(self._addresses)
+        for value in values:
+            producer.send(self.name, value, partition=0)
+        producer.flush()
+        producer.close()
+
+    def read(self, count: int) -> list[bytes | None]:
+        consumer = confluent.CLIENT.consumer(self._addresses, group=unique("readers"))
+        consumer.assign({(self.name, 0): 0})
+        try:
+            return [each.value for each in consumer.read(count, timeout_s=20)]
+        finally:
+            consumer.close()
+
+
+def compare(brokers: Brokers) -> None:
+    """Stop both; their logs have equal bytes."""
+    for each in brokers:
+        assert each.stop() == 0
+    directories = [f"--data-dir={each.data_dir}" for each in brokers]
+    command = [sys.executable, "-m", "eosin.broker", "compare", *directories]
+    compared = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert compared.returncode == 0, compared.stdout + compared.stderr
+
+
+def test_a_preferred_election_gives_a_partition_back_to_its_first_replica(
+    controller: QuorumController, brokers: Brokers
+) -> None:
+    topic = Watched(controller, brokers)
+    topic.wait_for("Leader: 1", "Isr: 1,2")
+    brokers[0].kill()
+    topic.wait_for("Leader: 2")
+    topic.write(b"a")
+    brokers[0].start()
+    wait_until(lambda: topic.says("Leader: 2", "Isr: 2,1") or topic.says("Leader: 2", "Isr: 1,2"), _IN_TIME_S, 0.3)
+    assert "Successfully completed" in topic.elect("preferred")
+    topic.wait_for("Leader: 1")
+    topic.write(b"b")
+    assert topic.read(2) == [b"a", b"b"]
+
+
+def test_a_replica_that_is_eligible_leads_though_the_last_leader_is_gone(
+    controller: QuorumController, brokers: Brokers
+) -> None:
+    first, second = brokers
+    topic = Watched(controller, brokers, "min.insync.replicas=2")
+    topic.wait_for("Leader: 1", "Isr: 1,2")
+    topic.write(b"a", b"b")
+    assert second.stop() == 0  # after a kill -9 the controller would not count on what it has
+    topic.wait_for("Leader: 1", "Isr: 1", "Elr: 2")  # it lacks nothing: without it no write is acknowledged
+    first.kill()
+    second.start(timeout_s=_IN_TIME_S)
+    topic.wait_for("Leader: 2", "Elr: 1")
+    # Below min.insync.replicas the high watermark stands still: records may be read when both are in sync again.
+    first.start(timeout_s=_IN_TIME_S)
+    wait_until(lambda: topic.says("Isr: 2,1") or topic.says("Isr: 1,2"), _IN_TIME_S, 0.3)
+    assert topic.read(2) == [b"a", b"b"]
+    topic.write(b"c")
+    assert topic.read(3) == [b"a", b"b", b"c"]
+    compare(brokers)
+
+
+def test_an_unclean_election_gives_up_what_only_the_lost_leader_had(
+    controller: QuorumController, brokers: Brokers
+) -> None:
+    first, second = brokers
+    topic = Watched(controller, brokers, "min.insync.replicas=1")
+    topic.wait_for("Leader: 1", "Isr: 1,2")
+    topic.write(b"both")
+    second.kill()
+    topic.wait_for("Leader: 1", "Isr: 1")
+    topic.write(b"only on the first")
+    first.kill()
+    second.start(timeout_s=_IN_TIME_S)
+    topic.wait_for("Leader: none")
+    topic.elect("unclean")
+    topic.wait_for("Leader: 2")
+    topic.write(b"after")
+    assert topic.read(2) == [b"both", b"after"]
+    first.start(timeout_s=_IN_TIME_S)
+    wait_until(lambda: topic.says("Isr: 2,1") or topic.says("Isr: 1,2"), _IN_TIME_S, 0.3)
+    assert topic.read(3) == [b"both", b"after"]
+    compare(brokers)

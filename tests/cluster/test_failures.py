@@ -1,0 +1,387 @@
+"""Rows of the failure matrix (cluster.md 8) on real processes: two Eosin brokers, a controller, proxies between them.
+
+In each: what was acknowledged is read once and in order, by readers of committed data, and the brokers' logs are equal
+at the end.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import confluent_kafka as ck
+import pytest
+from broker_process import wait_until
+from joined_broker import JoinedBroker
+from kraft_node import QuorumController, free_port
+from real_clients import confluent
+from real_clients.base import ClientRefused
+from small_disk import NotMounted, fill, small_disk
+from tcp_proxy import TcpProxy, Way
+from toolchains import skipped_without
+from wire import unique
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
+
+_IN_TIME_S = 60
+_LONGER_THAN_A_SESSION_S = 5.0
+"""The controller's `broker.session.timeout.ms` is 3000 here, `replica.lag.time.max.ms` 2000."""
+SETTINGS_OF_TWO = {
+    "offsets.topic.num.partitions": "2",
+    "offsets.topic.replication.factor": "2",
+    "transaction.state.log.num.partitions": "2",
+    "transaction.state.log.replication.factor": "2",
+}
+_SETTINGS = {
+    **SETTINGS_OF_TWO,
+    "inter.broker.listener.name": "REPLICATION",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,REPLICATION:PLAINTEXT,CONTROLLER:PLAINTEXT",
+}
+
+
+class Cluster:
+    """A controller and two brokers; each is reached by the others through a proxy of its own."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self.to_controller = stack.enter_context(TcpProxy())
+        with skipped_without():
+            self.controller = QuorumController(
+                folder / "controller",
+                settings={
+                    "advertised.listeners": f"CONTROLLER://{self.to_controller.address}",
+                    "metadata.log.max.record.bytes.between.snapshots": "2000",
+                },
+            )
+        self.to_controller.target = self.controller.port
+        stack.enter_context(self.controller)
+        self.to_broker: dict[int, TcpProxy] = {}
+        self.brokers: dict[int, JoinedBroker] = {}
+        for node_id in (1, 2):
+            proxy = self.to_broker[node_id] = stack.enter_context(TcpProxy(free_port()))
+            broker = JoinedBroker(
+                folder / f"broker-{node_id}",
+                self.controller,
+                node_id=node_id,
+                durability="fsync",
+                settings={**_SETTINGS, "controller.quorum.bootstrap.servers": self.to_controller.address},
+            )
+            listener = ("--listen", f"REPLICATION=127.0.0.1:{proxy.target}")
+            broker.options = (*broker.options, *listener, "--advertise", f"REPLICATION={proxy.address}")
+            self.brokers[node_id] = stack.enter_context(broker)
+
+    @property
+    def address(self) -> str:
+        return ",".join(each.address for each in self.brokers.values())
+
+    def run(self, script: str, *arguments: str) -> str:
+        return self.controller.run(script, "--bootstrap-server", self.address, *arguments)
+
+    def create(self, *settings: str) -> str:
+        """A topic on both, led by the first."""
+        name = unique("topic")
+        self.create_as(name, *settings)
+        return name
+
+    def create_as(self, name: str, *settings: str) -> None:
+        configs = [word for setting in settings for word in ("--config", setting)]
+        self.run("kafka-topics.sh", "--create", "--topic", name, "--replica-assignment", "1:2", *configs)
+        self.wait_for(name, leader=1, isr={1, 2})
+
+    def wait_for(self, topic: str, *, leader: int, isr: set[int]) -> None:
+        """Until the cluster says so."""
+
+        def is_so() -> bool:
+            told = self.run("kafka-topics.sh", "--describe", "--topic", topic).splitlines()[-1].split("\t")
+            parts = {name.strip(): value.strip() for name, _, value in (part.partition(":") for part in told)}
+            return parts["Leader"] == str(leader) and set(map(int, parts["Isr"].split(","))) == isr
+
+        wait_until(is_so, _IN_TIME_S, 0.3)
+
+    def settle(self, topic: str, sent: list[bytes]) -> None:
+        """Everything runs again: `sent` is read once and in order, and the brokers' directories agree."""
+        for broker in self.brokers.values():
+            if not broker.running:
+                broker.start(timeout_s=_IN_TIME_S)
+        wait_until(lambda: not self.run("kafka-topics.sh", "--describe", "--under-replicated-partitions"), _IN_TIME_S)
+        assert read(self.address, topic, len(sent) + 1) == sent
+        for broker in self.brokers.values():
+            assert broker.stop() == 0
+        directories = [f"--data-dir={each.data_dir}" for each in self.brokers.values()]
+        command = [sys.executable, "-m", "eosin.broker", "compare", *directories]
+        compared = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert compared.returncode == 0, compared.stdout + compared.stderr
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with ExitStack() as stack:
+        yield Cluster(tmp_path_factory.mktemp("failures"), stack)
+
+
+@pytest.fixture
+def cluster(whole: Cluster) -> Cluster:
+    """With both brokers running: a test may have stopped them."""
+    for broker in whole.brokers.values():
+        if not broker.running:
+            broker.start(timeout_s=_IN_TIME_S)
+    return whole
+
+
+class Committing:
+    """Commits one record after the other to a partition, until it is told to stop; goes on after any error, as a
+    supervised application does, and never takes an unknown outcome for a success."""
+
+    def __init__(self, address: str, topic: str) -> None:
+        self.sent: list[bytes] = []
+        self._address, self._topic = address, topic
+        self._id = unique("tx")
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            producer = confluent.CLIENT.producer(self._address, transactional_id=self._id)
+            try:
+                producer.init()
+                known = self._committed()
+                assert known in (self.sent, [*self.sent, b"%d" % len(self.sent)]), "committed is what was acknowledged"
+                self.sent = known
+                while not self._stopped.is_set():
+                    value = b"%d" % len(self.sent)
+                    producer.begin()
+                    producer.send(self._topic, value, partition=0)
+                    producer.commit()
+                    self.sent.append(value)
+                    time.sleep(0.01)
+            except (ClientRefused, ck.KafkaException):
+                time.sleep(0.2)
+            finally:
+                producer.close()
+
+    def _committed(self) -> list[bytes]:
+        """What is there after the id was fenced: the outcome of a commit that got no answer."""
+        return read(self._address, self._topic, len(self.sent) + 1)
+
+    def progress(self) -> None:
+        """Wait until ten more are committed."""
+        before = len(self.sent)
+        wait_until(lambda: len(self.sent) >= before + 10, _IN_TIME_S)
+
+    def stop(self) -> list[bytes]:
+        self._stopped.set()
+        self._thread.join(90)
+        assert not self._thread.is_alive(), "the producer did not come to an end"
+        return self.sent
+
+
+@contextmanager
+def paused(broker: JoinedBroker) -> Iterator[None]:
+    os.kill(broker.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(broker.pid, signal.SIGCONT)
+
+
+@pytest.mark.cluster_long
+def test_commits_go_on_while_the_quorum_is_lost_and_leaders_move_when_it_is_back(cluster: Cluster) -> None:
+    topic = cluster.create()
+    committing = Committing(cluster.address, topic)
+    committing.progress()
+    cluster.controller.kill()
+    time.sleep(_LONGER_THAN_A_SESSION_S)
+    committing.progress()
+    cluster.controller.start()
+    committing.progress()
+    cluster.brokers[1].kill()
+    committing.progress()
+    cluster.settle(topic, committing.stop())
+
+
+@pytest.mark.cluster_long
+def test_a_leader_that_is_paused_longer_than_its_session_is_succeeded_and_follows(cluster: Cluster) -> None:
+    topic = cluster.create()
+    committing = Committing(cluster.address, topic)
+    committing.progress()
+    with paused(cluster.brokers[1]):
+        committing.progress()
+    committing.progress()
+    cluster.settle(topic, committing.stop())
+
+
+@pytest.mark.cluster_long
+def test_a_follower_that_is_paused_costs_latency_and_nothing_else(cluster: Cluster) -> None:
+    topic = cluster.create()
+    committing = Committing(cluster.address, topic)
+    committing.progress()
+    with paused(cluster.brokers[2]):
+        time.sleep(_LONGER_THAN_A_SESSION_S)
+        committing.progress()
+    cluster.wait_for(topic, leader=1, isr={1, 2})
+    cluster.settle(topic, committing.stop())
+
+
+def test_a_leader_cut_off_from_the_controllers_acknowledges_nothing_more(cluster: Cluster) -> None:
+    topic = cluster.create()
+    first, second = cluster.brokers[1], cluster.brokers[2]
+    sent = [b"before"]
+    write(cluster.address, topic, b"before")
+    with cluster.to_controller.cut(pid=first.pid):
+        wait_until(lambda: leads(second, cluster, topic), _IN_TIME_S, 0.3)
+        alone = ck.Producer({"bootstrap.servers": first.address, "message.timeout.ms": 4000, "acks": "all"})
+        told: list[ck.KafkaError | None] = []
+        # librdkafka asks the first broker for metadata, which does not know of its successor.
+        alone.produce(topic, b"never acknowledged", partition=0, on_delivery=lambda error, _: told.append(error))
+        alone.flush(10)
+        assert len(told) == 1
+        assert told[0] is not None, "two leaders have acknowledged"
+        write(second.address, topic, b"by the successor")
+        sent.append(b"by the successor")
+    cluster.wait_for(topic, leader=2, isr={1, 2})
+    cluster.settle(topic, sent)
+
+
+@pytest.mark.cluster_long
+@pytest.mark.parametrize("way", [Way.BOTH, Way.THERE, Way.BACK], ids=["both ways", "requests", "responses"])
+def test_a_leader_cut_off_from_its_follower_goes_on_alone_only_where_one_replica_is_enough(
+    cluster: Cluster, way: Way
+) -> None:
+    topic, strict = cluster.create(), cluster.create("min.insync.replicas=2")
+    with cluster.to_broker[1].cut(way):
+        write(cluster.address, topic, b"alone")
+        cluster.wait_for(topic, leader=1, isr={1})
+        with pytest.raises(ClientRefused):
+            write(cluster.address, strict, b"refused", timeout_ms=5000)
+        cluster.wait_for(strict, leader=1, isr={1})
+    cluster.wait_for(topic, leader=1, isr={1, 2})
+    cluster.wait_for(strict, leader=1, isr={1, 2})
+    write(cluster.address, strict, b"together")
+    cluster.settle(topic, [b"alone"])
+
+
+@pytest.mark.cluster_long
+def test_a_slow_link_between_brokers_keeps_the_follower_in_sync(cluster: Cluster) -> None:
+    topic = cluster.create()
+    with cluster.to_broker[1].slow(0.2), cluster.to_broker[2].slow(0.2):
+        committing = Committing(cluster.address, topic)
+        committing.progress()
+        time.sleep(_LONGER_THAN_A_SESSION_S)
+        cluster.wait_for(topic, leader=1, isr={1, 2})
+        sent = committing.stop()
+    cluster.settle(topic, sent)
+
+
+def test_a_topic_made_anew_while_a_broker_was_away_is_not_mixed_with_the_old_one(cluster: Cluster) -> None:
+    topic = cluster.create()
+    write(cluster.address, topic, *(b"old-%d" % number for number in range(20)))
+    cluster.brokers[2].kill()
+    cluster.run("kafka-topics.sh", "--delete", "--topic", topic)
+    wait_until(lambda: topic not in cluster.run("kafka-topics.sh", "--list").split(), _IN_TIME_S, 0.3)
+    cluster.run("kafka-topics.sh", "--create", "--topic", topic, "--replica-assignment", "1:2")
+    write(cluster.address, topic, b"new")
+    cluster.brokers[2].start(timeout_s=_IN_TIME_S)
+    cluster.wait_for(topic, leader=1, isr={1, 2})
+    cluster.settle(topic, [b"new"])
+
+
+@pytest.mark.cluster_long
+def test_a_broker_that_was_away_longer_than_the_metadata_log_goes_back_finds_what_was_deleted(
+    cluster: Cluster,
+) -> None:
+    gone, topic = cluster.create(), cluster.create()
+    write(cluster.address, gone, b"gone")
+    write(cluster.address, topic, b"kept")
+    assert cluster.brokers[2].stop() == 0
+    cluster.run("kafka-topics.sh", "--delete", "--topic", gone)
+    snapshots = len(list(cluster.controller.folder.glob("data/__cluster_metadata-0/*.checkpoint")))
+    for _ in range(3):  # a snapshot every 2000 bytes
+        cluster.run(
+            "kafka-topics.sh", "--create", "--topic", unique("many"), "--partitions", "30", "--replication-factor", "1"
+        )
+    wait_until(
+        lambda: len(list(cluster.controller.folder.glob("data/__cluster_metadata-0/*.checkpoint"))) > snapshots,
+        _IN_TIME_S,
+    )
+    cluster.brokers[2].start(timeout_s=_IN_TIME_S)
+    cluster.wait_for(topic, leader=1, isr={1, 2})
+    wait_until(lambda: not (cluster.brokers[2].data_dir / f"{gone}-0").exists(), _IN_TIME_S)
+    cluster.settle(topic, [b"kept"])
+
+
+def test_what_was_acknowledged_survives_a_kill_of_all_brokers_at_once(cluster: Cluster) -> None:
+    topic = cluster.create()
+    committing = Committing(cluster.address, topic)
+    for _ in range(2):
+        committing.progress()
+        for broker in cluster.brokers.values():
+            broker.kill()
+        for broker in cluster.brokers.values():
+            broker.start(timeout_s=_IN_TIME_S)
+        committing.progress()
+    cluster.settle(topic, committing.stop())
+
+
+@pytest.mark.cluster_long
+def test_another_broker_leads_while_the_disk_of_the_leader_stays_full(cluster: Cluster, tmp_path: Path) -> None:
+    settings = {**SETTINGS_OF_TWO, "eosin.disk.full.fence.ms": "2000"}
+    with ExitStack() as stack:
+        try:
+            disk = stack.enter_context(small_disk(tmp_path / "disk", mebibytes=96))
+        except NotMounted as refused:
+            pytest.skip(str(refused))
+        folders = {3: disk / "data", 4: tmp_path / "data"}
+        pair = [
+            stack.enter_context(JoinedBroker(folder, cluster.controller, node_id=node_id, settings=settings))
+            for node_id, folder in folders.items()
+        ]
+        address = ",".join(each.address for each in pair)
+        topic = unique("topic")
+        cluster.run("kafka-topics.sh", "--create", "--topic", topic, "--replica-assignment", "3:4")
+        cluster.wait_for(topic, leader=3, isr={3, 4})
+        committing = Committing(address, topic)
+        committing.progress()
+        ballast = disk / "ballast"
+        fill(ballast)
+        cluster.wait_for(topic, leader=4, isr={4})
+        committing.progress()
+        ballast.unlink()
+        cluster.wait_for(topic, leader=4, isr={3, 4})
+        committing.progress()
+        sent = committing.stop()
+        assert read(address, topic, len(sent) + 1) == sent
+
+
+def leads(broker: JoinedBroker, cluster: Cluster, topic: str) -> bool:
+    told = cluster.controller.run(
+        "kafka-topics.sh", "--bootstrap-server", broker.address, "--describe", "--topic", topic
+    )
+    return f"Leader: {broker.node_id}" in told
+
+
+def read(address: str, topic: str, count: int) -> list[bytes]:
+    """The first committed records, at most so many: the last one is waited for in vain for five seconds."""
+    consumer = confluent.CLIENT.consumer(address, group=unique("readers"))
+    consumer.assign({(topic, 0): 0})
+    try:
+        return [each.value or b"" for each in consumer.read(count, timeout_s=5)]
+    finally:
+        consumer.close()
+
+
+def write(address: str, topic: str, *values: bytes, timeout_ms: int = 30_000) -> None:
+    """Acknowledged by all that are in sync. Raises ClientRefused if a record is not."""
+    producer = ck.Producer({"bootstrap.servers": address, "message.timeout.ms": timeout_ms, "acks": "all"})
+    failed: list[ck.KafkaError] = []
+    for value in values:
+        producer.produce(
+            topic, value, partition=0, on_delivery=lambda error, _: failed.append(error) if error else None
+        )
+    left = producer.flush(timeout_ms / 1000 + 5)
+    if failed or left:
+        raise ClientRefused("other", str(failed))

@@ -1,0 +1,97 @@
+"""metadata.version is raised while brokers and clients work; levels that cannot be (cluster.md 1.6, 1.7)."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from broker_process import wait_until
+from committing import Committing, read_all
+from joined_broker import JoinedBroker
+from kraft_node import QuorumController
+from toolchains import skipped_without
+from wire import unique
+
+_OLDEST, _NEWEST = 25, 30
+_IN_TIME_S = 60
+_REPLICATED = {
+    "offsets.topic.replication.factor": "2",
+    "transaction.state.log.replication.factor": "2",
+}
+
+
+@pytest.fixture
+def oldest(tmp_path: Path) -> Iterator[QuorumController]:
+    """A cluster at the lowest level that an Eosin broker joins."""
+    with skipped_without():
+        made = QuorumController(tmp_path / "controller", features={"metadata.version": _OLDEST})
+    with made:
+        yield made
+
+
+def features(controller: QuorumController, address: str) -> dict[str, str]:
+    """The finalized levels, as the broker at that address tells them."""
+    told = controller.run("kafka-features.sh", "--bootstrap-server", address, "describe")
+    rows = [row.replace("\t", " ").split() for row in told.splitlines()]
+    return {row[row.index("Feature:") + 1]: row[row.index("FinalizedVersionLevel:") + 1] for row in rows}
+
+
+@pytest.mark.full
+def test_metadata_version_is_raised_under_a_client_that_commits(oldest: QuorumController, tmp_path: Path) -> None:
+    first, second, third = (
+        JoinedBroker(tmp_path / f"broker-{node_id}", oldest, node_id=node_id, settings=_REPLICATED)
+        for node_id in (1, 2, 3)
+    )
+    with first, second:
+        addresses = f"{first.address},{second.address}"
+        topic, newer = unique("topic"), unique("topic")
+        at = ("--bootstrap-server", addresses)
+        oldest.run("kafka-topics.sh", *at, "--create", "--topic", topic, "--replica-assignment", "1:2")
+        assert features(oldest, addresses)["metadata.version"] == "4.0-IV3"
+        committing = Committing(addresses, topic)
+        time.sleep(1)
+        code, said = oldest.outcome("kafka-features.sh", *at, "upgrade", "--release-version", "4.3")
+        assert code == 1, "a release stands for groups that Eosin does not coordinate, too"
+        assert "Invalid update version 1 for feature group.version" in said
+        levels = (f"metadata.version={_NEWEST}", "eligible.leader.replicas.version=1")
+        for each in levels:
+            oldest.run("kafka-features.sh", *at, "upgrade", "--feature", each)
+        for broker in (first, second):
+            wait_until(lambda asked=broker.address: _has_seen_all(oldest, asked), _IN_TIME_S, 0.5)
+        with third:  # its registration is a record of the new version
+            replicas = ("--replica-assignment", "3:2:1")
+            oldest.run("kafka-topics.sh", *at, "--create", "--topic", newer, *replicas)
+            later = Committing(third.address, newer)
+            time.sleep(1)
+            sent_later = later.stop()
+            assert len(sent_later) > 5
+            assert read_all(third.address, newer, len(sent_later)) == sent_later
+        for unsafe in ((), ("--unsafe",)):
+            code, said = oldest.outcome(
+                "kafka-features.sh", *at, "downgrade", *unsafe, "--feature", f"metadata.version={_OLDEST}"
+            )
+            assert code == 1
+            assert f"Unsupported metadata.version downgrade from {_NEWEST} to {_OLDEST}" in said
+        time.sleep(1)
+        sent = committing.stop()
+        assert len(sent) > 20
+        assert read_all(addresses, topic, len(sent)) == sent
+
+
+def _has_seen_all(controller: QuorumController, address: str) -> bool:
+    levels = features(controller, address)
+    return (levels["metadata.version"], levels["eligible.leader.replicas.version"]) == ("4.3-IV0", "1")
+
+
+@pytest.mark.full
+def test_a_level_below_what_eosin_joins_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    with skipped_without():
+        made = QuorumController(tmp_path / "controller", features={"metadata.version": _OLDEST - 1})
+    with made:
+        broker = JoinedBroker(tmp_path / "broker", made, node_id=1)
+        *_, sentence = broker.refusal().strip().splitlines()
+    assert sentence == (
+        f"eosin serve: the cluster has metadata.version at level {_OLDEST - 1}, and this broker supports {_OLDEST} to"
+        f" {_NEWEST}: format the controllers with --feature metadata.version={_NEWEST}, or take the level there with"
+        " kafka-features.sh"
+    )

@@ -1,0 +1,145 @@
+"""Metrics, health and `eosin explain` of brokers that have joined a cluster (console.md 3 and 4, cluster.md 14)."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+
+import confluent_kafka
+import pytest
+from joined_broker import JoinedBroker
+from kraft_node import QuorumController
+from prometheus_client.parser import text_string_to_metric_families
+from real_clients import confluent
+from toolchains import skipped_without
+from wire import unique
+
+Pair = tuple[JoinedBroker, JoinedBroker]
+IN_TIME_S = 40
+
+
+@pytest.fixture(scope="module")
+def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuorumController]:
+    """A cluster of this module's own."""
+    with skipped_without():
+        made = QuorumController(tmp_path_factory.mktemp("seeing") / "controller")
+    with made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def pair(controller: QuorumController, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Both with an HTTP listener."""
+    folder = tmp_path_factory.mktemp("brokers")
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        ports = [each.getsockname()[1] for each in (one, other)]  # `eosin explain` finds them in the settings
+    first, second = (
+        JoinedBroker(folder / f"{node_id}", controller, node_id=node_id, settings={"eosin.http.listener": f"{port}"})
+        for node_id, port in enumerate(ports, start=1)
+    )
+    with first, second:
+        yield first, second
+
+
+def http_of(broker: JoinedBroker) -> str:
+    return broker.ready_line.rpartition("http ")[2].rstrip(")\n")
+
+
+def scraped(broker: JoinedBroker) -> dict[tuple[str, frozenset[str]], float]:
+    """By name and label values."""
+    with urllib.request.urlopen(f"http://{http_of(broker)}/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    return {
+        (sample.name, frozenset(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def number(broker: JoinedBroker, name: str, *labels: str) -> float | None:
+    return scraped(broker).get((name, frozenset(labels)))
+
+
+def eventually(holds: Callable[[], bool], what: Callable[[], object]) -> None:
+    deadline = time.monotonic() + IN_TIME_S
+    while not holds():
+        assert time.monotonic() < deadline, what()
+        time.sleep(1.1)  # scrapes within a second share an answer
+
+
+def create(controller: QuorumController, pair: Pair, leader: int) -> str:
+    name = unique("topic")
+    replicas = f"{pair[leader].node_id}:{pair[1 - leader].node_id}"
+    controller.run(
+        "kafka-topics.sh", "--bootstrap-server", pair[0].address, "--create", "--topic", name,
+        "--replica-assignment", replicas, "--config", "min.insync.replicas=2",
+    )  # fmt: skip
+    return name
+
+
+def explained(broker: JoinedBroker, subject: str) -> dict[str, object]:
+    done = subprocess.run(
+        [sys.executable, "-m", "eosin.broker", "explain", subject, "--json", "--bootstrap-server", broker.address],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def test_brokers_of_a_cluster_tell_of_leaders_followers_and_who_lags(controller: QuorumController, pair: Pair) -> None:
+    first, second = pair
+    led, followed = create(controller, pair, 0), create(controller, pair, 1)
+    producer = confluent.CLIENT.producer(first.address)
+    for topic in (led, followed):
+        producer.send(topic, b"record", partition=0)
+    producer.flush()
+    manager = "kafka_server_replicamanager_"
+    assert number(first, f"{manager}partitioncount") == number(second, f"{manager}partitioncount") == 2
+    for broker in pair:
+        assert number(broker, f"{manager}leadercount") == 1
+        assert number(broker, f"{manager}underreplicatedpartitions") == 0
+        assert number(broker, "kafka_controller_kafkacontroller_offlinepartitionscount") == 0
+        assert number(broker, "kafka_controller_kafkacontroller_activecontrollercount") == 0, "the controller's"
+        assert number(broker, "kafka_brokers") == 2
+        assert number(broker, "kafka_server_replicafetchermanager_maxlag", "Replica") == 0
+        assert number(broker, "kafka_topic_partition_leader", led, "0") == first.node_id
+        assert number(broker, "kafka_topic_partition_in_sync_replica", led, "0") == 2
+    assert number(first, "eosin_follower_max_lag_records", str(second.node_id)) == 0
+    second.kill()
+    eventually(lambda: number(first, f"{manager}underreplicatedpartitions") == 2, lambda: scraped(first))
+    told = scraped(first)
+    assert told[f"{manager}isrshrinks_total", frozenset()] >= 1
+    assert told[f"{manager}underminisrpartitioncount", frozenset()] == 2
+    assert told["kafka_brokers", frozenset()] == 1
+    assert told["kafka_topic_partition_under_replicated_partition", frozenset((led, "0"))] == 1
+    second.start()
+    eventually(lambda: number(first, f"{manager}underreplicatedpartitions") == 0, lambda: scraped(first))
+    assert (number(first, f"{manager}isrexpands_total") or 0) >= 1
+    with urllib.request.urlopen(f"http://{http_of(second)}/readyz", timeout=10) as answer:
+        assert json.load(answer) == {"ready": True}
+
+
+def test_explain_finds_the_reason_on_the_coordinator_of_the_id(controller: QuorumController, pair: Pair) -> None:
+    """Whichever broker is asked: the recorder of the one that coordinates the id knows who took over."""
+    topic = create(controller, pair, 0)
+    for name in (unique("tx"), unique("tx"), unique("tx")):
+        settings = {"bootstrap.servers": pair[0].address, "transactional.id": name, "log_level": 0}
+        old, new = (confluent_kafka.Producer({**settings, "client.id": each}) for each in ("till-old", "till-new"))
+        old.init_transactions(20)
+        old.begin_transaction()
+        old.produce(topic, b"x", partition=0)
+        old.flush(20)
+        new.init_transactions(20)
+        with pytest.raises(confluent_kafka.KafkaException):
+            old.commit_transaction(20)
+        for broker in pair:
+            found = explained(broker, name)
+            assert found["cause"] == "successor", found
+            assert "till-new" in str(found["sentence"])

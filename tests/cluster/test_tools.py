@@ -1,0 +1,358 @@
+"""Kafka's own command-line tools against an Eosin broker whose controller is Apache Kafka (cluster.md 5)."""
+
+import asyncio
+import json
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from joined_broker import JoinedBroker
+from kraft_node import KafkaBroker, QuorumController
+from real_clients import confluent, java
+from real_clients.base import Client, ClientRefused
+from toolchains import skipped_without
+from wire import Wire, unique
+
+from eosin.broker.__main__ import main
+from eosin.client.client import Client as EosinClient
+from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
+
+
+@pytest.fixture(scope="module")
+def broker(
+    controller: QuorumController, node_ids: Iterator[int], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[JoinedBroker]:
+    folder = tmp_path_factory.mktemp("broker")
+    with JoinedBroker(folder / "data", controller, node_id=next(node_ids)) as joined:
+        yield joined
+
+
+class Tools:
+    """Kafka's scripts, each sent to one broker."""
+
+    def __init__(self, controller: QuorumController, broker: JoinedBroker) -> None:
+        self._controller = controller
+        self._broker = broker
+
+    def __call__(self, script: str, *arguments: str) -> str:
+        """What the script prints; it ends with 0."""
+        return self._controller.run(script, *self._addressed(script, arguments))
+
+    def refusal(self, script: str, *arguments: str) -> str:
+        """What the script prints when it fails."""
+        code, said = self._controller.outcome(script, *self._addressed(script, arguments))
+        assert code == 1, said
+        return said
+
+    def _addressed(self, script: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
+        if script == "kafka-cluster.sh":  # it wants its subcommand first
+            return (*arguments, "--bootstrap-server", self._broker.address)
+        return ("--bootstrap-server", self._broker.address, *arguments)
+
+
+@pytest.fixture
+def tools(controller: QuorumController, broker: JoinedBroker) -> Tools:
+    return Tools(controller, broker)
+
+
+@pytest.mark.full
+def test_scram_credentials_are_set_and_described(tools: Tools) -> None:
+    user = ("--entity-type", "users", "--entity-name", unique("user"))
+    tools("kafka-configs.sh", "--alter", *user, "--add-config", "SCRAM-SHA-256=[iterations=8192,password=secret]")
+    told = tools("kafka-configs.sh", "--describe", *user)
+    assert f"SCRAM credential configs for user-principal '{user[-1]}' are SCRAM-SHA-256=iterations=8192" in told
+
+
+Describe = Callable[..., list[dict[str, Any]]]
+
+
+@pytest.fixture
+def describe(broker: JoinedBroker, capsys: pytest.CaptureFixture[str]) -> Describe:
+    """`eosin cluster describe --json`: the rows that it prints."""
+
+    def run(*arguments: str) -> list[dict[str, Any]]:
+        assert main(["cluster", "describe", *arguments, "--json", "--bootstrap-server", broker.address]) == 0
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    return run
+
+
+def test_a_broker_that_is_gone_is_described_and_unregistered_through_another(
+    tools: Tools, describe: Describe, broker: JoinedBroker, controller: QuorumController, node_ids: Iterator[int],
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    name = unique("topic")
+
+    def state_of(node_id: int) -> tuple[str, int, int | None]:
+        (row,) = [each for each in describe() if each["node_id"] == node_id]
+        return row["state"], row["out_of_sync"], row["lag"]
+
+    with JoinedBroker(tmp_path / "data", controller, node_id=next(node_ids)) as gone:
+        assignment = f"{broker.node_id}:{gone.node_id}"
+        tools("kafka-topics.sh", "--create", "--topic", name, "--replica-assignment", assignment)
+        producer = confluent.CLIENT.producer(broker.address)
+        producer.send(name, b"one", partition=0)
+        producer.flush()
+        (row,) = describe("--topic", name)
+        assert (row["state"], row["leader"]) == ("ok", broker.node_id)
+        assert row["lag"] == {str(gone.node_id): 0}
+        assert state_of(gone.node_id) == ("alive", 0, 0)
+        assert gone.stop() == 0
+    assert state_of(gone.node_id) == ("fenced", 1, None)
+    (row,) = [each for each in describe("--under-replicated") if each["topic"] == name]
+    assert (row["state"], row["in_sync"], row["lag"]) == ("under-replicated", [broker.node_id], {})
+    tools("kafka-topics.sh", "--delete", "--topic", name)
+    said = tools("kafka-cluster.sh", "unregister", "--id", str(gone.node_id))
+    assert f"Broker {gone.node_id} is no longer registered." in said
+    assert "1 lack a replica in sync" in broker.log
+    assert "has a leader and all its replicas in sync" in broker.log
+
+
+@pytest.mark.full
+def test_a_broker_that_was_never_there_is_not_unregistered(tools: Tools) -> None:
+    assert "Broker ID 987654 is not currently registered" in tools.refusal(
+        "kafka-cluster.sh", "unregister", "--id", "987654"
+    )
+
+
+@pytest.mark.full
+def test_the_cluster_its_features_and_its_quorum_are_described(
+    tools: Tools, broker: JoinedBroker, controller: QuorumController
+) -> None:
+    assert controller.cluster_id in tools("kafka-cluster.sh", "cluster-id")
+    listed = tools("kafka-cluster.sh", "list-endpoints", "--include-fenced-brokers")
+    assert [row.split()[4] for row in listed.splitlines() if row.split()[0] == str(broker.node_id)] == ["unfenced"]
+    features = {row.split()[1]: row.split()[-3] for row in tools("kafka-features.sh", "describe").splitlines()}
+    assert features["kraft.version"] == "1"
+    assert features["transaction.version"] == "2"
+    assert features["group.version"] == "0"
+    assert f"LeaderId:               {controller.node_id}" in tools("kafka-metadata-quorum.sh", "describe", "--status")
+
+
+@pytest.mark.full
+def test_topics_are_made_grown_moved_elected_and_deleted(tools: Tools, broker: JoinedBroker, tmp_path: Path) -> None:
+    name = unique("topic")
+    topic = ("--topic", name)
+    tools("kafka-topics.sh", "--create", *topic, "--partitions", "2", "--replication-factor", "1")
+    assert "already exists" in tools.refusal("kafka-topics.sh", "--create", *topic)
+    tools("kafka-topics.sh", "--alter", *topic, "--partitions", "3")
+    assert "PartitionCount: 3" in tools("kafka-topics.sh", "--describe", *topic)
+    plan = tmp_path / "plan.json"
+    plan.write_text(
+        json.dumps({"version": 1, "partitions": [{"topic": name, "partition": 0, "replicas": [broker.node_id]}]})
+    )
+    move = ("--reassignment-json-file", str(plan))
+    assert "Successfully started" in tools("kafka-reassign-partitions.sh", "--execute", *move, "--throttle", "100000")
+    told = tools("kafka-reassign-partitions.sh", "--verify", *move)
+    assert f"Reassignment of partition {name}-0 is completed." in told
+    assert f"Clearing topic-level throttles on topic {name}" in told
+    assert "No partition reassignments found." in tools("kafka-reassign-partitions.sh", "--list")
+    elected = tools("kafka-leader-election.sh", "--election-type", "preferred", *topic, "--partition", "0")
+    assert f"Valid replica already elected for partitions {name}-0" in elected
+    tools("kafka-topics.sh", "--delete", *topic)
+    assert "does not exist" in tools.refusal("kafka-topics.sh", "--describe", *topic)
+
+
+@pytest.mark.full
+def test_settings_of_brokers_topics_groups_and_client_metrics_are_changed_and_described(
+    tools: Tools, broker: JoinedBroker
+) -> None:
+    name = unique("topic")
+    tools("kafka-topics.sh", "--create", "--topic", name)
+    for kind, entity, setting in (
+        ("brokers", str(broker.node_id), "log.retention.ms=100000"),
+        ("topics", name, "retention.ms=60000"),
+        ("groups", unique("group"), "consumer.session.timeout.ms=50000"),
+        ("client-metrics", unique("subscription"), "interval.ms=5000"),
+    ):
+        of = ("--entity-type", kind, "--entity-name", entity)
+        tools("kafka-configs.sh", "--alter", *of, "--add-config", setting)
+        assert setting in tools("kafka-configs.sh", "--describe", *of)
+        if kind in ("groups", "client-metrics"):
+            assert setting in tools("kafka-configs.sh", "--describe", "--entity-type", kind)
+        tools("kafka-configs.sh", "--alter", *of, "--delete-config", setting.partition("=")[0])
+    assert "Unknown topic config name: bogus" in tools.refusal(
+        "kafka-configs.sh", "--alter", "--entity-type", "topics", "--entity-name", name, "--add-config", "bogus=1"
+    )
+
+
+def size_of(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+@pytest.mark.full
+def test_a_replica_that_moves_under_a_throttle_arrives_no_faster_than_that(
+    tools: Tools, broker: JoinedBroker, controller: QuorumController, node_ids: Iterator[int], tmp_path: Path
+) -> None:
+    name, size, rate = unique("topic"), 3_000_000, 250_000
+    ahead = 1_100_000  # one fetch of a partition
+    tools("kafka-topics.sh", "--create", "--topic", name, "--replica-assignment", str(broker.node_id))
+    producer = confluent.CLIENT.producer(broker.address)
+    for _ in range(size // 10_000):
+        producer.send(name, random.randbytes(10_000), partition=0)
+    producer.flush()
+    with JoinedBroker(tmp_path / "data", controller, node_id=next(node_ids)) as to:
+        plan = tmp_path / "plan.json"
+        plan.write_text(
+            json.dumps({"version": 1, "partitions": [{"topic": name, "partition": 0, "replicas": [to.node_id]}]})
+        )
+        move = ("--reassignment-json-file", str(plan))
+        tools("kafka-reassign-partitions.sh", "--execute", *move, "--throttle", str(rate))
+        log = tmp_path / "data" / f"{name}-0" / f"{0:020d}.log"
+        began, there = time.monotonic(), size_of(log)
+        assert there < size
+        while size_of(log) < size:
+            assert time.monotonic() - began < 60, "the replica does not arrive"
+            time.sleep(0.1)
+        assert time.monotonic() - began > (size - there - ahead) / rate
+        deadline = time.monotonic() + 60
+        while "is completed" not in (told := tools("kafka-reassign-partitions.sh", "--verify", *move)):
+            assert time.monotonic() < deadline, told
+        assert f"Clearing topic-level throttles on topic {name}" in told
+        tools("kafka-topics.sh", "--delete", "--topic", name)
+
+
+class Committer(threading.Thread):
+    """Commits one record after another until it is stopped; the first error ends it."""
+
+    def __init__(self, client: Client, address: str, topic: str) -> None:
+        super().__init__(daemon=True)
+        self._producer = client.producer(address, transactional_id=unique("tx"))
+        self._topic = topic
+        self.stopped = threading.Event()
+        self.values: list[bytes] = []
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            self._producer.init()
+            while not self.stopped.is_set():
+                self._producer.begin()
+                value = b"%s-%d" % (self.name.encode(), len(self.values))
+                self._producer.send(self._topic, value, partition=0)
+                self._producer.commit()
+                self.values.append(value)
+        except ClientRefused as error:
+            self.error = error
+        finally:
+            self._producer.close()
+
+    def goes_on(self) -> None:
+        """Wait for some more commits."""
+        wanted, deadline = len(self.values) + 10, time.monotonic() + 60
+        while len(self.values) < wanted:
+            assert self.error is None
+            assert time.monotonic() < deadline, f"{self.name} hangs after {len(self.values)} commits"
+            time.sleep(0.05)
+
+
+def finalized(address: str) -> int:
+    """The level of `transaction.version` that a broker tells a new connection."""
+
+    async def asked() -> int:
+        async with EosinClient(address) as client:
+            return await client.transaction_version()
+
+    return asyncio.run(asked())
+
+
+@pytest.mark.full
+def test_the_transaction_version_changes_under_committing_clients(tools: Tools, broker: JoinedBroker) -> None:
+    name = unique("topic")
+    tools("kafka-topics.sh", "--create", "--topic", name, "--partitions", "1")
+    with skipped_without():
+        committers = [Committer(client, broker.address, name) for client in (confluent.CLIENT, java.CLIENT)]
+    for each in committers:
+        each.start()
+    try:
+        for action, level in (("downgrade", 1), ("upgrade", 2), ("downgrade", 0), ("upgrade", 2)):
+            for each in committers:
+                each.goes_on()
+            tools("kafka-features.sh", action, "--feature", f"transaction.version={level}")
+            assert finalized(broker.address) == level
+            later = Committer(java.CLIENT, broker.address, name)  # it begins at this level
+            later.start()
+            later.goes_on()
+            committers.append(later)
+        for each in committers:
+            each.goes_on()
+    finally:
+        for each in committers:
+            each.stopped.set()
+        for each in committers:
+            each.join(60)
+    assert [each.error for each in committers] == [None] * len(committers)
+    assert broker.log.count("transaction.version is") >= 4
+    wanted = sorted(value for each in committers for value in each.values)
+    consumer = confluent.CLIENT.consumer(broker.address, group=unique("readers"))
+    consumer.assign({(name, 0): 0})
+    try:
+        assert sorted(each.value or b"" for each in consumer.read(len(wanted))) == wanted
+    finally:
+        consumer.close()
+
+
+async def asked_for_coordinator(address: str) -> None:
+    """The first to ask makes `__transaction_state`."""
+    wire = await Wire.open(address)
+    try:
+        await wire.ask(FindCoordinatorRequest(key="tx", key_type=1, coordinator_keys=("tx",)), 4)
+    finally:
+        await wire.close()
+
+
+@pytest.mark.full
+def test_the_transaction_log_does_not_move_to_apache_kafka_while_two_phase_commits_are_on(
+    controller: QuorumController, node_ids: Iterator[int], tmp_path: Path
+) -> None:
+    settings = {"transaction.two.phase.commit.enable": "true"}
+    with JoinedBroker(tmp_path / "data", controller, node_id=next(node_ids), settings=settings) as eosin:
+        asyncio.run(asked_for_coordinator(eosin.address))
+        plan = tmp_path / "plan.json"
+        with KafkaBroker(tmp_path / "kafka", controller, node_id=next(node_ids)) as kafka:
+            partition = {"topic": "__transaction_state", "partition": 0, "replicas": [kafka.node_id]}
+            plan.write_text(json.dumps({"version": 1, "partitions": [partition]}))
+            move = ("--execute", "--reassignment-json-file", str(plan))
+            said = Tools(controller, eosin).refusal("kafka-reassign-partitions.sh", *move)
+        assert f"Broker {kafka.node_id} would lose prepared transactions" in said
+
+
+@pytest.mark.full
+def test_quotas_are_set_and_described(tools: Tools) -> None:
+    user = ("--entity-type", "users", "--entity-name", unique("user"))
+    tools("kafka-configs.sh", "--alter", *user, "--add-config", "producer_byte_rate=1024")
+    assert "producer_byte_rate=1024.0" in tools("kafka-configs.sh", "--describe", *user)
+    every_client = ("--entity-type", "clients", "--entity-default")
+    tools("kafka-configs.sh", "--alter", *every_client, "--add-config", "consumer_byte_rate=2048")
+    assert "consumer_byte_rate=2048.0" in tools("kafka-configs.sh", "--describe", *every_client)
+    tools("kafka-configs.sh", "--alter", *every_client, "--delete-config", "consumer_byte_rate")
+
+
+@pytest.mark.full
+def test_groups_and_transactions_are_listed_and_offsets_reset(tools: Tools) -> None:
+    name, group = unique("topic"), unique("group")
+    tools("kafka-topics.sh", "--create", "--topic", name)
+    reset = ("--reset-offsets", "--group", group, "--topic", name, "--to-earliest", "--execute")
+    tools("kafka-consumer-groups.sh", *reset)
+    assert group in tools("kafka-consumer-groups.sh", "--list")
+    assert name in tools("kafka-consumer-groups.sh", "--describe", "--group", group)
+    tools("kafka-consumer-groups.sh", "--delete", "--group", group)
+    assert "TransactionalId" in tools("kafka-transactions.sh", "list")
+
+
+@pytest.mark.full
+def test_without_authorizer_and_identities_acls_and_tokens_are_refused_as_by_apache_kafka(
+    tools: Tools, tmp_path: Path
+) -> None:
+    assert "SecurityDisabledException" in tools.refusal("kafka-acls.sh", "--list")
+    allow = ("--allow-principal", "User:a", "--operation", "Read", "--topic", "t")
+    assert "SecurityDisabledException" in tools.refusal("kafka-acls.sh", "--add", *allow)
+    config = tmp_path / "client.properties"
+    config.touch()
+    for action in (("--describe",), ("--create", "--max-life-time-period", "-1")):
+        said = tools.refusal("kafka-delegation-tokens.sh", *action, "--command-config", str(config))
+        assert "Delegation Token requests are not allowed on PLAINTEXT" in said

@@ -1,0 +1,248 @@
+"""A controller of Apache Kafka and three brokers, of Eosin, of Apache Kafka or of both, with three replicas of all:
+who has which part at a moment, and processes that go away and come back.
+
+    with CrashedCluster(folder, form="mixed", durability="os") as cluster:
+        cluster.disturb(chance, copied)
+
+One process is away at a time, so that what asks for two replicas goes on.
+"""
+
+import asyncio
+import json
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from joined_broker import JoinedBroker
+from kraft_node import KafkaBroker, QuorumController
+from three_brokers import REPLICATED
+
+from eosin.client.client import Client, CoordinatorType
+from eosin.client.errors import ClientError
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponsePartition,
+)
+
+Answer = TypeVar("Answer")
+
+EOSIN: Final = "Eosin"
+KAFKA: Final = "Apache Kafka"
+FORMS: Final = {
+    "eosin": (EOSIN, EOSIN, EOSIN),
+    "mixed": (EOSIN, EOSIN, KAFKA),
+    "kafka": (KAFKA, KAFKA, KAFKA),
+}
+"""The programs that are the brokers 1, 2 and 3. What clients do to themselves, they do with the last form too."""
+PARTS: Final = {
+    "leader": 3,
+    "follower": 2,
+    "transaction coordinator": 3,
+    "group coordinator": 1,
+    "controller": 1,
+}
+"""Who is taken away, and how often."""
+WAYS: Final = {"killed": 2, "stopped": 1}
+LONGEST_AWAY_S: Final = 6.0
+_IN_TIME_S: Final = 90
+_ANSWER_WITHIN_S: Final = 10
+_TOPICS: Final = {name: REPLICATED[name] for name in ("default.replication.factor", "min.insync.replicas")}
+
+
+class Violation(AssertionError):
+    """What must never happen."""
+
+
+@dataclass(frozen=True)
+class Copied:
+    """A partition of a topic that a copier writes, and what the copier calls itself, as producer and as group."""
+
+    topic: str
+    partition: int
+    copier: str
+
+
+class CrashedCluster:
+    """A context manager; leaving it stops every process."""
+
+    def __init__(self, folder: Path, *, form: str, durability: str) -> None:
+        """`form` is one of FORMS, `durability` that of the Eosin brokers. Raises `toolchains.NotHere`."""
+        self.folder = folder
+        self.losses: Counter[str] = Counter()
+        """How often what was done to whom."""
+        self.controller = QuorumController(folder / "controller", settings=_TOPICS)
+        self.brokers: dict[int, JoinedBroker | KafkaBroker] = {}
+        """By their ids; those of Apache Kafka have the last ones."""
+        self._form = form
+        self._durability = durability
+        self._stack = ExitStack()
+
+    def _broker(self, node_id: int, program: str) -> JoinedBroker | KafkaBroker:
+        folder = self.folder / f"broker-{node_id}"
+        if program == KAFKA:
+            return KafkaBroker(folder, self.controller, node_id=node_id, settings=REPLICATED)
+        settings = {**REPLICATED, "eosin.slow.request.log.ms": "5000"}
+        return JoinedBroker(folder, self.controller, node_id=node_id, durability=self._durability, settings=settings)
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.enter_context(self.controller)
+            for node_id, program in enumerate(FORMS[self._form], 1):
+                self.brokers[node_id] = stack.enter_context(self._broker(node_id, program))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    @property
+    def bootstrap(self) -> str:
+        """Every broker."""
+        return ",".join(broker.address for broker in self.brokers.values())
+
+    @property
+    def has_apache_kafka(self) -> bool:
+        """Whether one of its brokers is Apache Kafka's."""
+        return any(isinstance(broker, KafkaBroker) for broker in self.brokers.values())
+
+    # --- who is who
+
+    def holder(self, part: str, of: Copied) -> int | None:
+        """The broker that has this part for what is copied. None while nobody has it, or nobody can be asked."""
+        try:
+            return asyncio.run(self._ask(lambda client: self._holder(client, part, of)))
+        except (ClientError, OSError, TimeoutError, LookupError):
+            return None
+
+    async def _holder(self, client: Client, part: str, of: Copied) -> int | None:
+        if part == "transaction coordinator":
+            return await client.coordinator(CoordinatorType.TRANSACTION, of.copier)
+        if part == "group coordinator":
+            return await client.coordinator(CoordinatorType.GROUP, of.copier)
+        info = (await _partitions(client, of.topic))[of.partition]
+        if part == "leader":
+            return info.leader_id if info.leader_id in self.brokers else None
+        return next((each for each in info.isr_nodes if each != info.leader_id), None)
+
+    def wait_in_sync(self, *topics: str) -> None:
+        """Until every replica of the topics is in sync again. Raises Violation."""
+        deadline = time.monotonic() + _IN_TIME_S
+        while not asyncio.run(self._in_sync(topics)):
+            if time.monotonic() > deadline:
+                raise Violation(f"not every replica is in sync after {_IN_TIME_S} s")
+            time.sleep(0.3)
+
+    async def _in_sync(self, topics: tuple[str, ...]) -> bool:
+        try:
+            found = await self._ask(lambda client: _partitions(client, *topics))
+        except (ClientError, OSError, TimeoutError):
+            return False
+        return bool(found) and all(len(each.isr_nodes) == len(self.brokers) for each in found)
+
+    async def _ask(self, what: Callable[[Client], Awaitable[Answer]]) -> Answer:
+        async with asyncio.timeout(_ANSWER_WITHIN_S), Client(self.bootstrap) as client:
+            return await what(client)
+
+    # --- away and back
+
+    def disturb(self, chance: random.Random, of: Copied) -> None:
+        """Take one process away that has to do with what is copied, and bring it back after a while."""
+        part = chance.choices(tuple(PARTS), tuple(PARTS.values()))[0]
+        way = chance.choices(tuple(WAYS), tuple(WAYS.values()))[0]
+        away_s = chance.uniform(0.2, LONGEST_AWAY_S)
+        spare = chance.choice(tuple(self.brokers))
+        if part == "controller":
+            self.losses[f"controller {way}"] += 1
+            (self.controller.kill if way == "killed" else self.controller.stop)()
+            time.sleep(away_s)
+            self.controller.start()
+            return
+        node_id = self.holder(part, of) or spare
+        broker = self.brokers[node_id]
+        self.losses[f"{part} on {program_of(broker)} {way}"] += 1
+        if way == "killed":
+            broker.kill()
+        else:
+            self._end(broker)
+        time.sleep(away_s)
+        self._bring_back(broker)
+
+    def stop(self) -> None:
+        """A clean stop of all brokers."""
+        for broker in self.brokers.values():
+            self._end(broker)
+
+    @staticmethod
+    def _end(broker: JoinedBroker | KafkaBroker) -> None:
+        if isinstance(broker, KafkaBroker):
+            broker.stop(_IN_TIME_S)
+        elif broker.running and (code := broker.stop(_IN_TIME_S)):
+            raise Violation(f"broker {broker.node_id} ended with {code}:\n{broker.log[-3000:]}")
+
+    @staticmethod
+    def _bring_back(broker: JoinedBroker | KafkaBroker) -> None:
+        if isinstance(broker, KafkaBroker):
+            broker.start()
+        else:
+            broker.start(_IN_TIME_S)
+
+    # --- what is on the disks
+
+    def agree(self, *topics: str) -> int:
+        """When the brokers are stopped: their directories hold the same below the high watermarks, something of each
+        partition of the topics among it. How many batches were equal. Raises Violation."""
+        batches = 0
+        for first, second in combinations(map(directory, self.brokers.values()), 2):
+            done = subprocess.run(
+                [
+                    sys.executable, "-m", "eosin.broker", "compare", "--json",
+                    "--data-dir", str(first), "--data-dir", str(second),
+                ],
+                capture_output=True,
+                text=True,
+                check=False,
+            )  # fmt: skip
+            if done.returncode != 0:
+                raise Violation(f"replicas differ: {done.stdout}{done.stderr}")
+            equal = {each["file"]: each["batches"] for each in map(json.loads, done.stdout.splitlines()[:-1])}
+            for topic in topics:
+                found = [count for name, count in equal.items() if name.rpartition("-")[0] == topic]
+                if not found or not all(found):
+                    raise Violation(f"{first} and {second} have nothing committed of {topic}: {done.stdout}")
+            batches += sum(equal.values())
+        return batches
+
+
+async def _partitions(client: Client, *topics: str) -> list[MetadataResponsePartition]:
+    """Those of the topics that exist, in order."""
+    wanted = tuple(MetadataRequestTopic(name=each) for each in topics)
+    answer: MetadataResponse = await client.request(ApiKey.METADATA, MetadataRequest(wanted, False))
+    return [
+        each
+        for topic in answer.topics
+        for each in sorted(topic.partitions, key=lambda partition: partition.partition_index)
+    ]
+
+
+def program_of(broker: JoinedBroker | KafkaBroker) -> str:
+    """The name of the program."""
+    return KAFKA if isinstance(broker, KafkaBroker) else EOSIN
+
+
+def directory(broker: JoinedBroker | KafkaBroker) -> Path:
+    """Where its logs are."""
+    return broker.folder / "data" if isinstance(broker, KafkaBroker) else broker.data_dir

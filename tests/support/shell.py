@@ -1,0 +1,134 @@
+"""The `eosin` command as a user runs it, in a process of its own, against the broker at an address.
+
+Commands that run to their end are forked from one process that has imported everything: an import each would be most of
+the time of a test. Commands that a test feeds and ends are started like any other program.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+from wire import unique
+
+PROGRAM: Final = (sys.executable, "-m", "eosin.broker")
+
+_FORKING: Final = """
+import importlib, json, os, sys
+from eosin.broker.__main__ import main
+for name in NAMES:
+    importlib.import_module("eosin.broker.cli." + name)
+for line in sys.stdin:
+    asked = json.loads(line)
+    child = os.fork()
+    if not child:
+        os.environ.update(asked["environment"])
+        for number, (path, flags) in enumerate(zip(asked["files"], (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY))):
+            opened = os.open(path, flags)
+            os.dup2(opened, number)
+            os.close(opened)
+        sys.argv = ["eosin", *asked["arguments"]]
+        sys.exit(main())
+    _, status = os.waitpid(child, 0)
+    print(os.waitstatus_to_exitcode(status), flush=True)
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: bytes
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        """What it printed."""
+        return self.out.decode().splitlines()
+
+    @property
+    def rows(self) -> list[Any]:
+        """What it printed with `--json`."""
+        return [msgspec.json.decode(line) for line in self.lines]
+
+
+class Shell:
+    """Runs `eosin` against the broker under test. A context manager."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if "_forking" in self.__dict__:
+            self._forking.communicate(timeout=10)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of a shell in which the broker's address is known."""
+        return {**os.environ, "EOSIN_BOOTSTRAP_SERVER": self.address, "PYTHONUNBUFFERED": "1"}
+
+    @cached_property
+    def _forking(self) -> "subprocess.Popen[str]":
+        names = "('topics', 'produce', 'consume', 'groups', 'configs')"
+        program = _FORKING.replace("NAMES", names)
+        return subprocess.Popen(
+            [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def run(self, *arguments: str, given: bytes = b"") -> Ended:
+        """Run a command to its end. No traceback ever reaches a user."""
+        with tempfile.TemporaryDirectory() as folder:
+            files = [Path(folder, name) for name in ("in", "out", "err")]
+            for file in files:
+                file.write_bytes(given if file.name == "in" else b"")
+            asked = {
+                "arguments": arguments,
+                "files": [str(file) for file in files],
+                "environment": {"EOSIN_BOOTSTRAP_SERVER": self.address},
+            }
+            process = self._forking
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(json.dumps(asked) + "\n")
+            process.stdin.flush()
+            code = int(process.stdout.readline())
+            out, err = (file.read_bytes() for file in files[1:])
+        assert b"Traceback" not in err, err.decode()
+        return Ended(code, out, err.decode())
+
+    def ok(self, *arguments: str, given: bytes = b"") -> Ended:
+        """Run a command that succeeds without a word on stderr."""
+        ended = self.run(*arguments, given=given)
+        assert (ended.code, ended.err) == (0, "")
+        return ended
+
+    def refused(self, *arguments: str, given: bytes = b"") -> tuple[int, str]:
+        """Run a command that fails: its exit code, and its one sentence."""
+        ended = self.run(*arguments, given=given)
+        assert ended.code
+        assert ended.err.count("\n") == 1, ended.err
+        return ended.code, ended.err.strip()
+
+    def start(self, *arguments: str, **how: Any) -> "subprocess.Popen[bytes]":
+        """Start a command, to be fed and ended by the test."""
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **how}
+        return subprocess.Popen([*PROGRAM, *arguments], env=self.environment, **pipes)
+
+    def topic(self, partitions: int = 1, *options: str) -> str:
+        """A fresh topic."""
+        name = unique("topic")
+        self.ok("topics", "create", name, "--partitions", str(partitions), *options)
+        return name
