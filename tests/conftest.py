@@ -7,6 +7,8 @@ from pathlib import Path
 # collecting that in the middle of an import fails in CPython 3.11.7 (its issue 106905). So it is imported first.
 import hypothesis as hypothesis
 import pytest
+import tls_files as tls
+import toolchains
 from asked_broker import NO_RESTART, Restartable, can_restart, is_another, restartable_broker
 
 # How long an example takes says something about the machine, and about what else runs on it.
@@ -19,6 +21,13 @@ def restartable(tmp_path: Path) -> Iterator[Restartable]:
     """A broker that the test may restart."""
     with restartable_broker(tmp_path / "restartable") as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def tls_files(tmp_path_factory: pytest.TempPathFactory) -> tls.TlsFiles:
+    """Certificates of a broker on this machine, and of whom not to trust."""
+    with toolchains.skipped_without():
+        return tls.make(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses by the marks

@@ -17,6 +17,7 @@ TOOLS = {
     "node": "nodejs",
     "npm": "npm",
     "cc": "gcc",
+    "chromium": "chromium",
     "make": "make",
 }
 

@@ -1,5 +1,6 @@
 """What can be proved of the container files without an engine: they name what exists, and the smoke client works."""
 
+import os
 import re
 import subprocess
 import sys
@@ -7,13 +8,19 @@ from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
+from container_engine import base_image
 
 from eosin.broker.cli.health import parser as health_parser
+from eosin.broker.cli.serve import configured
 from eosin.broker.cli.serve import parser as serve_parser
+from eosin.broker.config.broker import BrokerConfig
+from eosin.protocol.names import is_usable_uuid
 
 ROOT = Path(__file__).parent.parent
 DOCKERFILE = (ROOT / "docker" / "Dockerfile").read_text()
 COMPOSE = (ROOT / "docker" / "compose.yaml").read_text()
+SECURE = (ROOT / "docker" / "compose.secure.yaml").read_text()
+CLUSTER = (ROOT / "docker" / "compose.cluster.yaml").read_text()
 ROOMS = ("runtime", "protocol", "storage", "coordinator", "client", "broker", "pipeline")
 
 
@@ -52,6 +59,51 @@ def test_the_command_of_the_compose_file_is_understood() -> None:
     assert len(options.listen) == len(options.advertise) == 2
 
 
+def clusters_brokers() -> dict[str, BrokerConfig]:
+    """The settings of each broker of the cluster's compose file, by its service."""
+    services = re.findall(r"^  (broker-\d):\n(    <<.*?)(?=^  \S|\Z)", CLUSTER, re.DOTALL | re.MULTILINE)
+    return {name: _configured(re.findall(r"^ +- (--\S+)$", text, re.MULTILINE)) for name, text in services}
+
+
+def _configured(arguments: list[str]) -> BrokerConfig:
+    mounted = str(ROOT / "docker" / "cluster.properties")
+    return configured([each.replace("/etc/eosin.properties", mounted) for each in arguments]).config
+
+
+def test_the_commands_of_the_clusters_compose_file_are_understood() -> None:
+    brokers = clusters_brokers()
+    assert len(brokers) == len({each.node_id for each in brokers.values()}) == 3
+    published = re.findall(r'ports: \["127.0.0.1:(\d+):9092"\]', CLUSTER)
+    for (name, each), port in zip(brokers.items(), published, strict=True):
+        assert each.advertised_listeners == (f"INSIDE://{name}:29092", f"OUTSIDE://localhost:{port}")
+        assert each.inter_broker_listener == "INSIDE"
+        assert each.min_insync_replicas == each.transaction_state_log_min_isr == 2
+
+
+def test_the_controllers_of_the_compose_file_are_those_that_its_brokers_ask() -> None:
+    (text,) = re.findall(r'CONTROLLERS: "(.*?)"', CLUSTER, re.DOTALL)
+    voters = [word.strip().split("@") for word in text.replace("\\\n", "").split(",")]
+    named = {node_id: address.rpartition(":")[0] for node_id, address in voters}
+    told = dict(re.findall(r'NODE_ID: (\d+), ADDRESS: "([^"]+)"', CLUSTER))
+    assert named == told
+    assert all(is_usable_uuid(address.rpartition(":")[2]) for _, address in voters)
+    (cluster_id,) = set(re.findall(r"(?:CLUSTER_ID: |--cluster-id=)(\S+)", CLUSTER))
+    for each in clusters_brokers().values():
+        assert [f"{host}:{port}" for host, port in each.controllers] == list(told.values())
+        assert each.eosin_cluster_id == cluster_id
+
+
+def test_the_command_of_the_secured_compose_file_is_understood() -> None:
+    arguments = re.findall(r"^ +- (--\S+)$", SECURE, re.MULTILINE)
+    mounted = str(ROOT / "docker" / "secure.properties")
+    options = serve_parser().parse_args([each.replace("/eosin.properties", mounted) for each in arguments])
+    assert (options.config, len(options.listen)) == (mounted, 2)
+    assert options.add_scram_file == "/etc/eosin/users"
+    assert not options.allow_open
+    check = re.findall(r'test: \["CMD", "eosin", "health", (.*?)\]', SECURE)[0]
+    assert health_parser().parse_args(re.findall(r'"([^"]*)"', check)).ca == "/etc/eosin/certs/ca.pem"
+
+
 @pytest.mark.slow
 def test_the_smoke_client_passes_against_a_broker(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data", durability="fsync") as broker:
@@ -59,3 +111,18 @@ def test_the_smoke_client_passes_against_a_broker(tmp_path: Path) -> None:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 0, ended.stderr
     assert "100 records committed and read, 100 aborted and never seen" in ended.stdout
+
+
+def test_without_an_engine_the_tests_of_the_image_end_with_one_sentence() -> None:
+    command = [sys.executable, str(ROOT / "tests" / "support" / "container_engine.py")]
+    environment = {"PATH": os.environ["PATH"], "EOSIN_ENGINE": "no-such-engine"}
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
+    assert ran.returncode == 2
+    assert ran.stderr == (
+        "docker-test: no container engine answers (no-such-engine tried): start Docker or install podman\n"
+    )
+
+
+def test_the_base_image_is_the_one_that_the_broker_runs_in() -> None:
+    assert base_image() == "python:3.13-slim"
+    assert re.findall(r"^FROM (python\S*)", DOCKERFILE, re.MULTILINE) == [base_image()] * 3

@@ -1,10 +1,11 @@
 """The image as an engine builds and runs it: healthy, not root, killed and started again, stopped at any moment.
 
-    EOSIN_ENGINE=podman .venv/bin/pytest tests/test_docker_engine.py
+    make docker-test                    # with the engine at hand
+    EOSIN_ENGINE=podman EOSIN_COMPOSE=podman-compose .venv/bin/pytest tests/test_docker_engine.py
 
-`docker` does as well, or any command that takes the same words. The image is built without the compiler, since that
-takes minutes; the first time, the engine fetches the base image, and pip what Eosin depends on. Nobody has to have an
-engine, so these tests are skipped where none is named, in CI, too.
+`docker` and `docker compose` do as well, or any command that takes the same words. The image is built without the
+compiler, since that takes minutes; the first time, the engine fetches the base image, and pip what Eosin depends on.
+Nobody has to have an engine, so these tests are skipped where none is named, in CI, too.
 """
 
 import os
@@ -14,11 +15,13 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Self
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 ENGINE = shlex.split(os.environ.get("EOSIN_ENGINE", ""))
+COMPOSE = shlex.split(os.environ.get("EOSIN_COMPOSE", ""))
 STARTED_WITHIN_S = 60
 ADDRESS = "127.0.0.1:9092"
 READ = """
@@ -29,6 +32,8 @@ consumer.subscribe(["^smoke-.*"])
 print(len([each for each in consumer.consume(100, timeout=30) if each.value().startswith(b"committed")]))
 consumer.close()
 """
+
+SMOKED = "100 records committed and read, 100 aborted and never seen"
 
 pytestmark = [
     pytest.mark.slow,
@@ -63,6 +68,26 @@ def smoke() -> str:
     return built("smoke")
 
 
+class Composed:
+    """One of the compose files, as a project of its own whose images are built. A context manager."""
+
+    def __init__(self, name: str) -> None:
+        self.project = ["-p", f"eosin-test-{uuid.uuid4().hex[:8]}", "-f", str(ROOT / "docker" / name)]
+
+    def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        """One command."""
+        command = [*COMPOSE, *self.project, *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
+
+    def __enter__(self) -> Self:
+        built = self.run("--profile", "smoke", "build", "--build-arg", "COMPILE=0")
+        assert built.returncode == 0, built.stderr[-5000:]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.run("down", "--volumes")
+
+
 class Place:
     """A network and a volume, and brokers in them one after the other, each called `broker`."""
 
@@ -79,7 +104,7 @@ class Place:
         words += ["--volume", f"{self.name}:/var/lib/eosin"]
         words += ["--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
         listeners = ["--listen", "INSIDE=0.0.0.0:29092", "--advertise", "INSIDE=broker:29092"]
-        listeners += ["--listen", f"OUTSIDE={ADDRESS}", "--data-dir", "/var/lib/eosin"]
+        listeners += ["--listen", f"OUTSIDE={ADDRESS}", "--data-dir", "/var/lib/eosin", "--allow-open"]
         engine("run", "--detach", *words, self.image, "serve", *listeners)
         return container
 
@@ -155,3 +180,31 @@ def test_two_brokers_on_one_volume_are_refused_with_one_sentence(place: Place) -
     refused = engine("run", "--rm", *words, expect=2)
     (said,) = [line for line in refused.stderr.splitlines() if line.startswith("eosin")]
     assert "another process holds /var/lib/eosin/.lock" in said
+
+
+@pytest.mark.skipif(not COMPOSE, reason="no compose command is named (EOSIN_COMPOSE=podman-compose)")
+def test_the_compose_file_ends_with_the_exit_code_of_its_client(image: str, smoke: str) -> None:
+    with Composed("compose.yaml") as project:
+        ran = project.run("up", "--exit-code-from", "smoke")
+        assert ran.returncode == 0, ran.stdout[-5000:] + ran.stderr[-5000:]
+        assert SMOKED in ran.stdout
+
+
+@pytest.mark.skipif(not COMPOSE, reason="no compose command is named (EOSIN_COMPOSE=podman-compose)")
+def test_the_secured_compose_file_lets_in_whoever_logs_in_and_may(image: str, smoke: str) -> None:
+    with Composed("compose.secure.yaml") as project:
+        started = project.run("up", "--detach")
+        assert started.returncode == 0, started.stdout[-5000:] + started.stderr[-5000:]
+        ran = project.run("--profile", "smoke", "run", "--rm", "smoke")
+        assert ran.returncode == 0, ran.stdout[-5000:] + ran.stderr[-5000:]
+        assert SMOKED in ran.stdout
+        # Nobody is let in without a login, nor `app` where it has no rights.
+        ask = ["exec", "-T", "broker", "eosin"]
+        where = ["--bootstrap-server", "broker:29092"]
+        refused = project.run(*ask, "topics", "list", *where)
+        assert refused.returncode != 0
+        assert "perhaps its listener asks for TLS or a login" in refused.stdout + refused.stderr
+        as_app = [*where, "--command-config", "/etc/eosin/app.properties"]
+        refused = project.run(*ask, "topics", "create", "elsewhere", *as_app)
+        assert refused.returncode != 0
+        assert "AUTHORIZATION_FAILED" in refused.stdout + refused.stderr

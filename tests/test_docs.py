@@ -9,6 +9,7 @@ from pathlib import Path
 
 import configuration_page
 import pytest
+import rights_page
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -17,6 +18,20 @@ PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 
 def test_the_configuration_page_is_what_the_tables_say() -> None:
     assert configuration_page.PAGE.read_text() == configuration_page.page(), "run make docs"
+
+
+def test_the_page_of_rights_is_what_the_apis_declare() -> None:
+    assert rights_page.PAGE.read_text() == rights_page.page(), "run make docs"
+
+
+def test_every_hostile_case_of_the_specification_says_what_shows_it() -> None:
+    def numbers(page: str, heading: str) -> list[int]:
+        text = (DOCS / page).read_text().partition(heading)[2].partition("\n### ")[0]
+        return [int(number) for number in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)]
+
+    cases = numbers("spec/security.md", "### 9.3 ")
+    assert len(cases) == 60
+    assert numbers("testing/security.md", "# Hostile peers") == cases
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -171,6 +186,39 @@ def test_every_test_that_a_page_names_is_there(page: Path) -> None:
         path = ROOT / "tests" / file
         assert path.exists(), file
         assert name in {test.name for test in functions_of(path)}, f"{file} has no {name}"
+
+
+def first_cells(table: str) -> list[str]:
+    return [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines() if line.startswith("| ")][1:]
+
+
+def test_every_row_of_the_failure_matrix_is_shown_by_a_test() -> None:
+    matrix = (DOCS / "spec" / "cluster.md").read_text().split("## 8. Failure matrix")[1].split("\n## ")[0]
+    page = (DOCS / "testing" / "failures.md").read_text()
+    assert first_cells(page) == first_cells(matrix)
+    rows = [line for line in page.splitlines() if line.startswith("| ")][1:]
+    without = [row for row in rows if not NAMED.search(row)]
+    assert [row.split(" | ")[0] for row in without] == ["| restart with an older copy of the disk"], (
+        "an operator's rule"
+    )
+
+
+def test_every_test_of_the_failure_matrix_is_run_by_some_target() -> None:
+    """`make cluster` runs tests/cluster without a choice; the marks are those that `make test` and `make test-full`
+    leave to other targets."""
+    makefile = (ROOT / "Makefile").read_text()
+    assert "$(BIN)/pytest -q tests/cluster\n" in makefile
+    assert '-m "not spark and not full" --ignore tests/clients\n' in makefile
+    assert '-m "full and not spark and not cluster_long" --ignore tests/test_compiled.py\n' in makefile
+    for file, name in NAMED.findall((DOCS / "testing" / "failures.md").read_text()):
+        if file.startswith("cluster/"):
+            continue
+        text = (ROOT / "tests" / file).read_text()
+        [test] = [each for each in functions_of(ROOT / "tests" / file) if each.name == name]
+        marks = [ast.unparse(each) for each in test.decorator_list]
+        marks += [line for line in text.splitlines() if line.startswith("pytestmark")]
+        assert not file.startswith("clients/")
+        assert not [mark for mark in marks if "spark" in mark or "cluster_long" in mark], f"nothing runs {name}"
 
 
 def test_every_answer_that_differs_on_purpose_is_explained() -> None:

@@ -1,10 +1,13 @@
 """The wheel alone is a broker: built, installed into an empty environment, started, asked, stopped."""
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -55,10 +58,12 @@ def run(*command: object, cwd: Path) -> subprocess.Popen[str]:
     )
 
 
-def test_the_wheel_holds_every_module_and_nothing_else(wheel: Path) -> None:
+def test_the_wheel_holds_every_module_the_pages_of_the_console_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if ".dist-info/" not in name}
     sources = {f"eosin/{path.relative_to(ROOT).as_posix()}" for room in ROOMS for path in (ROOT / room).rglob("*.py")}
+    pages = (path for path in (ROOT / "broker" / "console" / "static").rglob("*") if path.is_file())
+    sources |= {f"eosin/{path.relative_to(ROOT).as_posix()}" for path in pages}
     assert packed == sources
 
 
@@ -85,3 +90,21 @@ def test_what_runs_from_the_wheel_is_the_wheel(environment: Path, tmp_path: Path
     code = "import eosin.broker.server as s; print(s.__file__)"
     where, _ = run(environment / "python", "-c", code, cwd=tmp_path).communicate(timeout=20)
     assert Path(where.strip()).is_relative_to(environment.parent)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+def test_the_bill_of_materials_names_what_an_installed_eosin_depends_on(tmp_path: Path) -> None:
+    for room in ROOMS:
+        shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "setup.py", "Makefile"):
+        shutil.copy(ROOT / name, tmp_path)
+    subprocess.run(["make", "sbom", f"PYTHON={sys.executable}"], cwd=tmp_path, check=True, capture_output=True)
+    bill = json.loads((tmp_path / "dist" / "eosin.cdx.json").read_text())
+    assert bill["bomFormat"] == "CycloneDX"
+    assert bill["metadata"]["component"]["name"] == "eosin"
+    named = {each["name"] for each in bill["components"]}
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = {re.split("[<>=;]", each)[0] for each in settings["dependencies"]}
+    assert wanted <= named
+    assert not named & {"pip", "pytest", "cyclonedx-bom", "pyspark"}

@@ -18,7 +18,8 @@ from broker_process import BrokerProcess
 from fake_peer import host_of
 
 from eosin.broker.acceptor import ACCEPTS_PER_TURN, Acceptor
-from eosin.broker.connection import Connection, ConnectionHost
+from eosin.broker.connection import Connection
+from eosin.broker.connection_host import ConnectionHost
 from eosin.protocol.codec import encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.metadata import MetadataRequest

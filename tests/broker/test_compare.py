@@ -12,8 +12,9 @@ from logs import Logs, appended, read_now
 
 from eosin.broker.__main__ import main
 from eosin.broker.cli.compare import Compared, compared
-from eosin.protocol.names import TopicPartition
-from eosin.protocol.records.batch import stamp
+from eosin.protocol.names import TRANSACTION_STATE_TOPIC, TopicPartition
+from eosin.protocol.records.batch import NewRecord, build_batch, stamp
+from eosin.protocol.records.header import batches
 from eosin.storage.inspection.comparison import PartitionCompared
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.log_results import FollowerAppend
@@ -191,6 +192,85 @@ async def test_a_cleaner_may_have_been_at_one_of_them_or_at_both(who: str) -> No
     assert (sizes[0] == sizes[1]) == (who == "both")
     found = await pair.found()
     assert (found.difference, found.end_offset) == (None, 40)
+
+
+COMPACTED = LogConfig(internal_segment_bytes=600, cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.0)
+STATE = TopicPartition(TRANSACTION_STATE_TOPIC, 0)
+
+
+async def followers_of_a_cleaned_leader(pair: Pair, partition: TopicPartition) -> tuple[PartitionLog, PartitionLog]:
+    """/a followed before the leader, a third broker, compacted its log, /b afterwards; nobody cleaned theirs. Of two
+    keys twenty transactions were written, some of them aborted, and a tombstone for a third key."""
+    third = Logs(disk=pair.disk, data_dir="/c", replicated=True, config=COMPACTED)
+    for each in (third, pair.leader, pair.follower):
+        await each.manager.open()
+    leader, early, late = (each.log(partition) for each in (third, pair.leader, pair.follower))
+    leader.become_leader(1)
+    early.become_follower()
+    late.become_follower()
+    gone = build_batch([NewRecord(b"gone", None, timestamp=NOW_MS)], timestamp=NOW_MS)
+    appended(leader.append(bytes(gone), now_ms=NOW_MS))
+    for index in range(20):
+        batch = data(2, pid=1, epoch=0, seq=2 * index, txn=True, key=b"%d" % (index % 2))
+        appended(leader.append(batch, now_ms=NOW_MS))
+        appended(leader.append_marker(marker(1, 0, commit=index % 5 != 0), now_ms=NOW_MS))
+    replicate(leader, early)
+    commit(leader)
+    await third.manager.checkpoint(force=True)
+    await third.manager.cleaner.round()
+    replicate(leader, late)
+    assert late.size_bytes < early.size_bytes
+    commit(early, late)
+    await third.manager.close()
+    return early, late
+
+
+async def test_a_follower_of_a_cleaned_leader_lacks_what_was_replaced() -> None:
+    pair = Pair(config=COMPACTED, follower_config=COMPACTED)
+    early, _ = await followers_of_a_cleaned_leader(pair, STATE)
+    found = await pair.found()
+    assert (found.difference, found.end_offset) == (None, early.log_end_offset)
+
+
+async def test_a_follower_of_a_cleaned_leader_lacks_what_was_replaced_in_a_topic_that_the_other_has_cleaned() -> None:
+    pair = Pair(config=COMPACTED, follower_config=COMPACTED)
+    await followers_of_a_cleaned_leader(pair, ORDERS)
+    await pair.leader.manager.checkpoint(force=True)
+    await pair.leader.manager.cleaner.round()
+    assert (await pair.found()).difference is None
+
+
+async def test_nothing_is_replaced_in_a_topic_that_nobody_has_cleaned() -> None:
+    pair = Pair(config=COMPACTED, follower_config=COMPACTED)
+    await followers_of_a_cleaned_leader(pair, ORDERS)
+    found = await pair.found()
+    assert found.difference is not None
+    assert found.difference.startswith("/a has a batch of offsets ")
+
+
+@pytest.mark.parametrize("replaced", ["by nothing", "by an aborted record", "by a committed record"])
+async def test_a_record_that_one_lacks_is_a_difference_unless_it_was_replaced(replaced: str) -> None:
+    pair = Pair()
+    for each in (pair.leader, pair.follower):
+        await each.manager.open()
+    log, copy = pair.leader.log(STATE), pair.follower.log(STATE)
+    log.become_leader(1)
+    copy.become_follower()
+    appended(log.append(data(1, key=b"kept"), now_ms=NOW_MS))
+    appended(log.append(data(1, key=b"lost"), now_ms=NOW_MS))
+    if replaced != "by nothing":
+        appended(log.append(data(1, pid=1, epoch=0, seq=0, txn=True, key=b"lost"), now_ms=NOW_MS))
+        appended(log.append_marker(marker(1, 0, commit=replaced == "by a committed record"), now_ms=NOW_MS))
+    appended(log.append(data(1, key=b"last"), now_ms=NOW_MS))
+    records = bytes(read_now(log, isolation=None).records)
+    kept = [records[at : at + header.size] for at, header in batches(records) if header.base_offset != 1]
+    copy.append_as_follower(b"".join(kept), max_epoch=100, now_ms=NOW_MS)
+    commit(log, copy)
+    found = await pair.found()
+    if replaced == "by a committed record":
+        assert found.difference is None
+    else:
+        assert found.offset == 1
 
 
 async def test_replicas_of_two_topics_of_one_name_are_a_difference() -> None:

@@ -9,7 +9,7 @@ import eosin.broker as broker_package
 from eosin.broker.config.broker import BROKER_SETTINGS, BrokerConfig
 from eosin.broker.config.kafka_keys import UNUSED
 from eosin.broker.config.settings import Kind, SettingError, value_text
-from eosin.broker.config.sources import load_config, parse_properties
+from eosin.broker.config.sources import load_config
 from eosin.broker.config.topics import TOPIC_CONFIGS, parse_topic_config, with_overrides
 from eosin.broker.listeners import Listener, parse_listener
 from eosin.storage.log.config import LogConfig
@@ -37,28 +37,14 @@ def test_the_later_source_wins() -> None:
     assert loaded.config.given == {"num.partitions": "4", "fetch.max.bytes": "4096", "message.max.bytes": "5"}
 
 
-def test_a_properties_file_is_read_as_java_reads_it() -> None:
-    text = "# comment\n! another\n\n  a=1\nb : 2\nc 3\nd = x\\\n    y\ne=\\u0041\\t\\\\\nf\ng=a=b\nh\\ i=j\n"
-    assert parse_properties(text) == [
-        ("a", "1"),
-        ("b", "2"),
-        ("c", "3"),
-        ("d", "xy"),
-        ("e", "A\t\\"),
-        ("f", ""),
-        ("g", "a=b"),
-        ("h i", "j"),
-    ]
-
-
 def test_an_unknown_setting_is_refused_with_its_nearest_neighbour() -> None:
     with pytest.raises(SettingError, match=r"unknown setting 'num\.partition'; did you mean num\.partitions\?"):
         load_config(assignments=["num.partition=1"])
 
 
 def test_kafka_settings_without_a_use_here_are_listed_in_one_warning() -> None:
-    loaded = load_config(properties="num.io.threads=8\nssl.keystore.type=JKS\nbroker.id=7")
-    assert loaded.warnings == ("Kafka settings that Eosin does not use: num.io.threads, ssl.keystore.type",)
+    loaded = load_config(properties="num.io.threads=8\nssl.provider=SunJSSE\nbroker.id=7")
+    assert loaded.warnings == ("Kafka settings that Eosin does not use: num.io.threads, ssl.provider",)
     assert loaded.config.node_id == 7
 
 
@@ -118,7 +104,7 @@ def test_a_listener_is_read_in_both_forms(text: str, listener: Listener) -> None
     assert parse_listener(str(listener), key="listeners") == listener
 
 
-@pytest.mark.parametrize("text", ["", "9092", "host", "host:port", "host:65536", "a b:1", "NAME=host", "SSL://host:1"])
+@pytest.mark.parametrize("text", ["", "9092", "host", "host:port", "host:65536", "a b:1", "NAME=host"])
 def test_a_bad_listener_is_refused(text: str) -> None:
     with pytest.raises(SettingError, match="listeners"):
         parse_listener(text, key="listeners")
@@ -144,12 +130,6 @@ def test_listeners_that_clients_could_not_reach_are_refused(listeners: str, adve
 def test_every_address_may_be_bound_when_clients_are_told_another() -> None:
     config = load_config(flags={"listeners": "0.0.0.0:9092", "advertised.listeners": "broker.example:19092"}).config
     assert config.told_listeners == (Listener("PLAINTEXT", "broker.example", 19092),)
-
-
-def test_a_listener_that_maps_to_another_protocol_than_plaintext_is_refused() -> None:
-    load_config(properties="listener.security.protocol.map=INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT")
-    with pytest.raises(SettingError, match="OUTSIDE to PLAINTEXT"):
-        load_config(properties="listener.security.protocol.map=INSIDE:PLAINTEXT,OUTSIDE:SSL")
 
 
 @pytest.mark.parametrize(

@@ -41,3 +41,11 @@ def test_a_new_leader_epoch_elects_and_only_a_lost_leadership_resigns(
     assert not heard
     elections.partition_changed(TopicPartition("__transaction_state", 3), before, after)
     assert heard == told
+
+
+def test_a_log_that_comes_late_elects() -> None:
+    heard: list[int] = []
+    elections = CoordinatorElections("__transaction_state", node_id=HERE, elect=heard.append, resign=heard.append)
+    elections.led_late(TopicPartition("__consumer_offsets", 3))
+    elections.led_late(TopicPartition("__transaction_state", 3))
+    assert heard == [3]

@@ -2,7 +2,14 @@
 
 from manual_clock import ManualClock
 
-from eosin.broker.fetching.sessions import MIN_EVICTION_MS, FetchSession, FetchSessions, FullFetch, IncrementalFetch
+from eosin.broker.fetching.sessions import (
+    MIN_EVICTION_MS,
+    FetchSession,
+    FetchSessions,
+    FullFetch,
+    IncrementalFetch,
+    Wanted,
+)
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ZERO_UUID
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
@@ -148,6 +155,20 @@ def test_a_partition_that_returned_records_is_read_last_the_next_time() -> None:
     session.sent(first, high_watermark=5, log_start_offset=0, has_records=True)
     session.sent(second, high_watermark=5, log_start_offset=0, has_records=False)
     assert order(broker.go_on(session)) == [1, 2, 0]
+
+
+def test_who_asks_in_a_new_leader_epoch_is_told_the_high_watermark_again() -> None:
+    """What a follower heard in the old epoch it may have dropped, though the leader is the same."""
+
+    def of_epoch(epoch: int) -> FetchPartition:
+        return FetchPartition(0, fetch_offset=2, current_leader_epoch=epoch)
+
+    wanted = Wanted(FetchTopic("orders"), of_epoch(4), key=0)
+    wanted.last_sent_high_watermark = 2
+    wanted.update(of_epoch(4))
+    assert wanted.last_sent_high_watermark == 2
+    wanted.update(of_epoch(5))
+    assert wanted.last_sent_high_watermark == -1
 
 
 def test_a_partition_forgotten_while_its_fetch_waited_does_not_come_back() -> None:

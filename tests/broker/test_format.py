@@ -87,7 +87,8 @@ def test_a_directory_without_an_id_of_its_own_gets_one(tmp_path: Path) -> None:
         (APACHE_KAFKAS.replace("id=3", "id=4"), "it belongs to node 4, not 3"),
         (
             APACHE_KAFKAS + "eosin.format=1\n",
-            "it belongs to a broker that runs alone: name another directory with --data-dir",
+            "it belongs to a broker that runs alone: name another directory with --data-dir,"
+            " or see eosin format --adopt",
         ),
         (
             APACHE_KAFKAS + "eosin.format=2\neosin.cluster=kraft\n",

@@ -1,6 +1,7 @@
 """Requests that the controller decides, as a broker of several machines passes them on (cluster.md 5)."""
 
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,14 +11,30 @@ from scripted_controller import HERE, ScriptedCluster, broker, partition, topic,
 from eosin.broker.api import CloseConnection, RequestContext
 from eosin.broker.forwarding import FORWARDED, Forwarding, decode
 from eosin.broker.membership.registration import FEATURES
+from eosin.broker.metadata.cluster import NO_LEADER
 from eosin.broker.registry import BY_KEY
 from eosin.protocol.codec import EncodedBody, decode_body, decode_request_header, encode_request
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.headers import SIZE_BYTES
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from eosin.protocol.schemas import incremental_alter_configs as incremental
+from eosin.protocol.schemas.add_raft_voter import AddRaftVoterRequest
+from eosin.protocol.schemas.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopic,
+    ReassignableTopicResponse,
+)
+from eosin.protocol.schemas.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from eosin.protocol.schemas.create_delegation_token import CreateDelegationTokenRequest
 from eosin.protocol.schemas.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -38,7 +55,17 @@ from eosin.protocol.schemas.delete_topics import (
 )
 from eosin.protocol.schemas.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from eosin.protocol.schemas.describe_cluster import DescribeClusterRequest
+from eosin.protocol.schemas.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from eosin.protocol.schemas.describe_delegation_token import DescribeDelegationTokenRequest
+from eosin.protocol.schemas.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from eosin.protocol.schemas.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
+from eosin.protocol.schemas.expire_delegation_token import ExpireDelegationTokenRequest
+from eosin.protocol.schemas.list_config_resources import ListConfigResourcesRequest
+from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
 from eosin.protocol.schemas.records import metadata as records
+from eosin.protocol.schemas.remove_raft_voter import RemoveRaftVoterRequest
+from eosin.protocol.schemas.renew_delegation_token import RenewDelegationTokenRequest
+from eosin.protocol.schemas.unregister_broker import UnregisterBrokerRequest
 from eosin.protocol.types import Message
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
@@ -48,8 +75,10 @@ CREATE = CreateTopicsRequest(topics=(CreatableTopic("new", 1, 1),))
 class World(ScriptedCluster):
     """A broker whose handlers pass requests on to a script."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    has_open_two_phase = False
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
         channel: Any = self.controller
         self.apis = Forwarding(self.cluster, channel).apis(BY_KEY)
         self.publish(broker(HERE), *topic("orders", partition("orders")))
@@ -58,7 +87,11 @@ class World(ScriptedCluster):
         frame = memoryview(b"".join(encode_request(key, version, correlation_id, "client", message))[SIZE_BYTES:])
         self.frame = bytes(frame)
         request = decode(key, version, frame, decode_request_header(frame).body_offset)
-        services: Any = SimpleNamespace(config=self.config, cluster=self.cluster)
+        services: Any = SimpleNamespace(
+            config=self.config,
+            cluster=self.cluster,
+            transactions=SimpleNamespace(has_open_two_phase=self.has_open_two_phase),
+        )
         context = RequestContext(version, "client", "/192.0.2.7", "PLAINTEXT")
         response = await self.apis[key].response(request, context, services)
         return decode_body(key, version, response) if isinstance(response, EncodedBody) else response
@@ -208,6 +241,17 @@ async def test_forwarded_apis_are_announced_as_far_as_the_controller_serves_them
     assert {each.name for each in told.supported_features} == set(FEATURES)
 
 
+async def test_the_level_of_kraft_version_is_told_as_the_controller_told_it() -> None:
+    world = World()
+    world.publish(records.FeatureLevelRecord("metadata.version", 30))
+    world.controller.features = {"kraft.version": 1, "metadata.version": 29}
+    told: ApiVersionsResponse = await world.ask(ApiKey.API_VERSIONS, 4, ApiVersionsRequest("c", "1"))
+    assert {each.name: each.max_version_level for each in told.finalized_features} == {
+        "metadata.version": 30,
+        "kraft.version": 1,
+    }
+
+
 async def test_before_any_controller_was_asked_its_apis_are_not_announced() -> None:
     world = World()
     for key in FORWARDED:
@@ -252,3 +296,228 @@ async def test_quotas_are_described_by_what_they_are_for(
     response = await world.ask(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, request)
     names = {(10.0,): "a", (5.0,): "a+c", (1.0,): "default"}
     assert sorted(names[tuple(value.value for value in each.values)] for each in response.entries) == found
+
+
+@pytest.mark.parametrize(
+    ("component", "error"),
+    [
+        (("", 0, "a"), ErrorCode.INVALID_REQUEST),
+        (("group", 0, "a"), ErrorCode.UNSUPPORTED_VERSION),
+        (("user", 3, None), ErrorCode.INVALID_REQUEST),
+        (("user", 0, None), ErrorCode.INVALID_REQUEST),
+        (("user", 1, "a"), ErrorCode.INVALID_REQUEST),
+        (("user", 2, "a"), ErrorCode.INVALID_REQUEST),
+        (("client-id", 2, None), ErrorCode.INVALID_REQUEST),
+        (("ip", 2, None), ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_a_filter_of_quotas_that_makes_no_sense_is_refused(
+    component: tuple[str, int, str | None], error: ErrorCode
+) -> None:
+    world = World()
+    first = ComponentData("client-id", 2)
+    response = await world.ask(
+        ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, DescribeClientQuotasRequest((first, ComponentData(*component)))
+    )
+    assert (response.error_code, response.entries) == (error, None)
+    assert response.error_message
+
+
+SCRAM_SHA_256, SCRAM_SHA_512 = 1, 2
+
+
+async def test_scram_credentials_are_described_from_the_metadata() -> None:
+    world = World()
+    world.publish(
+        records.UserScramCredentialRecord("bob", SCRAM_SHA_512, b"s", b"k", b"v", 4096),
+        records.UserScramCredentialRecord("alice", SCRAM_SHA_256, b"s", b"k", b"v", 8192),
+        records.UserScramCredentialRecord("bob", SCRAM_SHA_256, b"s", b"k", b"v", 5000),
+        records.UserScramCredentialRecord("carol", SCRAM_SHA_256, b"s", b"k", b"v", 5000),
+        records.RemoveUserScramCredentialRecord("carol", SCRAM_SHA_256),
+    )
+    every = await world.ask(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, DescribeUserScramCredentialsRequest())
+    assert [
+        (each.user, {info.mechanism: info.iterations for info in each.credential_infos}) for each in every.results
+    ] == [("alice", {SCRAM_SHA_256: 8192}), ("bob", {SCRAM_SHA_256: 5000, SCRAM_SHA_512: 4096})]
+    named = DescribeUserScramCredentialsRequest(users=tuple(map(UserName, ("bob", "carol", "alice", "alice"))))
+    some = await world.ask(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, named)
+    assert [(each.user, each.error_code, len(each.credential_infos)) for each in some.results] == [
+        ("bob", ErrorCode.NONE, 2),
+        ("carol", ErrorCode.RESOURCE_NOT_FOUND, 0),
+        ("alice", ErrorCode.DUPLICATE_RESOURCE, 0),
+    ]
+
+
+GROUP, CLIENT_METRICS = 32, 16
+
+
+async def test_settings_of_groups_and_client_metrics_are_told_as_the_controllers_have_them() -> None:
+    world = World()
+    world.cluster.advertise("PLAINTEXT", "host-1", 9092)
+    world.publish(
+        records.ConfigRecord(GROUP, "g", "consumer.session.timeout.ms", "50000"),
+        records.ConfigRecord(GROUP, "g", "consumer.heartbeat.interval.ms", "6000"),
+        records.ConfigRecord(CLIENT_METRICS, "m", "interval.ms", "5000"),
+    )
+    listed = await world.ask(ApiKey.LIST_CONFIG_RESOURCES, 1, ListConfigResourcesRequest(resource_types=(GROUP,)))
+    assert [(each.resource_type, each.resource_name) for each in listed.config_resources] == [(GROUP, "g")]
+    every = await world.ask(ApiKey.LIST_CONFIG_RESOURCES, 1, ListConfigResourcesRequest())
+    assert {(GROUP, "g"), (CLIENT_METRICS, "m"), (TOPIC, "orders")} <= {
+        (each.resource_type, each.resource_name) for each in every.config_resources
+    }
+    subscriptions = await world.ask(ApiKey.LIST_CONFIG_RESOURCES, 0, ListConfigResourcesRequest())
+    assert [each.resource_name for each in subscriptions.config_resources] == ["m"]
+    request = DescribeConfigsRequest(
+        resources=(
+            DescribeConfigsResource(GROUP, "g"),
+            DescribeConfigsResource(GROUP, "g", ("consumer.heartbeat.interval.ms",)),
+            DescribeConfigsResource(CLIENT_METRICS, "m"),
+            DescribeConfigsResource(GROUP, "other"),
+        )
+    )
+    response = await world.ask(ApiKey.DESCRIBE_CONFIGS, 4, request)
+    assert [{config.name: config.value for config in each.configs} for each in response.results] == [
+        {"consumer.heartbeat.interval.ms": "6000", "consumer.session.timeout.ms": "50000"},
+        {"consumer.heartbeat.interval.ms": "6000"},
+        {"interval.ms": "5000"},
+        {},
+    ]
+
+
+async def test_delegation_tokens_are_refused_as_on_any_connection_without_an_identity() -> None:
+    world = World()
+    for key, request in (
+        (ApiKey.CREATE_DELEGATION_TOKEN, CreateDelegationTokenRequest()),
+        (ApiKey.RENEW_DELEGATION_TOKEN, RenewDelegationTokenRequest()),
+        (ApiKey.EXPIRE_DELEGATION_TOKEN, ExpireDelegationTokenRequest()),
+        (ApiKey.DESCRIBE_DELEGATION_TOKEN, DescribeDelegationTokenRequest()),
+    ):
+        response = await world.ask(key, 2, request)
+        assert response.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    assert not world.controller.envelopes
+
+
+@pytest.mark.parametrize(
+    ("key", "request_", "codes"),
+    [
+        (ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(3), lambda response: [response.error_code]),
+        (ApiKey.ADD_RAFT_VOTER, AddRaftVoterRequest(), lambda response: [response.error_code]),
+        (ApiKey.REMOVE_RAFT_VOTER, RemoveRaftVoterRequest(), lambda response: [response.error_code]),
+        (
+            ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+            AlterUserScramCredentialsRequest((ScramCredentialDeletion("a", 1),), (ScramCredentialUpsertion("b", 1),)),
+            lambda response: [each.error_code for each in response.results],
+        ),
+    ],
+)
+async def test_what_a_broker_alone_does_not_serve_reaches_the_controller_too(
+    key: ApiKey, request_: Message, codes: Callable[[Any], list[int]]
+) -> None:
+    world = World()
+    world.controller.responses.append(ErrorCode.REQUEST_TIMED_OUT)
+    response = await world.ask(key, 0, request_)
+    assert [each[0] for each in world.controller.envelopes] == [world.frame]
+    assert set(codes(response)) == {ErrorCode.REQUEST_TIMED_OUT}
+
+
+def moves(**to: tuple[int, ...] | None) -> AlterPartitionReassignmentsRequest:
+    """The first partitions of topics, each to its replicas."""
+    return AlterPartitionReassignmentsRequest(
+        topics=tuple(ReassignableTopic(name, (ReassignablePartition(0, replicas),)) for name, replicas in to.items())
+    )
+
+
+def all_done(request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
+    return AlterPartitionReassignmentsResponse(
+        responses=tuple(
+            ReassignableTopicResponse(
+                topic.name, tuple(ReassignablePartitionResponse(each.partition_index) for each in topic.partitions)
+            )
+            for topic in request.topics
+        )
+    )
+
+
+async def moved(world: World, request: AlterPartitionReassignmentsRequest) -> dict[str, int]:
+    world.controller.responses.append(all_done)
+    response = await world.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, request)
+    return {each.name: each.partitions[0].error_code for each in response.responses}
+
+
+@pytest.mark.parametrize(("enabled", "opened"), [(True, False), (False, True)])
+async def test_the_transaction_log_is_not_moved_to_another_kind_of_broker_while_there_are_two_phase_commits(
+    enabled: bool, opened: bool
+) -> None:
+    world = World(transaction_two_phase_commit_enable=enabled)
+    world.has_open_two_phase = opened
+    world.publish(broker(2), *topic(TRANSACTION_STATE_TOPIC, partition(TRANSACTION_STATE_TOPIC)))
+    request = moves(orders=(2,), **{TRANSACTION_STATE_TOPIC: (HERE, 2)})
+    assert await moved(world, request) == {
+        "orders": ErrorCode.NONE,
+        TRANSACTION_STATE_TOPIC: ErrorCode.INVALID_REQUEST,
+    }
+    ((frame, _),) = world.controller.envelopes
+    assert TRANSACTION_STATE_TOPIC.encode() not in frame
+    refused = moves(**{TRANSACTION_STATE_TOPIC: (2,)})
+    assert await moved(world, refused) == {TRANSACTION_STATE_TOPIC: ErrorCode.INVALID_REQUEST}
+    assert len(world.controller.envelopes) == 1
+    world.controller.responses.clear()
+    ended = moves(**{TRANSACTION_STATE_TOPIC: None})
+    assert await moved(world, ended) == {TRANSACTION_STATE_TOPIC: ErrorCode.NONE}
+
+
+async def test_without_two_phase_commits_the_transaction_log_moves_anywhere() -> None:
+    world = World()
+    world.publish(broker(2), *topic(TRANSACTION_STATE_TOPIC, partition(TRANSACTION_STATE_TOPIC)))
+    assert await moved(world, moves(**{TRANSACTION_STATE_TOPIC: (2,)})) == {TRANSACTION_STATE_TOPIC: ErrorCode.NONE}
+
+
+LISTENER_VERSION = 6
+
+
+@pytest.mark.parametrize("version", [5, LISTENER_VERSION, 12])
+async def test_a_leader_without_the_client_s_listener_is_told_as_by_apache_kafka(version: int) -> None:
+    world = World()
+    world.cluster.advertise("PLAINTEXT", "host-1", 9092)
+    world.publish(
+        broker(2, listeners=("INTERNAL",)),
+        *topic("far", partition("far", leader=2, replicas=(2, HERE)), partition("far", 1, replicas=(HERE, 2))),
+    )
+    wanted = MetadataRequest(topics=(MetadataRequestTopic(name="far"),), allow_auto_topic_creation=False)
+    told = await world.ask(ApiKey.METADATA, version, wanted)
+    assert [each.node_id for each in told.brokers] == [HERE]
+    assert [
+        (each.error_code, each.leader_id, each.replica_nodes, each.offline_replicas)
+        for each in told.topics[0].partitions
+    ] == [
+        (
+            ErrorCode.LISTENER_NOT_FOUND if version >= LISTENER_VERSION else ErrorCode.LEADER_NOT_AVAILABLE,
+            NO_LEADER,
+            (2, HERE),
+            (2,),
+        ),
+        (ErrorCode.NONE, HERE, (HERE, 2), (2,)),
+    ]
+    described = await world.ask(
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, DescribeTopicPartitionsRequest(topics=(TopicRequest("far"),))
+    )
+    assert [(each.error_code, each.leader_id, each.offline_replicas) for each in described.topics[0].partitions] == [
+        (ErrorCode.NONE, NO_LEADER, (2,)),
+        (ErrorCode.NONE, HERE, (2,)),
+    ]
+    world.publish(broker(2, epoch=9, listeners=("INTERNAL", "PLAINTEXT")))
+    told = await world.ask(ApiKey.METADATA, version, wanted)
+    assert [(each.error_code, each.leader_id, each.offline_replicas) for each in told.topics[0].partitions] == [
+        (ErrorCode.NONE, 2, ()),
+        (ErrorCode.NONE, HERE, ()),
+    ]
+
+
+async def test_a_partition_without_a_leader_is_described_without_an_error_as_by_apache_kafka() -> None:
+    world = World()
+    world.publish(*topic("away", partition("away", leader=NO_LEADER, replicas=(7,))))
+    described = await world.ask(
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, DescribeTopicPartitionsRequest(topics=(TopicRequest("away"),))
+    )
+    ((one,),) = ([*each.partitions] for each in described.topics)
+    assert (one.error_code, one.leader_id, one.offline_replicas) == (ErrorCode.NONE, NO_LEADER, (7,))

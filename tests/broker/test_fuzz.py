@@ -1,7 +1,10 @@
 """Damaged frames: whatever comes in, the broker serves on. The long runs are `make fuzz`."""
 
+import asyncio
+
 import pytest
 from fuzz_broker import fuzz
+from fuzz_security import SecuredTarget
 
 
 async def test_thousands_of_damaged_frames_harm_nobody() -> None:
@@ -16,3 +19,21 @@ async def test_damaged_frames_over_sockets_harm_nobody() -> None:
     outcome = await fuzz(frames=3000, seed=5, sockets=True)
     assert outcome.failures == []
     assert outcome.frames == 3000
+
+
+async def test_damaged_frames_of_those_with_and_without_rights_harm_nobody() -> None:
+    outcome = await fuzz(frames=2000, seed=7, first_chunk=1)  # its broker has an authorizer
+    assert outcome.failures == []
+
+
+@pytest.mark.slow
+async def test_attacks_on_tls_and_on_logins_harm_nobody_and_let_nobody_in() -> None:
+    outcome = await fuzz(frames=400, seed=11, security=True)
+    assert outcome.failures == []
+    assert outcome.connections == 400
+
+
+@pytest.mark.slow
+async def test_somebody_who_was_let_in_would_be_noticed() -> None:
+    async with SecuredTarget(1) as target:
+        assert await asyncio.to_thread(target.notices)

@@ -88,6 +88,7 @@ async def test_a_transaction_that_nobody_knows_is_aborted_once_it_is_late(
     assert line.levelno == logging.WARNING
     assert line.getMessage() == "a hanging transaction was aborted: its coordinator does not know of it"
     assert vars(line)["eosin_fields"] == {
+        "event": "hanging_transaction_aborted",
         "partition": "orders-0",
         "producer_id": producer.producer_id,
         "producer_epoch": 0,

@@ -16,6 +16,8 @@ from eosin.broker.metadata.cluster import (
     PartitionState,
     Topic,
 )
+from eosin.broker.metadata.joined_cluster import PARTITIONS_A_STEP
+from eosin.broker.quorum.image import ImageDelta
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.schemas import create_topics
@@ -28,6 +30,7 @@ from eosin.protocol.schemas.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from eosin.protocol.schemas.records import metadata as records
+from eosin.protocol.types import Message
 from eosin.runtime.start_now import start_now
 
 ORDERS = TopicPartition("orders", 0)
@@ -194,6 +197,54 @@ async def test_whoever_changed_something_waits_until_it_shows_but_not_for_ever()
     world.publish(*topic("new", partition("new")))
     assert await waiting
     assert not await world.cluster.shown(lambda: "other" in world.cluster.topics, within_ms=10)
+
+
+ROLES = {0: (2, (2, 3)), 1: (2, (HERE, 2)), 2: (2, (HERE, 2))}
+"""Leader and replicas of partitions, by the last digit of their number; this broker leads all others."""
+
+
+def many(epoch: int) -> list[Message]:
+    """A thousand partitions of a topic, in a leader epoch."""
+    roles = [ROLES.get(index % 10, (HERE, (HERE, 2))) for index in range(1000)]
+    return [
+        partition("many", index, epoch=epoch, leader=leader, replicas=replicas)
+        for index, (leader, replicas) in enumerate(roles)
+    ]
+
+
+def test_a_publication_of_many_partitions_takes_steps_and_each_partition_follows_in_one_of_them() -> None:
+    """cluster.md 2.10 and 3.6"""
+    world = ScriptedCluster()
+    world.publish(broker(HERE), broker(2), broker(3), *topic("many", *many(0)))
+    delta = world.delta(broker(4), *many(1))
+    steps: list[list[tuple[str, int]]] = [[]]
+
+    class Told(ClusterListener):
+        def partition_changed(self, partition: TopicPartition, *_: object) -> None:
+            assert world.cluster.leader_epoch(partition) == 1, "the image is swapped first"
+            steps[-1].append(("listener", partition.partition))
+
+        def brokers_changed(self) -> None:
+            steps[-1].append(("brokers", -1))
+
+    def follow(part: ImageDelta) -> None:
+        steps[-1].extend(("replica", each.partition.partition) for each in part.partitions_changed)
+
+    world.cluster.subscribe(Told())
+    world.cluster.on_image.append(follow)
+    for _ in world.cluster.publish_in_steps(delta):
+        steps.append([])
+
+    assert steps[-1].pop() == ("brokers", -1), "when every partition has followed"
+    followed = []
+    for step in steps:
+        replicas = [index for what, index in step if what == "replica"]
+        assert len(replicas) <= PARTITIONS_A_STEP
+        assert step == [("replica", index) for index in replicas] + [("listener", index) for index in replicas]
+        followed += replicas
+    turns = ["gone" if index % 10 == 0 else "followed" if index % 10 <= 2 else "led" for index in followed]
+    assert turns == ["gone"] * 100 + ["led"] * 700 + ["followed"] * 200
+    assert len(set(followed)) == 1000
 
 
 # Changes

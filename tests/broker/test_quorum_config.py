@@ -3,7 +3,7 @@
 import pytest
 from manual_clock import ManualClock
 
-from eosin.broker import server
+from eosin.broker import opened_logs
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.config.quorum import QUORUM_SETTINGS, QuorumVoter
 from eosin.broker.config.settings import SettingError
@@ -123,17 +123,13 @@ def test_replication_of_internal_topics_is_as_asked() -> None:
             "controller.listener.names must not name a listener of this broker, and PLAINTEXT is one",
         ),
         (
-            {"controller.listener.names": "SSL"},
-            "controller.listener.names asks for SSL, but Eosin connects with PLAINTEXT only",
-        ),
-        (
             {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT"},
             "listener.security.protocol.map must map CONTROLLER, the first of controller.listener.names",
         ),
         (
-            {"listener.security.protocol.map": "CONTROLLER:SSL"},
-            "listener.security.protocol.map must map CONTROLLER to PLAINTEXT, the only protocol Eosin serves, not"
-            " 'SSL'",
+            {"listeners": "SSL://127.0.0.1:9092", "security.inter.broker.protocol": "SSL"},
+            "listener.security.protocol.map must say what CONTROLLER speaks, as in CONTROLLER:PLAINTEXT or"
+            " CONTROLLER:SASL_SSL",
         ),
         (
             {"inter.broker.listener.name": "INSIDE"},
@@ -145,7 +141,7 @@ def test_replication_of_internal_topics_is_as_asked() -> None:
         ),
         (
             {"security.inter.broker.protocol": "SSL"},
-            "security.inter.broker.protocol must be PLAINTEXT, the only protocol Eosin speaks, not 'SSL'",
+            "inter.broker.listener.name must be one of the listeners PLAINTEXT, not 'SSL'",
         ),
         (
             {"replica.fetch.wait.max.ms": "40000"},
@@ -222,7 +218,7 @@ def test_every_setting_of_a_quorum_has_a_line_about_its_meaning() -> None:
 
 def test_high_watermarks_are_saved_as_often_as_the_setting_says(monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, object] = {}
-    monkeypatch.setattr(server, "LogManager", lambda *_, **settings: given.update(settings))
+    monkeypatch.setattr(opened_logs, "LogManager", lambda *_, **settings: given.update(settings))
     config = joined({"replica.high.watermark.checkpoint.interval.ms": "700"})
-    server.open_logs(config, clock=ManualClock(), chance=SystemChance(), disk=MemoryDisk())
+    opened_logs.open_logs(config, clock=ManualClock(), chance=SystemChance(), disk=MemoryDisk())
     assert given["high_watermark_interval_ms"] == 700

@@ -8,7 +8,8 @@ from cluster_images import broker, delta, image, partition, topic
 
 from eosin.broker.membership.registration import EOSIN_VERSION
 from eosin.broker.quorum.image import RegisteredBroker
-from eosin.broker.transactions.two_phase_replicas import TwoPhaseReplicas, strangers_of
+from eosin.broker.transactions.two_phase_replicas import TwoPhaseReplicas, refused_move, strangers_of
+from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TRANSACTION_STATE_TOPIC, TopicPartition
 
 STATE = TopicPartition(TRANSACTION_STATE_TOPIC, 0)
@@ -52,3 +53,13 @@ def test_a_broker_that_comes_back_as_another_one_is_noticed() -> None:
     after = image(state_topic(1, 2), brokers=(ours(1), broker(2)))
     replicas.apply(delta(before, after, brokers_changed=True))
     assert not transactions.allows_two_phase
+
+
+def test_a_partition_may_move_among_eosin_s_brokers_and_away_from_a_stranger() -> None:
+    found = image(state_topic(1, 3), brokers=(ours(1), ours(2), broker(3), broker(4)))
+    assert refused_move(found, 0, (2, 1)) is None
+    assert refused_move(found, 0, (3, 2)) is None
+    refused = refused_move(found, 0, (1, 4, 5))
+    assert refused is not None
+    assert refused.error is ErrorCode.INVALID_REQUEST
+    assert (refused.message or "").startswith("Brokers 4, 5 would lose prepared transactions")

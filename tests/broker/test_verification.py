@@ -141,6 +141,19 @@ async def test_a_busy_coordinator_is_asked_again_every_20_ms_for_100_ms() -> Non
     assert batch.error is ErrorCode.CONCURRENT_TRANSACTIONS
 
 
+@pytest.mark.parametrize("hours", [-1, 1])
+async def test_a_wall_clock_that_is_set_neither_shortens_nor_lengthens_the_asking(hours: int) -> None:
+    clock = ManualClock()
+    verifier = FakeVerifier(ErrorCode.CONCURRENT_TRANSACTIONS)
+    batch = Batch(FakeVerifiedLog(GUARD))
+    verifying = asyncio.create_task(verification(verifier, clock).verify(question(batch, version=12)))
+    await clock.run(30)
+    clock.ahead_ms = hours * 3_600_000
+    await clock.run(70)
+    assert verifying.done()
+    assert len(verifier.asked) == 6
+
+
 @pytest.mark.parametrize("version", [11, 12])
 async def test_a_marker_that_comes_while_the_coordinator_is_asked_has_it_asked_again(version: int) -> None:
     """That of the producer's transaction before, in a partition to which that wrote nothing: it takes the guard away,

@@ -115,7 +115,7 @@ async def taken(wire: Wire, partition: TopicPartition, batch: Any) -> None:
     raise AssertionError("no record is taken")
 
 
-@pytest.mark.parametrize("durability", ["os", "fsync"])
+@pytest.mark.parametrize("durability", [pytest.param("os", marks=pytest.mark.full), "fsync"])
 async def test_retention_frees_a_full_disk_by_itself(larger_disk: Path, durability: str) -> None:
     """With the usual `log.retention.check.interval.ms` and `file.delete.delay.ms`, which are minutes."""
     with BrokerProcess(larger_disk, durability=durability, settings=SETTINGS) as process:

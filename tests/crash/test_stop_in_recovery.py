@@ -113,7 +113,7 @@ async def test_a_stop_in_recovery_releases_the_directory_last_and_the_next_proce
     request.addfinalizer(lambda: [each.kill() for each in (first, second) if each.running])
     took = []
     with ThreadPoolExecutor(1) as pool:
-        for wait_s in (0.0, 0.1, 0.4):
+        for wait_s in (0.0, 0.05, 0.15):  # a quiet machine has recovered all after 0.4 s
             first.launch()
             wait_until(lambda: recovers(first), 60)
             await asyncio.sleep(wait_s)

@@ -22,7 +22,8 @@ from eosin.client.transactions import TransactionAdmin
 from eosin.protocol.names import TopicPartition
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "two-phase-commit.md"
-SETTINGS = {"transaction.two.phase.commit.enable": "true"}
+# The longest wait for markers, so that a slow disk does not hide from the example what it has just committed.
+SETTINGS = {"transaction.two.phase.commit.enable": "true", "eosin.end.txn.marker.wait.ms": "1000"}
 KILLED = 70
 
 STEPS = """\

@@ -69,7 +69,7 @@ KAFKA_4_3_1: Final = {
 # fmt: on
 """What Apache Kafka 4.3.1 announces on one node: the lowest and the highest version of each key."""
 
-ABSENT: Final = {17, 36, 38, 39, 40, 41, 51, 64, 80, 81, 83, 84, 85, 86, 87}
+ABSENT: Final = {38, 39, 40, 41, 64, 80, 81, 83, 84, 85, 86, 87}
 LOWER: Final = {ApiKey.ADD_PARTITIONS_TO_TXN: 3}
 """What docs/semantics.md says of them: not served, and not up to Kafka's highest version."""
 

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import pytest
 from admin_broker import AdminBroker, refused
 
 from eosin.broker.handlers.describe_topic_partitions import API
+from eosin.broker.metadata.cluster import PartitionState
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
 
@@ -40,6 +42,15 @@ async def test_topics_come_in_order_of_name_with_their_leaders() -> None:
     assert (partition.replica_nodes, partition.isr_nodes, partition.offline_replicas) == ((1,), (1,), ())
     assert partition.eligible_leader_replicas == partition.last_known_elr == ()
     assert answer.topics[0].topic_authorized_operations > 0
+
+
+async def test_eligible_leader_replicas_are_told_as_the_controllers_know_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = await with_topics()
+    state = PartitionState(2, 7, (1, 2, 3), (2,), (1,), eligible=(3,), last_known_eligible=(1,))
+    monkeypatch.setattr(type(broker.cluster), "partition_state", lambda cluster, partition: state)
+    answer = await broker.call(API, DescribeTopicPartitionsRequest((TopicRequest("a"),)))
+    partition = answer.topics[0].partitions[0]
+    assert (partition.eligible_leader_replicas, partition.last_known_elr) == ((3,), (1,))
 
 
 async def test_no_names_ask_for_all_topics() -> None:

@@ -107,6 +107,18 @@ async def test_a_client_that_poses_as_a_replica_is_refused() -> None:
     await writing
 
 
+async def test_who_asks_for_any_replica_gets_the_end_of_the_log() -> None:
+    broker = await broker_with_records()
+    broker.flusher.held = True
+    writing = broker.begin_produce(batch("v", timestamp=T + 99))
+    asked = ListOffsetsPartition(0, timestamp=list_offsets.LATEST)
+    request = ListOffsetsRequest(list_offsets.ANY_REPLICA, 0, (ListOffsetsTopic("orders", (asked,)),))
+    answer = (await broker.call(list_offsets.API, request, 11)).topics[0].partitions[0]
+    assert (answer.error_code, answer.offset) == (ErrorCode.NONE, 5)
+    broker.flusher.release()
+    await writing
+
+
 async def test_leader_epochs_are_checked() -> None:
     broker = await broker_with_records()
     broker.log().leader_epoch = 5

@@ -186,22 +186,6 @@ def quota(*entity: tuple[str, str | None], remove: bool = False) -> RequestEntry
     return RequestEntryData(tuple(EntityData(*each) for each in entity), (OpData("producer_byte_rate", 1.0, remove),))
 
 
-@pytest.mark.parametrize("version", alter_client_quotas.API.versions)
-async def test_quotas_can_be_removed_and_not_set(version: int) -> None:
-    broker = await with_orders()
-    entries = (
-        quota(("user", "a"), ("client-id", None), remove=True),
-        quota(("user", "a")),
-        quota(("tribe", "a"), remove=True),
-        quota(("user", ""), remove=True),
-        quota(remove=True),
-    )
-    answer = await broker.call(alter_client_quotas.API, AlterClientQuotasRequest(entries), version)
-    assert [each.error_code for each in answer.entries] == [NONE, *[ErrorCode.INVALID_REQUEST] * 4]
-    assert [each.entity for each in answer.entries] == [each.entity for each in entries]
-    assert "enforces no client quotas" in answer.entries[1].error_message
-
-
 @pytest.mark.parametrize(
     ("api", "message"),
     [

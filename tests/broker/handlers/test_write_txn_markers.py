@@ -1,5 +1,7 @@
 """WriteTxnMarkers: each marker into each partition, each with its own answer."""
 
+import logging
+
 import pytest
 from data_broker import DataBroker, batch
 
@@ -119,3 +121,14 @@ def test_a_refusal_carries_its_error_for_every_partition() -> None:
     request = WriteTxnMarkersRequest((marker(("orders", (0, 1))),))
     refusal = API.refuse(request, context, ErrorCode.UNKNOWN_SERVER_ERROR)
     assert fields_of(refusal) == [(0, {"orders": [(0, -1), (1, -1)]})]
+
+
+async def test_whoever_ends_a_hanging_transaction_is_in_the_audit_log(caplog: pytest.LogCaptureFixture) -> None:
+    broker = await hanging()
+    with caplog.at_level(logging.INFO, "eosin.audit"):
+        await broker.call(API, WriteTxnMarkersRequest((marker(("orders", (0, 1))), marker(("forged\nline", (3,))))))
+    lines = [record for record in caplog.records if record.name == "eosin.audit"]
+    facts = [vars(record)["eosin_fields"] for record in lines]
+    assert [each["partitions"] for each in facts] == ["orders-0 orders-1", "forged\\nline-3"]
+    assert {each["producer_id"] for each in facts} == {"0"}
+    assert all(each["host"] and each["listener"] for each in facts)

@@ -1,7 +1,7 @@
 """The metadata follower against a quorum in memory: what it publishes, and when (cluster.md 3.6)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -45,6 +45,23 @@ CONFIG = ObserverConfig(
 MV = FeatureLevelRecord("metadata.version", 30)
 TOPIC = TopicRecord("orders", ID)
 PARTITION = PartitionRecord(0, ID, replicas=(7,), isr=(7,), leader=7, leader_epoch=0, partition_epoch=0)
+
+
+class SlowMachine(SystemClock):
+    """Every look at the clock finds 5 ms gone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0
+        self.turns = 0
+
+    def elapsed_ms(self) -> int:
+        self.now += 5
+        return self.now
+
+    async def sleep(self, delay_ms: float) -> None:
+        self.turns += delay_ms == 0
+        await super().sleep(delay_ms)
 
 
 class Following:
@@ -234,6 +251,28 @@ async def test_listeners_see_the_new_image_in_the_step_in_which_it_is_published(
         assert seen == [("first", True), ("second", True)]
 
 
+async def test_nothing_counts_as_published_before_everybody_has_followed_in_their_steps() -> None:
+    """cluster.md 2.10 and 3.6: heartbeats tell that offset"""
+    log = a_log()
+    clock = SlowMachine()
+    follower = MetadataFollower(CONFIG, clock=clock, dial=log.dial)
+    seen: list[tuple[str, int]] = []
+
+    def follow(delta: ImageDelta) -> Generator[None, None, None]:
+        for _ in range(100):
+            seen.append(("step", follower.published_offset))
+            yield
+
+    follower.on_publication += [follow, lambda delta: seen.append(("next", follower.published_offset))]
+    made = Following(follower)
+    await follower.caught_up()
+    assert seen == [("step", -1)] * 100 + [("next", -1)]
+    assert follower.published_offset == follower.image.offset
+    assert clock.turns >= 100 / (SLICE_MS / 5) - 2
+    made.task.cancel()
+    await asyncio.gather(made.task, return_exceptions=True)
+
+
 async def test_another_cluster_ends_it_for_whoever_waits() -> None:
     log = a_log()
     async with following(log, replace(CONFIG, cluster_id="another")) as made:
@@ -266,23 +305,6 @@ async def test_a_feature_beyond_this_broker_is_told_with_its_level_and_range() -
         log.append(FeatureLevelRecord("group.version", 1))
         with pytest.raises(QuorumUnreadable, match=r"group\.version at level 1, and this broker supports 0 to 0"):
             await made.task
-
-
-class SlowMachine(SystemClock):
-    """Every look at the clock finds 5 ms gone."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = 0
-        self.turns = 0
-
-    def elapsed_ms(self) -> int:
-        self.now += 5
-        return self.now
-
-    async def sleep(self, delay_ms: float) -> None:
-        self.turns += delay_ms == 0
-        await super().sleep(delay_ms)
 
 
 async def test_a_large_snapshot_leaves_turns_of_the_event_loop_to_others() -> None:

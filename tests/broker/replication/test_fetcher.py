@@ -9,7 +9,7 @@ from logs import Logs, read_now
 from manual_flusher import ManualFlusher
 
 from eosin.broker.replication.fetch_session import FetchLimits
-from eosin.broker.replication.fetcher import Ask, Fetch, Fetcher, Wait
+from eosin.broker.replication.fetcher import HELD_LOOK_MS, Ask, Fetch, Fetcher, Wait
 from eosin.broker.replication.followed_partition import Phase
 from eosin.broker.replication.followed_replica import FollowedReplica
 from eosin.protocol.errors import ErrorCode
@@ -31,17 +31,40 @@ BROKER_EPOCH = 9
 SESSION = 77
 
 
+class HeldBack:
+    """A throttle (`Throttle`) that a test switches."""
+
+    def __init__(self) -> None:
+        self.partitions: set[int] = set()
+        self.free_at = 0
+        self.counted: list[tuple[int, int]] = []
+
+    @property
+    def is_on(self) -> bool:
+        return self.free_at > 0
+
+    def received(self, partition: TopicPartition, count: int, now_ms: int) -> None:
+        self.counted.append((partition.partition, count))
+
+    def holds(self, partition: TopicPartition, now_ms: int) -> bool:
+        return partition.partition in self.partitions and now_ms < self.free_at
+
+    def free_at_ms(self, now_ms: int) -> int:
+        return max(now_ms, self.free_at)
+
+
 class Pair:
     """A leader's logs, a follower's logs, and the follower's fetcher."""
 
     def __init__(self) -> None:
+        self.throttle = HeldBack()
         self.leader = Logs(replicated=True)
         self.flusher = ManualFlusher()
         self.follower = Logs(
             durability=Durability.FSYNC, flusher=self.flusher, replicated=True, clock=self.leader.clock
         )
         limits = FetchLimits(2, max_wait_ms=500, min_bytes=1, max_bytes=10_000, partition_max_bytes=1000)
-        self.fetcher = Fetcher(limits, backoff_ms=BACKOFF_MS, sync_patience_ms=PATIENCE_MS)
+        self.fetcher = Fetcher(limits, backoff_ms=BACKOFF_MS, sync_patience_ms=PATIENCE_MS, throttle=self.throttle)
 
     async def open(self) -> None:
         await self.leader.manager.open()
@@ -314,3 +337,37 @@ async def test_what_is_appended_can_be_read_by_replicas_and_not_by_clients(pair:
     pair.answer(pair.records(0, 0))
     assert not read_now(replica.log, 0, isolation=Isolation.READ_UNCOMMITTED).records
     assert read_now(replica.log, 0, isolation=None).records
+
+
+async def test_a_partition_that_is_throttled_is_left_out_until_the_throttle_is_free(pair: Pair) -> None:
+    pair.follow(0)
+    pair.follow(1)
+    assert set(pair.fetch()) == {0, 1}
+    pair.answer()
+    pair.throttle.partitions = {1}
+    pair.throttle.free_at = pair.now_ms + 5000
+    pair.produce(1)
+    pair.answer(pair.records(1, 0))
+    assert pair.throttle.counted == [(1, len(everything(pair.leader.log(TopicPartition("orders", 1)))))]
+    pair.flusher.flush()
+    pair.fetch()
+    assert pair.forgotten == {1}
+    pair.answer()
+    pair.leader.clock.advance(5000)
+    assert set(pair.fetch()) == {1}
+
+
+async def test_a_fetcher_whose_partitions_are_all_throttled_waits_and_looks_again(pair: Pair) -> None:
+    pair.throttle.partitions = {0}
+    pair.throttle.free_at = pair.now_ms + 300
+    replica = pair.follow(0)
+    assert pair.step() == Wait(pair.now_ms + 300)
+    pair.throttle.free_at = pair.now_ms + 90_000
+    assert pair.step() == Wait(pair.now_ms + HELD_LOOK_MS)
+    pair.throttle.partitions = set()
+    assert set(pair.fetch()) == {0}
+    pair.throttle.partitions = {0}
+    pair.fetcher.changed(replica)
+    assert isinstance(pair.step(), Wait)
+    pair.fetcher.remove(replica)
+    assert pair.step() == Wait(None)

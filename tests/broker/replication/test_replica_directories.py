@@ -30,6 +30,7 @@ class Fakes:
     def __init__(self, *, failed: bool = False, end: int = 10) -> None:
         self.told: list[tuple[Uuid, asyncio.Future[None]]] = []
         self.anew: list[TopicPartition] = []
+        self.opens = 0
         self.elected: list[TopicPartition] = []
         self.waiting: set[TopicPartition] = set()
         self.accepted: set[TopicPartition] = set()
@@ -56,6 +57,9 @@ class Fakes:
 
     def replica(self, partition: TopicPartition) -> Any:
         return self.the_replica
+
+    def open_again(self, partition: TopicPartition) -> None:
+        self.opens += 1
 
     def begin_anew(self, partition: TopicPartition) -> None:
         self.anew.append(partition)
@@ -154,6 +158,23 @@ async def test_a_log_that_could_not_be_opened_is_declared_lost_and_left_as_it_is
     assert us.anew == []
 
 
+async def test_a_log_that_could_be_opened_in_the_end_is_vouched_for_when_it_has_what_is_committed() -> None:
+    us = Fakes(end=0)
+    the_log, us.the_log = us.the_log, None
+    us.begin(placed(OURS))
+    us.apply(placed(LOST_DIRECTORY))
+    us.directories.look()
+    assert us.opens == 1
+    us.the_log = the_log
+    us.the_replica.leader_high_watermark = 7
+    us.directories.look()
+    assert us.directories_told == [LOST_DIRECTORY]
+    us.the_log.log_end_offset = us.the_log.durable_end = 7
+    us.directories.look()
+    assert us.directories_told == [LOST_DIRECTORY, OURS]
+    assert us.opens == 1
+
+
 async def test_a_replica_that_is_nowhere_is_assigned_to_us() -> None:
     us = Fakes()
     us.begin(placed(UNASSIGNED_DIRECTORY))
@@ -167,8 +188,12 @@ async def test_a_log_that_fails_while_this_broker_runs_is_declared_lost_at_once_
     us.directories.log_failed(us.the_log)
     us.apply(placed(LOST_DIRECTORY))
     us.directories.look()
+    us.apply(placed(LOST_DIRECTORY, leader=NO_LEADER))
+    us.accepted.add(ORDERS)
+    us.directories.look()
     assert us.directories_told == [LOST_DIRECTORY]
     assert us.anew == []
+    assert us.waiting == set(), "what is offline cannot count, whoever accepts that"
 
 
 async def test_an_operator_is_asked_only_while_nobody_leads() -> None:

@@ -16,6 +16,7 @@ from eosin.client.addresses import Address
 from eosin.client.errors import ConnectionFailed
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, Uuid
+from eosin.protocol.records.batch import stamp
 from eosin.storage.log.log_results import Appended, Refused
 from eosin.storage.log.partition_log import PartitionLog
 
@@ -134,6 +135,41 @@ async def test_a_partition_without_a_replica_here_is_none_of_our_business(us: Us
     assert us.logs.manager.logs == {}
 
 
+async def test_a_partition_is_settling_until_the_replicas_have_followed_the_image(us: Us) -> None:
+    assert us.replicas.is_settling(ORDERS), "its turn in a large publication has not come"
+    us.begin(image(topic(partition(OTHER))))
+    assert us.replicas.is_settling(ORDERS), "its log is a follower's"
+
+
+async def test_a_partition_whose_log_could_not_be_opened_is_not_settling(
+    us: Us, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cannot(*_: object) -> PartitionLog:
+        raise OSError("no such device")
+
+    monkeypatch.setattr(us.logs.manager, "create_log", cannot)
+    us.begin(image(topic(partition(US))))
+    assert us.handlers.served == {}
+    assert not us.replicas.is_settling(ORDERS)
+
+
+async def test_a_log_that_could_not_be_opened_is_opened_once_there_is_room(
+    us: Us, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cannot(*_: object) -> PartitionLog:
+        raise OSError("no space left")
+
+    with monkeypatch.context() as full:
+        full.setattr(us.logs.manager, "create_log", cannot)
+        us.begin(image(topic(partition(US))))
+    us.logs.manager.space.is_full = True
+    us.replicas.open_again(ORDERS)
+    assert us.handlers.served == {}
+    us.logs.manager.space.is_full = False
+    us.replicas.open_again(ORDERS)
+    assert list(us.handlers.served) == [ORDERS]
+
+
 async def test_an_election_elsewhere_ends_our_leadership(us: Us) -> None:
     us.begin(image(topic(partition(US))))
     us.append()
@@ -153,6 +189,30 @@ async def test_an_election_of_us_ends_our_following(us: Us) -> None:
     assert us.followed() == set()
     assert us.leaders() == set()
     assert us.replicas.replica(ORDERS) is None
+
+
+async def test_an_election_while_the_log_is_cut_is_told_once_the_log_is_there(us: Us) -> None:
+    """The coordinator of such a partition was never loaded (simulation, seed 268)."""
+    late: list[TopicPartition] = []
+    us.replicas.on_led_late.append(late.append)
+    us.begin(image(topic(partition(OTHER, epoch=7))))
+    log = us.log()
+    for offset in range(2):
+        batch = data()
+        sent = stamp(base_offset=offset, size=len(batch), partition_leader_epoch=7) + batch[16:]
+        log.append_as_follower(sent, max_epoch=7, now_ms=us.logs.clock.now_ms())
+    replica = us.replicas.replica(ORDERS)
+    assert replica is not None
+    replica._cut(lambda: log.truncate_to(1))
+    us.apply(image(topic(partition(US, epoch=8))), ORDERS)
+    assert us.replicas.is_settling(ORDERS)
+    assert (us.leaderships.led, late) == ({}, [])
+    await log.settled()
+    await asyncio.sleep(0.01)
+    assert us.leaderships.led == {ORDERS: 8}
+    assert late == [ORDERS]
+    us.apply(image(topic(partition(US, epoch=9))), ORDERS)
+    assert late == [ORDERS], "who hears of the image hears of that"
 
 
 async def test_an_older_state_of_a_partition_changes_nothing(us: Us) -> None:

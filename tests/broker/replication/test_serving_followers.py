@@ -5,14 +5,17 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from data_broker import DataBroker, batch, settle
 
 from eosin.broker.handlers import delete_records, fetch, list_offsets
 from eosin.broker.replication.coordinator_log import ReplicatedCoordinatorLog
 from eosin.broker.replication.isr import IsrAnswer
+from eosin.broker.replication.leading import FollowerFetch
 from eosin.broker.replication.led_partition import IsrChange
-from eosin.broker.replication.led_partitions import LedPartitions
+from eosin.broker.replication.led_partitions import LOOKS_PER_TURN, LedPartitions
+from eosin.broker.replication.positions import Registrations
 from eosin.coordinator.ports import MarkersForPartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, Uuid
@@ -89,6 +92,15 @@ class Leader:
         registration = Partition(replicas, isr or replicas, self.log.leader_epoch, partition_epoch)
         self.leading.lead(self.log, self.log.topic_id, registration)
 
+    def register(self, node_id: int, epoch: int) -> None:
+        """A broker registers, perhaps once more."""
+        self.brokers = {**self.brokers, node_id: Broker(epoch)}
+
+    def elect(self, leader_epoch: int) -> None:
+        """This broker leads in a new leader epoch."""
+        self.log.become_leader(leader_epoch)
+        self.lead(1, 2)
+
     def fetch_request(
         self,
         node_id: int,
@@ -133,8 +145,8 @@ class Leader:
         return found.error_code, found.offset
 
 
-async def leader(*, min_in_sync: int = 1) -> Leader:
-    broker = await DataBroker.started()
+async def leader(*, min_in_sync: int = 1, **config: Any) -> Leader:
+    broker = await DataBroker.started(**config)
     await broker.create_topic(min_insync_replicas=str(min_in_sync))
     broker.log().become_leader(5)
     return Leader(broker, broker.log())
@@ -167,6 +179,58 @@ async def test_a_fetch_of_a_follower_that_waits_is_answered_as_soon_as_something
     await settle()
     assert waiting.done()
     assert leads.log.durable_end == 0
+
+
+async def test_a_fetch_of_a_follower_that_waits_is_not_answered_for_a_higher_high_watermark() -> None:
+    leads = await leader()
+    leads.lead(1, 2, 3)
+    leads.broker.begin_produce(batch("a"))
+    waiting = leads.broker.begin(fetch.API, leads.fetch_request(2, 1, max_wait_ms=500), 17)
+    await settle()
+    assert leads.log.high_watermark == 0
+    await leads.fetched(3, 1)
+    await settle()
+    assert leads.log.high_watermark == 1
+    assert not waiting.done()
+    leads.broker.clock.advance(500)
+    await settle()
+    assert waiting.result().responses[0].partitions[0].high_watermark == 1
+
+
+@pytest.mark.parametrize("isolation", [0, 1], ids=["read_uncommitted", "read_committed"])
+async def test_a_consumer_that_waits_is_answered_as_soon_as_the_followers_have_what_it_waits_for(
+    isolation: int,
+) -> None:
+    leads = await leader()
+    leads.lead(1, 2, 3)
+    waiting = asyncio.ensure_future(leads.broker.fetch(0, isolation=isolation, max_wait_ms=500))
+    leads.broker.begin_produce(batch("a"))
+    await leads.fetched(2, 1)
+    await settle()
+    assert not waiting.done()
+    await leads.fetched(3, 1)
+    await settle()
+    assert waiting.done(), "no time has passed"
+    assert (await waiting).high_watermark == 1
+
+
+async def test_a_consumer_of_what_is_decided_is_answered_as_soon_as_the_followers_have_the_marker() -> None:
+    leads = await leader(transaction_partition_verification_enable=False)
+    leads.lead(1, 2)
+    appended = leads.log.append(
+        batch("a", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True), now_ms=1
+    )
+    assert isinstance(appended, Appended)
+    await leads.fetched(2, 1)
+    waiting = asyncio.ensure_future(leads.broker.fetch(0, isolation=1, max_wait_ms=500))
+    await settle()
+    assert isinstance(leads.log.append_marker(Marker(7, 1, True, 0, 2), now_ms=1), Appended)
+    await settle()
+    assert not waiting.done()
+    await leads.fetched(2, 2)
+    await settle()
+    assert waiting.done(), "no time has passed"
+    assert len((await waiting).records or b"") > 0
 
 
 async def test_the_leader_counts_itself_by_what_is_durable() -> None:
@@ -286,6 +350,124 @@ async def test_after_a_wait_the_leader_looks_again_whether_it_leads() -> None:
     assert response.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+class Session:
+    """The fetch session of a follower that has everything in a partition, and asks for nothing else."""
+
+    def __init__(self, leads: Leader, node_id: int) -> None:
+        self._leads = leads
+        self._node_id = node_id
+        self._replica_epoch = leads.brokers[node_id].epoch
+        self._id = 0
+        self._epoch = 0
+
+    async def fetched(self, offset: int | None = None) -> PartitionData | None:
+        """The answer to a fetch, from `offset` on if that is another one now; None when it tells nothing."""
+        request = self._leads.fetch_request(self._node_id, offset or 0, replica_epoch=self._replica_epoch)
+        if offset is None:
+            request = msgspec.structs.replace(request, topics=())
+        request = msgspec.structs.replace(request, session_id=self._id, session_epoch=self._epoch)
+        response = await self._leads.broker.call(fetch.API, request, 17)
+        assert response.error_code == 0
+        self._id, self._epoch = response.session_id, self._epoch + 1
+        return response.responses[0].partitions[0] if response.responses else None
+
+
+async def idle_follower(leads: Leader, node_id: int = 2) -> Session:
+    """A follower that has been told everything."""
+    session = Session(leads, node_id)
+    assert await session.fetched(leads.log.log_end_offset) is not None
+    assert await session.fetched() is None
+    return session
+
+
+async def test_a_fetch_that_finds_a_follower_idle_still_says_that_it_has_caught_up() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    session = await idle_follower(leads)
+    leads.broker.clock.advance(LAG_MS - 1)
+    assert await session.fetched() is None
+    leads.broker.clock.advance(LAG_MS - 1)
+    leads.broker.begin_produce(batch("a"))
+    leads.leading.look_for_lag()
+    await settle()
+    assert not leads.controller.asked, "it was heard a moment ago"
+    leads.broker.clock.advance(2)
+    leads.leading.look_for_lag()
+    await settle()
+    assert leads.controller.confirm() == (1,)
+
+
+async def test_an_idle_follower_is_looked_at_by_comparisons_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker follows thousands of partitions of another one, and each of its fetches asks for all of them."""
+    leads = await leader()
+    leads.lead(1, 2)
+    session = await idle_follower(leads)
+    looks: list[PartitionLog] = []
+
+    def refusal(log: PartitionLog, _: FollowerFetch) -> ErrorCode:
+        looks.append(log)
+        return ErrorCode.NONE
+
+    monkeypatch.setattr(leads.leading, "refusal", refusal)
+    assert await session.fetched() is None
+    assert looks == []
+    leads.broker.begin_produce(batch("a"))
+    await settle()
+    told = await session.fetched()
+    assert told is not None
+    assert told.records
+    assert looks == [leads.log]
+
+
+async def test_an_idle_follower_hears_of_what_was_committed_and_deleted() -> None:
+    leads = await leader()
+    leads.lead(1, 2, 3)
+    leads.broker.begin_produce(batch("a"))
+    session = await idle_follower(leads)
+    assert leads.log.high_watermark == 0
+    await leads.fetched(3, 1)
+    told = await session.fetched()
+    assert told is not None
+    assert (told.high_watermark, told.log_start_offset) == (1, 0)
+    assert await session.fetched() is None
+    await leads.log.delete_records_before(1)
+    told = await session.fetched()
+    assert told is not None
+    assert told.log_start_offset == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda leads: leads.lead(1, 3, replicas=(1, 3), partition_epoch=2), ErrorCode.UNKNOWN_LEADER_EPOCH),
+        (lambda leads: leads.register(2, 201), ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (lambda leads: leads.leading.resign(leads.log), ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (lambda leads: leads.elect(6), ErrorCode.FENCED_LEADER_EPOCH),
+        (lambda leads: leads.log.fail(OSError("no sync")), ErrorCode.KAFKA_STORAGE_ERROR),
+    ],
+    ids=["no replica any more", "a newer incarnation", "another leader", "a new leader epoch", "a failed log"],
+)
+async def test_an_idle_follower_is_refused_as_any_other(change: Callable[[Leader], object], error: ErrorCode) -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    session = await idle_follower(leads)
+    change(leads)
+    told = await session.fetched()
+    assert told is not None
+    assert told.error_code == error
+
+
+async def test_a_follower_that_is_out_of_the_isr_asks_to_be_taken_in_with_each_fetch() -> None:
+    leads = await leader()
+    leads.brokers = {**leads.brokers, 2: Broker(200, fenced=True)}
+    leads.lead(1, replicas=(1, 2))
+    session = await idle_follower(leads)
+    assert not leads.controller.asked
+    leads.register(2, 200)
+    await session.fetched()
+    assert leads.controller.confirm() == (1, 2)
+
+
 async def test_a_log_that_parts_is_told_where_and_its_position_does_not_count() -> None:
     leads = await leader()
     leads.lead(1, 2)
@@ -326,11 +508,42 @@ async def test_a_follower_that_lags_is_taken_out_and_then_holds_nothing_up() -> 
     assert not leads.controller.asked
     leads.broker.clock.advance(LAG_MS + 1)
     leads.leading.look_for_lag()
+    await settle()
     assert leads.log.high_watermark == 0
     assert leads.controller.confirm() == (1,)
     await settle()
     assert leads.log.high_watermark == 1
     assert produced.done()
+
+
+async def test_many_partitions_follow_a_change_of_brokers_in_turns() -> None:
+    """cluster.md 2.10"""
+    broker = await DataBroker.started()
+    await broker.create_topic("many", partitions=2 * LOOKS_PER_TURN)
+    looks = 0
+
+    def brokers() -> Registrations:
+        nonlocal looks
+        looks += 1
+        return {}
+
+    leading = LedPartitions(
+        1,
+        brokers=brokers,
+        own_epoch=lambda: 100,
+        isr_changes=Controller(),
+        appended=broker.partitions.long_polls.progress,
+        clock=broker.clock,
+        max_lag_ms=LAG_MS,
+    )
+    for index in range(2 * LOOKS_PER_TURN):
+        log = broker.log("many", index)
+        leading.lead(log, log.topic_id, Partition((1, 2), (1, 2), log.leader_epoch, 1))
+    looks = 0
+    leading.brokers_changed()
+    assert looks == LOOKS_PER_TURN
+    await asyncio.sleep(0)
+    assert looks == 2 * LOOKS_PER_TURN
 
 
 async def test_an_answer_of_the_controller_that_comes_after_a_new_election_changes_nothing() -> None:

@@ -1,0 +1,200 @@
+"""What an operator may do from the console, and who else may not (console.md 5.5 and 6)."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from observed_broker import ORDERS_0, ObservedBroker, observed_broker
+from wire_producer import RawProducer
+
+from eosin.broker.cli.serve import configured
+from eosin.broker.config.settings import SettingError
+from eosin.protocol.errors import ErrorCode
+
+TOKEN = "correct-horse"
+RIGHT = {"authorization": f"Bearer {TOKEN}"}
+ABORT = "actions/abort-hanging"
+END = "actions/end-transaction"
+
+
+@asynccontextmanager
+async def acting_broker(folder: Path, **settings: Any) -> AsyncIterator[ObservedBroker]:
+    (folder / "token").write_text(TOKEN)
+    asked = {"eosin_console_enable": True, "eosin_console_actions_enable": True, **settings}
+    async with observed_broker(eosin_http_token_file=str(folder / "token"), **asked) as broker:
+        yield broker
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[ObservedBroker]:
+    async with acting_broker(tmp_path, transaction_partition_verification_enable=False) as broker:
+        yield broker
+
+
+@pytest.fixture
+async def http(broker: ObservedBroker) -> AsyncIterator[httpx.AsyncClient]:
+    async with client(broker) as found:
+        yield found
+
+
+def client(broker: ObservedBroker) -> httpx.AsyncClient:
+    return httpx.AsyncClient(base_url=f"http://{broker.http}/api/v1/", headers=RIGHT, timeout=20)
+
+
+async def hanging(broker: ObservedBroker) -> RawProducer:
+    """A producer that has written, in a transaction that its coordinator has not heard of."""
+    lost = await broker.producer("lost", level=1)
+    await lost.append(ORDERS_0, 2)
+    return lost
+
+
+def abort_of(lost: RawProducer, **other: Any) -> dict[str, Any]:
+    return {
+        "partition": "orders-0",
+        "producer_id": lost.producer_id,
+        "producer_epoch": lost.producer_epoch,
+        "first_offset": 0,
+        "typed": "orders-0",
+        **other,
+    }
+
+
+def end_of(broker: ObservedBroker, name: str, **other: Any) -> dict[str, Any]:
+    txn = broker.server.services.transactions.txn(name)
+    assert txn is not None
+    asked = {"transactional_id": name, "producer_id": txn.producer_id, "producer_epoch": txn.producer_epoch}
+    return {**asked, "start_ms": txn.start_ms, "typed": name, **other}
+
+
+async def test_a_hanging_transaction_is_aborted_and_the_log_says_by_whom(
+    broker: ObservedBroker, http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    lost = await hanging(broker)
+    with caplog.at_level(logging.INFO, "eosin.audit"):
+        answer = await http.post(ABORT, json=abort_of(lost))
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["text"].endswith("in orders-0 was aborted.")
+    assert "the console aborts a hanging transaction" in caplog.text
+    found = (await http.get("partitions/orders-0/batches")).json()
+    assert [each.get("outcome", "plain") for each in found["batches"]] == ["aborted", "control"]
+    assert found["last_stable"] == 3
+    again = await http.post(ABORT, json=abort_of(lost))
+    assert (again.status_code, "look again" in again.text) == (409, True)
+
+
+async def test_a_transaction_that_its_coordinator_will_end_is_not_taken_for_one_that_hangs(
+    broker: ObservedBroker, http: httpx.AsyncClient
+) -> None:
+    shop = await broker.producer("shop-1")
+    await shop.append(ORDERS_0)
+    answer = await http.post(ABORT, json=abort_of(shop))
+    assert (answer.status_code, "does not hang" in answer.text) == (409, True)
+    await shop.commit()
+
+
+async def test_an_open_transaction_is_ended_and_its_producer_fenced(
+    broker: ObservedBroker, http: httpx.AsyncClient
+) -> None:
+    shop = await broker.producer("shop-1")
+    await shop.append(ORDERS_0)
+    stale = await http.post(END, json=end_of(broker, "shop-1", start_ms=1))
+    assert stale.status_code == 409
+    answer = await http.post(END, json=end_of(broker, "shop-1"))
+    assert answer.status_code == 200, answer.text
+    assert (await shop.end(commit=True)).error_code in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+    told = (await http.get("explain/transactions/shop-1")).json()
+    assert "eosin-console" in str(told)
+    assert (await http.post(END, json=end_of(broker, "shop-1"))).status_code == 409
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"authorization": "Bearer wrong-horse"}, 401),
+        ({"authorization": ""}, 401),
+        ({"content-type": "text/plain"}, 415),
+        ({"content-type": "application/x-www-form-urlencoded"}, 415),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "cors"}, 403),
+        ({"sec-fetch-site": "same-site", "sec-fetch-mode": "cors"}, 403),
+        ({"host": "evil.example"}, 421),
+    ],
+)
+async def test_an_action_of_another_site_or_without_the_token_changes_nothing(
+    broker: ObservedBroker, http: httpx.AsyncClient, headers: dict[str, str], status: int
+) -> None:
+    lost = await hanging(broker)
+    answer = await http.post(ABORT, json=abort_of(lost), headers=headers)
+    assert answer.status_code == status
+    assert (await http.get("partitions/orders-0/batches")).json()["last_stable"] == 0
+
+
+async def test_the_cookie_of_a_page_is_no_right_to_act(broker: ObservedBroker, http: httpx.AsyncClient) -> None:
+    lost = await hanging(broker)
+    cookie = (await http.post("session", json={})).headers["set-cookie"].partition(";")[0]
+    async with httpx.AsyncClient(base_url=http.base_url, headers={"cookie": cookie}) as page:
+        assert (await page.get("connections")).status_code == 200
+        assert (await page.post(ABORT, json=abort_of(lost))).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (b"", 400),
+        (b"[]", 400),
+        (b'{"partition": "orders-0"}', 400),
+        (b"\xff", 400),
+        (b"{" + b" " * 20_000 + b"}", 413),
+    ],
+)
+async def test_what_is_no_action_is_refused_with_a_sentence(
+    http: httpx.AsyncClient, content: bytes, status: int
+) -> None:
+    answer = await http.post(ABORT, content=content, headers={"content-type": "application/json"})
+    assert (answer.status_code, bool(answer.json()["error"])) == (status, True)
+    assert (await http.get(ABORT)).status_code == 405
+
+
+async def test_nothing_happens_before_the_name_is_typed(broker: ObservedBroker, http: httpx.AsyncClient) -> None:
+    lost = await hanging(broker)
+    assert (await http.post(ABORT, json=abort_of(lost, typed=""))).status_code == 400
+    assert (await http.post(ABORT, json=abort_of(lost, partition="none-0", typed="none-0"))).status_code == 404
+    assert (await http.post(END, json=end_of(broker, "lost", typed="Lost"))).status_code == 400
+    unknown = {**end_of(broker, "lost"), "transactional_id": "nobody", "typed": "nobody"}
+    assert (await http.post(END, json=unknown)).status_code == 404
+
+
+async def test_an_authorizer_decides_about_actions_too(tmp_path: Path) -> None:
+    async with (
+        acting_broker(
+            tmp_path,
+            authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            super_users="User:admin",
+        ) as broker,
+        client(broker) as http,
+    ):
+        asked = {"partition": "orders-0", "producer_id": 1, "producer_epoch": 0, "first_offset": 0, "typed": "orders-0"}
+        answer = await http.post(ABORT, json=asked)
+        assert (answer.status_code, answer.json()["error"]) == (403, "User:ANONYMOUS may not alter the cluster")
+
+
+async def test_without_the_setting_there_are_no_actions(tmp_path: Path) -> None:
+    async with acting_broker(tmp_path, eosin_console_actions_enable=False) as broker, client(broker) as http:
+        assert (await http.post(ABORT, json={})).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--console", "--console-actions"], "needs eosin.http.token.file"),
+        (["--console-actions"], "needs eosin.console.enable"),
+    ],
+)
+def test_actions_without_a_token_or_a_console_end_the_start(arguments: list[str], words: str) -> None:
+    with pytest.raises(SettingError, match=words):
+        configured(arguments)

@@ -1,0 +1,413 @@
+"""The console as developers see it: a browser looks at a broker that real clients use (console.md 5)."""
+
+import asyncio
+import os
+import re
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from broker_process import BrokerProcess
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import TopicPartition as Position
+from console_browser import Watched, axe, chromium, console_of, findings
+from playwright.sync_api import Browser, Page, expect
+from toolchains import skipped_without
+from wire import Wire
+from wire_producer import transactional
+
+from eosin.protocol.names import TopicPartition
+
+pytestmark = pytest.mark.slow
+expect.set_options(timeout=30_000)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with skipped_without(), chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    process = BrokerProcess(tmp_path_factory.mktemp("console") / "data", durability="memory")
+    process.options = ("--console", "--http", "0")
+    process.start(60)
+    try:
+        yield process
+    finally:
+        process.stop()
+
+
+@pytest.fixture
+def watched(browser: Browser, broker: BrokerProcess) -> Iterator[Watched]:
+    found = Watched(browser, console_of(broker))
+    yield found
+    found.close()
+
+
+def producer(broker: BrokerProcess, transactional_id: str, client_id: str, timeout_ms: int = 60_000) -> Producer:
+    made = Producer(
+        {
+            "bootstrap.servers": broker.address,
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": timeout_ms,
+            "client.id": client_id,
+            "log_level": 0,
+        }
+    )
+    made.init_transactions(60)
+    return made
+
+
+def begin(made: Producer, topic: str = "orders") -> None:
+    made.begin_transaction()
+    made.produce(topic, b"book", partition=0)
+    assert made.flush(60) == 0, "what the page is to show was not written"
+
+
+def go_on(made: Producer) -> None:
+    """Write, and commit: a fenced producer hears of it in one of these."""
+    made.produce("orders", b"late", partition=0)
+    made.commit_transaction(60)  # it writes first what is left; how long that takes is the machine's
+
+
+def seconds_left(page: Page, name: str) -> float:
+    text = page.get_by_label("Open transactions").locator("tr", has_text=name).locator(".figure").inner_text()
+    found = re.fullmatch(r"([0-9.]+) s left", text)
+    assert found is not None, text
+    return float(found[1])
+
+
+def test_a_transaction_of_a_real_client_is_seen_open_counting_down_and_committed(
+    watched: Watched, broker: BrokerProcess
+) -> None:
+    page = watched.open()
+    shop = producer(broker, "shop-1", "till")
+    begin(shop)
+    row = page.get_by_label("Open transactions").locator("tr", has_text="shop-1")
+    expect(row.locator(".state")).to_have_text("Ongoing")
+    expect(row).to_contain_text("orders-0")
+    expect(row).to_contain_text("till (confluent-kafka-python")
+    first = seconds_left(page, "shop-1")
+    page.wait_for_timeout(1500)
+    assert 0 < seconds_left(page, "shop-1") < first <= 60
+    held = page.get_by_label("Readers held back").locator("tr", has_text="orders-0")
+    expect(held).to_contain_text("shop-1")
+    expect(held).to_contain_text("an open transaction")
+    expect(page.locator("#health")).to_contain_text("held back in 1 partition, first by shop-1")
+
+    shop.commit_transaction(60)
+    ended = page.get_by_label("Last ends").locator("tr", has_text="shop-1")
+    expect(ended.locator(".outcome")).to_contain_text("committed")
+    expect(page.locator("#health")).to_have_text("Nothing is open, and nobody waits.")
+
+
+def test_a_fenced_producer_is_seen_with_the_reason_that_explain_gives(watched: Watched, broker: BrokerProcess) -> None:
+    page = watched.open("events")
+    old = producer(broker, "shop-2", "till-old")
+    begin(old)
+    new = producer(broker, "shop-2", "till-new")
+    with pytest.raises(KafkaException):
+        go_on(old)
+    told = page.get_by_label("Fenced, timed out, refused").locator("tr", has_text="shop-2").first
+    expect(told).to_contain_text("a new instance, till-new (confluent-kafka-python")
+    expect(told.locator(".outcome")).to_contain_text("fenced")
+    told.get_by_role("link").click()
+    expect(page.locator("#sentence")).to_contain_text("shop-2 was fenced at")
+    expect(page.locator("#sentence")).to_contain_text("because a new instance, till-new")
+    del new
+
+
+def test_a_name_that_is_markup_is_shown_as_it_is(watched: Watched, broker: BrokerProcess) -> None:
+    name = "<img src=x onerror=alert(1)>&amp;/?#'\""
+    page = watched.open("transactions")
+    producer(broker, name, "<b>till</b>")
+    link = page.get_by_role("link", name=name)
+    expect(link).to_have_text(name)
+    link.click()
+    expect(page.locator("h1")).to_have_text(name)
+    expect(page.locator("#sentence")).to_contain_text("has nothing open")
+
+
+def test_lag_counts_no_control_records_and_nothing_that_is_undecided(watched: Watched, broker: BrokerProcess) -> None:
+    shop = producer(broker, "shop-3", "till")
+    for _ in range(3):
+        begin(shop, "lagging")
+        shop.commit_transaction(60)
+    begin(shop, "lagging")
+    shop.abort_transaction(60)
+    begin(shop, "lagging")
+    committer = Consumer({"bootstrap.servers": broker.address, "group.id": "readers", "log_level": 0})
+    committer.commit(offsets=[Position("lagging", 0, 1)], asynchronous=False)  # behind the first of three records
+    committer.close()
+    page = watched.open("groups")
+    row = page.get_by_label("Consumer groups").locator("tr", has_text="readers")
+    # Offsets 1 to 8: three markers and the abort's, two records, an aborted one; the record at 8 is undecided.
+    expect(row.locator("td")).to_have_text(["readers", "Empty", "0", "1", "2", "4", "1", "0"])
+    row.get_by_role("link").click()
+    expect(page.locator("#sentence")).to_contain_text("1 undecided behind the open transaction of shop-3")
+    shop.abort_transaction(60)
+
+
+def test_pages_are_walked_by_keyboard_alone(watched: Watched, broker: BrokerProcess) -> None:
+    kept = [producer(broker, f"walk-{number}", "till") for number in range(3)]
+    page = watched.open()
+    page.keyboard.press("Tab")
+    expect(page.locator(".skip")).to_be_focused()
+    for _ in range(3):
+        page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Transactions", exact=True)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.type("walk-")
+    expect(page.locator("#count")).to_contain_text("3 of")
+    rows = page.get_by_label("Transactions", exact=True).locator("tbody a")
+    rows.first.focus()
+    page.keyboard.press("ArrowDown")
+    expect(rows.nth(1)).to_be_focused()
+    page.keyboard.press("End")
+    expect(rows.nth(2)).to_be_focused()
+    page.keyboard.press("Home")
+    expect(rows.first).to_be_focused()
+    name = rows.first.inner_text()
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text(name)
+    assert len(kept) == 3
+
+
+def test_no_page_is_wider_than_a_telephone_or_lost_on_a_wide_screen(watched: Watched, broker: BrokerProcess) -> None:
+    shop = producer(broker, "shop-" + "long" * 50, "till")
+    begin(shop)
+    page = watched.open()
+    for width in (360, 3840):
+        page.set_viewport_size({"width": width, "height": 800})
+        for place in ("", "transactions", "partitions", "groups", "events", "transactions/shop-" + "long" * 50):
+            watched.open(place)
+            page.locator("#sentence, .table").first.wait_for()
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, place
+    shop.abort_transaction(60)
+
+
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.full)])
+def test_every_page_is_accessible_in_light_and_in_dark(browser: Browser, broker: BrokerProcess, scheme: str) -> None:
+    with skipped_without():
+        source = axe()
+    shop = producer(broker, f"shop-{scheme}", "till")
+    begin(shop)
+    watched = Watched(browser, console_of(broker), color_scheme=scheme)
+    found = {}
+    for place in (
+        "",
+        "transactions",
+        "partitions",
+        "groups",
+        "events",
+        f"transactions/shop-{scheme}",
+        "partitions/orders-0",
+    ):
+        page = watched.open(place)
+        page.locator("#sentence, .table").first.wait_for()
+        found[place] = findings(page, source)
+    shop.abort_transaction(60)
+    watched.close()
+    assert not any(found.values()), found
+
+
+def test_a_page_finds_its_broker_again_after_a_restart(browser: Browser, tmp_path: Path) -> None:
+    process = BrokerProcess(tmp_path / "data")
+    process.options = ("--console", "--http", "0")
+    process.start(60)
+    try:
+        watched = Watched(browser, console_of(process))
+        page = watched.open("transactions")
+        before = producer(process, "before", "till")
+        expect(page.get_by_role("link", name="before")).to_be_visible()
+        process.options = ("--console", "--http", watched.http)
+        process.stop()
+        expect(page.locator("#connection")).to_contain_text("connection lost")
+        process.start(60)
+        producer(process, "after", "till")
+        expect(page.get_by_role("link", name="after")).to_be_visible()
+        expect(page.get_by_role("link", name="before")).to_be_visible()
+        expect(page.locator("#connection")).to_have_text("live")
+        watched.complaints = [each for each in watched.complaints if "ERR_CONNECTION_REFUSED" not in each]
+        watched.complaints = [each for each in watched.complaints if "ERR_INCOMPLETE_CHUNKED" not in each]
+        watched.close()
+        del before
+    finally:
+        process.stop()
+
+
+def test_a_page_asks_for_the_token_and_takes_the_one_of_its_address(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("correct-horse")
+    settings = {"eosin.http.token.file": str(tmp_path / "token")}
+    process = BrokerProcess(tmp_path / "data", durability="memory", settings=settings)
+    process.options = ("--console", "--http", "0")
+    process.start(60)
+    try:
+        watched = Watched(browser, console_of(process))
+        page = watched.page
+        page.goto(f"http://{watched.http}/")
+        for token in ("wrong-horse", "correct-horse"):
+            page.get_by_label("Token").fill(token)
+            page.get_by_role("button", name="Look in").click()
+            if token == "wrong-horse":
+                expect(page.get_by_role("alert")).to_have_text("That is not the token of eosin.http.token.file.")
+        expect(page.locator("#connection")).to_have_text("live")
+        page.reload()
+        expect(page.locator("#connection")).to_have_text("live")
+        assert {"401 (Unauthorized)" in each for each in watched.complaints} == {True}
+        watched.complaints = []
+        watched.close()
+
+        watched = Watched(browser, console_of(process))
+        watched.page.goto(f"http://{watched.http}/#token=correct-horse")
+        expect(watched.page.locator("#connection")).to_have_text("live")
+        assert watched.page.url == f"http://{watched.http}/#/"
+        watched.close()
+    finally:
+        process.stop()
+
+
+LONG_TASKS = """() => {
+  globalThis.longTasks = [];
+  globalThis.ruler = [];
+  new PerformanceObserver((list) => list.getEntries().forEach((entry) => longTasks.push(entry.duration)))
+    .observe({ type: "longtask" });
+  setInterval(() => {
+    const begun = performance.now();
+    let sum = 0;
+    for (let index = 0; index < 200_000; index += 1) sum += index % 7;
+    globalThis.ruled = sum;
+    ruler.push(performance.now() - begun);
+  }, 40);
+}"""
+"""Beside the page's own long tasks, the same small work again and again: what it takes more than the quickest time is
+what the machine did in between."""
+
+
+async def _fill(address: str, *, ids: int, partitions: int) -> None:
+    wire = await Wire.open(address)
+    await wire.create_topic("wide", partitions=partitions)
+    for number in range(ids):
+        await wire.init(f"id-{number:05}", timeout_ms=60_000)
+    await wire.close()
+
+
+async def _work(address: str, seconds: float) -> int:
+    """Transactions one after the other, each of another id in another partition."""
+    wire = await Wire.open(address)
+    ended = asyncio.get_running_loop().time() + seconds
+    count = 0
+    while asyncio.get_running_loop().time() < ended:
+        made = await transactional(wire, f"id-{count % 10_000:05}")
+        await made.send(TopicPartition("wide", count % 1000))
+        await made.commit()
+        count += 1
+        await asyncio.sleep(0.01)
+    await wire.close()
+    return count
+
+
+@pytest.mark.full
+def test_ten_thousand_ids_and_a_thousand_partitions_do_not_make_the_page_stutter(
+    browser: Browser, tmp_path: Path
+) -> None:
+    process = BrokerProcess(tmp_path / "data", durability="memory")
+    process.options = ("--console", "--http", "0")
+    process.start(60)
+    worked: list[int] = []
+    try:
+        with ThreadPoolExecutor(1) as other:  # the browser's library has an event loop in this thread
+            other.submit(asyncio.run, _fill(process.address, ids=10_000, partitions=1000)).result(120)
+        watched = Watched(browser, console_of(process))
+        page = watched.open("transactions")
+        expect(page.locator("#count")).to_contain_text("10,000 of 10,000")
+        page.evaluate(LONG_TASKS)
+        work = threading.Thread(target=lambda: worked.append(asyncio.run(_work(process.address, 8))))
+        work.start()
+        table = page.locator(".table")
+        for step in range(40):
+            table.evaluate("(view, top) => { view.scrollTop = top; }", step * 8000)
+            page.wait_for_timeout(100)
+            assert page.locator("tbody tr[data-index]").count() < 60
+        page.get_by_role("link", name="Partitions").click()
+        expect(page.locator("#count")).to_contain_text("1,000 of")
+        page.wait_for_timeout(2000)
+        page.get_by_role("link", name="Overview").click()
+        page.wait_for_timeout(1000)
+        work.join(60)
+        tasks = page.evaluate("longTasks")
+        frames = page.evaluate("eosinStore.version")
+        ruler = page.evaluate("ruler")
+        stalled = max(ruler) - min(ruler)
+        print(f"{worked} transactions, {frames} frames, long tasks in ms: {sorted(map(round, tasks))}, {stalled=}")
+        assert worked[0] > 10
+        assert not [each for each in tasks if each > 100 + 2 * stalled]
+        watched.close()
+    finally:
+        process.stop()
+
+
+PICTURES = os.environ.get("CONSOLE_PICTURES", "")
+
+
+@pytest.mark.skipif(not PICTURES, reason="draws the pictures of docs/console.md: make console-pictures")
+def test_pictures_are_drawn(browser: Browser, tmp_path: Path) -> None:
+    process = BrokerProcess(tmp_path / "data", durability="memory")
+    process.options = ("--console", "--http", "0")
+    process.start(60)
+    try:
+        _draw(browser, process, Path(PICTURES))
+    finally:
+        process.stop()
+
+
+def _draw(browser: Browser, broker: BrokerProcess, folder: Path) -> None:
+    kept = []
+    for number in range(4):
+        shop = producer(broker, f"shop-{number}", f"till-{number}")
+        for _ in range(number + 1):
+            begin(shop)
+            shop.commit_transaction(60)
+        kept.append(shop)
+    begin(kept[0], "payments")
+    kept[0].abort_transaction(60)
+    slow = producer(broker, "invoicing-1", "invoicing", timeout_ms=2000)
+    begin(slow, "invoices")
+    old = producer(broker, "orders-1", "orders-old")
+    begin(old)
+    kept.append(producer(broker, "orders-1", "orders-new"))
+    with pytest.raises(KafkaException):
+        go_on(old)
+    committer = Consumer({"bootstrap.servers": broker.address, "group.id": "readers", "log_level": 0})
+    committer.commit(offsets=[Position("orders", 0, 2)], asynchronous=False)
+    committer.close()
+    begin(kept[1], "payments")
+    begin(kept[2], "orders")
+    for scheme in ("light", "dark"):
+        watched = Watched(browser, console_of(broker), color_scheme=scheme)
+        page = watched.open()
+        expect(page.get_by_label("Fenced, timed out, refused")).to_contain_text("ran out of time")
+        expect(page.get_by_label("Open transactions").locator("tr", has_text="shop-2")).to_be_visible()
+        expect(page.get_by_label("Readers held back").locator("tr", has_text="orders-0")).to_be_visible()
+        page.screenshot(path=folder / f"console-{scheme}.png", clip={"x": 0, "y": 0, "width": 1280, "height": 780})
+        if scheme == "light":
+            for place, name in (
+                ("partitions", "topics"),
+                ("groups", "groups"),
+                ("transactions/orders-1", "fenced"),
+                ("log/orders-0", "log"),
+            ):
+                page = watched.open(place)
+                page.locator("#sentence, .table tbody").first.wait_for()
+                page.screenshot(
+                    path=folder / f"console-{name}.png", clip={"x": 0, "y": 0, "width": 1280, "height": 460}
+                )
+        watched.close()
+    kept[1].abort_transaction(60)
+    kept[2].abort_transaction(60)

@@ -1,0 +1,159 @@
+"""`eosin explain` as a command: its options, exit codes, a stopped directory, real clients, Apache Kafka
+(console.md 3).
+
+The tests of Apache Kafka prove that every sentence of another broker comes from Kafka's APIs alone.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from apache_kafka import ApacheKafka
+from broker_process import BrokerProcess
+from confluent_kafka import KafkaException, Producer
+from toolchains import skipped_without
+
+from eosin.broker.cli import explain
+from eosin.client.http import HttpError, get
+
+
+def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "eosin.broker", "explain", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    process = BrokerProcess(tmp_path_factory.mktemp("explain") / "data")
+    process.options = ("--http", "0")
+    with process:
+        yield process
+
+
+def http_of(broker: BrokerProcess) -> str:
+    return broker.ready_line.rpartition("http ")[2].rstrip(")\n")
+
+
+def producer(address: str, transactional_id: str, client_id: str) -> Producer:
+    made = Producer(
+        {"bootstrap.servers": address, "transactional.id": transactional_id, "client.id": client_id, "log_level": 0}
+    )
+    made.init_transactions(20)
+    return made
+
+
+def fenced(address: str, transactional_id: str) -> None:
+    """A producer of librdkafka's is fenced by another while its transaction is open."""
+    old = producer(address, transactional_id, "orders-1")
+    old.begin_transaction()
+    old.produce("orders", b"x", partition=0)
+    assert old.flush(60) == 0
+    producer(address, transactional_id, "orders-2")
+    with pytest.raises(KafkaException):
+        old.commit_transaction(10)
+
+
+@pytest.mark.slow
+def test_a_fenced_client_is_explained_while_the_broker_runs_and_after_it_has_stopped(broker: BrokerProcess) -> None:
+    fenced(broker.address, "invoicing")
+    options = ("--bootstrap-server", broker.address, "--http", http_of(broker))
+    done = run("invoicing", *options, "--timeline")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("invoicing was fenced at ")
+    assert "a new instance, orders-2 (confluent-kafka-python " in done.stdout
+    assert "epoch_raised" in done.stdout
+    found = json.loads(run("invoicing", *options, "--json").stdout)
+    assert (found["cause"], found["subject"]) == ("successor", "invoicing")
+    assert run("nobody", *options).returncode == 1
+    in_use = run("invoicing", "--data-dir", str(broker.data_dir))
+    assert (in_use.returncode, "a broker is at work" in in_use.stderr) == (2, True)
+
+    with subprocess.Popen(
+        [sys.executable, "-m", "eosin.broker", "explain", "followed", *options, "--follow"],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as follow:
+        assert follow.stdout is not None
+        try:
+            assert follow.stdout.readline().startswith("no coordinator knows followed")
+            fresh = producer(broker.address, "followed", "orders-4")
+            assert follow.stdout.readline().startswith("followed has nothing open")
+            fresh.begin_transaction()
+            fresh.produce("orders", b"x", partition=0)
+            fresh.flush(10)
+            lines = (line for line in follow.stdout if not line.startswith("  ("))
+            assert next(lines).startswith("followed has a transaction open")
+        finally:
+            follow.kill()
+
+    broker.stop()
+    stored = run("invoicing", "--data-dir", str(broker.data_dir), "--timeline")
+    assert stored.returncode == 0, stored.stderr
+    assert stored.stdout.splitlines()[0].rstrip(".") == done.stdout.partition(";")[0]
+    assert "PrepareAbort, from the log" in stored.stdout
+    assert run("nobody", "--data-dir", str(broker.data_dir)).returncode == 1
+
+
+@pytest.mark.slow
+def test_apache_kafka_is_explained_as_far_as_its_apis_tell(tmp_path: Path) -> None:
+    with skipped_without():
+        kafka = ApacheKafka(tmp_path / "kafka")
+    with kafka:
+        fenced(kafka.address, "invoicing")
+        options = ("--bootstrap-server", kafka.address)
+        done = run("invoicing", *options)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("invoicing has nothing open")
+        assert "who did what, and why, is not known" in done.stdout
+        late = producer(kafka.address, "late", "orders-3")
+        late.begin_transaction()
+        late.produce("orders", b"x", partition=0)
+        late.flush(10)
+        done = run("orders-0", *options)
+        assert "the transaction of late (producer " in done.stdout
+        assert "It will be aborted at" in done.stdout
+        late.commit_transaction(20)
+        assert "no transaction is open" in run("orders-0", *options).stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("x", "--as", "planet"),
+        ("x", "--timeout", "0"),
+        ("x", "--http-token-file", "/nowhere/token"),
+        ("x", "--data-dir", "/nowhere"),
+        ("x", "--data-dir", ".", "--as", "group"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_sentence_and_exit_code_2(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code = explain.main(arguments)
+    except SystemExit as left:
+        code = int(left.code or 0)
+    told = capsys.readouterr().err
+    assert code == 2
+    assert told.count("\n") == 1
+    assert told.startswith("eosin explain: ")
+
+
+def test_a_broker_that_is_not_there_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain.main(["x", "--bootstrap-server", "127.0.0.1:1", "--timeout", "0.5"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "http://", "http://[", "http://127.0.0.1:1/x", "http://h:999999/"])
+async def test_a_url_that_does_not_answer_is_one_sentence(url: str) -> None:
+    with pytest.raises(HttpError):
+        await get(url, timeout_ms=500)

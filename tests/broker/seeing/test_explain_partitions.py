@@ -1,0 +1,257 @@
+"""`eosin explain` of partitions, topics, groups and producer ids (console.md 3)."""
+
+import re
+from collections.abc import AsyncIterator
+
+import pytest
+from observed_broker import ORDERS_0, ObservedBroker, observed_broker
+from wire_producer import idempotent
+
+from eosin.broker.explain.facts import OpenProducer, PartitionFacts, TransactionFacts
+from eosin.broker.explain.partition_sentences import explain_partition
+from eosin.protocol.names import TopicPartition
+
+ORDERS_1 = TopicPartition("orders", 1)
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[ObservedBroker]:
+    async with observed_broker() as broker:
+        yield broker
+
+
+def without_times(text: str) -> str:
+    """Times as T, durations as D, ports as P: what differs from run to run."""
+    text = re.sub(r"(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{3}", "T", text)
+    text = re.sub(r"127\.0\.0\.1:\d+", "P", text)
+    return re.sub(r"\d+(\.\d)? (ms|s)\b", "D", text)
+
+
+async def text(broker: ObservedBroker, subject: str, kind: str | None = None) -> str:
+    return without_times((await broker.explain(subject, kind)).text)
+
+
+async def test_a_partition_names_the_transaction_that_holds_its_readers(broker: ObservedBroker) -> None:
+    await (await idempotent(await broker.wire())).append(ORDERS_0, 5)
+    producer = await broker.producer("invoicing")
+    await producer.append(ORDERS_0, 3)
+    assert await text(broker, "orders-0") == (
+        f"orders-0: committed readers stand at 5 since T, 3 records behind: the transaction of invoicing"
+        f" (producer {producer.producer_id}/0, orders-1 at P), open for D. It will be aborted at T (in D)."
+    )
+    assert (await broker.explain("orders-0")).cause == "open_transaction"
+
+
+async def test_any_broker_tells_whose_transaction_it_is_though_not_which_client(broker: ObservedBroker) -> None:
+    producer = await broker.producer("invoicing")
+    await producer.append(ORDERS_0, 3)
+    found = await broker.explain("orders-0", over_http=False)
+    assert without_times(found.sentence) == (
+        "orders-0: committed readers stand at 0 since T, 3 records behind: the transaction of invoicing"
+        f" (producer {producer.producer_id}/0), open for D."
+    )
+
+
+async def test_a_partition_without_open_transactions_says_how_far_its_readers_come(broker: ObservedBroker) -> None:
+    await (await idempotent(await broker.wire())).append(ORDERS_0, 5)
+    assert await text(broker, "orders-0") == (
+        "orders-0: no transaction is open, and committed readers can read up to 5, the high watermark."
+    )
+
+
+async def test_a_transaction_that_no_coordinator_knows_hangs_and_heals() -> None:
+    async with observed_broker(transaction_partition_verification_enable=False) as broker:
+        producer = await broker.producer("invoicing", level=1)
+        await producer.append(ORDERS_0, 2)  # without AddPartitionsToTxn
+        found = await broker.explain("orders-0")
+        assert found.cause == "hanging"
+        assert without_times(found.text) == (
+            "orders-0: committed readers stand at 0, 2 records behind: a transaction of producer"
+            f" {producer.producer_id}/0, last written at T, of which no coordinator knows: it hangs. It is aborted by"
+            " itself within a minute of T, or at once by `eosin transactions abort orders 0 --start-offset 0`."
+        )
+        bare = await broker.explain("orders-0", over_http=False)
+        assert bare.text.endswith("End it with `eosin transactions abort orders 0 --start-offset 0`.")
+
+
+async def test_a_partition_that_is_not_there_is_said_so(broker: ObservedBroker) -> None:
+    found = await broker.explain("orders-7", "partition")
+    assert (found.sentence, found.is_known) == ("there is no partition orders-7.", False)
+
+
+async def test_an_offline_log_says_why(broker: ObservedBroker) -> None:
+    await (await idempotent(await broker.wire())).append(ORDERS_0)
+    log = broker.server.services.partitions.get(ORDERS_0)
+    log.failure = OSError(5, "Input/output error")  # type: ignore[union-attr]
+    found = await broker.explain("orders-0")
+    log.failure = None  # type: ignore[union-attr]
+    assert found.cause == "offline"
+    assert found.sentence == "orders-0 cannot be read on broker 1, which leads it: [Errno 5] Input/output error."
+
+
+async def test_a_topic_is_explained_by_the_partition_that_is_worst_off(broker: ObservedBroker) -> None:
+    producer = await broker.producer("invoicing")
+    await producer.append(ORDERS_0, 1)
+    await producer.append(ORDERS_1, 9)
+    found = await text(broker, "orders")
+    assert found.startswith(
+        "orders: committed readers are held back in 2 of 2 partitions, most in orders-1."
+        " orders-1: committed readers stand at 0 since T, 9 records behind:"
+    )
+    await producer.commit()
+    await producer.completed()
+    assert await text(broker, "orders") == "orders: no transaction holds readers back in any of its 2 partitions."
+
+
+async def test_a_producer_id_leads_to_its_transactional_id(broker: ObservedBroker) -> None:
+    producer = await broker.producer("invoicing")
+    await producer.append(ORDERS_0)
+    assert (await broker.explain(str(producer.producer_id))).subject == "invoicing"
+    assert not (await broker.explain("99999", "producer")).is_known
+
+
+async def test_a_name_that_several_have_is_the_first_and_names_the_others(broker: ObservedBroker) -> None:
+    producer = await broker.producer("orders")
+    await producer.append(ORDERS_0)
+    await producer.commit_offsets("orders", ORDERS_0, 0)
+    found = await broker.explain("orders")
+    assert found.sentence.startswith("orders has a transaction open")
+    assert "there is also a group of that name: --as group" in found.evidence
+    assert (await broker.explain("orders", "group")).sentence.startswith("group orders:")
+
+
+async def test_a_group_at_the_end_says_what_the_last_offsets_are(broker: ObservedBroker) -> None:
+    producer = await broker.producer("invoicing")
+    for _ in range(3):
+        await producer.append(ORDERS_0, 2)
+        await producer.commit()
+        await producer.completed()
+    await producer.append(ORDERS_0, 4)
+    await producer.abort()
+    await producer.completed()
+    await producer.commit_offsets("readers", ORDERS_0, 5)
+    await producer.commit()
+    await producer.completed()
+    # 5 is a marker; 6 and 7 are records, 8 a marker, 9 to 12 aborted, 13 their marker.
+    found = await broker.explain("readers", "group")
+    assert found.sentence == (
+        "group readers: Empty, 0 members, lag 2 (log ends are 9 offsets further: 2 records, 3 control records,"
+        " 4 aborted or compacted)."
+    )
+    assert found.cause == "lag"
+
+
+async def test_a_groups_lag_of_zero_is_zero_though_markers_follow(broker: ObservedBroker) -> None:
+    producer = await broker.producer("invoicing")
+    await producer.append(ORDERS_0, 2)
+    await producer.commit_offsets("readers", ORDERS_0, 2)
+    await producer.commit()
+    await producer.completed()
+    assert await text(broker, "readers", "group") == (
+        "group readers: Empty, 0 members, lag 0 (log ends are 1 offset further: 1 control record)."
+    )
+
+
+async def test_records_behind_an_open_transaction_are_undecided_and_no_lag(broker: ObservedBroker) -> None:
+    producer = await broker.producer("invoicing")
+    await producer.append(ORDERS_0, 2)
+    await producer.commit_offsets("readers", ORDERS_0, 2)
+    await producer.commit()
+    await producer.completed()
+    await producer.append(ORDERS_0, 7)
+    found = await broker.explain("readers", "group")
+    assert "and 7 undecided behind the open transaction of invoicing" in found.sentence
+    assert found.cause == "open_transaction"
+
+
+async def test_pending_offsets_name_the_transaction_that_they_wait_for(broker: ObservedBroker) -> None:
+    producer = await broker.producer("invoicing")
+    await producer.append(ORDERS_0, 1)
+    await producer.commit_offsets("readers", ORDERS_0, 1)
+    found = await broker.explain("readers", "group")
+    assert found.cause == "pending_offsets"
+    assert without_times(found.text).endswith(
+        "its offsets for orders-0 wait for the open transaction of invoicing (UNSTABLE_OFFSET_COMMIT until it ends)."
+        " It will be aborted at T (in D)."
+    )
+
+
+async def test_a_group_that_is_not_there_is_said_so(broker: ObservedBroker) -> None:
+    found = await broker.explain("nobody", "group")
+    assert (found.sentence, found.is_known) == (
+        "there is no group nobody: it was never used, or its offsets have expired.",
+        False,
+    )
+
+
+NOW_MS = 1_700_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("facts", "cause", "sentence"),
+    [
+        (
+            PartitionFacts("orders-0", NOW_MS, leader=-1, error="LEADER_NOT_AVAILABLE"),
+            "no_leader",
+            "orders-0 has no leader: nothing of it can be read or written.",
+        ),
+        (
+            PartitionFacts("orders-0", NOW_MS, leader=1, last_stable=4, high_watermark=9),
+            "",
+            "orders-0: committed readers stand at 4, 5 records behind: markers have been written and are not durable"
+            " yet.",
+        ),
+        (
+            PartitionFacts(
+                "orders-0",
+                NOW_MS,
+                leader=1,
+                last_stable=4,
+                high_watermark=9,
+                open=(OpenProducer(7, 2, 4, is_asked=False),),
+            ),
+            "unknown",
+            "orders-0: committed readers stand at 4, 5 records behind: a transaction of producer 7/2; not all"
+            " coordinators could be asked about it.",
+        ),
+        (
+            PartitionFacts(
+                "orders-0",
+                NOW_MS,
+                leader=1,
+                last_stable=4,
+                high_watermark=9,
+                open=(
+                    OpenProducer(
+                        7,
+                        2,
+                        4,
+                        transaction=TransactionFacts(
+                            "bank", NOW_MS, "Ongoing", start_ms=NOW_MS - 7_200_000, never_times_out=True
+                        ),
+                    ),
+                ),
+            ),
+            "prepared",
+            "orders-0: committed readers stand at 4 since 20:13:20.000, 5 records behind: the transaction of bank"
+            " (producer 7/2), open for 2 h. It is kept until its database decides (KIP-939).",
+        ),
+        (
+            PartitionFacts(
+                "orders-0",
+                NOW_MS,
+                leader=1,
+                last_stable=4,
+                high_watermark=9,
+                open=(OpenProducer(7, 2, 4, transaction=TransactionFacts("bank", NOW_MS, "PrepareCommit")),),
+            ),
+            "markers_pending",
+            "orders-0: committed readers stand at 4, 5 records behind: the transaction of bank (producer 7/2) is"
+            " decided, and its marker is not written here yet. The coordinator goes on trying; until then requests of"
+            " the id get CONCURRENT_TRANSACTIONS.",
+        ),
+    ],
+)
+def test_what_is_rare_has_its_sentence(facts: PartitionFacts, cause: str, sentence: str) -> None:
+    found = explain_partition(facts)
+    assert (found.cause, found.text) == (cause, sentence)

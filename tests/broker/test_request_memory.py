@@ -1,0 +1,96 @@
+"""Large requests wait while there is no memory for them (`queued.max.request.bytes`, security.md 6.2)."""
+
+import asyncio
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from batches import data
+from fake_peer import FakePeer, host_of, turns
+from guarded_broker import ADMIN, guarded_broker
+
+from eosin.broker.config.broker import BrokerConfig
+from eosin.broker.memory_limit import SHARE, frame_memory_of, memory_bytes
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.frame_memory import FrameMemory
+from eosin.protocol.frames import SpareBuffers
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+KIB = 1024
+
+
+def begin(peer: FakePeer, size: int) -> None:
+    peer.transport.feed(struct.pack(">ih", size, ApiKey.PRODUCE))
+
+
+async def test_a_connection_is_not_read_until_there_is_memory_for_its_request() -> None:
+    host = host_of(spare_buffers=SpareBuffers(memory=FrameMemory(limit_bytes=500 * KIB)))
+    first, second, small = FakePeer(host), FakePeer(host), FakePeer(host)
+    begin(first, 400 * KIB)
+    begin(second, 400 * KIB)
+    begin(small, 1000)
+    assert (first.transport.reading, second.transport.reading, small.transport.reading) == (True, False, True)
+    assert second.connection.unfinished() is None, "its time does not run"
+    first.transport.lose()
+    assert second.transport.reading
+    second.transport.lose()
+    assert host.spare_buffers.memory.held_bytes == 0
+
+
+async def test_whoever_leaves_while_waiting_holds_up_nobody() -> None:
+    host = host_of(spare_buffers=SpareBuffers(memory=FrameMemory(limit_bytes=500 * KIB)))
+    peers = [FakePeer(host) for _ in range(3)]
+    for peer in peers:
+        begin(peer, 400 * KIB)
+    peers[1].transport.lose()
+    peers[0].transport.lose()
+    assert peers[2].transport.reading
+    await turns()
+
+
+@pytest.mark.parametrize("durability", ["memory", "os"])
+async def test_memory_comes_back_with_each_response(tmp_path: Path, durability: str) -> None:
+    settings: dict[str, Any] = {"queued_max_request_bytes": 1, "eosin_durability": durability}
+    async with guarded_broker(**settings, log_dirs=(str(tmp_path),)) as broker:
+        await broker.create_topics("t")
+        memory = broker.server.host.spare_buffers.memory
+        records = data(size=300 * KIB, at=broker.server.clock.now_ms())
+        one = PartitionProduceData(index=0, records=records)
+        request = ProduceRequest(acks=1, timeout_ms=5000, topic_data=(TopicProduceData("t", partition_data=(one,)),))
+        peers = [FakePeer(broker.server.host) for _ in range(3)]
+        for peer in peers:
+            peer.connection.adopt(broker.peer(ADMIN).connection.session)
+            peer.send(ApiKey.PRODUCE, 9, request, request)
+        answers = []
+        for _ in range(2000):
+            answers += [each for peer in peers for each in peer.answers()]
+            if len(answers) == 6:
+                break
+            await asyncio.sleep(0.005)
+        codes = [each.responses[0].partition_responses[0].error_code for each in answers]
+        assert codes == [ErrorCode.NONE] * 6
+        await turns(20)
+        assert memory.held_bytes == 0
+        assert memory.waiting == 0
+
+
+def test_a_quarter_of_what_the_process_may_use_is_the_default(tmp_path: Path) -> None:
+    meminfo, limit = tmp_path / "meminfo", tmp_path / "memory.max"
+    meminfo.write_text("MemTotal:        8000 kB\nMemFree:        5 kB\n")
+    files = {"meminfo": str(meminfo), "cgroup_files": (str(limit), str(tmp_path / "missing"))}
+    assert memory_bytes(**files) == 8000 * 1024  # type: ignore[arg-type]
+    limit.write_text("max\n")
+    assert memory_bytes(**files) == 8000 * 1024  # type: ignore[arg-type]
+    limit.write_text("4096000\n")
+    assert memory_bytes(**files) == 4_096_000  # type: ignore[arg-type]
+    assert memory_bytes(meminfo=str(tmp_path / "none"), cgroup_files=()) is None
+
+
+async def test_the_setting_says_how_much_it_is() -> None:
+    loop = asyncio.get_running_loop()
+    assert frame_memory_of(BrokerConfig(queued_max_request_bytes=5), loop).limit_bytes == 5
+    memory = memory_bytes()
+    if memory is not None:
+        assert frame_memory_of(BrokerConfig(), loop).limit_bytes == memory // SHARE

@@ -1,0 +1,148 @@
+"""The dashboard and the alert rules ask for metrics that a broker has, and the compose file for files that exist."""
+
+import json
+import os
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+from observed_broker import ORDERS_0, observed_broker
+from toolchains import skipped_without, tool
+
+from eosin.broker.cli.serve import configured
+
+ROOT = Path(__file__).parent.parent
+OBSERVE = ROOT / "docker" / "observe"
+COMPOSE = (ROOT / "docker" / "compose.observe.yaml").read_text()
+GOLDEN = ROOT / "tests" / "broker" / "seeing" / "metrics.txt"
+IN_A_CLUSTER = {
+    "kafka_server_replicamanager_isrshrinks": "",
+    "kafka_server_replicamanager_isrexpands": "",
+    "eosin_follower_max_lag_records": "follower",
+}
+WITHOUT_SAMPLES = {"eosin_marker_errors_total": {"error"}, "kafka_consumergroup_members": {"consumergroup"}}
+"""Of the golden file's broker."""
+OF_THE_LIBRARY = {"process_resident_memory_bytes": "", "up": ""}
+FUNCTIONS = {
+    *("sum", "by", "rate", "max", "topk", "histogram_quantile", "increase", "and", "deriv", "changes"),
+    *("min_over_time", "avg_over_time"),
+}
+
+
+def known() -> dict[str, set[str]]:
+    """The labels of each sample, by its name."""
+    found: dict[str, set[str]] = {}
+    for line in GOLDEN.read_text().splitlines():
+        name, kind, *labels = line.split()
+        own = set(labels[0].split(",")) if labels else set()
+        if kind == "counter":
+            found[f"{name}_total"] = own
+        elif kind == "histogram":
+            found |= {f"{name}_{end}": own for end in ("bucket", "sum", "count")}
+        else:
+            found[name] = own
+    for name, labels in (IN_A_CLUSTER | OF_THE_LIBRARY).items():
+        found[f"{name}_total" if "isr" in name else name] = {labels} - {""}
+    return found | WITHOUT_SAMPLES
+
+
+def expressions() -> list[str]:
+    dashboard = json.loads((OBSERVE / "grafana-eosin.json").read_text())
+    asked = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())]
+    rules = (OBSERVE / "alerts.yaml").read_text()
+    asked += re.findall(r"expr: (?!>-)(.+)", rules)
+    return asked + [" ".join(text.split()) for text in re.findall(r"expr: >-\n((?: {10}.+\n)+)", rules)]
+
+
+def test_every_expression_asks_for_metrics_and_labels_that_there_are() -> None:
+    metrics = known()
+    assert len(expressions()) > 40
+    for expression in expressions():
+        bare = re.sub(r"\{[^}]*\}|\[[^]]*\]|by \([^)]*\)|\"[^\"]*\"", " ", expression)
+        names = {word for word in re.findall(r"[a-z_]{2,}", bare) if word not in FUNCTIONS}
+        assert names, expression
+        assert names <= set(metrics), expression
+        labels = {"instance", "job", *(label for name in names for label in metrics[name])}
+        asked = set(re.findall(r"(\w+)(?:=~|!~|!=|=)\"", expression))
+        asked |= {each.strip() for group in re.findall(r"by \(([^)]*)\)", expression) for each in group.split(",")}
+        assert asked <= labels, expression
+
+
+def test_each_alert_says_which_question_to_ask() -> None:
+    rules = (OBSERVE / "alerts.yaml").read_text()
+    alerts = re.findall(r"- alert: (\w+)", rules)
+    assert len(alerts) == len(set(alerts)) == rules.count("          ask: ") == rules.count("          summary: ")
+    assert rules.count("eosin explain") >= 6
+    tested = set(re.findall(r"alertname: (\w+)", (OBSERVE / "alerts_test.yaml").read_text()))
+    assert tested <= set(alerts)
+
+
+def test_the_panels_of_the_dashboard_do_not_lie_on_each_other() -> None:
+    dashboard = json.loads((OBSERVE / "grafana-eosin.json").read_text())
+    taken: set[tuple[int, int]] = set()
+    for panel in dashboard["panels"]:
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert not cells & taken, panel["title"]
+        assert place["x"] + place["w"] <= 24
+        taken |= cells
+
+
+def test_the_compose_file_names_files_that_exist_and_a_broker_that_starts_so() -> None:
+    mounted = re.findall(r'"\./(\S+?):', COMPOSE)
+    assert len(mounted) == 5
+    assert all((ROOT / "docker" / each).is_file() for each in mounted)
+    config = configured(re.findall(r"^ +- (--\S+)$", COMPOSE, re.MULTILINE)).config
+    assert config.eosin_http_listener == "0.0.0.0:9100"
+    assert config.eosin_http_public_metrics
+    scraped = (OBSERVE / "prometheus.yaml").read_text()
+    assert '"broker:9100"' in scraped
+
+
+def test_the_image_for_it_has_the_libraries_of_the_extra() -> None:
+    dockerfile = (ROOT / "docker" / "Dockerfile").read_text()
+    extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["http"]
+    assert "AS observed" in dockerfile
+    assert all(f"'{library}'" in dockerfile for library in extra)
+
+
+def promtool(*command: str, given: bytes = b"", codes: tuple[int, ...] = (0,), folder: Path = OBSERVE) -> str:
+    """What it says; it exits with one of `codes`."""
+    with skipped_without():
+        path = os.environ.get("PROMTOOL") or tool("promtool", "the alert rules, the dashboard and the text of metrics")
+    done = subprocess.run([path, *command], cwd=folder, input=given, capture_output=True, timeout=60, check=False)
+    told = (done.stdout + done.stderr).decode()
+    assert done.returncode in codes, told
+    return told
+
+
+def test_promtool_finds_nothing_wrong_with_the_alerts() -> None:
+    promtool("check", "config", "prometheus.yaml")
+    promtool("test", "rules", "alerts_test.yaml")
+
+
+def test_promtool_parses_every_query_of_the_dashboard(tmp_path: Path) -> None:
+    asked = [each.replace("$__rate_interval", "1m") for each in expressions()]  # what Grafana puts in itself
+    rules = [{"record": f"query:{number}", "expr": each} for number, each in enumerate(asked)]
+    (tmp_path / "rules.json").write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
+    promtool("check", "rules", "rules.json", folder=tmp_path)
+
+
+async def test_promtool_reads_what_a_broker_answers() -> None:
+    """`check metrics` also has opinions about names; those of Kafka's dashboards are not ours to change."""
+    async with observed_broker() as broker:
+        producer = await broker.producer("invoicing")
+        await producer.append(ORDERS_0, 3)
+        await producer.commit_offsets('a "group" \\ of\nlines', ORDERS_0, 1)
+        await producer.commit()
+        await producer.completed()
+        body = (await broker.get("metrics")).body
+    told = promtool("check", "metrics", given=body, codes=(0, 3)).splitlines()
+    assert not [line for line in told if line.startswith("error")], told
+    ours = [line for line in told if line.startswith("eosin_")]
+    assert not ours, ours
