@@ -15,8 +15,10 @@ from bench.report import Row, table, write_json
 NAMES = (
     "codec",
     "path",
+    "rights",
     "small_requests",
     "wire",
+    "tls",
     "commits",
     "throughput",
     "footprint",
@@ -25,11 +27,13 @@ NAMES = (
     "compaction",
     "state_log",
     "scale",
+    "seeing",
     "pipeline",  # before the audit: jars are for the first session of a process
     "audit",
     "fetch",
     "peers",
     "cluster",
+    "second_broker",
 )
 
 

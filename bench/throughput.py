@@ -37,10 +37,10 @@ def batch_of(record_bytes: int, batch_bytes: int) -> bytes:
     return bytes(build_batch(records, timestamp=int(time.time() * 1000)))
 
 
-def produce(wire: RawConnection, topic: str, batch: bytes, count: int) -> float:
+def produce(wire: RawConnection, topic: str, batch: bytes, count: int, *, partition: int = 0) -> float:
     """MB/s of `count` times the same batch, five unanswered."""
-    partition = PartitionProduceData(index=0, records=batch)
-    topics = (TopicProduceData(name=topic, partition_data=(partition,)),)
+    data = PartitionProduceData(index=partition, records=batch)
+    topics = (TopicProduceData(name=topic, partition_data=(data,)),)
     request = frame(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=topics))
 
     def answered(answer: memoryview) -> None:
