@@ -1,13 +1,16 @@
 """One committed and one aborted transaction through librdkafka; a read_committed reader must see the first one only.
 
-    python smoke.py HOST:PORT
+    python smoke.py HOST:PORT [FILE]
 
-Exit code 0 when it does. Uses a topic of its own and leaves it behind.
+Exit code 0 when it does. Uses a topic of its own and leaves it behind. The file has settings of librdkafka for TLS and
+a login, one NAME=VALUE a line.
 """
 
 import sys
 import time
 import uuid
+from collections.abc import Mapping
+from pathlib import Path
 
 from confluent_kafka import Consumer, Producer
 
@@ -15,11 +18,13 @@ RECORDS = 100
 TIMEOUT_S = 30.0
 
 
-def main(address: str) -> int:
+def main(address: str, file: str | None = None) -> int:
     """Run the check against the broker at `address`; returns the exit code."""
+    lines = [] if file is None else Path(file).read_text().splitlines()
+    where = {"bootstrap.servers": address} | {name: value for name, _, value in (line.partition("=") for line in lines)}
     run = uuid.uuid4().hex[:8]
     topic = f"smoke-{run}"
-    producer = Producer({"bootstrap.servers": address, "transactional.id": f"smoke-{run}"})
+    producer = Producer({**where, "transactional.id": f"smoke-{run}"})
     producer.init_transactions(TIMEOUT_S)
     for outcome in ("aborted", "committed"):
         producer.begin_transaction()
@@ -30,7 +35,7 @@ def main(address: str) -> int:
         else:
             producer.flush(TIMEOUT_S)
             producer.abort_transaction(TIMEOUT_S)
-    seen = read_committed(address, topic, f"smoke-{run}")
+    seen = read_committed(where, topic, f"smoke-{run}")
     expected = [f"committed-{number}" for number in range(RECORDS)]
     if seen != expected:
         print(f"expected {len(expected)} committed records, saw {len(seen)}: {seen[:5]}...", file=sys.stderr)
@@ -39,11 +44,11 @@ def main(address: str) -> int:
     return 0
 
 
-def read_committed(address: str, topic: str, group: str) -> list[str]:
+def read_committed(where: Mapping[str, str], topic: str, group: str) -> list[str]:
     """What a read_committed consumer sees, until it has seen as many as were committed and a moment longer."""
     consumer = Consumer(
         {
-            "bootstrap.servers": address,
+            **where,
             "group.id": group,
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
@@ -69,7 +74,7 @@ def read_committed(address: str, topic: str, group: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3):
         print(__doc__, file=sys.stderr)
         sys.exit(2)
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))
