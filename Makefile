@@ -1,6 +1,6 @@
 # Everything a newcomer needs: `make run` starts a broker, `make test` proves the checkout.
 # Variables: PYTHON (the interpreter for .venv), PYTHONS (those that get a wheel), ARGS (for run, bench and conformance), FRAMES, SEED and FIRST_CHUNK (for fuzz),
-# ROUNDS and SEED (for crash and cluster-crash), MINUTES (for soak), COMPILED=1 (for run and bench: the broker that `make compiled` has built).
+# ROUNDS and SEED (for crash and cluster-crash), MIXED (for cluster-crash), MINUTES (for soak), COMPILED=1 (for run and bench: the broker that `make compiled` has built).
 
 PYTHON ?= python3
 PYTHONS ?= $(PYTHON)
@@ -10,6 +10,7 @@ SEED ?= 1
 FIRST_CHUNK ?= 0
 RUNS ?= 100000
 TRACE ?=
+ONLY ?=
 WORKERS ?= auto
 # Tests wait for disks, timers and other processes a third of their time, so there is one more of them than cores.
 TEST_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
@@ -28,7 +29,7 @@ TYPED := $(addprefix .types/eosin/,$(ROOMS))
 WITH := $(if $(COMPILED),env PYTHONPATH=$(CURDIR)/build/compiled)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode compiled wheels run check format lint imports types test test-clients test-spark-short test-full test-spark quick cluster cluster-crash bench fuzz crash soak codec-fuzz simulate model model-replication docs transcripts clean conformance conformance-kafka conformance-page
+.PHONY: help setup bytecode compiled wheels sbom run check format lint imports types test test-clients test-spark-short test-full test-spark quick cluster cluster-clients cluster-crash bench fuzz crash soak codec-fuzz simulate simulate-cluster model model-replication docs console-pictures transcripts docker-test clean conformance conformance-kafka conformance-page
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -67,6 +68,16 @@ wheels:  ## build the compiled wheel for each of PYTHONS (default: PYTHON) into 
 	done
 	@rm -rf build/wheel-env; ls dist/*.whl
 
+# Its own environment has what a wheel brings along and nothing else, so nothing else is listed; the tool has another one.
+sbom:  ## write dist/eosin.cdx.json: the packages that an installed Eosin consists of, as CycloneDX
+	rm -rf build/sbom && mkdir -p dist
+	$(PYTHON) -m venv build/sbom/tool && build/sbom/tool/bin/python -m pip install --quiet --disable-pip-version-check "cyclonedx-bom>=7,<8"
+	$(PYTHON) -m venv --without-pip build/sbom/eosin \
+		&& build/sbom/tool/bin/python -m pip --python build/sbom/eosin/bin/python install --quiet --disable-pip-version-check .
+	build/sbom/tool/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-format JSON \
+		--output-file dist/eosin.cdx.json build/sbom/eosin/bin/python
+	@rm -rf build/sbom; ls dist/eosin.cdx.json
+
 run: bytecode  ## run a broker on 127.0.0.1:9092, its logs in ./data (ARGS="--durability os" and so on)
 	exec $(WITH) $(BIN)/eosin serve $(ARGS)
 
@@ -96,8 +107,8 @@ test-clients: setup
 test-spark-short: setup
 	$(BIN)/pytest -q -m "spark and not spark_full" tests/pipeline
 
-test-full: setup  ## the longer proofs that `make test` leaves out; for those of pipelines on Spark see test-spark
-	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "full and not spark" --ignore tests/test_compiled.py
+test-full: setup  ## the longer proofs that `make test` leaves out; for those of pipelines on Spark see test-spark, of failing clusters see cluster
+	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "full and not spark and not cluster_long" --ignore tests/test_compiled.py
 	$(BIN)/pytest -q -m full tests/test_compiled.py
 
 test-spark: setup  ## every test of pipelines on Spark, in one process with one session
@@ -106,8 +117,12 @@ test-spark: setup  ## every test of pipelines on Spark, in one process with one 
 quick: setup lint  ## the inner loop: lint and the tests that need no second process
 	$(BIN)/pytest -q -n $(WORKERS) -m "not slow and not spark" --ignore tests/clients --ignore tests/crash
 
-cluster-crash: setup bytecode  ## kill brokers and the controller of a cluster under copiers for ROUNDS rounds (needs Java)
-	$(BIN)/python tests/support/cluster_crash.py --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
+# Goes on where it stopped, its books in bench-results/. MIXED=1: one of the three brokers is Apache Kafka's.
+cluster-crash: setup bytecode  ## kill brokers and the controller of a cluster under copiers for ROUNDS rounds (MIXED=1; needs Java)
+	$(BIN)/python tests/support/cluster_crash.py --rounds $(ROUNDS) --seed $(SEED) $(if $(MIXED),--form mixed) $(ARGS)
+
+cluster-clients: setup bytecode  ## the client suite against three Eosin brokers, everything with three replicas (ARGS="-k groups"; needs Java)
+	CLIENT_WORKERS=$(CLIENT_WORKERS) $(BIN)/python tests/support/cluster_clients.py $(ARGS)
 
 cluster: setup bytecode  ## every test of brokers that join the controllers of Apache Kafka (needs Java)
 	$(BIN)/pytest -q tests/cluster
@@ -115,9 +130,10 @@ cluster: setup bytecode  ## every test of brokers that join the controllers of A
 bench: setup bytecode  ## measure the budgets; a table, and JSON in bench-results/
 	$(WITH) $(BIN)/python -m bench $(ARGS)
 
-fuzz: setup bytecode  ## FRAMES mutated frames through a fake transport, a hundredth of them over sockets, from SEED on
+fuzz: setup bytecode  ## FRAMES mutated frames through a fake transport, a hundredth of them over sockets, then TLS and logins, from SEED on
 	$(BIN)/python tests/support/fuzz_broker.py --frames $(FRAMES) --seed $(SEED) --first-chunk $(FIRST_CHUNK)
 	$(BIN)/python tests/support/fuzz_broker.py --frames $$(( $(FRAMES) / 100 )) --seed $(SEED) --sockets
+	$(BIN)/python tests/support/fuzz_broker.py --frames $$(( $(FRAMES) / 1000 )) --seed $(SEED) --security
 
 crash: setup bytecode  ## kill -9 a broker ROUNDS times while clients work; goes on where it stopped, figures in bench-results/
 	$(BIN)/python tests/support/crash_loop.py --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
@@ -132,6 +148,11 @@ codec-fuzz: setup  ## many random messages through every codec
 simulate: setup  ## RUNS seeds of a simulated broker under faults (SEED=7 RUNS=1 TRACE=1 tells all about one)
 	@PYTHONPATH=tests/support:tests $(BIN)/python -m simulation --runs $(RUNS) --state bench-results/simulation.json \
 		--workers $(WORKERS) $(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(if $(TRACE),--trace)
+
+simulate-cluster: setup  ## the same with three brokers, a model of the controllers, cuts and crashes (ONLY="pause": nothing else)
+	@PYTHONPATH=tests/support:tests $(BIN)/python -m simulation --cluster --runs $(RUNS) \
+		--state bench-results/simulation-cluster.json --workers $(WORKERS) \
+		$(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(if $(TRACE),--trace) $(if $(ONLY),--only "$(ONLY)")
 
 model: setup  ## everything that two producers, crashes and delays can do to the transaction coordinator (ARGS="--list")
 	@PYTHONPATH=tests/support:tests $(BIN)/python -m model $(ARGS)
@@ -157,12 +178,20 @@ conformance-page: setup  ## write docs/conformance.md from tests/conformance/res
 
 docs: setup  ## write the pages that come from the code
 	PYTHONPATH=tests/support $(BIN)/python tests/support/configuration_page.py
+	PYTHONPATH=tests/support $(BIN)/python tests/support/rights_page.py
+
+console-pictures: setup  ## draw the pictures of docs/console.md (needs Chromium)
+	mkdir -p docs/images
+	CONSOLE_PICTURES=$(CURDIR)/docs/images $(BIN)/pytest -q tests/broker/seeing/test_console_in_a_browser.py -k pictures
 
 transcripts: setup  ## rewrite the expectations of the coordinator's transcripts; review the diff
 	EOSIN_REWRITE_TRANSCRIPTS=1 $(BIN)/pytest -q tests/coordinator -k transcript
 
 transcripts-controller: setup  ## record what a controller of Apache Kafka answers (needs java); review the diff
 	PYTHONPATH=tests/support $(BIN)/python tests/support/record_controller.py
+
+docker-test: setup  ## build the image and test it with the container engine at hand (EOSIN_ENGINE=podman names one)
+	$(BIN)/python tests/support/container_engine.py $(ARGS)
 
 clean:  ## remove what can be made again (not ./data)
 	rm -rf .venv .types build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
