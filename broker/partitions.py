@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from eosin.broker.fetching.long_poll import LongPolls
 from eosin.broker.metadata.cluster import NO_LEADER, Cluster, PartitionState, Topic
 from eosin.broker.metadata.log import METADATA_PARTITION
+from eosin.broker.refused_batches import RefusedBatches
 from eosin.broker.transactions.markers import LocalMarkers, MarkerRoutes
 from eosin.broker.transactions.verification import TransactionVerification
 from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs, TransactionVerifier
@@ -76,6 +77,7 @@ class Partitions:
         self.markers = LocalMarkers(self, clock=clock)
         self.marker_routes = MarkerRoutes(cluster, local=self.markers)
         self.verification = TransactionVerification(clock=clock, config=config)
+        self.refused_batches = RefusedBatches(clock)
         self.consumer_offsets_logs: CoordinatorLogs = _InternalLogs(
             self, cluster, CONSUMER_OFFSETS_TOPIC, planned=config.offsets_topic_num_partitions
         )

@@ -45,7 +45,6 @@ from eosin.storage.log.validation import QUICK_BYTES, QUICK_RECORDS, ValidBatch,
 
 if TYPE_CHECKING:
     from eosin.broker.replication.led_partitions import LedPartitions
-    from eosin.broker.security.new_producers import NewProducers
 
 FIRST_LEADER_VERSION: Final = 10
 ALL_REPLICAS: Final = -1
@@ -60,6 +59,8 @@ FLUSH_BACKLOG_MAX_BYTES: Final = 64 * 1024 * 1024
 async def handle(request: ProduceRequest, context: RequestContext, services: Services) -> ProduceResponse | None:
     """Append, and respond when what was appended is durable; None for acks=0."""
     produced = read_produced(request, context, services)
+    for batch in produced.refused:
+        services.partitions.refused_batches.add(batch)
     if produced.transactional and produced.transactional_id is not None:
         verification = services.partitions.verification
         question = VerificationRequest(
@@ -70,7 +71,7 @@ async def handle(request: ProduceRequest, context: RequestContext, services: Ser
     # Nothing is waited for between the end of the verification and the appends: the order of requests is theirs.
     led = services.led_partitions
     if led is not None and produced.acks == ALL_REPLICAS:
-        _refuse_without_replicas(produced, led)
+        _refuse_without_replicas(produced, led, services)
     now_ms = services.clock.now_ms()
     waiting, large = _append_small(produced, services, now_ms, context)
     if large:
@@ -88,24 +89,27 @@ async def handle(request: ProduceRequest, context: RequestContext, services: Ser
             await led.committed(waiting, timeout_ms=request.timeout_ms)
         else:
             await led.written(waiting)
+        for batch in waiting:
+            services.partitions.refused_batches.add(batch)  # it may have been taken back since
     if services.traffic is not None:
         services.traffic.produced(produced.topics)
     return _response(produced, context, services)
 
 
-def _refuse_without_replicas(produced: Produced, led: "LedPartitions") -> None:
+def _refuse_without_replicas(produced: Produced, led: "LedPartitions", services: Services) -> None:
     for topic in produced.topics:
         for batch in topic.batches:
             if batch.outcome is None and not led.has_enough_in_sync(batch.log):
                 batch.outcome = TOO_FEW_IN_SYNC
                 batch.records = None
+                services.partitions.refused_batches.add(batch)
 
 
 def _append_small(
     produced: Produced, services: Services, now_ms: int, context: RequestContext
 ) -> tuple[list[ProducedBatch], list[ProducedBatch]]:
     """Append the batches that are checked quickly. Returns those still to become durable, and those not appended."""
-    large_batches, new_producers = services.large_batches, services.new_producers
+    large_batches = services.large_batches
     waiting: list[ProducedBatch] = []
     large: list[ProducedBatch] = []
     records_left = QUICK_RECORDS
@@ -127,7 +131,7 @@ def _append_small(
                     large.append(batch)
                     continue
                 records_left -= batch.header.records_count
-                if _append_one(batch, valid, now_ms, context, new_producers):
+                if _append_one(batch, valid, now_ms, context, services):
                     waiting.append(batch)
             batch.records = None
     return waiting, large
@@ -138,10 +142,9 @@ async def _append_large(
 ) -> list[ProducedBatch]:
     """Append the batches that are checked in a thread, in turn. Returns those still to become durable."""
     waiting: list[ProducedBatch] = []
-    new_producers = services.new_producers
 
     def append(batch: ProducedBatch, valid: ValidBatch | Refused) -> None:
-        if _append_one(batch, valid, now_ms, context, new_producers):
+        if _append_one(batch, valid, now_ms, context, services):
             waiting.append(batch)
         batch.records = None
 
@@ -154,13 +157,17 @@ def _append_one(
     valid: ValidBatch | Refused,
     now_ms: int,
     context: RequestContext,
-    new_producers: "NewProducers | None",
+    services: Services,
 ) -> bool:
     """Append a valid batch, and set its outcome. Returns whether it is still to become durable."""
     if isinstance(valid, Refused):
         batch.outcome = valid
         return False
     producer_id = batch.header.producer_id
+    refused_batches, new_producers = services.partitions.refused_batches, services.new_producers
+    if refused_batches and (refused := refused_batches.refusal(batch)) is not None:
+        batch.outcome = refused
+        return False
     if new_producers is not None and producer_id >= 0 and batch.log.producer_state.get(producer_id) is None:
         refused = new_producers.came(producer_id, context)
         if refused is not None:
@@ -170,7 +177,10 @@ def _append_one(
     if isinstance(outcome, Refused) and outcome.error is ErrorCode.CONCURRENT_TRANSACTIONS:
         outcome = translated(outcome, context.api_version)
     batch.outcome = outcome
-    return isinstance(outcome, Appended) and batch.log.high_watermark <= outcome.last_offset
+    if isinstance(outcome, Refused):
+        refused_batches.add(batch)
+        return False
+    return batch.log.high_watermark <= outcome.last_offset
 
 
 def _close_on_error(produced: Produced) -> None:

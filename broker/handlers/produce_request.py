@@ -42,7 +42,7 @@ _TWO_PRODUCERS: Final = Refused(
 class ProducedBatch:
     """One partition of a Produce request, from the request to its response."""
 
-    __slots__ = ("guard", "header", "index", "log", "outcome", "partition", "records")
+    __slots__ = ("guard", "header", "index", "log", "outcome", "partition", "records", "topic")
 
     header: BatchHeader
     """Only set when `outcome` is None, or was when the request was read."""
@@ -51,7 +51,9 @@ class ProducedBatch:
     partition: TopicPartition
     """Set when the topic is known by name."""
 
-    def __init__(self, index: int, records: "bytes | bytearray | memoryview | None") -> None:
+    def __init__(self, topic: "str | Uuid", index: int, records: "bytes | bytearray | memoryview | None") -> None:
+        self.topic = topic
+        """Its name or id, as the request has it."""
         self.index = index
         self.records = records
         """The batch, until it is appended."""
@@ -74,7 +76,7 @@ class ProducedTopic:
 class Produced:
     """A whole Produce request, checked as far as it can be without a log."""
 
-    __slots__ = ("acks", "topics", "transactional", "transactional_id")
+    __slots__ = ("acks", "refused", "topics", "transactional", "transactional_id")
 
     def __init__(self, request: "ProduceRequest") -> None:
         self.acks = request.acks
@@ -82,6 +84,8 @@ class Produced:
         self.topics: list[ProducedTopic] = []
         self.transactional: list[ProducedBatch] = []
         """The transactional batches among those that may be appended."""
+        self.refused: list[ProducedBatch] = []
+        """Whole batches of those that may not, each with an error of its own."""
 
     def refuse(self, refused: Refused) -> None:
         """Refuse the request as a whole."""
@@ -89,6 +93,7 @@ class Produced:
             for batch in topic.batches:
                 batch.outcome = refused
         self.transactional = []
+        self.refused = []
 
 
 def read_produced(request: "ProduceRequest", context: "RequestContext", services: "Services") -> Produced:
@@ -99,16 +104,19 @@ def read_produced(request: "ProduceRequest", context: "RequestContext", services
     whole: Refused | None = None
     for topic in request.topic_data:
         name = _topic_name(topic, context, services)
+        named = topic.name if context.api_version < FIRST_TOPIC_ID_VERSION else topic.topic_id
         is_open = name is None or session is None or session.may(Operation.WRITE, ResourceType.TOPIC, name)
         batches: list[ProducedBatch] = []
         for partition in topic.partition_data:
-            batch = ProducedBatch(partition.index, partition.records)
+            batch = ProducedBatch(named, partition.index, partition.records)
             batches.append(batch)
             shape = _shape(batch, context.api_version)
             if name is None:
                 batch.outcome = _NO_TOPIC_ID
             else:
                 batch.outcome = _find(batch, name, shape, request.acks, services) if is_open else _FOREIGN_TOPIC
+            if shape is None and batch.outcome is not None:
+                produced.refused.append(batch)
             if shape is None and batch.header.is_transactional:
                 whole = whole or _producer_error(batch.header, request.transactional_id, producer)
                 producer = (batch.header.producer_id, batch.header.producer_epoch)

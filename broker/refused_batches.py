@@ -1,0 +1,104 @@
+"""`RefusedBatches`: whose batches were refused for now by partitions that did not know their producers, so that nothing
+in flight behind the first of them is taken for the beginning of its producer (storage.md 5.2.6, KAFKA-14359).
+
+A client sends up to five batches of a partition before it hears of the first. If that one comes just before its topic,
+or the election of this broker, is known here, it is refused and comes again; but one behind it comes just after, and a
+log that does not know a producer takes any sequence. The first one would be out of order for good then.
+
+Always true: a log that knows a producer judges by itself; what is remembered here only refuses, for a short while, what
+comes behind a batch that was refused before; and it is bounded, whatever clients send.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from eosin.protocol.errors import ErrorCode
+from eosin.storage.log.log_results import Refused
+from eosin.storage.producers.guards import AwaitedBatch
+
+if TYPE_CHECKING:
+    from eosin.broker.handlers.produce_request import ProducedBatch
+    from eosin.protocol.names import Uuid
+    from eosin.runtime.clock import Clock
+
+REFUSED_FOR_NOW: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""The errors after which clients send a batch again as it is."""
+
+KEPT_MS: Final = 10_000
+"""A batch is remembered for so long at least, and twice as long at most, after it was refused last: longer than those
+behind it are in flight. A client that has given it up instead may go on after that."""
+MOST: Final = 1000
+"""So many are remembered of each `KEPT_MS`; beyond them the oldest is forgotten, as Apache Kafka forgets all."""
+
+_Key = tuple["str | Uuid", int, int]
+"""A topic as requests name it, a partition, a producer id."""
+
+
+class RefusedBatches:
+    """The refused batches of one broker."""
+
+    __slots__ = ("_clock", "_is_counting", "_older", "_recent")
+
+    def __init__(self, clock: "Clock") -> None:
+        self._clock = clock
+        self._is_counting = False
+        """Whether the deadline of the batches runs."""
+        self._recent: dict[_Key, AwaitedBatch] = {}
+        self._older: dict[_Key, AwaitedBatch] = {}
+
+    def __len__(self) -> int:
+        return len(self._recent) + len(self._older)
+
+    def add(self, batch: "ProducedBatch") -> None:
+        """A batch was refused. Harmless for one that has no producer, or that clients do not send again."""
+        header, outcome = batch.header, batch.outcome
+        if header.producer_id < 0 or not isinstance(outcome, Refused) or outcome.error not in REFUSED_FOR_NOW:
+            return
+        if not self._is_counting:
+            self._count()
+        key = (batch.topic, batch.index, header.producer_id)
+        awaited = self._recent.pop(key, None) or self._older.pop(key, None)
+        if awaited is None:
+            awaited = AwaitedBatch(producer_epoch=header.producer_epoch, base_sequence=header.base_sequence)
+        else:
+            awaited.also_asked(producer_epoch=header.producer_epoch, base_sequence=header.base_sequence)
+        if len(self._recent) >= MOST:
+            del self._recent[next(iter(self._recent))]
+        self._recent[key] = awaited
+
+    def refusal(self, batch: "ProducedBatch") -> Refused | None:
+        """Why a batch may not be appended yet: it comes behind one that was refused, and that its log lacks. To be
+        asked only while there are any."""
+        header = batch.header
+        key = (batch.topic, batch.index, header.producer_id)
+        awaited = self._recent.get(key) or self._older.get(key)
+        if awaited is None:
+            return None
+        if batch.log.producer_state.get(header.producer_id) is not None:
+            self._recent.pop(key, None)
+            self._older.pop(key, None)
+            return None
+        if awaited.producer_epoch != header.producer_epoch or not awaited.is_overtaken_by(header.base_sequence):
+            return None
+        return Refused(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"producer {header.producer_id} sent sequence {header.base_sequence} behind {awaited.lowest_sequence},"
+            " which was refused for now",
+        )
+
+    def _count(self) -> None:
+        self._is_counting = True
+        self._clock.start_deadline(KEPT_MS, self._forget)
+
+    def _forget(self) -> None:
+        self._is_counting = False
+        self._older, self._recent = self._recent, {}
+        if self._older:
+            self._count()
