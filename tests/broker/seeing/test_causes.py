@@ -6,6 +6,8 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,11 +21,24 @@ UNUSED_MS = 1500
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with observed(tmp_path_factory.mktemp("causes"), {}) as process:
+        yield process
+
+
+@pytest.fixture
+def forgetful(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """Forgets ids so soon that no other test should wait for anything there."""
     settings = {
         "transactional.id.expiration.ms": str(UNUSED_MS),
         "transaction.remove.expired.transaction.cleanup.interval.ms": "200",
     }
-    process = BrokerProcess(tmp_path_factory.mktemp("causes") / "data", settings=settings)
+    with observed(tmp_path, settings) as process:
+        yield process
+
+
+@contextmanager
+def observed(folder: Path, settings: dict[str, str]) -> Iterator[BrokerProcess]:
+    process = BrokerProcess(folder / "data", settings=settings)
     process.options = ("--http", "0")
     with process:
         yield process
@@ -66,23 +81,23 @@ def fenced(broker: BrokerProcess, cause: str) -> float:
     return float(line.split()[-1])
 
 
-def test_an_id_that_was_forgotten_is_no_riddle_to_its_producer(broker: BrokerProcess) -> None:
+def test_an_id_that_was_forgotten_is_no_riddle_to_its_producer(forgetful: BrokerProcess) -> None:
     name, topic = unique("seldom"), unique("topic")
-    producer = producing(broker, name, topic)
+    producer = producing(forgetful, name, topic)
     producer.commit_transaction(20)
     deadline = time.monotonic() + 30
-    while "was forgotten" not in explained(broker, name)["sentence"]:
-        assert time.monotonic() < deadline, broker.log
+    while "was forgotten" not in explained(forgetful, name)["sentence"]:
+        assert time.monotonic() < deadline, forgetful.log
         time.sleep(0.3)
     producer.begin_transaction()
     producer.produce(topic, b"late", partition=0)
     with pytest.raises(KafkaException):
         producer.commit_transaction(20)
-    found = explained(broker, name)
+    found = explained(forgetful, name)
     assert found["cause"] == "expired", found
     assert "unused for so long that it was forgotten" in found["sentence"]
     time.sleep(1.1)
-    assert fenced(broker, "expired") >= 1
+    assert fenced(forgetful, "expired") >= 1
 
 
 def test_what_an_operator_has_ended_names_the_operator(broker: BrokerProcess) -> None:
