@@ -180,11 +180,20 @@ class Client:
         return known
 
     async def fetch_metadata(
-        self, topics: Sequence[str] | None = None, *, allow_auto_topic_creation: bool = False
+        self,
+        topics: Sequence[str] | None = None,
+        *,
+        allow_auto_topic_creation: bool = False,
+        with_operations: bool = False,
     ) -> ClusterMetadata:
-        """Ask a broker; None is every topic. What is known is not changed."""
+        """Ask a broker; None is every topic. What is known is not changed. `with_operations`: also what this client may
+        do with each."""
         wanted = None if topics is None else tuple(MetadataRequestTopic(name=name) for name in topics)
-        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=allow_auto_topic_creation)
+        request = MetadataRequest(
+            topics=wanted,
+            allow_auto_topic_creation=allow_auto_topic_creation,
+            include_topic_authorized_operations=with_operations,
+        )
         response: MetadataResponse = await self.request(ApiKey.METADATA, request)
         check(response.error_code, "asking for the cluster's metadata")
         return ClusterMetadata.of(response)

@@ -1,13 +1,16 @@
 """What a client knows about the cluster: a snapshot of one Metadata answer, and no opinion about its age."""
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 
 from eosin.client.addresses import Address
 from eosin.client.errors import BrokerError, check
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ZERO_UUID, TopicPartition
 from eosin.protocol.schemas.metadata import MetadataResponse
+
+_NOT_TOLD: Final = -(2**31)
+"""In the place of a set of bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,8 @@ class TopicInfo:
     is_internal: bool
     partitions: dict[int, PartitionInfo]
     error: int = 0
+    operations: int | None = None
+    """What the client may do with it, as the set of bits of KIP-430; None when it was not asked for, or is not told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,8 @@ class ClusterMetadata:
                 for each in topic.partitions
             }
             name = topic.name or ""
-            topics[name] = TopicInfo(name, topic.topic_id, topic.is_internal, partitions, topic.error_code)
+            operations = None if (bits := topic.topic_authorized_operations) == _NOT_TOLD else bits
+            topics[name] = TopicInfo(name, topic.topic_id, topic.is_internal, partitions, topic.error_code, operations)
         brokers = {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers}
         return cls(response.cluster_id, response.controller_id, brokers, topics)
 

@@ -12,13 +12,15 @@ import subprocess
 import termios
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from broker_process import wait_until
+from broker_process import BrokerProcess, wait_until
 from refusing_broker import RefusingBroker
 from shell import PROGRAM, Shell
 from wire import unique
 
+from eosin.broker.config.broker import STANDARD_AUTHORIZER
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 
@@ -87,6 +89,19 @@ def test_a_right_to_read_settings_is_not_needed_to_write(refusing: tuple[Refusin
     broker.refuse_next(ApiKey.DESCRIBE_CONFIGS, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     shell.ok("produce", "orders", given=b"1\n")
     assert broker.stop_refusing()
+
+
+def test_a_producer_with_the_rights_of_one_leaves_no_denial_in_the_log(tmp_path: Path) -> None:
+    settings = {"authorizer.class.name": STANDARD_AUTHORIZER, "allow.everyone.if.no.acl.found": "true"}
+    with BrokerProcess(tmp_path / "data", settings=settings) as broker, Shell(broker.address) as shell:
+        shell.ok("topics", "create", "orders", "--config", "max.message.bytes=2000")
+        rights = ("acls", "add", "--principal", "User:ANONYMOUS", "--producer", "--topic", "orders")
+        shell.ok(*rights, "--transactional-id", "t")
+        shell.ok("produce", "orders", given=b"1\n")
+        shell.ok("produce", "orders", "--transactional-id", "t", given=b"1\n2\n")
+        assert " denied" not in broker.log
+        assert shell.refused("configs", "describe", "--topic", "orders")[0] == 1
+        wait_until(lambda: "operation=DESCRIBE_CONFIGS" in broker.log)
 
 
 # Silence

@@ -17,6 +17,7 @@ from eosin.broker.cli.asking import NotThere
 from eosin.broker.cli.records.input_lines import BadLine, InputRecord, Parse
 from eosin.broker.cli.records.progress import Progress
 from eosin.broker.cli.records.standard_input import LineTooLong, StandardInput
+from eosin.broker.security.resources import Operation
 from eosin.client.admin import Admin
 from eosin.client.batch_writer import MAX_BATCH_BYTES, RECORD_BYTES, BatchWriter, record_bytes
 from eosin.client.client import Client
@@ -122,11 +123,17 @@ async def _partitions(client: Client, plan: Plan) -> int:
 
 
 async def _largest_record(client: Client, topic: str) -> int:
-    """What the topic takes in one batch; where nobody tells it, Kafka's default."""
+    """What the topic takes in one batch; where nobody tells it, Kafka's default.
+
+    Only who may read settings asks for this one: a producer needs no right to it, and every start of one would be a
+    denial in the broker's log."""
     with contextlib.suppress(ClientError):
-        found = (await Admin(client).describe_configs(topic, keys=[_LARGEST])).get(_LARGEST)
-        if found is not None and found.value:
-            return int(found.value)
+        described = await client.retry(lambda: client.fetch_metadata([topic], with_operations=True))
+        operations = described.topic(topic).operations
+        if operations is None or operations >> Operation.DESCRIBE_CONFIGS & 1:
+            found = (await Admin(client).describe_configs(topic, keys=[_LARGEST])).get(_LARGEST)
+            if found is not None and found.value:
+                return int(found.value)
     return 1024 * 1024 + 12
 
 
