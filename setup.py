@@ -74,13 +74,14 @@ COMPILED: Final = (
     "broker/handlers/produce.py",
     "broker/handlers/produce_request.py",
     "broker/partitions.py",
+    "broker/security/acl_index.py",
     "broker/security/sasl/raw_exchange.py",
     "broker/transactions/markers.py",
     "broker/transactions/order.py",
     "broker/transactions/verification.py",
 )
-"""Where a transaction spends its time: whole folders where nearly all of a folder does. Compiled modules call each
-other without the interpreter in between."""
+"""Where a transaction spends its time, and a question of rights: whole folders where nearly all of a folder does.
+Compiled modules call each other without the interpreter in between."""
 
 PLAIN: Final = (
     "coordinator/transactions/config.py",

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, final
 
 from eosin.broker.security.acls import EVERYBODY, WILDCARD, Acl, PatternType, Permission
 from eosin.broker.security.resources import Operation
@@ -28,20 +28,22 @@ _IMPLIED: Final[Mapping[int, int]] = {
 """What ALLOW of an operation allows, where that is more than the operation (security.md 4.3.4)."""
 
 
-class Masks(NamedTuple):
-    """Operations as sets of bits."""
-
-    allowed: int
-    denied: int
+_Masks = tuple[int, int]
+"""Operations as sets of bits: those allowed, those denied."""
 
 
-class Rules(NamedTuple):
+@final
+class Rules:
     """The entries of one principal on one pattern."""
 
-    acls: tuple[Acl, ...]
-    everywhere: Masks
-    by_host: Mapping[str | None, Masks]
-    """Beside those for every host."""
+    __slots__ = ("acls", "allowed", "by_host", "denied")
+
+    def __init__(self, acls: tuple[Acl, ...], everywhere: _Masks, by_host: dict[str | None, _Masks]) -> None:
+        self.acls = acls
+        self.allowed, self.denied = everywhere
+        """For every host, as sets of bits."""
+        self.by_host = by_host
+        """Beside those for every host."""
 
 
 _Group = dict[str, Rules]
@@ -115,21 +117,15 @@ class AclIndex:
         if not groups:
             return None
         allowed = denied = 0
-        for group in groups:
-            rules = group.get(principal)
-            if rules is not None:
-                allowed |= rules.everywhere.allowed
-                denied |= rules.everywhere.denied
-                if rules.by_host and (masks := rules.by_host.get(host)) is not None:
-                    allowed |= masks.allowed
-                    denied |= masks.denied
-            rules = group.get(EVERYBODY)
-            if rules is not None:
-                allowed |= rules.everywhere.allowed
-                denied |= rules.everywhere.denied
-                if rules.by_host and (masks := rules.by_host.get(host)) is not None:
-                    allowed |= masks.allowed
-                    denied |= masks.denied
+        for who in (principal, EVERYBODY):
+            for group in groups:
+                rules = group.get(who)
+                if rules is not None:
+                    allowed |= rules.allowed
+                    denied |= rules.denied
+                    if rules.by_host and (masks := rules.by_host.get(host)) is not None:
+                        allowed |= masks[0]
+                        denied |= masks[1]
         return allowed & ~denied
 
     def permits_any(self, kind: int, operation: int, principal: str, host: str | None) -> bool:
@@ -229,7 +225,7 @@ def _with(rules: Rules | None, added: list[Acl], removed: list[Acl]) -> Rules | 
         acls = _without(acls, removed)
     if not acls:
         return None
-    by_host: dict[str | None, Masks] = {}
+    by_host: dict[str | None, _Masks] = {}
     for acl in acls:
         place = host_key(acl.host)
         if place is not None:
@@ -238,8 +234,8 @@ def _with(rules: Rules | None, added: list[Acl], removed: list[Acl]) -> Rules | 
                 denied |= _bits(acl)
             else:
                 allowed |= _bits(acl)
-            by_host[place] = Masks(allowed, denied)
-    return Rules(tuple(acls), by_host.pop(WILDCARD, Masks(0, 0)), by_host)
+            by_host[place] = allowed, denied
+    return Rules(tuple(acls), by_host.pop(WILDCARD, (0, 0)), by_host)
 
 
 def _without(acls: list[Acl], removed: list[Acl]) -> list[Acl]:
