@@ -194,7 +194,8 @@ async def test_an_election_of_us_ends_our_following(us: Us) -> None:
 async def test_an_election_while_the_log_is_cut_is_told_once_the_log_is_there(us: Us) -> None:
     """The coordinator of such a partition was never loaded (simulation, seed 268)."""
     late: list[TopicPartition] = []
-    us.replicas.on_led_late.append(late.append)
+    told = asyncio.Event()
+    us.replicas.on_led_late += [late.append, lambda _: told.set()]
     us.begin(image(topic(partition(OTHER, epoch=7))))
     log = us.log()
     for offset in range(2):
@@ -208,7 +209,8 @@ async def test_an_election_while_the_log_is_cut_is_told_once_the_log_is_there(us
     assert us.replicas.is_settling(ORDERS)
     assert (us.leaderships.led, late) == ({}, [])
     await log.settled()
-    await asyncio.sleep(0.01)
+    async with asyncio.timeout(10):
+        await told.wait()
     assert us.leaderships.led == {ORDERS: 8}
     assert late == [ORDERS]
     us.apply(image(topic(partition(US, epoch=9))), ORDERS)
