@@ -6,13 +6,13 @@ The controller takes a replica whose directory is ours for one that has everythi
   once. What is left of it is set aside only when the image says so, too, and it is followed from scratch then.
 - A log that could not be opened is tried again: a full disk may have room by now.
 - A replica that is not assigned to our directory is assigned only when it has all that its leader has committed, or
-  when an operator has accepted the loss.
+  when an operator has accepted the loss. A leader that has taken it into the ISR meanwhile has seen that it has.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterator
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Callable, Collection, Coroutine, Iterator
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from eosin.broker.quorum.image import LOST_DIRECTORY, NO_LEADER, ClusterImage, ImageDelta, PartitionRegistration
 from eosin.broker.replication.directories import Duty, LocalLog, directory_of, duty_at_start, may_assign_now
@@ -75,7 +75,7 @@ class ReplicaDirectories:
         replicas: Replicas,
         assignments: Assignments,
         copies: Copies,
-        elect: Callable[[TopicPartition], Awaitable[None]],
+        elect: Callable[[TopicPartition], Coroutine[Any, Any, None]],
     ) -> None:
         """`directory_id` is ours. `elect` asks the controller for an election of a partition that nobody leads."""
         self._node_id = node_id
@@ -90,9 +90,11 @@ class ReplicaDirectories:
         that is declared lost later stays in place, for the next start to look at."""
         self._behind: dict[TopicPartition, None] = {}
         """Not assigned to us, and to be assigned once they have what is committed."""
+        self._vouched: set[TopicPartition] = set()
+        """Being assigned to us, since they have what is committed: the image does not show it yet."""
         self._undecided: set[TopicPartition] = set()
         """Those among them that have no leader, and whose operator was told."""
-        self._accepting: set[asyncio.Task[None]] = set()
+        self._under_way: set[asyncio.Task[None]] = set()
 
     # The start ------------------------------------------------------------------------------------------------------
 
@@ -152,7 +154,8 @@ class ReplicaDirectories:
                 self._forget(partition)
                 self._placed(partition, topic_id, after)
             else:
-                self._moved(partition, directory_of(after, self._node_id))
+                assert before is not None
+                self._moved(partition, topic_id, before, after)
 
     def log_failed(self, log: "PartitionLog") -> None:
         """A log has gone offline. The partition's other replicas go on; this one follows again after a restart."""
@@ -178,9 +181,7 @@ class ReplicaDirectories:
             elif log.failure is not None:
                 continue  # for the next start to look at
             elif self._has_what_is_committed(partition):
-                self._put_back(partition)
-                self._assignments.assign(topic_id, partition.partition, self._directory_id)
-                _LOG.info("%s has what is committed again, and may lead", partition)
+                self._vouch(partition, topic_id)
             elif registration.leader != NO_LEADER:
                 self._is_decided(partition)
             elif self._copies.is_accepted(partition):
@@ -190,14 +191,15 @@ class ReplicaDirectories:
 
     async def close(self) -> None:
         """End what is under way."""
-        for task in self._accepting:
+        for task in self._under_way:
             task.cancel()
-        await asyncio.gather(*self._accepting, return_exceptions=True)
+        await asyncio.gather(*self._under_way, return_exceptions=True)
 
     # Steps ----------------------------------------------------------------------------------------------------------
 
     def _declare_lost(self, partition: TopicPartition, topic_id: Uuid) -> "asyncio.Future[None]":
         self._behind.pop(partition, None)
+        self._vouched.discard(partition)
         _LOG.error("%s is declared lost on this broker: it is not to lead here, others of its replicas may", partition)
         return self._assignments.assign(topic_id, partition.partition, LOST_DIRECTORY)
 
@@ -214,14 +216,38 @@ class ReplicaDirectories:
             case Duty.NOTHING:
                 pass
 
-    def _moved(self, partition: TopicPartition, assigned: Uuid) -> None:
+    def _moved(
+        self,
+        partition: TopicPartition,
+        topic_id: Uuid,
+        before: PartitionRegistration,
+        after: PartitionRegistration,
+    ) -> None:
+        """The state of a replica that was here before has changed."""
+        assigned, is_in_sync = directory_of(after, self._node_id), self._node_id in after.isr
         if assigned == self._directory_id:
+            was_vouched_for = partition in self._vouched
             self._put_back(partition)
-        elif assigned == LOST_DIRECTORY:
+            if was_vouched_for and is_in_sync and after.leader == NO_LEADER:
+                # Its leader went while it could not be elected yet, and to assign a directory starts no election.
+                self._start(self._elect(partition))
+            return
+        if assigned == LOST_DIRECTORY and partition not in self._vouched:
             self._behind[partition] = None
             if partition in self._at_start:
                 self._at_start.discard(partition)
                 self._begin_anew(partition)
+        if partition in self._behind and is_in_sync and self._node_id not in before.isr:
+            log = self._replicas.log(partition)
+            if log is not None and log.failure is None:
+                self._vouch(partition, topic_id)
+
+    def _vouch(self, partition: TopicPartition, topic_id: Uuid) -> None:
+        """It has what is committed: the controller may elect it."""
+        self._put_back(partition)
+        self._vouched.add(partition)
+        self._assignments.assign(topic_id, partition.partition, self._directory_id)
+        _LOG.info("%s has what is committed again, and may lead", partition)
 
     def _begin_anew(self, partition: TopicPartition) -> None:
         try:
@@ -267,9 +293,12 @@ class ReplicaDirectories:
         del self._behind[partition]
         _LOG.warning("%s goes on with what this broker has: its loss was accepted by an operator", partition)
         known = self._assignments.assign(topic_id, partition.partition, self._directory_id)
-        task = asyncio.get_running_loop().create_task(self._elect_once(partition, known))
-        self._accepting.add(task)
-        task.add_done_callback(self._accepting.discard)
+        self._start(self._elect_once(partition, known))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
 
     async def _elect_once(self, partition: TopicPartition, known: "asyncio.Future[None]") -> None:
         await known
@@ -287,6 +316,7 @@ class ReplicaDirectories:
     def _put_back(self, partition: TopicPartition) -> None:
         """It is where it should be."""
         self._behind.pop(partition, None)
+        self._vouched.discard(partition)
         self._is_decided(partition)
 
     def _forget(self, partition: TopicPartition) -> None:

@@ -96,8 +96,8 @@ class Fakes:
         return [each for each, _ in self.told]
 
 
-def placed(own: Uuid, *, leader: int = OTHER) -> PartitionRegistration:
-    return replace(partition(leader), directories=(own, b"o" * 16))
+def placed(own: Uuid, *, leader: int = OTHER, isr: tuple[int, ...] = (US, OTHER)) -> PartitionRegistration:
+    return replace(partition(leader, isr=isr), directories=(own, b"o" * 16))
 
 
 async def test_a_start_waits_until_the_controller_knows_what_is_lost() -> None:
@@ -223,6 +223,53 @@ async def test_an_accepted_loss_is_told_and_then_an_election_asked_for() -> None
     await asyncio.sleep(0)
     assert us.elected == [ORDERS]
     assert us.accepted == us.waiting == set()
+
+
+@pytest.mark.parametrize("elsewhere", [LOST_DIRECTORY, REPLACED])
+async def test_a_replica_that_its_leader_takes_into_the_isr_is_vouched_for_at_once(elsewhere: Uuid) -> None:
+    us = Fakes()
+    us.begin(placed(elsewhere, isr=(OTHER,)))
+    us.apply(placed(elsewhere))
+    assert us.directories_told == [OURS]
+    us.apply(placed(elsewhere, leader=NO_LEADER, isr=(US,)))
+    us.directories.look()
+    assert us.waiting == set(), "its leader has said that nothing is missing"
+
+
+async def test_a_leader_that_is_gone_when_its_last_replica_in_sync_is_vouched_for_is_succeeded() -> None:
+    us = Fakes()
+    us.begin(placed(REPLACED, isr=(OTHER,)))
+    us.apply(placed(REPLACED, leader=NO_LEADER, isr=(US,)))
+    assert us.directories_told == [OURS]
+    us.apply(placed(OURS, leader=NO_LEADER, isr=(US,)))
+    await asyncio.sleep(0)
+    assert us.elected == [ORDERS], "to assign a directory starts no election"
+
+
+async def test_no_election_is_asked_for_where_somebody_leads_or_this_broker_is_not_in_sync() -> None:
+    for after in (placed(OURS), placed(OURS, leader=NO_LEADER, isr=(OTHER,))):
+        us = Fakes()
+        us.begin(placed(REPLACED, isr=(OTHER,)))
+        us.apply(after)
+        await asyncio.sleep(0)
+        assert us.elected == []
+
+
+async def test_an_isr_from_before_the_start_vouches_for_nothing() -> None:
+    us = Fakes()
+    us.begin(placed(REPLACED))
+    us.apply(placed(REPLACED, leader=NO_LEADER, isr=(US,)))
+    us.directories.look()
+    assert us.directories_told == []
+    assert us.waiting == {ORDERS}
+
+
+async def test_a_log_that_has_failed_is_not_vouched_for_by_any_isr() -> None:
+    us = Fakes()
+    us.begin(placed(LOST_DIRECTORY, isr=(OTHER,)))
+    us.the_log.failure = OSError("no sync")
+    us.apply(placed(LOST_DIRECTORY))
+    assert us.directories_told == []
 
 
 async def test_a_loss_that_was_accepted_for_an_older_trouble_is_forgotten_at_a_start() -> None:
