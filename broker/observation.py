@@ -23,9 +23,9 @@ from eosin.broker.start_error import StartError
 from eosin.runtime.clock import Clock
 
 if TYPE_CHECKING:
-    from eosin.broker.acceptor import BoundSocket
     from eosin.broker.api import Services
-    from eosin.broker.connection_host import ConnectionHost
+    from eosin.broker.connections.acceptor import BoundSocket
+    from eosin.broker.connections.host import ConnectionHost
     from eosin.broker.console.console import Console
     from eosin.broker.console.feed import Feed
     from eosin.broker.console.sessions import Sessions

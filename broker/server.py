@@ -15,14 +15,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.acceptor import Acceptor, longest_backlog
 from eosin.broker.api import Services
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.config.coordinators import group_config, transaction_config
 from eosin.broker.config.settings import INT_MAX
-from eosin.broker.connection import Connection
-from eosin.broker.connection_host import ConnectionHost
-from eosin.broker.connection_watch import ConnectionWatch
+from eosin.broker.connections.acceptor import Acceptor, longest_backlog
+from eosin.broker.connections.connection import Connection
+from eosin.broker.connections.host import ConnectionHost
+from eosin.broker.connections.watch import ConnectionWatch
 from eosin.broker.descriptors import LEAST_LIMIT, SMALL_LIMIT, DescriptorBudget, budget_of, descriptor_limit
 from eosin.broker.fetching.response_memory import ResponseMemory
 from eosin.broker.fetching.sessions import FetchSessions
@@ -299,7 +299,7 @@ class Server:
     def _limit_connections(self, config: BrokerConfig) -> None:
         if not config.limits_connections:
             return
-        from eosin.broker.connection_limits import ConnectionLimits, limits_of
+        from eosin.broker.connections.limits import ConnectionLimits, limits_of
 
         loopback = [at.name for at, to in self._sockets if is_loopback(to.getsockname()[0])]
         self.host.limits = ConnectionLimits(

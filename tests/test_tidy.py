@@ -16,7 +16,7 @@ ROOMS = ("runtime", "protocol", "storage", "coordinator", "client", "broker", "p
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70
 LOOKED_AT = {
-    "broker/connection.py": "one client's life: what is begun, held and sent is one state, which nobody else touches",
+    "broker/connections/connection.py": "one client's life: what is begun, held and sent is one state",
     "broker/config/broker.py": "the table of settings: what each is and allows, one after the other",
     "protocol/schemas/records/metadata.py": "a declaration of 26 records: one field a line",
     "protocol/schemas/streams_group_describe.py streams_group_describe_response": "a declaration: one field a line",
@@ -154,7 +154,7 @@ def test_only_the_edge_the_supervisor_and_what_fails_closed_catch_everything() -
 
 def test_only_the_server_and_the_client_touch_sockets() -> None:
     allowed = re.compile(
-        r"(broker/(server|acceptor|connection)\.py|broker/security/tls/(layer|contexts|listeners|reload)\.py"
+        r"(broker/(server|connections/acceptor)\.py|broker/security/tls/(layer|contexts|listeners|reload)\.py"
         r"|broker/security/links/(contexts|link)\.py|client/.*)"
     )
     found = [

@@ -12,7 +12,7 @@ import msgspec
 from eosin.runtime.clock import Clock, stopwatch_ns
 
 if TYPE_CHECKING:
-    from eosin.broker.connection import Connection
+    from eosin.broker.connections.connection import Connection
 
 MOST_SHOWN: Final = 2000
 PER_TURN: Final = 100

@@ -27,7 +27,7 @@ from eosin.broker.recorder.recorder import FlightRecorder
 from eosin.broker.version import VERSION
 
 if TYPE_CHECKING:
-    from eosin.broker.connection import Connection
+    from eosin.broker.connections.connection import Connection
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"

@@ -15,7 +15,7 @@ import uvicorn
 from eosin.broker.http.guard import Application, Receive, Scope, Send
 
 if TYPE_CHECKING:
-    from eosin.broker.acceptor import BoundSocket
+    from eosin.broker.connections.acceptor import BoundSocket
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from eosin.protocol.names import Uuid
 log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
-    from eosin.broker.connection_host import ConnectionHost
+    from eosin.broker.connections.host import ConnectionHost
     from eosin.broker.security.sasl.listeners import SaslListeners
     from eosin.broker.security.tls.listeners import TlsListeners
 

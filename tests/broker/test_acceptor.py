@@ -17,9 +17,9 @@ import uvloop
 from broker_process import BrokerProcess
 from fake_peer import host_of
 
-from eosin.broker.acceptor import ACCEPTS_PER_TURN, Acceptor
-from eosin.broker.connection import Connection
-from eosin.broker.connection_host import ConnectionHost
+from eosin.broker.connections.acceptor import ACCEPTS_PER_TURN, Acceptor
+from eosin.broker.connections.connection import Connection
+from eosin.broker.connections.host import ConnectionHost
 from eosin.protocol.codec import encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.metadata import MetadataRequest

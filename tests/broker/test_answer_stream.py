@@ -13,8 +13,8 @@ from fake_disk import FakeDisk, Fault
 from fake_peer import FakePeer, host_of, turns
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.connection import Connection
-from eosin.broker.connection_host import ConnectionHost
+from eosin.broker.connections.connection import Connection
+from eosin.broker.connections.host import ConnectionHost
 from eosin.broker.fetching.response_memory import ANSWER_BYTES, LEAST_PIECE_BYTES, PIECE_BYTES, ResponseMemory
 from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.keys import ApiKey

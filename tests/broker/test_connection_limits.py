@@ -13,7 +13,7 @@ from fake_peer import FakePeer, host_of, turns
 from eosin.broker.config.connections import connections_by_address
 from eosin.broker.config.settings import SettingError
 from eosin.broker.config.sources import load_config
-from eosin.broker.connection_limits import BROKER, ConnectionLimits, Limits, close_if_too_many, limits_of
+from eosin.broker.connections.limits import BROKER, ConnectionLimits, Limits, close_if_too_many, limits_of
 from eosin.broker.security.session import Principal, Session
 from eosin.broker.server import Server
 

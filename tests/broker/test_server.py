@@ -18,7 +18,7 @@ from manual_clock import ManualClock
 
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.config.coordinators import cleaner_config, group_config, transaction_config
-from eosin.broker.connection_watch import IDLE_ROUNDS, LOOK_FOR_END_MS
+from eosin.broker.connections.watch import IDLE_ROUNDS, LOOK_FOR_END_MS
 from eosin.broker.server import Server
 from eosin.broker.start_error import StartError
 from eosin.coordinator.groups.config import GroupConfig

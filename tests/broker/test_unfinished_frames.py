@@ -9,9 +9,9 @@ from fake_peer import FakePeer, host_of
 from local_broker import local_broker
 
 from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.connection_watch import ConnectionWatch
+from eosin.broker.connections.unfinished_frames import PROGRESS_BYTES, UnfinishedFrames
+from eosin.broker.connections.watch import ConnectionWatch
 from eosin.broker.refusals import Refusals
-from eosin.broker.unfinished_frames import PROGRESS_BYTES, UnfinishedFrames
 from eosin.protocol.keys import ApiKey
 
 

@@ -11,8 +11,8 @@ from batches import data
 from broker_process import BrokerProcess, wait_until
 from fake_peer import FakePeer, host_of
 
+from eosin.broker.connections.unread_answers import UnreadAnswers
 from eosin.broker.refusals import Refusals
-from eosin.broker.unread_answers import UnreadAnswers
 from eosin.protocol.codec import encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest

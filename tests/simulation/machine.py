@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.connection import Connection
+from eosin.broker.connections.connection import Connection
 from eosin.broker.server import Server
 from eosin.broker.start_error import StartError
 from eosin.runtime.chance import Chance, SeededChance

@@ -7,8 +7,8 @@ from typing import Any, cast
 from fake_transport import FakeTransport
 
 from eosin.broker.api import Api, Services
-from eosin.broker.connection import Connection
-from eosin.broker.connection_host import ConnectionHost
+from eosin.broker.connections.connection import Connection
+from eosin.broker.connections.host import ConnectionHost
 from eosin.broker.security.sasl.gate import SaslGate
 from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.keys import ApiKey

@@ -8,7 +8,7 @@ from fake_peer import FakePeer, host_of, turns
 from manual_clock import ManualClock
 
 from eosin.broker.api import Api
-from eosin.broker.connection_host import ConnectionHost
+from eosin.broker.connections.host import ConnectionHost
 from eosin.broker.handlers import sasl_authenticate, sasl_handshake
 from eosin.broker.security.arrivals import ArrivalLimits, Arrivals
 from eosin.broker.security.credentials import Credentials, StoredCredential

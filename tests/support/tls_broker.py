@@ -12,7 +12,7 @@ from typing import Self
 from certificates import Authority, Issued, pem
 
 from eosin.broker.config.sources import load_config
-from eosin.broker.connection import Connection
+from eosin.broker.connections.connection import Connection
 from eosin.broker.server import Server
 
 API_VERSIONS = b"\0\x12\0\0\0\0\0\7\0\1c"

@@ -9,7 +9,7 @@ from eosin.broker.request_hooks import HookChain, RequestHooks
 from eosin.broker.security.quotas.table import QuotaKey
 
 if TYPE_CHECKING:
-    from eosin.broker.connection_host import ConnectionHost
+    from eosin.broker.connections.host import ConnectionHost
     from eosin.broker.security.quotas.enforcement import QuotaEnforcement
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.connection_limits import close_if_too_many
+from eosin.broker.connections.limits import close_if_too_many
 from eosin.broker.exchange import Exchange
 from eosin.broker.handlers import sasl_authenticate, sasl_handshake
 from eosin.broker.logging_format import fields
@@ -31,8 +31,8 @@ from eosin.protocol.schemas.sasl_handshake import SaslHandshakeRequest, SaslHand
 from eosin.runtime.clock import Timer
 
 if TYPE_CHECKING:
-    from eosin.broker.connection import Connection
-    from eosin.broker.connection_host import ConnectionHost
+    from eosin.broker.connections.connection import Connection
+    from eosin.broker.connections.host import ConnectionHost
     from eosin.broker.security.arrivals import Arrival
 
 USER: Final = "User"

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.connection import Connection
+from eosin.broker.connections.connection import Connection
 from eosin.broker.security.sasl.exchanges import NewExchange, ScramExchange
 from eosin.broker.security.sasl.failure_delays import FailureDelays
 from eosin.broker.security.sasl.gate import SaslGate, SaslListener
@@ -21,7 +21,7 @@ from eosin.broker.security.session import SecurityProtocol
 from eosin.protocol.sasl.steps import Mechanism
 
 if TYPE_CHECKING:
-    from eosin.broker.connection_host import ConnectionHost
+    from eosin.broker.connections.host import ConnectionHost
     from eosin.broker.security.arrivals import Arrival
     from eosin.broker.security.sasl.tokens import Tokens
 

@@ -7,7 +7,7 @@ from eosin.broker.logging_format import fields
 from eosin.broker.security import audit
 
 if TYPE_CHECKING:
-    from eosin.broker.connection_host import ConnectionHost
+    from eosin.broker.connections.host import ConnectionHost
 
 log = logging.getLogger(__name__)
 

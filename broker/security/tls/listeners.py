@@ -11,9 +11,9 @@ from types import MappingProxyType
 from typing import Final
 
 from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.connection import Connection
-from eosin.broker.connection_host import ConnectionHost
-from eosin.broker.connection_limits import close_if_too_many
+from eosin.broker.connections.connection import Connection
+from eosin.broker.connections.host import ConnectionHost
+from eosin.broker.connections.limits import close_if_too_many
 from eosin.broker.listeners import TLS_PROTOCOLS
 from eosin.broker.logging_format import fields
 from eosin.broker.security import audit

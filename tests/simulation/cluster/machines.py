@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable
 
 from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.connection import Connection
+from eosin.broker.connections.connection import Connection
 from eosin.broker.listeners import Listener
 from eosin.broker.server import Server
 from eosin.broker.start_error import StartError

@@ -14,10 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from eosin.broker.connection_host import ConnectionHost
+from eosin.broker.connections.host import ConnectionHost
 
 if TYPE_CHECKING:
-    from eosin.broker.connection_limits import ConnectionLimits, Counted
+    from eosin.broker.connections.limits import ConnectionLimits, Counted
     from eosin.broker.security.arrivals import Arrival, Arrivals
 
 BoundSocket: TypeAlias = socket.socket

@@ -20,8 +20,8 @@ from eosin.broker.security.session import ANONYMOUS
 
 if TYPE_CHECKING:
     from eosin.broker.config.broker import BrokerConfig
-    from eosin.broker.connection import Connection
-    from eosin.broker.connection_host import ConnectionHost
+    from eosin.broker.connections.connection import Connection
+    from eosin.broker.connections.host import ConnectionHost
 
 MAX_CONNECTIONS: Final = "max.connections"
 CREATION_RATE: Final = "max.connection.creation.rate"

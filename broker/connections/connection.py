@@ -18,13 +18,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from eosin.broker.answer_stream import AnswerStream
 from eosin.broker.api import Api, CloseConnection, RequestContext
-from eosin.broker.connection_host import ConnectionHost
-from eosin.broker.connection_pause import HELD
+from eosin.broker.connections.answer_stream import AnswerStream
+from eosin.broker.connections.hang_up import has_hung_up, unacknowledged_bytes
+from eosin.broker.connections.host import ConnectionHost
+from eosin.broker.connections.pause import HELD
 from eosin.broker.exchange import Exchange
 from eosin.broker.handlers import api_versions
-from eosin.broker.hang_up import has_hung_up, unacknowledged_bytes
 from eosin.broker.logging_format import fields
 from eosin.broker.security.session import NOBODY, Session
 from eosin.broker.transactions.order import TransactionOrder

@@ -15,8 +15,8 @@ from eosin.protocol.frames import FrameDecoder, SpareBuffers
 from eosin.protocol.keys import ApiKey
 
 if TYPE_CHECKING:
-    from eosin.broker.connection import Connection
-    from eosin.broker.connection_limits import ConnectionLimits
+    from eosin.broker.connections.connection import Connection
+    from eosin.broker.connections.limits import ConnectionLimits
     from eosin.broker.metrics.stats import RequestStats
     from eosin.broker.security.tls.layer import TlsLayer
 

@@ -9,10 +9,10 @@ import logging
 from typing import Final
 
 from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.connection_host import ConnectionHost
+from eosin.broker.connections.host import ConnectionHost
+from eosin.broker.connections.unfinished_frames import UnfinishedFrames
+from eosin.broker.connections.unread_answers import UnreadAnswers
 from eosin.broker.logging_format import fields
-from eosin.broker.unfinished_frames import UnfinishedFrames
-from eosin.broker.unread_answers import UnreadAnswers
 from eosin.runtime.background import Background
 from eosin.runtime.running_time import READ_TURNS
 

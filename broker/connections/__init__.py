@@ -1,0 +1,1 @@
+"""Clients' connections: accepted, limited, watched, and carried from bytes to responses."""
