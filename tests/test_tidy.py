@@ -16,7 +16,6 @@ ROOMS = ("runtime", "protocol", "storage", "coordinator", "client", "broker", "p
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70
 LOOKED_AT = {
-    "broker/connections/connection.py": "one client's life: what is begun, held and sent is one state",
     "broker/config/broker.py": "the table of settings: what each is and allows, one after the other",
     "protocol/schemas/records/metadata.py": "a declaration of 26 records: one field a line",
     "protocol/schemas/streams_group_describe.py streams_group_describe_response": "a declaration: one field a line",

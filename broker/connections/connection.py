@@ -7,9 +7,10 @@ Always true:
   only after a delay. The log has one line for each peer and reason, then counts.
 - When a client is gone, only its writes go on. An idle connection holds no memory for the socket.
 - Nothing piles up. At the limit of requests in flight, or when the client does not read its responses, the connection
-  begins no request and does not read its socket. Fetch responses are large, so only one at a time waits for its turn,
-  and `AnswerStream` sends it as the socket takes it, from its file where it can. After `max_frames_per_turn` requests,
-  other connections get a turn of the event loop.
+  begins no request and does not read its socket. Only one Fetch at a time is in flight (`FetchInFlight`). After
+  `max_frames_per_turn` requests, other connections get a turn of the event loop.
+
+What is ready to be sent is in the `ResponseQueue`.
 """
 
 import asyncio
@@ -19,16 +20,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from eosin.broker.api import Api, CloseConnection, RequestContext
-from eosin.broker.connections.answer_stream import AnswerStream
-from eosin.broker.connections.hang_up import has_hung_up, unacknowledged_bytes
+from eosin.broker.connections.fetch_in_flight import FetchInFlight
+from eosin.broker.connections.hang_up import unacknowledged_bytes
 from eosin.broker.connections.host import ConnectionHost
 from eosin.broker.connections.pause import HELD
+from eosin.broker.connections.response_queue import ResponseQueue
 from eosin.broker.exchange import Exchange
 from eosin.broker.handlers import api_versions
 from eosin.broker.logging_format import fields
 from eosin.broker.security.session import NOBODY, Session
 from eosin.broker.transactions.order import TransactionOrder
-from eosin.protocol.codec import Buffer, decode_request_header, encode_response
+from eosin.protocol.codec import decode_request_header, encode_response
 from eosin.protocol.frame_memory import FrameMemory
 from eosin.protocol.frames import FrameError
 from eosin.protocol.keys import ApiKey
@@ -57,24 +59,18 @@ class Connection(asyncio.BufferedProtocol):
         "_decoder",
         "_ends",
         "_exchanges",
-        "_fetching",
+        "_fetch",
         "_flush_later",
         "_frames",
         "_gate",
-        "_has_hung_up",
         "_host",
         "_loop",
         "_order",
-        "_out",
-        "_out_bytes",
         "_pause",
         "_reading",
         "_refusal",
-        "_stream",
-        "_streams_next",
+        "_responses",
         "_transport",
-        "_waiting_bytes",
-        "_waiting_fetch",
         "_write_blocked",
         "idle_rounds",
         "listener",
@@ -111,15 +107,8 @@ class Connection(asyncio.BufferedProtocol):
         self._exchanges: list[Exchange] = []
         """Begun, without a response yet, in order; at most `max_in_flight`."""
         self._order = TransactionOrder()
-        self._out: list[Buffer] = []
-        """Responses of this turn of the loop, not handed to the transport yet."""
-        self._out_bytes = 0
-        self._stream: AnswerStream | None = None
-        """Made for the first large response."""
-        self._streams_next = False
-        """Whether a large response is in `_out`."""
-        self._waiting_bytes = 0
-        """Memory of a Fetch response that waits for the responses before it."""
+        self._responses = ResponseQueue(host, loop, self)
+        self._fetch = FetchInFlight(host.response_memory)
         self._close_when_sent = False
         self._ends = False
         """Whether the last of `_exchanges` is the last of the connection."""
@@ -129,12 +118,6 @@ class Connection(asyncio.BufferedProtocol):
         self._begin_later: asyncio.Handle | None = None
         self._flush_later: asyncio.Handle | None = None
         self._active = False
-        self._fetching = False
-        """Whether a Fetch is among `_exchanges`."""
-        self._waiting_fetch: asyncio.Future[Any] | None = None
-        """The task of a Fetch that waits."""
-        self._has_hung_up = False
-        """Whether the client is gone, though the socket still holds some of its bytes."""
         self._refusal: asyncio.TimerHandle | None = None
         """Closes the connection of a refused peer."""
         self._pause: Timer | None = None
@@ -190,9 +173,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         """The client reads again."""
-        if self._stream is not None and self._stream.is_busy:
+        if self._responses.is_streaming:
             self._active = True
-            self._stream.go_on()
+            self._responses.go_on()
             return
         self._write_blocked = False
         self._schedule_begin()
@@ -209,19 +192,15 @@ class Connection(asyncio.BufferedProtocol):
             self._gate.closed()
         if self._refusal is not None:
             self._end_refusal()
-        if self._waiting_fetch is not None:
-            self._waiting_fetch.cancel()
+        self._fetch.drop()
+        self._responses.drop()
         self._decoder.drop_large(self)
         if not self._exchanges:
             self._decoder.release()
-        self._frames.clear()
-        for each in (self._exchanges, self._contexts, self._out):
+        for each in (self._frames, self._exchanges, self._contexts):
             each.clear()
-        self._count_waiting(0)
-        if self._stream is not None:
-            self._stream.drop()
 
-    # Called by the stream
+    # Called by the stream of the responses
 
     def stream_ended(self) -> None:
         """The client has taken the large responses."""
@@ -279,7 +258,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def waits_for_records(self) -> bool:
         """Whether nothing is in flight but a Fetch that waits, or nothing at all."""
-        return not self._exchanges or (self._waiting_fetch is not None and len(self._exchanges) == 1)
+        return not self._exchanges or (self._fetch.task is not None and len(self._exchanges) == 1)
 
     @property
     def in_flight(self) -> int:
@@ -308,18 +287,15 @@ class Connection(asyncio.BufferedProtocol):
 
         The socket does not tell, since nothing is read from it while a Fetch waits before other requests. Requests
         without a response run all the same."""
-        if self._reading or self._waiting_fetch is None or self._transport is None:
-            return
-        if has_hung_up(self._transport):
-            self._has_hung_up = True
-            self._waiting_fetch.cancel()
+        if not self._reading and self._transport is not None:
+            self._fetch.look_for_end(self._transport)
 
     def unread(self) -> object | None:
         """What the client has not taken of its responses, as a value that changes with each byte; None for nothing."""
-        transport, stream = self._transport, self._stream
+        transport = self._transport
         if transport is None or not (waiting := transport.get_write_buffer_size()):
             return None
-        return waiting, None if stream is None else stream.left, unacknowledged_bytes(transport)
+        return waiting, self._responses.left, unacknowledged_bytes(transport)
 
     def unfinished(self) -> tuple[int, int] | None:
         """The frame that the client has begun: how many were complete before it, and how many bytes of it came. None
@@ -339,7 +315,7 @@ class Connection(asyncio.BufferedProtocol):
         self._frames.clear()
         if self._transport is not None:
             self._flush()
-            if self._stream is not None and self._stream.is_busy:
+            if self._responses.is_streaming:
                 self._close_when_sent = True
             else:
                 self._transport.close()
@@ -368,7 +344,7 @@ class Connection(asyncio.BufferedProtocol):
             self._begin(frames.pop(0))
         self._flush()
         if not frames:
-            if not self._exchanges or (self._waiting_fetch is not None and len(self._exchanges) == 1):
+            if not self._exchanges or (self._fetch.task is not None and len(self._exchanges) == 1):
                 self._decoder.release()  # nothing of a Fetch views its frame
         elif self._may_begin():
             self._schedule_begin()
@@ -382,8 +358,8 @@ class Connection(asyncio.BufferedProtocol):
             and not self._write_blocked
             and self._pause is None
             and len(self._exchanges) < host.max_in_flight
-            and self._out_bytes <= host.write_buffer_bytes
-            and not (self._fetching and self._frames and self._frames[0][:2] == _FETCH_BYTES)
+            and self._responses.ready_bytes <= host.write_buffer_bytes
+            and not (self._fetch.has_begun and self._frames and self._frames[0][:2] == _FETCH_BYTES)
         )
 
     def _schedule_begin(self) -> None:
@@ -485,31 +461,28 @@ class Connection(asyncio.BufferedProtocol):
         self._host.running[future] = exchange.api.key
         future.add_done_callback(partial(self._finished, exchange))
         if exchange.api.key is _FETCH:
-            self._waiting_fetch = future
-            if self._has_hung_up:
-                future.cancel()
+            self._fetch.wait(future)
 
     def _finished(self, exchange: Exchange, future: "asyncio.Future[Any]") -> None:
         del self._host.running[future]
-        if future is self._waiting_fetch:
-            self._waiting_fetch = None
+        if future is self._fetch.task:
+            self._fetch.task = None
         try:
             exchange.finish(future)
         except CloseConnection:
             self.close()
         except asyncio.CancelledError:
-            if self._has_hung_up:
+            if self._fetch.has_hung_up:
                 exchange.answer = []
             else:
                 self.close()
         exchanges = self._exchanges
         while exchanges and exchanges[0].answer is not None:
             if exchanges[0].api.key is _FETCH:
-                self._fetching = False
-                self._count_waiting(0)
+                self._fetch.leave()
             self._queue(exchanges.pop(0))
-        if self._fetching and exchange.api.key is _FETCH:
-            self._count_waiting(exchange.held_bytes)
+        if self._fetch.has_begun and exchange.api.key is _FETCH:
+            self._fetch.hold(exchange.held_bytes)
         if self._frames:
             self._schedule_begin()  # which sends the responses too
         elif not exchanges:
@@ -525,24 +498,13 @@ class Connection(asyncio.BufferedProtocol):
         """Keep a place in the order of responses."""
         self._exchanges.append(exchange)
         if exchange.api.key is _FETCH:
-            self._fetching = True
-            self._count_waiting(exchange.held_bytes)
-
-    def _count_waiting(self, held_bytes: int) -> None:
-        self._host.response_memory.held_bytes += held_bytes - self._waiting_bytes
-        self._waiting_bytes = held_bytes
+            self._fetch.begin(exchange.held_bytes)
 
     def _queue(self, exchange: Exchange) -> None:
         """Send a response that is the next in order."""
         buffers = exchange.answer
         assert buffers is not None
-        if len(buffers) == 1:
-            size = len(buffers[0])
-        else:
-            size = sum(map(len, buffers))
-            self._streams_next = self._streams_next or bool(buffers)
-        self._out += buffers
-        self._out_bytes += size
+        size = self._responses.add(buffers)
         if exchange.observed is not None:
             if (hooks := self._host.hooks) is not None:  # they may have been taken away meanwhile
                 exchange.answered(hooks, size, self._host.services.clock.elapsed_ms())
@@ -560,34 +522,12 @@ class Connection(asyncio.BufferedProtocol):
         if self._flush_later is not None:
             self._flush_later.cancel()
             self._flush_later = None
-        out = self._out
-        if not out or self._transport is None:
+        transport = self._transport
+        if not self._responses.ready_bytes or transport is None:
             return
-        self._out = []
-        self._out_bytes = 0
-        if self._closing and self._transport.is_closing():
+        if self._closing and transport.is_closing():
             return
-        if self._streams_next or (self._stream is not None and self._stream.is_busy):
-            self._send_stream(out)
-        elif len(out) == 1:
-            self._transport.write(out[0])
-        else:
-            self._transport.writelines(out)
-
-    def _send_stream(self, out: list[Buffer]) -> None:
-        """Send responses of which one is large, or which follow a large one that is not sent yet."""
-        assert self._transport is not None
-        self._streams_next = False
-        if self._stream is None:
-            host = self._host
-            self._stream = AnswerStream(
-                self._transport,
-                self._loop,
-                host.response_memory,
-                self,
-                write_buffer_bytes=host.write_buffer_bytes,
-            )
-        if not self._stream.send(out):
+        if not self._responses.send(transport):
             self._write_blocked = True
 
     def refuse_peer(self, reason: str, detail: str = "") -> None:
