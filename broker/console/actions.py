@@ -123,6 +123,7 @@ class Actions:
             producer_id=asked.producer_id,
             producer_epoch=asked.producer_epoch,
             first_offset=asked.first_offset,
+            who=context,
         )
         match error:
             case ErrorCode.NONE:

@@ -79,17 +79,15 @@ async def _record(
     request: WriteTxnMarkersRequest, context: RequestContext, services: Services, recorder: "FlightRecorder"
 ) -> None:
     """On a broker that runs alone, only operators send markers."""
-    from eosin.broker.recorder.events import Kind, Notable, who_is  # a broker without a recorder does not load it
+    from eosin.broker.recorder.events import ended_by_operator  # a broker without a recorder does not load it
 
     for marker in request.markers:
         found = await services.transactions.find_producer(marker.producer_id)
         if not isinstance(found, ErrorCode):
-            named = " ".join(f"{topic.name}-{index}" for topic in marker.topics for index in topic.partition_indexes)
-            verb = "committed" if marker.transaction_result else "aborted"
-            what = f"{verb} the transaction of producer {marker.producer_id}/{marker.producer_epoch} in {named[:60]}"
-            now_ms = services.clock.now_ms()
+            named = [f"{topic.name}-{index}" for topic in marker.topics for index in topic.partition_indexes]
             pair = (marker.producer_id, marker.producer_epoch)
-            recorder.note(found.transactional_id, Notable(now_ms, Kind.OPERATOR, *pair, who=who_is(context), what=what))
+            now_ms, commit = services.clock.now_ms(), marker.transaction_result
+            recorder.note(found.transactional_id, ended_by_operator(now_ms, *pair, named, context, commit=commit))
 
 
 def _note(request: WriteTxnMarkersRequest, context: RequestContext, services: Services) -> None:

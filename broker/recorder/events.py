@@ -5,6 +5,7 @@ Values only. Their JSON is what the HTTP API answers and what the file of notabl
 the end and never renamed.
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -13,6 +14,8 @@ import msgspec
 from eosin.coordinator.ports import Asker
 
 NO_TIME: Final = -1
+LONGEST_PARTITIONS: Final = 60
+"""Characters of partitions' names in what an operator did."""
 
 
 class Kind(StrEnum):
@@ -141,6 +144,15 @@ class Notable(msgspec.Struct, frozen=True, omit_defaults=True):
     def latest_ms(self) -> int:
         """When it was seen last."""
         return max(self.at_ms, self.last_ms)
+
+
+def ended_by_operator(
+    at_ms: int, producer_id: int, producer_epoch: int, partitions: Sequence[str], who: Asker, *, commit: bool
+) -> Notable:
+    """An operator has written the markers of a transaction, by whatever way."""
+    verb, named = "committed" if commit else "aborted", " ".join(partitions)[:LONGEST_PARTITIONS]
+    what = f"{verb} the transaction of producer {producer_id}/{producer_epoch} in {named}"
+    return Notable(at_ms, Kind.OPERATOR, producer_id, producer_epoch, who=who_is(who), what=what)
 
 
 class HistoryEvent(msgspec.Struct, frozen=True, omit_defaults=True):

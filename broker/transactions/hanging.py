@@ -20,6 +20,7 @@ from eosin.protocol.names import TopicPartition
 from eosin.storage.log.log_results import Marker
 
 if TYPE_CHECKING:
+    from eosin.broker.api import RequestContext
     from eosin.broker.recorder.recorder import FlightRecorder
     from eosin.coordinator.transactions.rules.listing import TransactionDescription
     from eosin.storage.log.partition_log import PartitionLog
@@ -78,9 +79,15 @@ class HangingTransactions:
         return await self._end(partition, entry, found) is ErrorCode.NONE
 
     async def end(
-        self, partition: TopicPartition, *, producer_id: int, producer_epoch: int, first_offset: int
+        self,
+        partition: TopicPartition,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        first_offset: int,
+        who: "RequestContext",
     ) -> ErrorCode:
-        """Abort a transaction that hangs, late or not, as an operator asks for it: INVALID_TXN_STATE when it is not
+        """Abort a transaction that hangs, late or not, as the operator `who` asks for it: INVALID_TXN_STATE when it is not
         open there any more, CONCURRENT_TRANSACTIONS when its coordinator is going to end it, else the error of the
         coordinator that could not be asked, or of the log."""
         found = await self._transactions.find_producer(producer_id)
@@ -95,13 +102,17 @@ class HangingTransactions:
                 return found
         elif _will_end(found, partition, entry):
             return ErrorCode.CONCURRENT_TRANSACTIONS
-        return await self._end(partition, entry, found)
+        return await self._end(partition, entry, found, who)
 
     async def _end(
-        self, partition: TopicPartition, entry: "ProducerEntry", found: "TransactionDescription | ErrorCode"
+        self,
+        partition: TopicPartition,
+        entry: "ProducerEntry",
+        found: "TransactionDescription | ErrorCode",
+        who: "RequestContext | None" = None,
     ) -> ErrorCode:
-        """Write its ABORT marker, and tell of it."""
-        who = _facts(partition, entry, found)
+        """Write its ABORT marker, and tell of it. `who` is the operator that asked; None when it is healed."""
+        facts = _facts(partition, entry, found)
         marker = Marker(
             producer_id=entry.producer_id,
             producer_epoch=entry.producer_epoch,
@@ -111,11 +122,11 @@ class HangingTransactions:
         answers = await self._partitions.markers.write_markers([MarkersForPartitions(marker, (partition,))])
         error = answers[entry.producer_id, partition]
         if error:
-            _LOG.error("a hanging transaction could not be aborted: %s", error.name, extra=fields(**who))
+            _LOG.error("a hanging transaction could not be aborted: %s", error.name, extra=fields(**facts))
             return error
-        _LOG.warning("a hanging transaction was aborted: its coordinator does not know of it", extra=fields(**who))
+        _LOG.warning("a hanging transaction was aborted: its coordinator does not know of it", extra=fields(**facts))
         if self._services.recorder is not None:
-            _record(self._services.recorder, partition, entry, found, self._clock.now_ms())
+            _record(self._services.recorder, partition, entry, found, who, self._clock.now_ms())
         return ErrorCode.NONE
 
     def _coordinator_epoch(self, found: "TransactionDescription | ErrorCode", entry: "ProducerEntry") -> int:
@@ -140,14 +151,19 @@ def _record(
     partition: TopicPartition,
     entry: "ProducerEntry",
     found: "TransactionDescription | ErrorCode",
+    who: "RequestContext | None",
     now_ms: int,
 ) -> None:
-    from eosin.broker.recorder.events import Kind, Notable  # a broker without a recorder does not load it
+    from eosin.broker.recorder.events import Kind, Notable, ended_by_operator  # not without a recorder
 
-    recorder.stats.healed += 1
+    pair = (entry.producer_id, entry.producer_epoch)
+    if who is None:
+        recorder.stats.healed += 1
+        notable = Notable(now_ms, Kind.HEALED, *pair, what=str(partition))
+    else:
+        notable = ended_by_operator(now_ms, *pair, (str(partition),), who, commit=False)
     if not isinstance(found, ErrorCode):
-        healed = Notable(now_ms, Kind.HEALED, entry.producer_id, entry.producer_epoch, what=str(partition))
-        recorder.note(found.transactional_id, healed)
+        recorder.note(found.transactional_id, notable)
 
 
 def _facts(

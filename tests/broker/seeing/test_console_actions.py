@@ -86,6 +86,20 @@ async def test_a_hanging_transaction_is_aborted_and_the_log_says_by_whom(
     assert (again.status_code, "look again" in again.text) == (409, True)
 
 
+async def test_an_abort_from_the_console_is_the_operators_and_no_healing(
+    broker: ObservedBroker, http: httpx.AsyncClient
+) -> None:
+    lost = await hanging(broker)
+    assert (await http.post(ABORT, json=abort_of(lost))).status_code == 200
+    told = (await http.get("explain/transactions/lost")).json()
+    pair = f"producer {lost.producer_id}/{lost.producer_epoch}"
+    assert told["text"].startswith("lost: an operator, eosin-console (eosin-console ")
+    assert f"aborted the transaction of {pair} in orders-0 at" in told["text"]
+    assert [each["kind"] for each in told["facts"]["history"]["notable"]] == ["operator"]
+    assert broker.server.services.recorder is not None
+    assert broker.server.services.recorder.stats.healed == 0
+
+
 async def test_a_transaction_that_its_coordinator_will_end_is_not_taken_for_one_that_hangs(
     broker: ObservedBroker, http: httpx.AsyncClient
 ) -> None:
