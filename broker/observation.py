@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from eosin.broker.console.feed import Feed
     from eosin.broker.console.sessions import Sessions
     from eosin.broker.http.host import HttpHost
+    from eosin.broker.http.knowledge import Knowledge
     from eosin.broker.metrics.exposition import MetricsExposition
     from eosin.broker.metrics.loop_timer import LoopTimer
     from eosin.broker.tracing.tracing import Tracing
@@ -174,11 +175,7 @@ class Observation:
         knowledge = Knowledge(services, self.recorder, self.groups)
         sessions = self._sessions() if config.eosin_console_enable else None
         if sessions is not None:
-            from eosin.broker.console.console import Console
-
-            self.console = Console(
-                services, knowledge, self.recorder, self._feed, sessions, connections=lambda: list(host.connections)
-            )
+            self.console = self._console(services, knowledge, sessions, host)
         told = application(
             Health(services, is_loading=is_loading, is_stopping=is_stopping),
             knowledge,
@@ -196,6 +193,21 @@ class Observation:
         )
         self._http = HttpHost(guard, self._bound)
         await self._http.start()
+
+    def _console(
+        self, services: "Services", knowledge: "Knowledge", sessions: "Sessions", host: "ConnectionHost"
+    ) -> "Console":
+        from eosin.broker.console.console import Console
+
+        return Console(
+            services,
+            knowledge,
+            self.recorder,
+            self._feed,
+            sessions,
+            connections=lambda: list(host.connections),
+            apis=lambda: host.apis,
+        )
 
     def _sessions(self) -> "Sessions":
         from eosin.broker.console.sessions import Sessions

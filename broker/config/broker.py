@@ -422,7 +422,7 @@ class BrokerConfig(SaslSettings):
     )
     eosin_console_actions_enable: bool = setting(
         False,
-        "Whether the console may end transactions that hang or are open; needs eosin.http.token.file.",
+        "Whether the console may end transactions, change topics and write test records; needs eosin.http.token.file.",
         kind=BOOLEAN,
     )
     eosin_console_records: str = setting(

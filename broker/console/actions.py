@@ -6,7 +6,7 @@ event, each with the address that it came from.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -15,7 +15,18 @@ from starlette.routing import Route
 
 from eosin.broker.api import CloseConnection, RequestContext, Services
 from eosin.broker.console.log_routes import partition_named, refused
+from eosin.broker.console.own_requests import OwnRequests, Refused
 from eosin.broker.console.record_access import LISTENER, RecordAccess
+from eosin.broker.console.topic_actions import (
+    MOVED_ON,
+    ChangeTopic,
+    CreateTopic,
+    DeleteRecords,
+    DeleteTopic,
+    Done,
+    TestRecord,
+    TopicActions,
+)
 from eosin.broker.recorder.events import Kind, Notable, who_is
 from eosin.broker.security import audit
 from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
@@ -27,7 +38,13 @@ from eosin.protocol.errors import ErrorCode
 CLIENT: Final = "eosin-console"
 LONGEST_BODY: Final = 16 * 1024
 JSON: Final = "application/json"
-_MOVED_ON: Final = "it is not as it was when you looked: look again"
+_STATUS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 404,
+    ErrorCode.UNKNOWN_TOPIC_ID: 404,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: 404,
+    ErrorCode.TOPIC_ALREADY_EXISTS: 409,
+}
+"""The status of a refusal; of others 503 where asking again may help, else 400."""
 
 
 class AbortHanging(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,30 +69,33 @@ class EndTransaction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The id once more, as the operator has typed it."""
 
 
-class Done(NamedTuple):
-    """How an action went."""
-
-    status: int
-    sentence: str
-
-
-_Asked = TypeVar("_Asked", AbortHanging, EndTransaction)
+_Asked = TypeVar("_Asked")
 
 
 class Actions:
     """The actions of one broker's console."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, requests: OwnRequests) -> None:
         self._services = services
         self._access = RecordAccess(services)
         self._hanging = HangingTransactions(services)
+        self._topics = TopicActions(services, requests)
 
     def routes(self) -> list[Route]:
         """Each takes a POST alone."""
+        topics = self._topics
         return [
-            Route("/api/v1/actions/abort-hanging", self._action(AbortHanging, self._abort), methods=["POST"]),
-            Route("/api/v1/actions/end-transaction", self._action(EndTransaction, self._end), methods=["POST"]),
+            self._route("abort-hanging", AbortHanging, self._abort),
+            self._route("end-transaction", EndTransaction, self._end),
+            self._route("create-topic", CreateTopic, topics.create),
+            self._route("delete-topic", DeleteTopic, topics.delete),
+            self._route("change-topic", ChangeTopic, topics.change),
+            self._route("delete-records", DeleteRecords, topics.delete_records),
+            self._route("test-record", TestRecord, topics.test),
         ]
+
+    def _route(self, path: str, kind: type[_Asked], act: Callable[[_Asked, RequestContext], Awaitable[Done]]) -> Route:
+        return Route(f"/api/v1/actions/{path}", self._action(kind, act), methods=["POST"])
 
     def _action(
         self, kind: type[_Asked], act: Callable[[_Asked, RequestContext], Awaitable[Done]]
@@ -90,7 +110,10 @@ class Actions:
                 asked = msgspec.json.decode(body, type=kind)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 return refused(400, f"this is no such action: {error}")
-            done = await act(asked, self._context(request))
+            try:
+                done = await act(asked, self._context(request))
+            except Refused as error:
+                return refused(_status(error.error), str(error))
             if done.status != 200:
                 return refused(done.status, done.sentence)
             return Response(msgspec.json.encode({"text": done.sentence}) + b"\n", media_type=JSON)
@@ -129,7 +152,7 @@ class Actions:
             case ErrorCode.NONE:
                 pass
             case ErrorCode.INVALID_TXN_STATE:
-                return Done(409, f"no such transaction is open in {partition}: {_MOVED_ON}")
+                return Done(409, f"no such transaction is open in {partition}: {MOVED_ON}")
             case ErrorCode.CONCURRENT_TRANSACTIONS:
                 return Done(409, "it does not hang: its coordinator knows it, and will end it")
             case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION | ErrorCode.NOT_LEADER_OR_FOLLOWER:
@@ -151,9 +174,9 @@ class Actions:
             return Done(404, f"this broker coordinates no {name[:300]!r}")
         pair = (asked.producer_id, asked.producer_epoch)
         if txn.is_at_rest or txn.is_preparing or (txn.producer_id, txn.producer_epoch) != pair:
-            return Done(409, f"this transaction is not open any more: {_MOVED_ON}")
+            return Done(409, f"this transaction is not open any more: {MOVED_ON}")
         if txn.start_ms != asked.start_ms:
-            return Done(409, f"another transaction is open by now: {_MOVED_ON}")
+            return Done(409, f"another transaction is open by now: {MOVED_ON}")
         result = await self._services.transactions.init_producer_id(
             name,
             timeout_ms=min(txn.timeout_ms, self._services.config.transaction_max_timeout_ms),
@@ -174,6 +197,13 @@ class Actions:
         is_done = result.error is ErrorCode.NONE
         return Done(200, f"The transaction of {name} was aborted, and its producer is fenced." if is_done else
                     f"The transaction of {name} is being aborted: markers are on their way.")  # fmt: skip
+
+
+def _status(error: ErrorCode) -> int:
+    """What HTTP calls a refusal of Kafka's."""
+    if error.name.endswith("AUTHORIZATION_FAILED"):
+        return 403
+    return _STATUS.get(error, 503 if error.retriable else 400)
 
 
 def _may(context: RequestContext, operation: Operation, kind: ResourceType, name: str) -> bool:

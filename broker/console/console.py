@@ -4,7 +4,7 @@ Reading only, but for `Actions`, where they are allowed. Always true: the page l
 script and no style but its own files, and is shown in no frame of another page.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from eosin.broker.api import Services
-from eosin.broker.console.answers import Answer, Answers
+from eosin.broker.api import Api, Services
+from eosin.broker.console.answers import Answers
 from eosin.broker.console.connection_survey import ConnectionSurvey
 from eosin.broker.console.feed import Feed
 from eosin.broker.console.heavy_work import HeavyWork
@@ -22,6 +22,7 @@ from eosin.broker.console.sessions import Sessions
 from eosin.broker.console.static_files import PAGE, StaticFile, static_files
 from eosin.broker.console.streams import Streams, tables_of
 from eosin.broker.console.survey import Known, Survey
+from eosin.broker.console.topic_view import TopicView
 from eosin.broker.http.knowledge import Knowledge
 from eosin.broker.recorder.recorder import FlightRecorder
 from eosin.broker.version import VERSION
@@ -49,8 +50,9 @@ class Console:
         sessions: Sessions,
         *,
         connections: "Callable[[], list[Connection]]",
+        apis: Callable[[], Mapping[int, Api]],
     ) -> None:
-        """`connections`: those that are open, oldest first."""
+        """`connections`: those that are open, oldest first; `apis`: what they are served."""
         config, cluster = services.config, services.cluster
         known = Known(
             VERSION, cluster.node_id, cluster.cluster_id, config.durability, config.eosin_console_actions_enable
@@ -58,14 +60,16 @@ class Console:
         survey = Survey(services, recorder, feed, known)
         self.streams = Streams(survey, feed, services.clock, run=f"{services.clock.now_ms():x}")
         self._answers = Answers(services, knowledge, survey)
+        self._topics = TopicView(services, survey)
         self.work = HeavyWork()
         self._connections = ConnectionSurvey(connections, services.clock)
         self._logs = LogRoutes(services, survey, self.work)
         self._actions = None
         if config.eosin_console_actions_enable:
             from eosin.broker.console.actions import Actions
+            from eosin.broker.console.own_requests import OwnRequests
 
-            self._actions = Actions(services)
+            self._actions = Actions(services, OwnRequests(apis, services))
         self._sessions = sessions
         self._files = static_files()
 
@@ -79,6 +83,7 @@ class Console:
             Route("/api/v1/explain/transactions/{name:path}", self._told(self._answers.transaction)),
             Route("/api/v1/explain/partitions/{name:path}", self._told(self._answers.partition)),
             Route("/api/v1/explain/groups/{name:path}", self._told(self._answers.group)),
+            Route("/api/v1/topics/{name:path}", self._told(self._topics.look)),
             Route("/api/v1/connections", self._all_connections),
             Route("/api/v1/openapi.json", self._openapi),
             *self._logs.routes(),
@@ -119,7 +124,7 @@ class Console:
 
         return Response(description(has_actions=self._actions is not None), media_type=JSON)
 
-    def _told(self, ask: Callable[[str], Awaitable[Answer | None]]) -> Callable[[Request], Awaitable[Response]]:
+    def _told(self, ask: Callable[[str], Awaitable[msgspec.Struct | None]]) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             name = request.path_params["name"]
             found = await ask(name) if len(name) <= LONGEST_NAME else None

@@ -21,12 +21,19 @@ from eosin.broker.console.survey import Survey
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import CorruptRecords
+from eosin.storage.log.log_results import Isolation as LogIsolation
 from eosin.storage.log.partition_log import PartitionLog
 
 JSON: Final = "application/json"
 LONGEST_NUMBER: Final = 19
 LONGEST_NEEDLE: Final = 200
 LAST_OFFSET: Final = 2**63 - 1
+
+_EYES: Final = {
+    Isolation.COMMITTED: LogIsolation.READ_COMMITTED,
+    Isolation.UNCOMMITTED: LogIsolation.READ_UNCOMMITTED,
+    Isolation.EVERYTHING: None,
+}
 
 Look = Callable[[Request, TopicPartition, PartitionLog], Awaitable[msgspec.Struct]]
 
@@ -69,8 +76,13 @@ class LogRoutes:
             raise BadQuestion(f"key and value may have {LONGEST_NEEDLE} characters")
         if value and shown is not Shown.ALL:
             raise BadQuestion("values are not shown here, and not searched: eosin.console.records is keys")
+        first, at_ms = offset_asked(request, "from"), offset_asked(request, "time")
+        if first is not None and at_ms is not None:
+            raise BadQuestion("give from, or time, not both")
+        if at_ms is not None:
+            first = _offset_at(log, at_ms, Isolation(isolation))
         question = Asked(
-            offset_asked(request, "from"),
+            first,
             number_asked(request, "limit", 100, most=MOST_RECORDS),
             Isolation(isolation),
             key.encode("utf-8", "replace"),
@@ -102,6 +114,14 @@ class LogRoutes:
 
     def _log(self, partition: TopicPartition) -> PartitionLog | ErrorCode:
         return self._services.partitions.replica(partition)
+
+
+def _offset_at(log: PartitionLog, at_ms: int, isolation: Isolation) -> int:
+    """Where the first record at or after a time stands; the end of what may be seen where there is none. Raises
+    OSError, CorruptRecords."""
+    eyes = _EYES[isolation]
+    found = log.offset_for_timestamp(at_ms, isolation=eyes)
+    return log.visible_end(eyes) if found is None else found.offset
 
 
 def partition_named(name: str) -> TopicPartition | None:

@@ -18,6 +18,8 @@ from eosin.broker.console.record_rows import RecordsAnswer
 from eosin.broker.console.records_view import LONGEST, MOST_RECORDS, Isolation
 from eosin.broker.console.streams import Frame
 from eosin.broker.console.survey import TABLES
+from eosin.broker.console.topic_actions import ChangeTopic, CreateTopic, DeleteRecords, DeleteTopic, TestRecord
+from eosin.broker.console.topic_view import TopicAnswer
 from eosin.broker.explain.facts import PartitionFacts, TransactionFacts
 from eosin.broker.version import VERSION
 
@@ -101,12 +103,19 @@ PATHS: Final = (
         (
             _PARTITION,
             _FIRST,
+            _Parameter("time", _OFFSET, "in its place: the first record at or after this time, in ms since 1970"),
             _Parameter("limit", {"type": "integer", "minimum": 1, "maximum": MOST_RECORDS}, "at most so many records"),
             _Parameter("isolation", {"enum": [each.value for each in Isolation]}, "whose eyes to look with"),
             _Parameter("key", _TEXT, "what the key must contain"),
             _Parameter("value", _TEXT, "what the value must contain"),
             _Parameter("cut", {"type": "integer", "minimum": 1, "maximum": LONGEST}, "bytes of a key or a value"),
         ),
+    ),
+    _Path(
+        "/api/v1/topics/{name}",
+        "A topic: settings, partitions, producers, groups",
+        TopicAnswer,
+        (_name("the topic, as in orders"),),
     ),
     _Path(
         "/api/v1/connections",
@@ -116,6 +125,11 @@ PATHS: Final = (
     ),
     _Path("/api/v1/actions/abort-hanging", "Abort a transaction that hangs", ActionDone, asked=AbortHanging),
     _Path("/api/v1/actions/end-transaction", "Abort an open transaction", ActionDone, asked=EndTransaction),
+    _Path("/api/v1/actions/create-topic", "Make a topic", ActionDone, asked=CreateTopic),
+    _Path("/api/v1/actions/delete-topic", "Delete a topic with its records", ActionDone, asked=DeleteTopic),
+    _Path("/api/v1/actions/change-topic", "Change a setting of a topic", ActionDone, asked=ChangeTopic),
+    _Path("/api/v1/actions/delete-records", "Delete records below an offset", ActionDone, asked=DeleteRecords),
+    _Path("/api/v1/actions/test-record", "Write a record", ActionDone, asked=TestRecord),
 )
 
 

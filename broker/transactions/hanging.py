@@ -87,8 +87,8 @@ class HangingTransactions:
         first_offset: int,
         who: "RequestContext",
     ) -> ErrorCode:
-        """Abort a transaction that hangs, late or not, as the operator `who` asks for it: INVALID_TXN_STATE when it is not
-        open there any more, CONCURRENT_TRANSACTIONS when its coordinator is going to end it, else the error of the
+        """Abort a transaction that hangs, late or not, as the operator `who` asks for it: INVALID_TXN_STATE when it is
+        not open there any more, CONCURRENT_TRANSACTIONS when its coordinator is going to end it, else the error of the
         coordinator that could not be asked, or of the log."""
         found = await self._transactions.find_producer(producer_id)
         log = self._partitions.get(partition)

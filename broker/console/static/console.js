@@ -7,13 +7,14 @@ import { Connections, Metrics } from "./more_pages.js";
 import { html } from "./parts.js";
 import { OneRecord, Records } from "./records.js";
 import { Store } from "./store.js";
+import { Topic, Topics } from "./topics.js";
 import { TERMS } from "./words.js";
 
 const TICK_MS = 500;
 const ANNOUNCE_MS = 5000;
-const MENU = [["", "Overview"], ["transactions", "Transactions"], ["partitions", "Partitions"], ["groups", "Groups"], ["events", "Events"], ["connections", "Connections"], ["metrics", "Metrics"]];
-const PAGES = { "": Overview, transactions: Transactions, partitions: Partitions, groups: Groups, events: Events, connections: Connections, metrics: Metrics };
-const SINGLE = { transactions: Transaction, partitions: Partition, groups: Group, log: Log, records: Records, record: OneRecord };
+const MENU = [["", "Overview"], ["transactions", "Transactions"], ["topics", "Topics"], ["partitions", "Partitions"], ["groups", "Groups"], ["events", "Events"], ["connections", "Connections"], ["metrics", "Metrics"]];
+const PAGES = { "": Overview, transactions: Transactions, topics: Topics, partitions: Partitions, groups: Groups, events: Events, connections: Connections, metrics: Metrics };
+const SINGLE = { transactions: Transaction, topics: Topic, partitions: Partition, groups: Group, log: Log, records: Records, record: OneRecord };
 const BELOW = { log: "partitions", records: "partitions", record: "partitions" }; // pages that the menu leads to by another one
 const STATES = { connecting: "connecting", live: "live", lost: "connection lost, trying again", polling: "every 5 s: many pages watch this broker", token: "a token is needed" };
 

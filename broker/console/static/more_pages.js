@@ -2,13 +2,13 @@
 
 import { Component } from "./vendor/preact.module.js";
 import { html, LongTable } from "./parts.js";
-import { duration, number } from "./words.js";
+import { duration, number, sentenceOf } from "./words.js";
 
 const LOOK_MS = 2000;
 const KEPT = 120;
 
 /** Asks every two seconds while the page is in view. */
-class Asked extends Component {
+export class Asked extends Component {
   constructor() {
     super();
     this.state = { answer: null, error: "", text: "" };
@@ -30,7 +30,8 @@ class Asked extends Component {
     try {
       const told = await fetch(this.path());
       const answer = told.ok ? await this.read(told) : null;
-      if (!this.isGone) this.setState(answer ? { answer, error: "" } : { error: `The broker refuses: ${told.status}.` });
+      const error = told.ok ? "" : (await told.json().catch(() => ({}))).error ?? `the broker refuses: ${told.status}`;
+      if (!this.isGone) this.setState(answer ? { answer, error } : { answer: told.status === 404 ? null : this.state.answer, error: sentenceOf(error) });
     } catch {
       if (!this.isGone) this.setState({ error: "The broker does not answer." });
     }

@@ -1,18 +1,18 @@
 // One class for each page. A page gets the store and the broker's time, and derives what it shows when the tables change.
 
 import { Component } from "./vendor/preact.module.js";
-import { AbortHanging, EndTransaction } from "./actions.js";
-import { Command, html, LongTable, Outcome, since, State, Time, Countdown, to } from "./parts.js";
+import { AbortHanging, DeleteRecords, EndTransaction, TestRecord } from "./actions.js";
+import { Command, html, LongTable, Outcome, since, State, Time, Countdown, to, topicOf } from "./parts.js";
 import {
   behind, chosenPartitions, chosenTransactions, endColumns, eventColumns, groupColumns, newest, partitionColumns,
   transactionColumns,
 } from "./tables.js";
-import { health, number, TERMS } from "./words.js";
+import { health, number, quoted, sentenceOf, TERMS } from "./words.js";
 
 const FEW = 8;
 
 /** Derives rows from a table again only when the table or the choice has changed. */
-class Derived {
+export class Derived {
   of(version, choice, make) {
     const key = `${version} ${JSON.stringify(choice)}`;
     if (this.key !== key) { this.key = key; this.rows = make(); }
@@ -49,7 +49,7 @@ export class Overview extends Component {
 }
 
 /** A filter of text and one of kinds above a long table. */
-class Chosen extends Component {
+export class Chosen extends Component {
   constructor() {
     super();
     this.state = { text: "", state: "" };
@@ -69,7 +69,7 @@ class Chosen extends Component {
   }
 }
 
-const Left = ({ count, what }) => (count ? html`<p class="quiet">${number(count)} more ${what} are not shown here.</p>` : "");
+export const Left = ({ count, what }) => (count ? html`<p class="quiet">${number(count)} more ${what} are not shown here.</p>` : "");
 
 export class Transactions extends Chosen {
   render({ store, now }) {
@@ -87,7 +87,7 @@ export class Partitions extends Chosen {
   render({ store, now }) {
     const choice = this.choice();
     const rows = this.derived.of(store.versions.partitions, choice, () => chosenPartitions(store.tables.partitions.values(), choice));
-    return html`<h1>Topics and partitions</h1>
+    return html`<h1>Partitions</h1>
       ${this.filters([["", "topics of clients"], ["held", "where readers are held back"], ["internal", "internal topics"], ["followed", "led by other brokers"]], "partition or holder")}
       <p class="quiet" id="count">${number(rows.length)} of ${number(store.tables.partitions.size)} partitions</p>
       <${LongTable} label="Partitions" columns=${partitionColumns(now, store.tables.transactions)} rows=${rows} empty="No partition yet. Create a topic, or write to one." />
@@ -150,25 +150,28 @@ class Told extends Component {
     try {
       const answer = await fetch(this.path());
       const told = await answer.json();
-      if (!this.isGone) this.setState(answer.ok ? { answer: told, error: "" } : { answer: null, error: told.error });
+      if (!this.isGone) this.setState(answer.ok ? { answer: told, error: "" } : { answer: null, error: sentenceOf(told.error) });
     } catch {
       if (!this.isGone) this.setState({ error: "The broker does not answer." });
     }
     this.isAsking = false;
   }
 
+  crumb(title) {
+    return html`<a href=${`#/${this.kind}`}>${title}</a>`;
+  }
+
   frame(title, command, body) {
     const { answer, error } = this.state;
-    return html`<p class="crumb"><a href=${`#/${this.kind}`}>${title}</a></p><h1>${this.props.name}</h1>
-      ${error && html`<p class="health trouble">${error}</p>`}
+    return html`<p class="crumb">${this.crumb(title)}</p><h1>${this.props.name}</h1>
+      ${error && html`<p class="health trouble" role="alert">${error}</p>`}
+      ${!answer && !error && html`<p class="quiet">Looking at it.</p>`}
       ${answer && html`<p class="health" id="sentence">${answer.text}</p>`}
       ${answer && body(answer.facts, answer.explained)}
       <${Command} text=${command} />
       <p class="quiet"><a href=${this.path()} target="_blank" rel="noreferrer">The same as JSON</a></p>`;
   }
 }
-
-const quoted = (name) => (/^[A-Za-z0-9._:-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`);
 
 export class Transaction extends Told {
   kind = "transactions";
@@ -203,9 +206,13 @@ function Timeline({ events }) {
 export class Partition extends Told {
   kind = "partitions";
 
+  crumb() {
+    return html`<a href="#/topics">Topics</a> / <a href=${to("topics", topicOf(this.props.name))}>${topicOf(this.props.name)}</a>`;
+  }
+
   render({ name, now, store }) {
     const row = store.tables.partitions.get(name);
-    return this.frame("Topics and partitions", `eosin explain ${quoted(name)} --as partition`, (facts) => html`
+    return this.frame("Partitions", `eosin explain ${quoted(name)} --as partition`, (facts) => html`
       ${row && html`<dl class="facts"><dt title=${TERMS["log end"]}>Log end</dt><dd>${number(row.log_end)}</dd>
         <dt title=${TERMS["high watermark"]}>High watermark</dt><dd>${number(row.high_watermark)}</dd>
         <dt title=${TERMS.LSO}>LSO</dt><dd>${number(row.last_stable)}</dd>
@@ -214,7 +221,8 @@ export class Partition extends Told {
       <p><a href=${to("log", name)}>The log, batch by batch</a> | <a href=${to("records", name)}>Records</a></p>
       ${(facts.open?.length ?? 0) > 0 && html`<section><h2>Open here, the oldest first</h2><table class="plain"><thead><tr><th scope="col">Transactional id</th><th scope="col">Producer</th><th scope="col" class="number">First offset</th><th scope="col">Time left</th></tr></thead>
         <tbody>${facts.open.map((each) => html`<tr><td>${each.transaction ? html`<a href=${to("transactions", each.transaction.transactional_id)}>${each.transaction.transactional_id}</a>` : "no coordinator knows it"}</td><td>${each.producer_id}/${each.producer_epoch}</td><td class="number">${number(each.first_offset)}</td><td>${each.transaction && html`<${Countdown} row=${each.transaction} now=${now} />`}</td></tr>`)}</tbody></table>
-        ${store.broker?.has_actions && facts.open.filter((each) => !each.transaction).map((each) => html`<${AbortHanging} key=${each.first_offset} partition=${name} each=${each} />`)}</section>`}`);
+        ${store.broker?.has_actions && facts.open.filter((each) => !each.transaction).map((each) => html`<${AbortHanging} key=${each.first_offset} partition=${name} each=${each} />`)}</section>`}
+      ${store.broker?.has_actions && row && row.is_led !== false && !row.is_internal && html`<section><h2>Actions</h2><${TestRecord} partitions=${[name]} /><${DeleteRecords} row=${row} /></section>`}`);
   }
 }
 

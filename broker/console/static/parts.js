@@ -12,9 +12,12 @@ export function Time({ ms }) {
   if (!(ms >= 0)) return "";
   const at = new Date(ms);
   const pad = (value, length = 2) => String(value).padStart(length, "0");
-  // In UTC, as in the sentences and in the broker's log.
-  const text = `${pad(at.getUTCHours())}:${pad(at.getUTCMinutes())}:${pad(at.getUTCSeconds())}.${pad(at.getUTCMilliseconds(), 3)}`;
-  return html`<time datetime=${at.toISOString()} title=${`${at.toLocaleString()} here`}>${text}</time>`;
+  // In UTC, as in the sentences and in the broker's log; with its day unless that is today's.
+  const iso = at.toISOString();
+  const today = new Date().toISOString();
+  const day = iso.slice(0, 10) === today.slice(0, 10) ? "" : `${iso.slice(iso.slice(0, 4) === today.slice(0, 4) ? 5 : 0, 10)} `;
+  const text = `${day}${pad(at.getUTCHours())}:${pad(at.getUTCMinutes())}:${pad(at.getUTCSeconds())}${day ? "" : `.${pad(at.getUTCMilliseconds(), 3)}`}`;
+  return html`<time datetime=${iso} title=${`${iso.replace("T", " ").replace("Z", "")} UTC, ${at.toLocaleString()} here`}>${text}</time>`;
 }
 
 export function Outcome({ name }) {
@@ -35,6 +38,9 @@ export function Countdown({ row, now }) {
   const late = share > 0.8 ? " late" : "";
   return html`<span class="countdown">${share > 0 && html`<span class=${`bar${late}`} aria-hidden="true"><span style=${{ width: `${share * 100}%` }}></span></span>`}<span class="figure">${text}</span></span>`;
 }
+
+/** The topic of a partition's name. */
+export const topicOf = (partition) => partition.slice(0, partition.lastIndexOf("-"));
 
 export const since = (ms, now) => (ms >= 0 ? duration(now - ms) : "");
 

@@ -2,7 +2,7 @@
 
 import { Component } from "./vendor/preact.module.js";
 import { placeInLog } from "./log.js";
-import { Command, html, LongTable, Outcome, Time, to } from "./parts.js";
+import { Command, html, LongTable, Outcome, Time, to, topicOf } from "./parts.js";
 import { number, plural, size } from "./words.js";
 
 const WHOLE = 1024 * 1024;
@@ -56,8 +56,8 @@ function Content({ row, format }) {
 const columns = (partition, producers, format) => [
   { title: "Offset", width: 6.5, number: true, cell: (row, tab) => html`<a tabindex=${tab} href=${to("record", `${partition}/${row.offset}`)}>${number(row.offset)}</a>` },
   { title: "Time", width: 8.6, cell: (row) => html`<${Time} ms=${row.timestamp} />` },
-  { title: "What became of it", width: 11, cell: (row) => html`<${Outcome} name=${row.outcome ?? "plain"} />` },
-  { title: "Transactional id", width: 9, cell: (row) => { const name = producers[row.producer_id]; return name ? html`<a tabindex="-1" href=${to("transactions", name)} title=${name}>${name}</a>` : (row.producer_id ?? -1) >= 0 ? `${row.producer_id}/${row.epoch}` : ""; } },
+  { title: "Outcome", width: 10, cell: (row) => html`<${Outcome} name=${row.outcome ?? "plain"} />` },
+  { title: "Transactional id", width: 11, cell: (row) => { const name = producers[row.producer_id]; return name ? html`<a tabindex="-1" href=${to("transactions", name)} title=${name}>${name}</a>` : (row.producer_id ?? -1) >= 0 ? `${row.producer_id}/${row.epoch}` : ""; } },
   { title: "Key", width: 10, wraps: true, cell: (row) => (row.marker || (row.decoded && format !== "hex") ? "" : html`<${Piece} piece=${row.key} format=${format} />`) },
   { title: "Value", wraps: true, cell: (row) => html`<${Content} row=${row} format=${format} />` },
   { title: "Headers", width: 6, number: true, cell: (row) => { const count = (row.headers?.length ?? 0) + (row.headers_left_out ?? 0); return count ? number(count) : ""; } },
@@ -80,7 +80,7 @@ class Asking extends Component {
   }
 
   crumb() {
-    return html`<p class="crumb"><a href="#/partitions">Topics and partitions</a> / <a href=${to("partitions", this.partition)}>${this.partition}</a></p>`;
+    return html`<p class="crumb"><a href="#/topics">Topics</a> / <a href=${to("topics", topicOf(this.partition))}>${topicOf(this.partition)}</a> / <a href=${to("partitions", this.partition)}>${this.partition}</a></p>`;
   }
 
   choices(again) {
@@ -94,7 +94,7 @@ export class Records extends Asking {
     super(props);
     const { partition, offset } = placeInLog(props.name);
     this.partition = partition;
-    this.state = { answer: null, error: "", from: offset, key: "", value: "", back: [] };
+    this.state = { answer: null, error: "", from: offset, time: -1, key: "", value: "", back: [] };
   }
 
   componentDidMount() {
@@ -102,23 +102,25 @@ export class Records extends Asking {
   }
 
   look() {
-    const { from, key, value } = this.state;
+    const { from, time, key, value } = this.state;
     const query = { isolation: choice.isolation, limit: PER_PAGE };
-    if (from >= 0) query.from = from;
+    if (time >= 0) query.time = time;
+    else if (from >= 0) query.from = from;
     if (key) query.key = key;
     if (value) query.value = value;
     return this.ask(query);
   }
 
   go(from, back = []) {
-    this.setState({ from, back }, () => this.look());
+    this.setState({ from, back, time: -1 }, () => this.look());
   }
 
   filter(event) {
     event.preventDefault();
-    const { offset, key, value } = event.currentTarget.elements;
+    const { offset, time, key, value } = event.currentTarget.elements;
+    const at = Date.parse(`${time.value}Z`); // the field has no zone: times are in UTC here
     const from = /^[0-9]{1,18}$/.test(offset.value) ? Number(offset.value) : key.value || value.value ? 0 : -1;
-    this.setState({ key: key.value, value: value.value, from, back: [] }, () => this.look());
+    this.setState({ key: key.value, value: value.value, from, time: at >= 0 ? at : -1, back: [] }, () => this.look());
   }
 
   render() {
@@ -129,6 +131,7 @@ export class Records extends Asking {
       <form class="filters tools" onSubmit=${(event) => this.filter(event)}>
         ${this.choices((name) => (name === "isolation" ? this.go(this.state.from) : this.setState({})))}
         <label>From offset <input name="offset" inputmode="numeric" autocomplete="off" /></label>
+        <label>From time (UTC) <input name="time" type="datetime-local" step="1" /></label>
         <label>Key contains <input name="key" maxlength="200" autocomplete="off" /></label>
         <label>Value contains <input name="value" maxlength="200" autocomplete="off" /></label><button>Look</button></form>
       ${error && html`<p class="health trouble" role="alert">${error}</p>`}
@@ -140,7 +143,7 @@ export class Records extends Asking {
           <button disabled=${answer.is_end} onClick=${() => this.go(answer.next, [...back, answer.first])}>Later</button><button onClick=${() => this.go(-1)}>End</button></div>
         <${LongTable} isWhole label=${`Records of ${partition}`} columns=${columns(partition, answer.producers, choice.format)} rows=${rows} empty="No record here: look elsewhere, or show everything." />`}
       <p class="quiet"><a href=${to("log", partition)}>The log, batch by batch</a></p>
-      <${Command} text=${`eosin consume ${partition.slice(0, partition.lastIndexOf("-"))}`} />
+      <${Command} text=${`eosin consume ${topicOf(partition)}`} />
       <p class="quiet"><a href=${`/api/v1/partitions/${encodeURIComponent(partition)}/records?isolation=${choice.isolation}`} target="_blank" rel="noreferrer">The same as JSON</a></p>`;
   }
 }

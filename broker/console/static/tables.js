@@ -49,11 +49,13 @@ export const groupColumns = () => [
   { title: "State", width: 8, cell: (row) => row.state, by: (row) => row.state },
   { title: "Members", width: 7.4, number: true, cell: (row) => number(row.members), by: (row) => -row.members },
   { title: "Partitions", width: 7.6, number: true, cell: (row) => number(row.partitions), by: (row) => -row.partitions },
-  { title: "Record lag", width: 8.6, term: "record lag", number: true, cell: (row) => html`<b>${isCounted(row) ? "" : "≤ "}${number(row.lag)}</b>`, by: (row) => -row.lag },
+  { title: "Record lag", width: 8.6, term: "record lag", number: true, cell: (row) => groupLag(row), by: (row) => -row.lag },
   { title: "Control records", width: 10.6, term: "marker", number: true, cell: (row) => number(row.control_records ?? 0), by: (row) => -(row.control_records ?? 0) },
   { title: "Undecided", width: 8.4, term: "behind", number: true, cell: (row) => number(row.undecided ?? 0), by: (row) => -(row.undecided ?? 0) },
   { title: "Waiting offsets", width: 10.4, number: true, cell: (row) => number(row.pending ?? 0), by: (row) => -(row.pending ?? 0) },
 ];
+
+export const groupLag = (row) => html`<b>${isCounted(row) ? "" : "≤ "}${number(row.lag)}</b>`;
 
 export const isCounted = (row) => row.is_exact !== false;
 

@@ -19,6 +19,12 @@ export function size(bytes) {
   return `${unit ? bytes.toFixed(1) : bytes} ${units[unit]}`;
 }
 
+/** What an answer says of an error, as a sentence. */
+export const sentenceOf = (error) => `${error[0].toUpperCase()}${error.slice(1)}.`;
+
+/** A name as a shell takes it. */
+export const quoted = (name) => (/^[A-Za-z0-9._:-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`);
+
 export const plural = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
 
 /** When the coordinator aborts a transaction; -1 for never. */
@@ -76,6 +82,8 @@ export const TERMS = {
   "high watermark": "Everything below it is on every replica that has to have it; readers of all records get so far.",
   "LSO": "Last stable offset: everything below it is decided; readers of committed records get so far.",
   "behind": "Offsets between the last stable offset and the high watermark: what such readers wait for.",
+  "offsets": "Places between the start and the end of the logs: records, markers, and what compaction has emptied.",
+  "open": "Transactions that are not decided yet.",
   "epoch": "A producer's generation: a newer instance of its transactional id has a higher one.",
   "fenced": "Refused, because its epoch is not the newest of its transactional id.",
   "marker": "The record that says in a partition whether a transaction was committed or aborted.",

@@ -408,6 +408,9 @@ def _draw(browser: Browser, broker: BrokerProcess, folder: Path) -> None:
                 page.screenshot(
                     path=folder / f"console-{name}.png", clip={"x": 0, "y": 0, "width": 1280, "height": 460}
                 )
+            page = watched.open("topics/orders")
+            expect(page.get_by_label("Producers", exact=True)).to_be_visible()
+            page.screenshot(path=folder / "console-topic.png", clip={"x": 0, "y": 0, "width": 1280, "height": 780})
         watched.close()
     kept[1].abort_transaction(60)
     kept[2].abort_transaction(60)

@@ -60,7 +60,8 @@ async def test_answers_have_the_form_that_is_described() -> None:
             for path in openapi.PATHS:
                 if path.asked is not None or path.content != openapi.JSON:
                     continue
-                name = "shop-1" if "transactions" in path.path else "readers" if "groups" in path.path else "orders-0"
+                names = {"transactions": "shop-1", "groups": "readers", "topics": "orders"}
+                name = next((named for kind, named in names.items() if kind in path.path), "orders-0")
                 answer = await http.get(path.path.replace("{name}", name))
                 if "groups" in path.path:
                     assert answer.status_code == 404
