@@ -1,6 +1,8 @@
 """`Answers`: the sentences and facts of one transactional id, partition or group, as the console's pages ask for them.
 The words are those of `eosin explain`."""
 
+import contextlib
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -14,12 +16,19 @@ from eosin.broker.explain.partition_sentences import explain_partition
 from eosin.broker.explain.sentences import explain_transaction
 from eosin.broker.http.knowledge import Knowledge
 from eosin.broker.recorder.events import Who
-from eosin.coordinator.groups.rules.group import Group
+from eosin.coordinator.groups.rules.group import Group, Member
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from eosin.protocol.records.internal import decode_value
+from eosin.protocol.schemas.records.consumer_protocol import ConsumerProtocolAssignment
+from eosin.protocol.types import DecodeError
 
 MOST_OPEN: Final = 20
 MOST_PARTITIONS: Final = 200
+MOST_MEMBERS: Final = 200
+MOST_ASSIGNED: Final = 50
+CONSUMER: Final = "consumer"
+"""The protocol of groups whose assignments are partitions."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -30,6 +39,32 @@ class Answer(msgspec.Struct, frozen=True):
     explained: Explained
     facts: Any
     now_ms: int
+
+
+class MemberSeen(msgspec.Struct, frozen=True):
+    """A member of a group, as far as the group's page shows it."""
+
+    member_id: str
+    instance_id: str | None
+    """The name of a static member; None for others."""
+    client_id: str
+    peer: str
+    session_timeout_ms: int
+    is_leader: bool
+    """Whether it assigns partitions for all."""
+    assigned: list[str]
+    """Partitions; none while the group rebalances, and where it is no group of consumers."""
+    assigned_more: int
+    """Partitions beyond those."""
+
+
+class GroupSeen(GroupFacts, frozen=True, omit_defaults=True):
+    """A group as its page shows it."""
+
+    generation: int = 0
+    protocol: str = ""
+    """How partitions are assigned: `range`, `cooperative-sticky`."""
+    seen_members: tuple[MemberSeen, ...] = ()
 
 
 class Answers:
@@ -89,21 +124,52 @@ class Answers:
         parts = await self._survey.groups.partitions(name)
         behind = [each for each in parts if each.undecided]
         holders = [await self._holder(each) for each in behind[:MOST_OPEN]]
-        facts = GroupFacts(
+        pending = any(each.pending for each in parts)
+        facts = GroupSeen(
             name,
             self._services.clock.now_ms(),
             group.state.value,
             members=tuple(Who(client_id=each.client_id, peer=each.client_host) for each in group.members.values()),
             partitions=tuple(parts[:MOST_PARTITIONS]),
             held_by=tuple(dict.fromkeys(each for each in holders if each)),
+            history=await self._knowledge.group(name),
+            pending_in=await self._pending_in(name) if pending else None,
             sources=("the broker",),
+            generation=group.generation_id,
+            protocol=group.protocol_name or "",
+            seen_members=tuple(_member(group, each) for each in islice(group.members.values(), MOST_MEMBERS)),
         )
         return _answer(explain_group(facts), facts, facts.now_ms)
+
+    async def _pending_in(self, group_id: str) -> TransactionFacts | None:
+        """The transaction that is open in the group's partition of `__consumer_offsets`, where it is the only one:
+        offsets of this group may be another's of that partition."""
+        partition = TopicPartition(CONSUMER_OFFSETS_TOPIC, self._services.groups.partition_for(group_id))
+        known = [each.transaction for each in await self._open(str(partition)) if each.transaction is not None]
+        return known[0] if len(known) == 1 else None
 
     async def _holder(self, partition: GroupPartition) -> str:
         first = (await self._open(partition.partition))[:1]
         transaction = first[0].transaction if first else None
         return "" if transaction is None else transaction.transactional_id
+
+
+def _member(group: Group, member: Member) -> MemberSeen:
+    assigned: list[str] = []
+    if group.protocol_type == CONSUMER and member.assignment:
+        with contextlib.suppress(DecodeError):  # whatever the group's leader has sent
+            told = decode_value(ConsumerProtocolAssignment, member.assignment)
+            assigned = [f"{each.topic}-{index}" for each in told.assigned_partitions for index in each.partitions]
+    return MemberSeen(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host.lstrip("/"),
+        member.session_timeout_ms,
+        member.member_id == group.leader_id,
+        sorted(assigned)[:MOST_ASSIGNED],
+        max(0, len(assigned) - MOST_ASSIGNED),
+    )
 
 
 def _answer(explained: Explained, facts: TransactionFacts | PartitionFacts | GroupFacts, now_ms: int) -> Answer:

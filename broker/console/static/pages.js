@@ -7,7 +7,7 @@ import {
   behind, chosenPartitions, chosenTransactions, endColumns, eventColumns, groupColumns, newest, partitionColumns,
   transactionColumns,
 } from "./tables.js";
-import { health, number, quoted, sentenceOf, TERMS } from "./words.js";
+import { duration, health, number, quoted, sentenceOf, TERMS } from "./words.js";
 
 const FEW = 8;
 
@@ -200,7 +200,7 @@ function Past({ past }) {
 function Timeline({ events }) {
   if (!events?.length) return "";
   return html`<section><h2>What happened</h2><table class="plain"><thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Producer</th><th scope="col">Who</th></tr></thead>
-    <tbody>${[...events].reverse().map((each) => html`<tr><td><${Time} ms=${each.at_ms} /></td><td>${each.kind} ${each.what ?? ""}${each.count ? ` (${each.count})` : ""}</td><td>${each.producer_id >= 0 ? `${each.producer_id}/${each.producer_epoch}` : ""}</td><td>${each.who ? `${each.who.client_id ?? ""} ${each.who.peer ?? ""}` : ""}</td></tr>`)}</tbody></table></section>`;
+    <tbody>${[...events].reverse().map((each) => html`<tr><td><${Time} ms=${each.at_ms} /></td><td>${each.kind.replaceAll("_", " ")} ${each.what ?? ""}${each.count ? ` (${each.count})` : ""}</td><td>${each.producer_id >= 0 ? `${each.producer_id}/${each.producer_epoch}` : ""}</td><td>${each.who ? `${each.who.client_id ?? ""} ${each.who.peer ?? ""}` : ""}</td></tr>`)}</tbody></table></section>`;
 }
 
 export class Partition extends Told {
@@ -230,9 +230,14 @@ export class Group extends Told {
   kind = "groups";
 
   render({ name }) {
-    return this.frame("Consumer groups", `eosin explain ${quoted(name)} --as group`, (facts) => html`
-      <section><h2>Members</h2>${facts.members?.length ? html`<ul class="names">${facts.members.map((each) => html`<li>${each.client_id ?? ""} ${each.peer ?? ""}</li>`)}</ul>` : html`<p class="quiet">None.</p>`}</section>
+    return this.frame("Consumer groups", `eosin explain ${quoted(name)} --as group --timeline`, (facts, explained) => html`
+      <dl class="facts"><dt>State</dt><dd>${facts.state}${facts.generation ? `, generation ${number(facts.generation)}` : ""}</dd>
+        ${facts.protocol && html`<dt>Assigned by</dt><dd>${facts.protocol}</dd>`}</dl>
+      <section><h2>Members</h2>${facts.seen_members?.length ? html`<table class="plain"><thead><tr><th scope="col">Client id</th><th scope="col">Where</th><th scope="col">Reads</th><th scope="col" class="number">Session</th></tr></thead>
+        <tbody>${facts.seen_members.map((each) => html`<tr key=${each.member_id}><td title=${each.member_id}>${each.client_id}${each.instance_id ? ` (${each.instance_id})` : ""}${each.is_leader ? html` <span class="quiet">assigns</span>` : ""}</td><td>${each.peer}</td><td>${each.assigned.length ? each.assigned.map((partition, index) => html`${index ? ", " : ""}<a href=${to("partitions", partition)}>${partition}</a>`) : html`<span class="quiet">nothing now</span>`}${each.assigned_more ? ` and ${number(each.assigned_more)} more` : ""}</td><td class="number">${duration(each.session_timeout_ms)}</td></tr>`)}</tbody></table>` : html`<p class="quiet">None: nobody reads now.</p>`}</section>
       <section><h2>Partitions</h2><table class="plain"><thead><tr><th scope="col">Partition</th><th scope="col" class="number">Committed</th><th scope="col" class="number">LSO</th><th scope="col" class="number">Record lag</th><th scope="col" class="number">Control records</th><th scope="col" class="number">Undecided</th></tr></thead>
-        <tbody>${(facts.partitions ?? []).map((each) => html`<tr><td><a href=${to("partitions", each.partition)}>${each.partition}</a>${each.pending ? " (waits for a transaction)" : ""}</td><td class="number">${number(each.committed)}</td><td class="number">${number(each.last_stable)}</td><td class="number">${(each.records ?? -1) < 0 ? `≤ ${number(Math.max(0, each.last_stable - each.committed))}` : number(each.records)}</td><td class="number">${number(each.control_records ?? 0)}</td><td class="number">${number(Math.max(0, each.high_watermark - each.last_stable))}</td></tr>`)}</tbody></table></section>`);
+        <tbody>${(facts.partitions ?? []).map((each) => html`<tr><td><a href=${to("partitions", each.partition)}>${each.partition}</a>${each.pending ? " (waits for a transaction)" : ""}</td><td class="number">${number(each.committed)}</td><td class="number">${number(each.last_stable)}</td><td class="number">${(each.records ?? -1) < 0 ? `≤ ${number(Math.max(0, each.last_stable - each.committed))}` : number(each.records)}</td><td class="number">${number(each.control_records ?? 0)}</td><td class="number">${number(Math.max(0, each.high_watermark - each.last_stable))}</td></tr>`)}</tbody></table>
+        ${!facts.partitions?.length && html`<p class="quiet">It has committed nothing.</p>`}</section>
+      <${Timeline} events=${explained.timeline} />`);
   }
 }

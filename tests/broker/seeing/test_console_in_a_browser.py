@@ -152,6 +152,25 @@ def test_lag_counts_no_control_records_and_nothing_that_is_undecided(watched: Wa
     shop.abort_transaction(60)
 
 
+def test_a_group_shows_who_reads_what_and_why_it_rebalanced(watched: Watched, broker: BrokerProcess) -> None:
+    plain = Producer({"bootstrap.servers": broker.address, "log_level": 0})
+    plain.produce("shared", b"book", partition=0)
+    assert plain.flush(60) == 0
+    settings = {"bootstrap.servers": broker.address, "group.id": "sharers", "log_level": 0, "client.id": "reader-1"}
+    consumer = Consumer({**settings, "auto.offset.reset": "earliest"})
+    consumer.subscribe(["shared"])
+    assert consumer.consume(1, 60)
+    page = watched.open("groups/sharers")
+    expect(page.locator("#sentence")).to_contain_text("because reader-1 at 127.0.0.1 joined")
+    member = page.locator("section", has=page.get_by_role("heading", name="Members")).locator("tbody tr")
+    expect(member.locator("td")).to_contain_text(["reader-1", "127.0.0.1", "shared-0", "45 s"])
+    happened = page.locator("section", has=page.get_by_role("heading", name="What happened"))
+    expect(happened).to_contain_text("joined reader-1-")
+    consumer.close()
+    expect(page.locator("section", has=page.get_by_role("heading", name="Members"))).to_contain_text("nobody reads now")
+    expect(happened).to_contain_text("left reader-1-")
+
+
 def test_pages_are_walked_by_keyboard_alone(watched: Watched, broker: BrokerProcess) -> None:
     kept = [producer(broker, f"walk-{number}", "till") for number in range(3)]
     page = watched.open()
