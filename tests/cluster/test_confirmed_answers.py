@@ -21,7 +21,7 @@ from mixed_cluster import (
     mixed_brokers,
     read_committed,
 )
-from wire import Wire, unique
+from wire import Wire, now_ms, unique
 from wire_producer import RawProducer
 
 from eosin.protocol.errors import ErrorCode
@@ -52,15 +52,17 @@ async def cluster(brokers: Brokers) -> AsyncIterator[Cluster]:
         yield made
 
 
-def confirmations(data_dir: Path) -> int:
-    """How many of these records a broker's copy of the log has."""
-    found = 0
+def confirmations(data_dir: Path) -> list[int]:
+    """These records in a broker's copy of the log: of each the time from when on compaction may take it, in ms, or 0
+    where none is set yet."""
+    found: list[int] = []
     for path in sorted((data_dir / f"{TRANSACTION_STATE_TOPIC}-0").glob("*.log")):
         with contextlib.suppress(FileNotFoundError):  # compacted meanwhile
             data = path.read_bytes()
             for at, header in batches(data):
+                horizon_ms = header.base_timestamp if header.has_delete_horizon else 0
                 records = iter_records(data[at : at + header.size])
-                found += sum(record.key == _KEY and record.value is None for record in records)
+                found += [horizon_ms for record in records if record.key == _KEY and record.value is None]
     return found
 
 
@@ -95,21 +97,21 @@ async def test_apache_kafka_goes_on_from_a_log_with_confirmations_and_eosin_afte
     brokers: Brokers, cluster: Cluster, handover: str
 ) -> None:
     await cluster.move(EOSIN)
-    said, before = len(brokers.kafka.log), confirmations(brokers.eosin.data_dir)
+    said, before = len(brokers.kafka.log), len(confirmations(brokers.eosin.data_dir))
     homes = {await cluster.topic(KAFKA): KAFKA}
     settled = await confirmed(cluster, homes)
     zombie = await Producer.made(cluster, EOSIN, homes, level=2)
     heir = await Producer.made(cluster, EOSIN, homes, level=2, name=zombie.raw.transactional_id)
     await heir.write(EOSIN, *homes)  # open while the coordinator changes
     await refused(cluster, zombie)
-    written = confirmations(brokers.eosin.data_dir)
+    written = len(confirmations(brokers.eosin.data_dir))
     assert written >= before + 3
     if handover == "failover":
         await asyncio.to_thread(brokers.eosin.kill)
         await leads(cluster.wires[KAFKA], TRANSACTION_STATE_TOPIC, KAFKA)
     else:
         await cluster.move(KAFKA)
-    assert confirmations(brokers.kafka.folder / "data") == written
+    assert len(confirmations(brokers.kafka.folder / "data")) == written
     for producer in (heir, settled, heir):
         if producer is settled:
             await producer.write(KAFKA, *homes)
@@ -136,26 +138,34 @@ async def test_both_load_and_compact_what_the_other_has_compacted(brokers: Broke
     opened = await Producer.made(cluster, EOSIN, homes, level=2)
     await opened.write(EOSIN, *homes)
     copies = brokers.eosin.data_dir, brokers.kafka.folder / "data"
-    assert min(map(confirmations, copies)) > 0
+    assert all(map(confirmations, copies))
     count = 1
 
     async def compacted(leader: int, delete_retention_ms: int, most: int) -> None:
         """Commit until neither copy has more confirmations than this."""
         nonlocal count
         sweep(brokers, delete_retention_ms)
-        async with asyncio.timeout(120):
-            while max(map(confirmations, copies)) > most:
-                await asyncio.sleep(0.25)  # a segment of its own for each
-                await settled.write(leader, *homes)
-                await settled.end(leader, commit=True)
+        deadline_ms = now_ms() + 120_000
+        while max(map(len, left := [confirmations(each) for each in copies])) > most:
+            told = f"of confirmations, each with its delete horizon, Eosin has {left[0]}, Apache Kafka {left[1]}"
+            assert now_ms() < deadline_ms, told
+            if not delete_retention_ms and max(map(max, filter(None, left))) > deadline_ms:
+                # A copy was compacted before its broker knew of the change: Eosin's coordinator ends a transaction in
+                # its log a while behind the answer, and so the segment of the confirmation. A horizon is never moved,
+                # so that one goes when a later one has come.
+                await confirmed(cluster, homes)
                 count += 1
+            await asyncio.sleep(0.25)  # a segment of its own for each
+            await settled.write(leader, *homes)
+            await settled.end(leader, commit=True)
+            count += 1
 
     # The tombstone of many is left, with the time when it may go.
     for _ in range(3):
         await confirmed(cluster, homes)
     count += 3
     await compacted(EOSIN, 3_600_000, 1)
-    assert confirmations(copies[1]) == 1
+    assert [len(confirmations(each)) for each in copies] == [1, 1]
     await cluster.move(KAFKA)
     await opened.end(KAFKA, commit=True)
     await opened.write(KAFKA, *homes)
