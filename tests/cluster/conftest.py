@@ -1,4 +1,5 @@
-"""One controller of Apache Kafka for the session. Topics have unique names; brokers are a module's or a test's."""
+"""One controller of Apache Kafka for each module. Topics have unique names; brokers are a module's or a test's, and the
+internal topics are lost with the brokers that they are on."""
 
 import itertools
 from collections.abc import Iterator
@@ -9,9 +10,10 @@ from kraft_node import QuorumController
 from toolchains import skipped_without
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuorumController]:
-    """The controller that brokers of this session join."""
+    """The controller that brokers of this module join. Another module's would still list the log of transactions on
+    brokers that are gone, and no client could begin a transaction."""
     with skipped_without():
         made = QuorumController(tmp_path_factory.mktemp("controller") / "controller")
     with made:

@@ -13,19 +13,10 @@ from broker_process import wait_until
 from joined_broker import JoinedBroker
 from kraft_node import QuorumController
 from real_clients import confluent
-from toolchains import skipped_without
 from wire import unique
 
 Pair = tuple[JoinedBroker, JoinedBroker]
 _IN_TIME_S = 40
-
-
-@pytest.fixture(scope="module")
-def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuorumController]:
-    with skipped_without():
-        made = QuorumController(tmp_path_factory.mktemp("disks") / "controller")
-    with made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -14,20 +14,10 @@ from joined_broker import JoinedBroker
 from kraft_node import QuorumController
 from prometheus_client.parser import text_string_to_metric_families
 from real_clients import confluent
-from toolchains import skipped_without
 from wire import unique
 
 Pair = tuple[JoinedBroker, JoinedBroker]
 IN_TIME_S = 40
-
-
-@pytest.fixture(scope="module")
-def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuorumController]:
-    """A cluster of this module's own."""
-    with skipped_without():
-        made = QuorumController(tmp_path_factory.mktemp("seeing") / "controller")
-    with made:
-        yield made
 
 
 @pytest.fixture(scope="module")

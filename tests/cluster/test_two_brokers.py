@@ -13,20 +13,10 @@ import pytest
 from joined_broker import JoinedBroker
 from kraft_node import QuorumController
 from real_clients import confluent
-from toolchains import skipped_without
 from wire import unique
 
 Pair = tuple[JoinedBroker, JoinedBroker]
 _IN_TIME_S = 30
-
-
-@pytest.fixture(scope="module")
-def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuorumController]:
-    """A cluster of this module's own: its internal topics are on these two brokers."""
-    with skipped_without():
-        made = QuorumController(tmp_path_factory.mktemp("pair") / "controller")
-    with made:
-        yield made
 
 
 @pytest.fixture(scope="module")
