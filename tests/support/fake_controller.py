@@ -468,13 +468,15 @@ class FakeController:
         self._write(batch)
         return elect_leaders.ElectLeadersResponse(replica_election_results=tuple(results))
 
-    def move_leaders(self, choose: Callable[[list[int]], int]) -> None:
-        """Have every partition that is led be led by one of its ISR that `choose` picks: what an operator does with
-        reassignments and elections, in one step."""
+    def move_leaders(
+        self, choose: Callable[[list[int]], int], *, topics: Callable[[str], bool] = lambda _: True
+    ) -> None:
+        """Have every partition of `topics` that is led be led by one of its ISR that `choose` picks: what an operator
+        does with reassignments and elections, in one step."""
         batch: list[Message] = []
         for topic, index, partition in self._partitions():
             members = [each for each in partition.isr if self._rules(topic, partition).may_lead(each)]
-            if partition.leader != NO_LEADER and members:
+            if partition.leader != NO_LEADER and members and topics(topic.name):
                 leader = choose(members)  # perhaps the same one, in a new epoch
                 batch.append(records.PartitionChangeRecord(index, topic.topic_id, leader=leader))
         self._write(batch)

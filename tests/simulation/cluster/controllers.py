@@ -121,9 +121,11 @@ class Controllers:
         self.starved.discard(node_id)
         self._told()
 
-    def move_leaders(self, choose: Callable[[list[int]], int]) -> None:
-        """Elections that nobody needs: leaderships go to those of the ISR that `choose` picks."""
-        self.model.move_leaders(choose)
+    def move_leaders(
+        self, choose: Callable[[list[int]], int], *, topics: Callable[[str], bool] = lambda _: True
+    ) -> None:
+        """Elections that nobody needs: leaderships of `topics` go to those of the ISR that `choose` picks."""
+        self.model.move_leaders(choose, topics=topics)
         self._told()
 
     def reassign(self, wanted: Mapping[TopicPartition, Sequence[int] | None]) -> None:

@@ -28,7 +28,15 @@ FAULTS = (
     "no controller",
 )
 """What may happen, as often as it is to happen."""
-RARER_FAULTS = ("elections in turn", "snapshot", "clients cut off", "jump", "full disk", "reassignment")
+RARER_FAULTS = (
+    "elections in turn",
+    "coordinators in turn",
+    "snapshot",
+    "clients cut off",
+    "jump",
+    "full disk",
+    "reassignment",
+)
 """What may happen besides, in every fourth run: the others stay what they were."""
 ALONE = frozenset({"empty disk"})
 """Those with runs of their own (`ONLY`): each begins when every replica is in sync, since what one machine has lost
@@ -42,6 +50,7 @@ MAKES_STALE = frozenset(
         "pause",
         "no controller",
         "elections in turn",
+        "coordinators in turn",
         "snapshot",
     }
 )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from quorum_log import HOST
 
 from eosin.broker.config.broker import BrokerConfig
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC, TopicPartition
 from simulation.broker import config_of
 from simulation.clock import SimulatedClock
 from simulation.cluster.controllers import CLUSTER_ID, CONTROLLERS, Controllers
@@ -264,6 +264,8 @@ class ClusterRun(Course):
                 self._elect_another()
             case "elections in turn":
                 await self._elect_in_turn(victim, fault)
+            case "coordinators in turn":
+                await self._elect_coordinators_in_turn(fault)
             case "snapshot":
                 await self._replace_the_log(victim, fault)
             case "jump":
@@ -405,15 +407,46 @@ class ClusterRun(Course):
         for way in ways:
             self.fabric.route(*way).is_cut = True
         for leader in (self._chance.choice(unheard), held_back, self._chance.choice(unheard)):
-            self.controllers.move_leaders(
-                lambda members, node_id=leader.node_id: node_id if node_id in members else self._chance.choice(members)  # type: ignore[misc]
-            )
+            self._lead_from(leader)
             await asyncio.sleep(step * (0.5 + self._chance.random()))
         await asyncio.sleep(step)
         for way in ways:
             self.fabric.route(*way).heal()
         for machine in self._machines:
             self.fabric.route(HOST, machine.host).delay_ms = self.cluster.link_ms
+
+    async def _elect_coordinators_in_turn(self, fault: FaultPlan) -> None:
+        """A broker that coordinates transactions is succeeded by a second, and that one by a third, which was cut off
+        from the first and hears of the second when that is over. So what the first decided last is in the log that the
+        second loads, and not in that of the third; but what the second makes of it in topics that it leads is on all
+        three."""
+        image = self.controllers.model.image
+        led = [each for each in self._partitions() if each.topic == TRANSACTION_STATE_TOPIC]
+        leaders = {image.topics[each.topic].partitions[each.partition].leader for each in led}
+        machines = list(self._machines)
+        first = next((each for each in machines if each.node_id in leaders), machines[0])
+        machines.remove(first)
+        second, third = self._chance.sample(machines, 2)
+        step = min(fault.lasts_ms, LONGEST_TURNS_MS) / 4 / 1000
+        ways = [self.fabric.route(*pair) for pair in ((first.host, third.host), (third.host, first.host))]
+        news = self.fabric.route(HOST, third.host)
+        for way in ways:
+            way.is_cut = True
+        await asyncio.sleep(step * self._chance.random())
+        news.delay_ms = max(LATE_NEWS_MS)
+        for leader in (second, third):
+            self._lead_from(leader, topics=INTERNAL_TOPICS.__contains__)
+            await asyncio.sleep(step * (0.5 + self._chance.random()))
+        news.delay_ms = self.cluster.link_ms
+        for way in ways:
+            way.heal()
+
+    def _lead_from(self, leader: ClusterMachine, *, topics: Callable[[str], bool] = lambda _: True) -> None:
+        """One broker leads whatever it may."""
+        self.controllers.move_leaders(
+            lambda members: leader.node_id if leader.node_id in members else self._chance.choice(members),
+            topics=topics,
+        )
 
     async def _replace_the_log(self, starved: ClusterMachine, fault: FaultPlan) -> None:
         """One broker hears of no change for a time, in which leaders move, and then finds a snapshot in place of the
