@@ -13,7 +13,7 @@ from broker_process import BrokerProcess
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as Position
 from console_browser import Watched, axe, chromium, console_of, findings
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, CDPSession, Page, expect
 from toolchains import skipped_without
 from wire import Wire
 from wire_producer import transactional
@@ -292,21 +292,8 @@ def test_a_page_asks_for_the_token_and_takes_the_one_of_its_address(browser: Bro
         process.stop()
 
 
-LONG_TASKS = """() => {
-  globalThis.longTasks = [];
-  globalThis.ruler = [];
-  new PerformanceObserver((list) => list.getEntries().forEach((entry) => longTasks.push(entry.duration)))
-    .observe({ type: "longtask" });
-  setInterval(() => {
-    const begun = performance.now();
-    let sum = 0;
-    for (let index = 0; index < 200_000; index += 1) sum += index % 7;
-    globalThis.ruled = sum;
-    ruler.push(performance.now() - begun);
-  }, 40);
-}"""
-"""Beside the page's own long tasks, the same small work again and again: what it takes more than the quickest time is
-what the machine did in between."""
+FRAME_CPU_MS = 60
+"""What the page may take of a core for one frame of changes; some 23 were measured, with scrolling."""
 
 
 async def _fill(address: str, *, ids: int, partitions: int) -> None:
@@ -332,6 +319,11 @@ async def _work(address: str, seconds: float) -> int:
     return count
 
 
+def _cpu_ms(ticks: CDPSession) -> float:
+    found = {each["name"]: each["value"] for each in ticks.send("Performance.getMetrics")["metrics"]}
+    return 1000 * float(found["TaskDuration"])
+
+
 @pytest.mark.full
 def test_ten_thousand_ids_and_a_thousand_partitions_do_not_make_the_page_stutter(
     browser: Browser, tmp_path: Path
@@ -346,7 +338,10 @@ def test_ten_thousand_ids_and_a_thousand_partitions_do_not_make_the_page_stutter
         watched = Watched(browser, console_of(process))
         page = watched.open("transactions")
         expect(page.locator("#count")).to_contain_text("10,000 of 10,000")
-        page.evaluate(LONG_TASKS)
+        # The page's own time on a core, which grows little when the machine has other work, too.
+        ticks = page.context.new_cdp_session(page)
+        ticks.send("Performance.enable", {"timeDomain": "threadTicks"})
+        before, first = _cpu_ms(ticks), page.evaluate("eosinStore.version")
         work = threading.Thread(target=lambda: worked.append(asyncio.run(_work(process.address, 8))))
         work.start()
         table = page.locator(".table")
@@ -360,13 +355,12 @@ def test_ten_thousand_ids_and_a_thousand_partitions_do_not_make_the_page_stutter
         page.get_by_role("link", name="Overview").click()
         page.wait_for_timeout(1000)
         work.join(60)
-        tasks = page.evaluate("longTasks")
-        frames = page.evaluate("eosinStore.version")
-        ruler = page.evaluate("ruler")
-        stalled = max(ruler) - min(ruler)
-        print(f"{worked} transactions, {frames} frames, long tasks in ms: {sorted(map(round, tasks))}, {stalled=}")
+        frames = page.evaluate("eosinStore.version") - first
+        cpu_ms = _cpu_ms(ticks) - before
+        print(f"{worked} transactions, {frames} frames, {cpu_ms:.0f} ms of a core")
         assert worked[0] > 10
-        assert not [each for each in tasks if each > 100 + 2 * stalled]
+        assert frames > 0
+        assert cpu_ms < FRAME_CPU_MS * (frames + 40), f"{frames} frames, and 40 steps of scrolling"
         watched.close()
     finally:
         process.stop()
