@@ -95,7 +95,6 @@ def brokers(addresses: Addresses, folder: Path) -> Iterator[tuple[str, list[str]
 
 
 @pytest.mark.full
-@pytest.mark.timeout(300)
 def test_the_smoke_client_passes_against_the_cluster_of_the_compose_file(kafka_home: Path, tmp_path: Path) -> None:
     addresses = Addresses()
     with ExitStack() as nodes:

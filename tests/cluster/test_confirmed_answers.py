@@ -29,8 +29,6 @@ from eosin.protocol.names import TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import iter_records
 from eosin.protocol.records.header import batches
 
-pytestmark = pytest.mark.timeout(300)
-
 _KEY: Final = bytes(4)
 """Version 0 and the empty id."""
 _QUICK_CLEANER: Final = {"log.cleaner.backoff.ms": "200"}

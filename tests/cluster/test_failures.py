@@ -26,7 +26,7 @@ from tcp_proxy import TcpProxy, Way
 from toolchains import skipped_without
 from wire import unique
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.full
 
 _IN_TIME_S = 60
 _LONGER_THAN_A_SESSION_S = 5.0

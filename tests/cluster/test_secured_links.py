@@ -27,7 +27,7 @@ from eosin.client.errors import AuthenticationFailed
 from eosin.client.security.connection_security import ConnectionSecurity
 from eosin.client.security.settings import read_settings
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.full
 
 SESSION_MS = 4000
 KAFKA = 3

@@ -15,7 +15,7 @@ from eosin.client.addresses import Address
 from eosin.protocol.names import uuid_text
 from eosin.runtime.clock import SystemClock
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.full
 
 VOTERS = (1000, 1001, 1002)
 NODE_ID = 7
