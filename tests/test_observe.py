@@ -3,10 +3,21 @@
 import json
 import os
 import re
+import socket
 import subprocess
+import time
 import tomllib
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import pytest
+from broker_process import BrokerProcess
+from confluent_kafka import Consumer, KafkaException, Producer
 from observed_broker import ORDERS_0, observed_broker
 from toolchains import skipped_without, tool
 
@@ -146,3 +157,107 @@ async def test_promtool_reads_what_a_broker_answers() -> None:
     assert not [line for line in told if line.startswith("error")], told
     ours = [line for line in told if line.startswith("eosin_")]
     assert not ours, ours
+
+
+NEEDS_MORE = {"Refusals", "ISR changes", "Followers behind"}
+"""Panels that stay empty beside a broker that is alone and refuses no marker."""
+
+
+@pytest.mark.slow
+def test_a_prometheus_fills_the_panels_of_the_dashboard_and_takes_the_rules(tmp_path: Path) -> None:
+    with skipped_without():
+        program = os.environ.get("PROMETHEUS") or tool("prometheus", "a real scrape of a broker")
+    broker = BrokerProcess(tmp_path / "data", durability="memory")
+    broker.options = ("--http", "0")
+    with broker:
+        http = broker.ready_line.rpartition("http ")[2].rstrip(")\n")
+        scraping = (OBSERVE / "prometheus.yaml").read_text().replace("broker:9100", http)
+        (tmp_path / "prometheus.yaml").write_text(scraping.replace("5s", "1s"))
+        (tmp_path / "alerts.yaml").write_bytes((OBSERVE / "alerts.yaml").read_bytes())
+        with prometheus(program, tmp_path) as address:
+            kept = [producing(broker, "holder", topic="held", timeout_ms=600_000)]
+
+            def are_filled() -> bool:
+                kept.extend(make_traffic(broker))  # again and again: rates are made of what changes between scrapes
+                return not empty_panels(address) - NEEDS_MORE
+
+            until(are_filled, lambda: f"without data: {empty_panels(address)}")
+            until(lambda: rules_of(address) == {"ok"}, lambda: f"rules: {rules_of(address)}")
+
+
+@contextmanager
+def prometheus(program: str, folder: Path) -> Iterator[str]:
+    """HOST:PORT of one with the configuration of `folder`."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    words = [program, "--config.file=prometheus.yaml", "--storage.tsdb.path=data-of-it"]
+    with (folder / "prometheus.log").open("wb") as log:
+        running = subprocess.Popen([*words, f"--web.listen-address={address}"], cwd=folder, stdout=log, stderr=log)
+    try:
+        yield address
+    finally:
+        running.terminate()
+        running.wait(60)
+
+
+def producing(broker: BrokerProcess, name: str, *, topic: str = "orders", timeout_ms: int = 60_000) -> Producer:
+    """A producer with an open transaction."""
+    settings = {"bootstrap.servers": broker.address, "transactional.id": name, "transaction.timeout.ms": timeout_ms}
+    made = Producer({**settings, "log_level": 0})
+    made.init_transactions(60)
+    made.begin_transaction()
+    made.produce(topic, b"book", partition=0)
+    assert made.flush(60) == 0
+    return made
+
+
+def make_traffic(broker: BrokerProcess) -> list[Producer]:
+    """Transactions that are committed and one that runs out of time, a producer that is fenced, and a reader. The
+    producers are still connected."""
+    shop, slow = producing(broker, "shop-1"), producing(broker, "slow", timeout_ms=1000)
+    old, new = producing(broker, "shop-2"), producing(broker, "shop-2")
+    shop.commit_transaction(60)
+    with pytest.raises(KafkaException):
+        old.commit_transaction(60)
+    settings = {"bootstrap.servers": broker.address, "log_level": 0, "group.id": "readers"}
+    reader = Consumer({**settings, "auto.offset.reset": "earliest"})
+    reader.subscribe(["orders"])
+    assert reader.consume(1, 60)
+    reader.commit(asynchronous=False)
+    reader.close()
+    return [shop, slow, new]
+
+
+def empty_panels(address: str) -> set[str]:
+    """The titles of panels of which a query has no answer."""
+    dashboard = json.loads((OBSERVE / "grafana-eosin.json").read_text())
+    asked = [(panel["title"], each["expr"]) for panel in dashboard["panels"] for each in panel.get("targets", ())]
+    return {title for title, expression in asked if not answers(address, expression)}
+
+
+def answers(address: str, expression: str) -> bool:
+    query = expression.replace("$__rate_interval", "10s").replace("$instance", ".*")
+    return bool(told_by(address, f"query?query={urllib.parse.quote(query)}")["result"])
+
+
+def rules_of(address: str) -> set[str]:
+    """How the rules are: `ok` once each was evaluated."""
+    return {each["health"] for group in told_by(address, "rules")["groups"] for each in group["rules"]}
+
+
+def told_by(address: str, path: str) -> Any:
+    try:
+        with urllib.request.urlopen(f"http://{address}/api/v1/{path}", timeout=10) as answer:
+            return json.load(answer)["data"]
+    except urllib.error.HTTPError:
+        raise
+    except OSError:
+        return {"result": [], "groups": []}  # it does not listen yet
+
+
+def until(is_so: Callable[[], bool], why_not: Callable[[], str], *, timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not is_so():
+        assert time.monotonic() < deadline, why_not()
+        time.sleep(0.5)
