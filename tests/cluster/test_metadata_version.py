@@ -62,9 +62,8 @@ def test_metadata_version_is_raised_under_a_client_that_commits(oldest: QuorumCo
             replicas = ("--replica-assignment", "3:2:1")
             oldest.run("kafka-topics.sh", *at, "--create", "--topic", newer, *replicas)
             later = Committing(third.address, newer)
-            time.sleep(1)
+            wait_until(lambda: later.error or len(later.sent) > 5, _IN_TIME_S)
             sent_later = later.stop()
-            assert len(sent_later) > 5
             assert read_all(third.address, newer, len(sent_later)) == sent_later
         for unsafe in ((), ("--unsafe",)):
             code, said = oldest.outcome(
