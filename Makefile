@@ -93,7 +93,7 @@ imports: setup  ## rooms import in one direction
 	$(BIN)/lint-imports --no-cache
 
 types: setup
-	$(BIN)/mypy $(TYPED)
+	$(BIN)/mypy --follow-imports silent $(TYPED) bench
 
 test: check  ## the proof of every capability: check, then the tests
 	$(BIN)/pytest -q -n $(TEST_WORKERS) --dist worksteal -m "not spark and not full" --ignore tests/clients

@@ -98,12 +98,12 @@ def _encode_produce(request: ProduceRequest) -> bytes:
     body.append(_PRODUCE.pack(request.acks, request.timeout_ms, len(request.topic_data) + 1))
     for topic in request.topic_data:
         name = topic.name.encode()
-        body += bytes((len(name) + 1,)), name, bytes((len(topic.partition_data) + 1,))
+        body.extend((bytes((len(name) + 1,)), name, bytes((len(topic.partition_data) + 1,))))
         for partition in topic.partition_data:
             assert partition.records is not None
             size = len(partition.records) + 1
             body.append(_INDEX.pack(partition.index, size & 0x7F | 0x80))
-            body += bytes((size >> 7,)), partition.records, b"\0"
+            body.extend((bytes((size >> 7,)), bytes(partition.records), b"\0"))
         body.append(b"\0")
     body.append(b"\0")
     return _frame(0, 9, b"".join(body))

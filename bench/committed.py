@@ -26,7 +26,7 @@ def committed_rows(bootstrap: str, topic: str) -> int:
 
 
 class _Headers(FetchedRecords):
-    def count(self) -> int:
+    def rows(self) -> int:
         rows = 0
         for position, header in batches(self._data):
             if not self._dropped(header, memoryview(self._data)[position : position + header.size]):
@@ -43,7 +43,7 @@ async def _rows(client: Client, partition: TopicPartition) -> int:
     while position < end:
         data = await _fetch(client, partition, position)
         fetched = _Headers(data.records, from_offset=position, aborted=data.aborted_transactions or ())
-        rows += fetched.count()
+        rows += fetched.rows()
         position = fetched.next_offset
     return rows
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from broker_process import BrokerProcess
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from bench.report import Row, percentile
 
@@ -17,7 +17,8 @@ GROUP = "Footprint"
 
 def _start_times(count: int) -> tuple[list[float], list[float]]:
     """Seconds from spawning the process to its ready line: on an empty directory, and again on the one it left."""
-    fresh, again = [], []
+    fresh: list[float] = []
+    again: list[float] = []
     for _ in range(count):
         with tempfile.TemporaryDirectory() as folder:
             broker = BrokerProcess(Path(folder) / "data", durability="fsync")

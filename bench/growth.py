@@ -61,7 +61,8 @@ class _Id:
 def _introduce(wire: RawConnection, ids: list[_Id]) -> None:
     """Get each its pair. Between two blocks of producer ids some are told to come back, as clients do."""
     while ids:
-        order, again = iter(ids), []
+        order = iter(ids)
+        again: list[_Id] = []
 
         def answered(answer: memoryview, order: Iterator[_Id] = order, again: list[_Id] = again) -> None:
             found = decode_response(ApiKey.INIT_PRODUCER_ID, 4, answer)[1]

@@ -21,7 +21,7 @@ from local_broker import local_broker
 
 import eosin.broker
 from bench.report import Row
-from eosin.broker import connection as connection_module
+from eosin.broker.connections import connection as connection_module
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.records.batch import NewRecord, build_batch

@@ -24,7 +24,7 @@ from bench.report import Row, percentile
 GROUP: Final = "Beside Apache Kafka"
 KIB, MIB = 1024, 1024 * 1024
 _WARM_UP_TRANSACTIONS: Final = 3000
-Brokers = tuple[BrokerProcess, ApacheKafka]
+Brokers = tuple[BrokerProcess | ApacheKafka, ...]
 
 
 def apache_kafka(folder: Path, settings: dict[str, str] | None = None) -> ApacheKafka:
@@ -33,7 +33,9 @@ def apache_kafka(folder: Path, settings: dict[str, str] | None = None) -> Apache
 
 
 def _row(brokers: Brokers, name: str, values: Sequence[float], unit: str, goal: float | None, higher: bool) -> Row:
-    peer = f"Apache Kafka {brokers[1].version}"
+    theirs = brokers[1]
+    assert isinstance(theirs, ApacheKafka)
+    peer = f"Apache Kafka {theirs.version}"
     return Row(GROUP, name, values[0], unit, values[1], peer, goal, higher_is_better=higher)
 
 
@@ -65,13 +67,14 @@ def _starts(count: int) -> list[Row]:
     taken: tuple[list[float], list[float]] = ([], [])
     for _ in range(count):
         with tempfile.TemporaryDirectory() as folder:
-            ours, theirs = BrokerProcess(Path(folder) / "data", port=_free_port()), apache_kafka(Path(folder))
+            theirs = apache_kafka(Path(folder))
             theirs.format()
-            for times, broker in zip(taken, (ours, theirs), strict=True):
+            brokers: Brokers = BrokerProcess(Path(folder) / "data", port=_free_port()), theirs
+            for times, broker in zip(taken, brokers, strict=True):
                 times.append(_first_commit(broker.launch, broker.address))
                 broker.kill()
     medians = [percentile(times, 0.5) for times in taken]
-    return [_row((ours, theirs), "start to the first committed transaction", medians, "s", 0.1, False)]
+    return [_row(brokers, "start to the first committed transaction", medians, "s", 0.1, False)]
 
 
 def _memory(brokers: Brokers, when: str) -> Row:

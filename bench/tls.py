@@ -64,8 +64,14 @@ class Sides:
         return time.perf_counter() - started, cpu_seconds(self.broker.pid) - before
 
 
+def _connections(sides: Sides, port: int, count: int) -> None:
+    for _ in range(count):
+        sides.connect(port).close()
+
+
 def _produce(sides: Sides, port: int, record_bytes: int, total: int) -> None:
-    producer = sides.producer(port, **{"batch.size": 100_000, "linger.ms": 20, "queue.buffering.max.kbytes": 200_000})
+    settings = {"batch.size": 100_000, "linger.ms": 20, "queue.buffering.max.kbytes": 200_000}
+    producer = sides.producer(port, **settings)
     value = b"v" * record_bytes
     for _ in range(total // record_bytes):
         producer.produce(f"of-{record_bytes}", value)
@@ -74,7 +80,8 @@ def _produce(sides: Sides, port: int, record_bytes: int, total: int) -> None:
 
 
 def _transactions(sides: Sides, port: int, count: int) -> list[float]:
-    producer = sides.producer(port, **{"transactional.id": f"bench-{port}", "linger.ms": 0})
+    settings: dict[str, str | int] = {"transactional.id": f"bench-{port}", "linger.ms": 0}
+    producer = sides.producer(port, **settings)
     producer.init_transactions(30)
     times = []
     for _ in range(count):
@@ -122,7 +129,7 @@ def run(quick: bool = False) -> list[Row]:
             secured, plain_times = (_transactions(sides, port, 2 * count) for port in (sides.secured, sides.plain))
             more = (percentile(secured, 0.5) - percentile(plain_times, 0.5)) * 1e3
             rows.append(Row(GROUP, "a transaction of one record, longer than plain, p50", more, "ms", budget=0.3))
-            _, cpu = sides.cpu(lambda: [sides.connect(sides.secured).close() for _ in range(count)])
+            _, cpu = sides.cpu(lambda: _connections(sides, sides.secured, count))
             rows.append(Row(GROUP, "a new connection, broker's CPU", cpu / count * 1e3, "ms", budget=1.5))
             idle = _idle_bytes(sides, sides.secured, count) / 1024
             rows.append(Row(GROUP, "an idle connection, its memory", idle, "KiB", budget=130))
