@@ -15,6 +15,7 @@ from typing import Final
 
 from apache_kafka import PUBLISHED_JVM, ApacheKafka
 from broker_process import BrokerProcess
+from free_ports import free_port
 
 from bench import throughput
 from bench.commits import commit_times, make_topic, producer, rate
@@ -58,18 +59,13 @@ def _first_commit(launch: Callable[[], object], address: str) -> float:
     return time.perf_counter() - started
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
-
-
 def _starts(count: int) -> list[Row]:
     taken: tuple[list[float], list[float]] = ([], [])
     for _ in range(count):
         with tempfile.TemporaryDirectory() as folder:
             theirs = apache_kafka(Path(folder))
             theirs.format()
-            brokers: Brokers = BrokerProcess(Path(folder) / "data", port=_free_port()), theirs
+            brokers: Brokers = BrokerProcess(Path(folder) / "data", port=free_port()), theirs
             for times, broker in zip(taken, brokers, strict=True):
                 times.append(_first_commit(broker.launch, broker.address))
                 broker.kill()

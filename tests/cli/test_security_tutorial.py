@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
-from kraft_node import free_port
+from free_ports import free_port
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "security" / "tutorial.md"
 PORT: Final = "9093"

@@ -20,7 +20,8 @@ from typing import Any
 import pytest
 from bearer_tokens import Issuer
 from broker_process import wait_until
-from kraft_node import QuorumController, free_port
+from free_ports import free_port
+from kraft_node import QuorumController
 from real_clients import tools
 from toolchains import skipped_without
 

@@ -13,7 +13,8 @@ import maven
 import pytest
 from apache_kafka import PROJECT, QUICK_JVM
 from broker_process import wait_until
-from kraft_node import SCRIPTS, free_port
+from free_ports import free_port
+from kraft_node import SCRIPTS
 from toolchains import skipped_without
 
 ROOT = Path(__file__).parents[2]

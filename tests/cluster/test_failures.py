@@ -17,8 +17,9 @@ from pathlib import Path
 import confluent_kafka as ck
 import pytest
 from broker_process import wait_until
+from free_ports import free_port
 from joined_broker import JoinedBroker
-from kraft_node import QuorumController, free_port
+from kraft_node import QuorumController
 from real_clients import confluent
 from real_clients.base import ClientRefused
 from small_disk import NotMounted, fill, small_disk

@@ -1,7 +1,6 @@
 """Metrics, health and `eosin explain` of brokers that have joined a cluster (console.md 3 and 4, cluster.md 14)."""
 
 import json
-import socket
 import subprocess
 import sys
 import time
@@ -10,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import confluent_kafka
 import pytest
+from free_ports import free_port
 from joined_broker import JoinedBroker
 from kraft_node import QuorumController
 from prometheus_client.parser import text_string_to_metric_families
@@ -24,11 +24,9 @@ IN_TIME_S = 40
 def pair(controller: QuorumController, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Both with an HTTP listener."""
     folder = tmp_path_factory.mktemp("brokers")
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
-        ports = [each.getsockname()[1] for each in (one, other)]  # `eosin explain` finds them in the settings
-    first, second = (
-        JoinedBroker(folder / f"{node_id}", controller, node_id=node_id, settings={"eosin.http.listener": f"{port}"})
-        for node_id, port in enumerate(ports, start=1)
+    first, second = (  # `eosin explain` finds the ports in the settings
+        JoinedBroker(folder / str(n), controller, node_id=n, settings={"eosin.http.listener": str(free_port())})
+        for n in (1, 2)
     )
     with first, second:
         yield first, second

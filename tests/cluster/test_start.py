@@ -5,8 +5,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from free_ports import free_port
 from joined_broker import JoinedBroker
-from kraft_node import SESSION_TIMEOUT_MS, QuorumController, free_port
+from kraft_node import SESSION_TIMEOUT_MS, QuorumController
 
 from eosin.storage.disk.meta_properties import MetaProperties
 

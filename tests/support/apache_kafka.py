@@ -8,7 +8,6 @@
 
 import asyncio
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import maven
+from free_ports import free_port
 
 from eosin.client.addresses import Address
 from eosin.client.connection import Connection
@@ -84,7 +84,7 @@ class ApacheKafka:
         self._transaction_version = transaction_version
         self._jvm_options = (*jvm, f"-Xmx{heap_mb}m", "-Dlog4j2.level=WARN")
         self._users = tuple(users)
-        self.port, self.controller_port, *others = _free_ports(2 + len(listeners))
+        self.port, self.controller_port, *others = (free_port() for _ in range(2 + len(listeners)))
         self._ports = {"PLAINTEXT": self.port, **dict(zip(listeners, others, strict=True))}
         advertised = ",".join(f"{name}://127.0.0.1:{port}" for name, port in self._ports.items())
         protocols = ",".join(f"{name}:{name}" for name in self._ports)
@@ -240,13 +240,3 @@ class ApacheKafka:
             request_timeout_ms=_REQUEST_TIMEOUT_MS,
         ) as connection:
             return int((await connection.request(key, message, version=version)).error_code)
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody listens on now."""
-    opened = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [each.getsockname()[1] for each in opened]
-    finally:
-        for each in opened:
-            each.close()

@@ -8,7 +8,6 @@ is missing; and `eosin check` finds nothing.
 import asyncio
 import os
 import random
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from typing import Generic, Self, TypeVar
 import copier
 from broker_process import BrokerProcess
 from crash_load import Committer, Ends, Feeder, LiveReader, committed_offset, until
+from free_ports import free_port
 from real_clients import confluent
 from scenario import Scenario
 
@@ -39,8 +39,6 @@ FINISH_WITHIN_S = 150
 """For the copiers, from the last round on, in a test."""
 READY_WITHIN_S = 600
 """For a broker. This loop proves what is there after a start, not how soon."""
-FIRST_PORT, LAST_PORT = 20_000, 32_000
-"""Below those that the system gives to clients: one that calls a dead broker could be given the broker's own port."""
 
 
 @dataclass
@@ -103,7 +101,7 @@ class DisturbedSeries(Generic[FiguresT]):
         self._rounds = rounds
         self._records = records
         self._broker = BrokerProcess(
-            directory / "data", durability=durability, settings=dict(self.settings), port=_free_port()
+            directory / "data", durability=durability, settings=dict(self.settings), port=free_port()
         )
         self._copiers: list[subprocess.Popen[bytes]] = []
 
@@ -263,12 +261,3 @@ def _read_all(bootstrap: str, topic: str, length: int) -> list[list[int]]:
         return found
     finally:
         scenario.close()
-
-
-def _free_port() -> int:
-    # Not from the seed: two runs of one seed would take the port from each other whenever a broker is dead.
-    while True:
-        port = random.randint(FIRST_PORT, LAST_PORT)
-        with socket.socket() as taken:
-            if taken.connect_ex(("127.0.0.1", port)) != 0:
-                return port

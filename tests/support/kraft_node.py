@@ -20,6 +20,7 @@ from typing import Final, Self
 
 import maven
 from apache_kafka import PROJECT, QUICK_JVM
+from free_ports import free_port
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "cluster.md"
 SCRIPTS: Final = {
@@ -293,12 +294,6 @@ def command_of_the_page(start: str) -> list[str]:
     ]
     assert len(found) == 1, f"docs/cluster.md has {len(found)} commands {start}"
     return shlex.split(found[0])
-
-
-def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as opened:
-        return int(opened.getsockname()[1])
 
 
 def _write(path: Path, settings: Mapping[str, str]) -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Final, Self
 
 from certificates import Authority
+from free_ports import free_port
 from joined_broker import JoinedBroker
-from kraft_node import KafkaBroker, QuorumController, free_port
+from kraft_node import KafkaBroker, QuorumController
 from secured_clients import Access, Trust, sasl
 
 from eosin.broker.config.broker import STANDARD_AUTHORIZER

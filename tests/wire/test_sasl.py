@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 from apache_kafka import ApacheKafka
 from broker_process import BrokerProcess
+from free_ports import free_port
 from toolchains import skipped_without
 
 from eosin.broker.cli import users
@@ -341,7 +342,7 @@ def _on_a_plain_listener(peer: Peer) -> Any:
 @pytest.mark.timeout(300)
 def test_apache_kafka_answers_as_the_tables_say(tmp_path: Path) -> None:
     with skipped_without():
-        kafka = ApacheKafka(tmp_path / "kafka", settings=_kafka_settings(port := _free_port()))
+        kafka = ApacheKafka(tmp_path / "kafka", settings=_kafka_settings(port := free_port()))
     kafka._settings["listeners"] += f",INSIDE://127.0.0.1:{port}"
     kafka._settings["advertised.listeners"] += f",INSIDE://127.0.0.1:{port}"
     with kafka:
@@ -372,9 +373,3 @@ def _kafka_settings(port: int) -> dict[str, str]:
             f'{security}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";'
         ),
     }
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as bound:
-        port: int = bound.getsockname()[1]
-        return port

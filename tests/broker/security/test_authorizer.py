@@ -199,7 +199,7 @@ PRINCIPALS = ("User:*", "User:x", "User:y", "Robot:x")
 HOSTS = ("*", "10.0.0.1", "10.0.0.2")
 VERY_MANY = 100_000
 PART = 10_000
-"""Sets in one test, three seconds of CPU: workers share the parts, and none of them comes near to the limit of a test."""
+"""Sets in one test, three seconds of CPU: workers share the parts, and none comes near to the limit of a test."""
 KINDS = (TOPIC, GROUP)
 OPERATIONS = (
     Operation.ALL,

@@ -4,7 +4,6 @@ Its connectors are those of the same release: lines of a file (FileStreamSource)
 """
 
 import json
-import socket
 import subprocess
 import tempfile
 import urllib.request
@@ -12,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
+
+from free_ports import free_port
 
 from real_clients import java
 
@@ -42,8 +43,7 @@ class Worker:
     def __init__(self, bootstrap: str, group: str, settings: Mapping[str, str]) -> None:
         """Raises `toolchains.NotHere`."""
         self.folder = Path(tempfile.mkdtemp(prefix="eosin-connect-"))
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self._rest = f"http://127.0.0.1:{free.getsockname()[1]}"
+        self._rest = f"http://127.0.0.1:{free_port()}"
         storage = {
             f"{what}.storage.{name}": value
             for what in ("offset", "config", "status")
