@@ -407,6 +407,7 @@ class JoinedNode:
             await self._directories.close()
         await self._assignments.close()
         if self._pool is not None:
+            self._logs.stop_waiting_for_room()  # a log that is to be cut on a full disk
             await self._pool.close()
         if self._following is not None:
             self._following.cancel()

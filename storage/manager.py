@@ -198,9 +198,14 @@ class LogManager:
         for log in self.logs.values():
             log.fail(error)
 
+    def stop_waiting_for_room(self) -> None:
+        """A stop begins: what waits for room on the disk has failed."""
+        self._truncations.stop_waiting()
+
     async def close(self, *, clean: bool = True) -> None:
         """Save everything and let go of the directory; with `clean=False` only let go. Nothing may be appended any
         more. Raises OSError when the last files cannot be written; the next start then recovers."""
+        self.stop_waiting_for_room()
         try:
             if self._running:
                 await asyncio.wait(self._running)

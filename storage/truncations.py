@@ -2,12 +2,15 @@
 
 Always true: of one log at most one truncation runs; while it does, no checkpoint, retention or compaction works on the
 log's files, and nothing can be appended; the offsets by which a start judges are lowered durably before a file is
-touched; a truncation that fails takes the log offline, since nobody knows then what its files hold.
+touched; a truncation that fails takes the log offline, since nobody knows then what its files hold. A small file that
+finds no room says nothing of that: it is written again until there is some, and the log waits as it is.
 """
 
+import asyncio
 import errno
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, Final
 
 from eosin.protocol.records.batch import CorruptRecords
@@ -15,17 +18,23 @@ from eosin.runtime.clock import Clock
 from eosin.storage.checkpoints.checkpoint_saver import CheckpointSaver
 from eosin.storage.checkpoints.cleaner_offsets import CleanerOffsets
 from eosin.storage.checkpoints.recovery_points import OffsetCheckpoints
+from eosin.storage.disk.interfaces import TornWrite
+from eosin.storage.disk.space import Need
 from eosin.storage.journal.mark import JournalMark
 from eosin.storage.log.batch_scan import walk
 from eosin.storage.log.context import LogContext
 from eosin.storage.log.log_cut import CutCancelled, LogCut
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.log.segment import Segment
+from eosin.storage.log.segmented_log import PASSING_ERRORS
 from eosin.storage.producers.state import ProducerState
 from eosin.storage.recovery.producer_replay import ReplayPlan
 from eosin.storage.recovery.segment_scan import recover_segment
 
 _LOG: Final = logging.getLogger("eosin.storage")
+
+ROOM_LOOK_MS: Final = 500
+"""How soon a file that found no room is tried again."""
 
 
 class Truncations:
@@ -49,12 +58,23 @@ class Truncations:
         self._cleaner_offsets = cleaner_offsets
         self._journal_mark = journal_mark
         self._running: dict[PartitionLog, LogCut | None] = {}
+        self._waiting: dict[PartitionLog, Callable[[], None]] = {}
+        """Logs that wait for room, and what ends the wait."""
+        self._is_stopping = False
 
     def cancel(self, log: PartitionLog) -> None:
-        """`log` is deleted: leave its files alone from now on."""
+        """`log` is deleted, and has been retired: leave its files alone from now on."""
         cut = self._running.get(log)
         if cut is not None:
             cut.cancel()
+        if log in self._waiting:
+            self._waiting[log]()
+
+    def stop_waiting(self) -> None:
+        """The broker stops: a truncation that finds no room from now on has failed."""
+        self._is_stopping = True
+        for wake in self._waiting.values():
+            wake()
 
     def begin(self, log: PartitionLog, offset: int, *, whole: bool) -> Coroutine[Any, Any, None]:
         """Cut `log` to `offset`, which is below its end; or, `whole`, empty it and let it start there. It takes no
@@ -86,6 +106,39 @@ class Truncations:
         await log.compaction_state.swapped()
         await self._context.flusher.settle(log)
 
+    async def _write(self, log: PartitionLog, write: Callable[[], Awaitable[object]]) -> None:
+        """Write something small, as often as there is no room for it, nor a descriptor. Raises OSError after another
+        failure, or when the broker stops; CutCancelled when the log has no use for it any more."""
+        is_told = False
+        while True:
+            try:
+                await write()
+                break
+            except OSError as error:
+                if error.errno not in PASSING_ERRORS or isinstance(error, TornWrite) or self._is_stopping:
+                    raise
+                if not is_told:
+                    _LOG.warning("%s is not cut yet, and takes nothing before it is: %s", log.topic_partition, error)
+                is_told = True
+            await self._pause(log)
+            _check_wanted(log)
+        _check_wanted(log)
+
+    async def _pause(self, log: PartitionLog) -> None:
+        woken = asyncio.get_running_loop().create_future()
+
+        def wake() -> None:
+            if not woken.done():
+                woken.set_result(None)
+
+        timer = self._clock.call_later(ROOM_LOOK_MS, wake)
+        self._waiting[log] = wake
+        try:
+            await woken
+        finally:
+            timer.cancel()
+            del self._waiting[log]
+
     # Cutting the end off --------------------------------------------------------------------------------------------
 
     async def _cut_to(self, log: PartitionLog, offset: int) -> None:
@@ -113,23 +166,28 @@ class Truncations:
         )
         await self._run(log, cut, [*gone, kept])
         self._end_at(log, kept, kept_bytes, end_offset)
+        if log.epochs.truncate_from_end(end_offset):
+            await self._write(log, partial(self._save_epochs, log))
         log.truncated(await self._context.disk.off_loop(ReplayPlan(log).run, self._clock.now_ms()))
 
     async def _lower_offsets(self, log: PartitionLog, offset: int) -> None:
         """Make durable that nothing at or behind `offset` is promised. Raises OSError."""
-        await self._checkpoints.save_lowered(log)
+        await self._write(log, partial(self._checkpoints.save_lowered, log))
         if log.compaction_state.lower(offset):
-            await self._cleaner_offsets.save(durable=True)
+            await self._write(log, partial(self._cleaner_offsets.save, durable=True))
 
     async def _run(self, log: PartitionLog, cut: LogCut, segments: list[Segment]) -> None:
-        for segment in segments:
-            segment.close_file()  # its size in there is the one before the cut
+        off_loop = self._context.disk.off_loop
         try:
-            await self._context.disk.off_loop(cut.run)
+            await off_loop(cut.sync)
+            await self._write(log, partial(off_loop, cut.write_mark))
+            for segment in segments:
+                segment.close_file()  # its size in there is the one before the cut
+            await off_loop(cut.run)
         finally:
             cut.release()
-        if log.unusable is None:
-            self._context.flusher.forget(log)  # the journal need not hold anything of it
+        _check_wanted(log)
+        self._context.flusher.forget(log)  # the journal need not hold anything of it
 
     def _end_at(self, log: PartitionLog, kept: Segment, size: int, offset: int) -> None:
         """The files are cut: let what is known of them agree."""
@@ -141,8 +199,10 @@ class Truncations:
         assert kept.end_offset == offset, f"{kept.path} ends at {kept.end_offset}, and was cut to {offset}"
         log.log_end_offset = offset
         log.places.clear()
-        if log.epochs.truncate_from_end(offset):
-            log.write_epochs()
+
+    async def _save_epochs(self, log: PartitionLog) -> None:
+        """Until that is done, a start drops the epochs behind the end by itself."""
+        self._context.space.attempt(Need.VITAL, log.write_epochs)
 
     # Starting anew --------------------------------------------------------------------------------------------------
 
@@ -173,13 +233,19 @@ class Truncations:
             log, offset, flush=None, mark=self._journal_mark(), gone=segments, kept=None, kept_bytes=0
         )
         # The segments below are not missed once this log start is durable.
-        await self._checkpoints.save_log_starts()
+        await self._write(log, self._checkpoints.save_log_starts)
         await self._context.disk.off_loop(cut.remove_deleted)
         log.restart_at(offset)
         await self._lower_offsets(log, 0)
         await self._run(log, cut, segments)
         for segment in log.segments.clear():
             segment.release()
+
+
+def _check_wanted(log: PartitionLog) -> None:
+    """Raises CutCancelled if the log was deleted meanwhile, or is offline."""
+    if log.unusable is not None:
+        raise CutCancelled
 
 
 def _end_of(segment: Segment, size: int) -> int:

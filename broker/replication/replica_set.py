@@ -244,10 +244,11 @@ class ReplicaSet:
         held, wanted = self._held.get(partition), self._wanted.get(partition)
         if held is None:
             return True
+        if wanted is None or wanted.topic_id != held.topic_id:
+            self._stop_following(partition, held)  # a cut ends when the log is gone, though it may wait for room
+            return self._delete(partition, held)
         if held.is_settling:
             return False
-        if wanted is None or wanted.topic_id != held.topic_id:
-            return self._stop_following(partition, held) and self._delete(partition, held)
         return wanted.registration.partition_epoch >= held.partition_epoch
 
     def _stop_following(self, partition: TopicPartition, held: _Held) -> bool:
@@ -264,8 +265,9 @@ class ReplicaSet:
         return not held.is_settling
 
     def _settled(self, partition: TopicPartition, held: _Held) -> None:
-        """Nothing works on the log any more, perhaps since the very moment in which that was asked for."""
-        if held.is_settling:
+        """Nothing works on the log any more, perhaps since the very moment in which that was asked for. If it was
+        deleted, another one may be held by now."""
+        if held.is_settling and self._held.get(partition) is held:
             held.is_settling = False
             self._reconcile_late(partition)
 

@@ -29,11 +29,12 @@ _LAST_FIRST: Final = tuple(reversed(SEGMENT_SUFFIXES))
 
 
 class CutCancelled(Exception):
-    """The log was deleted meanwhile: its files are not there any more, or belong to another log."""
+    """The log was deleted meanwhile: its files are not there any more, or belong to another log. Or it went offline."""
 
 
 class LogCut:
-    """The work of cutting one log. `run`, `remove_deleted` in any thread; everything else in the event loop."""
+    """The work of cutting one log: `sync`, `write_mark` and `run`, in this order. These and `remove_deleted` in any
+    thread; everything else in the event loop."""
 
     def __init__(
         self,
@@ -71,12 +72,19 @@ class LogCut:
         if self._flush is not None:
             self._flush.release()
 
-    def run(self) -> None:
-        """Carry it out. Raises OSError, CutCancelled."""
+    def sync(self) -> None:
+        """Sync what stays. Raises OSError."""
         if self._flush is not None:
             self._flush.run()
+
+    def write_mark(self) -> None:
+        """Say that the journal holds nothing of the log. Raises OSError, and may be tried again if there was no room;
+        CutCancelled."""
         if self._mark is not None:
             self._step(self._write_mark, self._mark)
+
+    def run(self) -> None:
+        """Let go of what is behind the offset. Raises OSError, CutCancelled."""
         for path in reversed(self._gone):
             for suffix in _LAST_FIRST:
                 self._step(self._unlink, path + suffix)

@@ -1,6 +1,8 @@
 """Truncation of a follower's log while the broker runs (cluster.md 4.8), and stops in the middle of it."""
 
 import asyncio
+import contextlib
+import errno
 import logging
 import random
 import shutil
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from batches import NOW_MS, data
-from fake_disk import FakeDisk, Stopped
+from fake_disk import FakeDisk, Fault, Stopped
 from logs import Logs, appended, read_now
 from manual_flusher import ManualFlusher
 from manual_journal import JournalledLogs
@@ -26,6 +28,7 @@ from eosin.storage.journal.flusher import JournalFlusher
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.log_results import AbortedTransaction, FollowerAppend, Isolation
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.truncations import ROOM_LOOK_MS
 
 HOME = "/data/orders-0"
 SMALL = LogConfig(internal_segment_bytes=500, index_interval_bytes=150)
@@ -464,6 +467,87 @@ async def _check_start(
     assert bases(found)[-1] == found.log_end_offset - 2
 
 
+# No room ------------------------------------------------------------------------------------------------------------
+
+SMALL_FILES = [
+    (cut, "recovery-point-offset-checkpoint"),
+    (cut, "replication-offset-checkpoint"),
+    (cut, "leader-epoch-checkpoint"),
+    (restarted_ahead, "recovery-point-offset-checkpoint"),
+    (restarted_ahead, "log-start-offset-checkpoint"),
+    (restarted_ahead, "replication-offset-checkpoint"),
+    (restarted_behind, "recovery-point-offset-checkpoint"),
+    (restarted_behind, "log-start-offset-checkpoint"),
+]
+
+
+async def some_turns() -> None:
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("durability", [Durability.FSYNC, Durability.OS])
+@pytest.mark.parametrize(("work", "file"), SMALL_FILES)
+async def test_a_cut_that_finds_no_room_waits_for_it_and_leaves_a_log_that_starts(
+    work: Callable[[PartitionLog], "asyncio.Future[None]"], file: str, durability: Durability
+) -> None:
+    """Such a log was offline until the broker was started again (simulation, full disks alone, seed 10841)."""
+    logs = Logs(config=SMALL, replicated=True, durability=durability)
+    log = await filled(logs)
+    await work(log)
+    start_after, end_after = log.log_start_offset, log.log_end_offset
+
+    logs = Logs(config=SMALL, replicated=True, durability=durability)
+    log = await filled(logs)
+    batches_before, starts = bases(log), {log.log_start_offset, start_after, 18}
+    logs.fake.faults.append(Fault("append", errno.ENOSPC, file, times=1000))
+    working = asyncio.ensure_future(work(log))
+    for look in range(3):
+        await some_turns()
+        assert (log.is_truncating, working.done(), log.failure) == (True, False, None)
+        for seed in range(5 if durability is Durability.FSYNC else 1):
+            disk = logs.fake.power_loss(random.Random(seed)) if seed else logs.fake.killed()
+            boot(disk, b"another boot" if seed else b"one boot")
+            await _check_start(disk, durability, batches_before, starts, end_after, look)
+        with contextlib.suppress(OSError):  # what else is saved meanwhile
+            await logs.manager.checkpoint(force=True)
+        logs.clock.advance(ROOM_LOOK_MS)
+    logs.fake.faults.clear()
+    logs.clock.advance(ROOM_LOOK_MS)
+    await working
+    assert (log.log_start_offset, log.log_end_offset, log.failure) == (start_after, end_after, None)
+    follow(log, data(2), epoch=9)
+    assert log.epochs.entries[-1] == (9, end_after)
+
+
+async def test_a_topic_that_is_deleted_while_its_cut_waits_for_room_is_gone_at_once() -> None:
+    logs = Logs(config=SMALL, replicated=True)
+    log = await filled(logs)
+    logs.fake.faults.append(Fault("append", errno.ENOSPC, "recovery-point-offset-checkpoint", times=1000))
+    working = asyncio.ensure_future(cut(log))
+    await some_turns()
+    assert not working.done()
+    logs.manager.delete_logs("orders")
+    await working
+    assert not logs.fake.is_directory(HOME)
+    assert log.failure is None
+
+
+async def test_a_stop_waits_for_no_room() -> None:
+    logs = Logs(config=SMALL, replicated=True)
+    log = await filled(logs)
+    logs.fake.faults.append(Fault("append", errno.ENOSPC, "recovery-point-offset-checkpoint", times=1000))
+    working = asyncio.ensure_future(cut(log))
+    await some_turns()
+    assert not working.done()
+    with pytest.raises(OSError, match="failed write"):
+        await logs.manager.close()
+    await working
+    logs.fake.faults.clear()
+    found = await logs.start_again(logs.fake.killed())
+    assert (found.failure, bases(found)[:7]) == (None, [0, 2, 4, 6, 8, 9, 11])
+
+
 # The journal --------------------------------------------------------------------------------------------------------
 
 
@@ -496,6 +580,26 @@ async def test_the_journal_does_not_bring_back_what_was_cut_off(offset: int) -> 
         found = await again.open()
         assert (found.failure, found.log_end_offset) == (None, offset + 12)
         assert bases(found) == [*range(0, offset, 2), offset, offset + 4, offset + 8]
+
+
+@pytest.mark.parametrize("offset", [0, 4, 10])
+async def test_a_cut_waits_for_the_room_that_the_mark_of_the_journal_needs(offset: int) -> None:
+    logs = JournalledLogs(replicated=True)
+    log = await journalled(logs)
+    for _ in range(10):
+        follow(log, data(2))
+        await logs.flusher.run()
+    logs.disk.faults.append(Fault("append", errno.ENOSPC, "eosin-journal-mark"))
+    truncation = asyncio.ensure_future(log.truncate_to(offset))
+    await logs.flusher.run()
+    await some_turns()
+    assert (truncation.done(), log.failure) == (False, None)
+    found = await JournalledLogs(logs.disk.power_loss(), replicated=True).open()
+    assert (found.failure, found.log_end_offset) == (None, 20)
+    logs.clock.advance(ROOM_LOOK_MS)
+    await truncation
+    found = await JournalledLogs(logs.disk.power_loss(), replicated=True).open()
+    assert (found.failure, found.log_end_offset) == (None, offset)
 
 
 async def test_what_only_the_journal_had_stays_below_the_cut() -> None:

@@ -1,11 +1,13 @@
 """Which partitions a broker leads and follows, as the metadata log says (cluster.md 4.3, 4.4, 4.5)."""
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator
 
 import pytest
 from batches import data
 from cluster_images import ORDERS_ID, broker, delta, image, partition, topic
+from fake_disk import Fault
 from logs import Logs
 
 from eosin.broker.quorum.image import ClusterImage, PartitionRegistration
@@ -215,6 +217,41 @@ async def test_an_election_while_the_log_is_cut_is_told_once_the_log_is_there(us
     assert late == [ORDERS]
     us.apply(image(topic(partition(US, epoch=9))), ORDERS)
     assert late == [ORDERS], "who hears of the image hears of that"
+
+
+def cut_without_room(us: Us) -> PartitionLog:
+    """Follow ORDERS, and begin a cut of its log that finds no room for a checkpoint."""
+    us.begin(image(topic(partition(OTHER, epoch=7))))
+    log = us.log()
+    for offset in range(2):
+        batch = data()
+        sent = stamp(base_offset=offset, size=len(batch), partition_leader_epoch=7) + batch[16:]
+        log.append_as_follower(sent, max_epoch=7, now_ms=us.logs.clock.now_ms())
+    replica = us.replicas.replica(ORDERS)
+    assert replica is not None
+    us.logs.fake.faults.append(Fault("append", errno.ENOSPC, "recovery-point-offset-checkpoint", times=1000))
+    replica._cut(lambda: log.truncate_to(1))
+    return log
+
+
+@pytest.mark.parametrize("is_elected_first", [False, True])
+async def test_a_topic_is_deleted_though_a_cut_of_its_log_waits_for_room(us: Us, is_elected_first: bool) -> None:
+    """Its files may be what takes the room."""
+    log = cut_without_room(us)
+    await asyncio.sleep(0.01)
+    assert log.is_truncating
+    if is_elected_first:
+        us.apply(image(topic(partition(US, epoch=8))), ORDERS)
+        assert us.replicas.is_settling(ORDERS)
+    us.apply(image(), ORDERS)
+    assert ORDERS not in us.logs.manager.logs
+    us.logs.fake.faults.clear()
+    us.apply(image(topic(partition(OTHER, epoch=0), topic_id=NEW_ID)), ORDERS)
+    await log.settled()
+    await asyncio.sleep(0.01)
+    assert (log.is_truncating, log.failure) == (False, None)
+    assert us.followed() == {ORDERS}
+    assert (us.log().log_end_offset, us.log().failure) == (0, None)
 
 
 async def test_an_older_state_of_a_partition_changes_nothing(us: Us) -> None:
