@@ -65,6 +65,17 @@ def code_of(error: Any) -> int:
     return found
 
 
+def nothing_is_committed(broker: BrokerProcess, topic: str) -> bool:
+    """Whether a reader of the topic comes to its end without a record."""
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": broker.address, "group.id": uuid4().hex, "enable.partition.eof": True}
+    )
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+    (end,) = consumer.consume(1, TIMEOUT_S)
+    consumer.close()
+    return end.error() is not None and end.error().code() == confluent_kafka.KafkaError._PARTITION_EOF
+
+
 def test_a_foreign_transactional_id_is_refused_and_ones_own_commits(broker: BrokerProcess, admin: AdminClient) -> None:
     own, foreign, topic = (f"{what}-{uuid4().hex}" for what in ("own", "foreign", "topic"))
     add(admin, rule(ResourceType.TRANSACTIONAL_ID, foreign, AclOperation.WRITE, DENY))
@@ -94,13 +105,75 @@ def test_one_denied_topic_of_two_ends_in_an_abort(broker: BrokerProcess, admin: 
         producer.commit_transaction(TIMEOUT_S)
     assert told.value.args[0].txn_requires_abort()
     producer.abort_transaction(TIMEOUT_S)
-    consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": broker.address, "group.id": uuid4().hex, "enable.partition.eof": True}
+    assert nothing_is_committed(broker, mine)
+
+
+def test_a_right_on_the_id_that_goes_in_a_transaction_ends_it_without_a_trace(
+    broker: BrokerProcess, admin: AdminClient
+) -> None:
+    own, topic = (f"{what}-{uuid4().hex}" for what in ("own", "topic"))
+    admin.create_topics([confluent_kafka.admin.NewTopic(topic, 1, 1)])[topic].result(TIMEOUT_S)
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": broker.address, "transactional.id": own, "transaction.timeout.ms": 2000}
     )
-    consumer.assign([confluent_kafka.TopicPartition(mine, 0, 0)])
-    end = consumer.poll(TIMEOUT_S)
-    assert end.error().code() == confluent_kafka.KafkaError._PARTITION_EOF
-    consumer.close()
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    producer.produce(topic, b"lost")
+    assert producer.flush(TIMEOUT_S) == 0
+    add(admin, rule(ResourceType.TRANSACTIONAL_ID, own, AclOperation.WRITE, DENY))
+    with pytest.raises(confluent_kafka.KafkaException) as told:
+        producer.commit_transaction(TIMEOUT_S)
+    assert code_of(told) == confluent_kafka.KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert told.value.args[0].fatal()
+    assert nothing_is_committed(broker, topic)
+
+
+def test_a_right_on_a_topic_that_goes_in_a_transaction_leaves_the_abort(
+    broker: BrokerProcess, admin: AdminClient
+) -> None:
+    own, topic = (f"{what}-{uuid4().hex}" for what in ("own", "topic"))
+    admin.create_topics([confluent_kafka.admin.NewTopic(topic, 1, 1)])[topic].result(TIMEOUT_S)
+    producer = confluent_kafka.Producer({"bootstrap.servers": broker.address, "transactional.id": own})
+    producer.init_transactions(TIMEOUT_S)
+    producer.begin_transaction()
+    producer.produce(topic, b"first")
+    assert producer.flush(TIMEOUT_S) == 0
+    add(
+        admin,
+        rule(ResourceType.TOPIC, topic, AclOperation.WRITE, DENY),
+        rule(ResourceType.TOPIC, topic, AclOperation.READ, ALLOW),
+    )
+    errors: list[Any] = []
+    producer.produce(topic, b"second", on_delivery=lambda error, _: errors.append(error))
+    with pytest.raises(confluent_kafka.KafkaException) as told:
+        producer.commit_transaction(TIMEOUT_S)
+    assert told.value.args[0].txn_requires_abort()
+    producer.abort_transaction(TIMEOUT_S)
+    assert [each.code() for each in errors] == [confluent_kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED]
+    assert nothing_is_committed(broker, topic)
+
+
+def test_what_is_denied_on_all_topics_is_denied_on_one_that_is_allowed(
+    broker: BrokerProcess, admin: AdminClient
+) -> None:
+    topic = f"topic-{uuid4().hex}"
+    admin.create_topics([confluent_kafka.admin.NewTopic(topic, 1, 1)])[topic].result(TIMEOUT_S)
+    add(admin, rule(ResourceType.TOPIC, topic, AclOperation.READ, ALLOW))
+    everywhere = rule(ResourceType.TOPIC, "*", AclOperation.READ, DENY)
+    consumer = kafka.KafkaConsumer(bootstrap_servers=broker.address, group_id=None)
+    consumer.assign([kafka.TopicPartition(topic, 0)])
+    consumer.poll(1000)
+    add(admin, everywhere)
+    try:
+        with pytest.raises(kafka.errors.TopicAuthorizationFailedError):
+            consumer.poll(TIMEOUT_S * 1000)
+    finally:
+        on_all = AclBindingFilter(
+            ResourceType.TOPIC, "*", ResourcePatternType.LITERAL, None, None, AclOperation.ANY, AclPermissionType.ANY
+        )
+        (removed,) = admin.delete_acls([on_all]).values()
+        assert removed.result(TIMEOUT_S) == [everywhere]
+        consumer.close()
 
 
 def test_a_foreign_group_is_refused_to_kafka_python(broker: BrokerProcess, admin: AdminClient) -> None:
