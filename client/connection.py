@@ -336,8 +336,10 @@ class _Stream(asyncio.BufferedProtocol):
         if message is None:
             _, message = decode_response(asked.key, asked.version, frame)
         self.pending.popleft()
-        if asked.key is not ApiKey.API_VERSIONS or self._stage is Stage.TLS_UNANSWERED:
+        if asked.key is not ApiKey.API_VERSIONS:
             self._stage = Stage.IN_USE
+        elif self._stage is Stage.TLS_UNANSWERED:
+            self._stage = Stage.TLS_UNPROVED
         if not asked.answer.done():
             asked.answer.set_result(message)
 

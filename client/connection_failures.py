@@ -36,13 +36,16 @@ class Stage(Enum):
 
     TLS_UNANSWERED = auto()
     """Encrypted, with a request on its way and no answer yet: where a broker hangs up for want of a certificate."""
+    TLS_UNPROVED = auto()
+    """Encrypted, and nothing but ApiVersions was answered, which brokers do before a login as well."""
     PLAIN_UNPROVED = auto()
-    """Plain, and nothing but ApiVersions was answered, which brokers do before a login as well."""
+    """The same in plain bytes."""
     IN_USE = auto()
 
 
 _HINTS: Final = {
     Stage.TLS_UNANSWERED: "; perhaps it wants a certificate of this client (ssl.keystore.*)",
+    Stage.TLS_UNPROVED: "; perhaps its listener asks for a login (security.protocol)",
     Stage.PLAIN_UNPROVED: "; perhaps its listener asks for TLS or a login (security.protocol)",
     Stage.IN_USE: "",
 }

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from eosin.broker.cli.arguments import Parser, fail
 from eosin.broker.cli.asking import NotThere, Row, add_common, answer
+from eosin.broker.security.acl_index import host_key
 from eosin.broker.security.acls import EVERYBODY, Acl, AclFilter, PatternType, Permission
 from eosin.broker.security.authorizer import StandardAuthorizer
 from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
@@ -19,6 +20,7 @@ from eosin.client.admin import ResourceType as ConfigsOf
 from eosin.client.client import Client
 from eosin.client.errors import BrokerError
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import INTERNAL_TOPICS
 from eosin.protocol.schemas.create_acls import AclCreation
 from eosin.protocol.schemas.delete_acls import DeleteAclsFilter
 from eosin.protocol.schemas.describe_acls import DescribeAclsRequest
@@ -43,6 +45,7 @@ _EXAMPLES: Final = {
     "remove": ("eosin acls remove --principal User:app --topic orders",),
     "explain": ("eosin acls explain --principal User:app --operation WRITE --topic orders",),
 }
+_READING: Final = frozenset((Operation.READ, Operation.ALL))
 _OPERATIONS: Final = tuple(each.name for each in Operation if each > Operation.ANY)
 _LEGAL: Final = {
     ResourceType.TOPIC: frozenset(
@@ -243,9 +246,22 @@ def _add(command: str, entries: Sequence[Acl], options: Namespace) -> int:
         return [_row(acl) for acl in entries]
 
     code = answer(command, question, options, _COLUMNS)
-    if code == 0 and any(acl.principal == EVERYBODY and acl.permission == Permission.ALLOW for acl in entries):
-        fail(command, "note: User:* is everybody who reaches the broker, without a password, too", code=0)
+    if code == 0:
+        for note in _notes(entries):
+            fail(command, f"note: {note}", code=0)
     return code
+
+
+def _notes(entries: Sequence[Acl]) -> Iterator[str]:
+    """What entries mean that their author may not have meant (security.md 4.3.6, 6.5.4)."""
+    allowed = [acl for acl in entries if acl.permission == Permission.ALLOW]
+    if any(acl.principal == EVERYBODY for acl in allowed):
+        yield "User:* is everybody who reaches the broker, without a password, too"
+    reading = [acl for acl in allowed if acl.resource_type == ResourceType.TOPIC and acl.operation in _READING]
+    if read := sorted(name for name in INTERNAL_TOPICS if any(acl.covers(name) for acl in reading)):
+        yield f"this allows to read {' and '.join(read)}, with what all groups and transactions have stored there"
+    for host in dict.fromkeys(acl.host for acl in entries if host_key(acl.host) is None):
+        yield f"host {host} is no address, so the entry is about nobody"
 
 
 def _remove(command: str, filters: Sequence[AclFilter], options: Namespace) -> int:

@@ -97,6 +97,26 @@ def test_a_grant_to_everybody_is_remarked_upon(run: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("entry", "note"),
+    [
+        (("--allow", "READ", "--topic", "*"), "to read __consumer_offsets and __transaction_state,"),
+        (("--allow", "ALL", "--topic", "__t", "--prefixed"), "to read __transaction_state,"),
+        (("--allow", "READ", "--topic", "t", "--host", "10.0.0.0/8"), "host 10.0.0.0/8 is no address,"),
+        (("--allow", "WRITE", "--topic", "*"), ""),
+        (("--deny", "READ", "--topic", "*", "--host", "::1"), ""),
+        (("--allow", "READ", "--group", "*"), ""),
+    ],
+)
+def test_a_grant_that_reaches_farther_or_less_far_than_it_looks_is_remarked_upon(
+    run: Any, entry: tuple[str, ...], note: str
+) -> None:
+    code, _, error = run("add", "--principal", "User:app", *entry)
+    assert code == 0
+    assert note in error
+    assert bool(note) is bool(error)
+
+
+@pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (("add", "--allow", "READ", "--topic", "t"), "say who: --principal TYPE:NAME"),

@@ -92,6 +92,7 @@ async def test_a_client_shows_its_certificate(kafka: ApacheKafka, tls_files: Any
     [
         ("", "SASL_SSL", "TLS"),
         ("", "SASL_PLAINTEXT", "perhaps its listener asks for TLS or a login"),
+        ("SSL", "SASL_SSL", "perhaps its listener asks for a login"),
         ("SSL", "PLAINTEXT", "does not speak TLS|perhaps its listener is without TLS"),
         ("SASL_PLAINTEXT", "PLAINTEXT", "is a listener without login"),
     ],

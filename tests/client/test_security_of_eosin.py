@@ -56,6 +56,15 @@ async def test_a_client_logs_in_over_tls(address: str, tls_files: Any, mechanism
             await client.metadata()
 
 
+async def test_a_client_of_tls_without_a_login_is_told_that_the_listener_may_want_one(
+    address: str, tls_files: Any
+) -> None:
+    settings = {"security.protocol": "SSL", "ssl.truststore.location": tls_files.ca}
+    with pytest.raises(ClientError, match="perhaps its listener asks for a login"):
+        async with Client(address, security=ConnectionSecurity.of(settings), retry_timeout_ms=100) as client:
+            await client.metadata()
+
+
 async def test_a_plain_client_is_told_what_the_listener_may_want(address: str) -> None:
     with pytest.raises(ClientError, match="perhaps its listener asks for TLS or a login"):
         async with Client(address, retry_timeout_ms=100) as client:
