@@ -19,6 +19,7 @@ NAMES = (
     "small_requests",
     "wire",
     "tls",
+    "logins",
     "commits",
     "throughput",
     "footprint",
