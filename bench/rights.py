@@ -1,15 +1,20 @@
 """What a decision about rights costs (security.md 9.4): one that is remembered, one that is not, with many entries; and
-how long the authorizer takes to follow one more."""
+how long the authorizer takes to follow one more; and Metadata of many topics for somebody who may know of none."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Final
+
+from guarded_broker import guarded_broker
 
 from bench.report import Row
 from eosin.broker.security.acls import Acl, PatternType, Permission
 from eosin.broker.security.authorizer import REMEMBERED, StandardAuthorizer
 from eosin.broker.security.resources import Operation, ResourceType
 from eosin.broker.security.session import Principal, Session
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.metadata import MetadataRequest
 
 GROUP: Final = "Rights"
 _PREFIXES: Final = 50
@@ -44,7 +49,34 @@ def run(*, quick: bool = False) -> list[Row]:
         rows.append(Row(GROUP, f"a new question, {entries:,} entries", miss_us, "us", budget=budget_us))
         rows.append(Row(GROUP, f"one more of {entries:,} entries", _one_more_ms(authorizer), "ms", budget=20.0))
         rows.append(Row(GROUP, f"{entries:,} entries at the start", took_s, "s"))
+    topics = 500 if quick else 5000
+    cpu_ms, turn_ms = asyncio.run(_metadata_ms(topics))
+    name = f"Metadata of {topics:,} topics that are all hidden, asked for the first time"
+    rows.append(Row(GROUP, name, cpu_ms, "ms", budget=60.0))
+    rows.append(Row(GROUP, "the same, longest turn of the loop", turn_ms, "ms", budget=10.0))
     return rows
+
+
+async def _metadata_ms(topics: int) -> tuple[float, float]:
+    """CPU time of the request, and the longest that it kept the loop."""
+    async with guarded_broker() as broker:
+        await broker.create_topics(*(f"topic-{number}" for number in range(topics)))
+        loop, turns, marks = asyncio.get_running_loop(), list[float](), [time.thread_time()]
+
+        def turn() -> None:
+            marks.append(time.thread_time())
+            turns.append(marks[-1] - marks[-2])
+            if not asked.done():
+                loop.call_soon(turn)
+
+        before_s = time.process_time()
+        asked = loop.create_task(broker.ask("User:nobody", ApiKey.METADATA, MetadataRequest(topics=None)))
+        loop.call_soon(turn)
+        answer = await asked
+        took_s = time.process_time() - before_s
+        turn()
+        assert not answer.topics
+    return took_s * 1000, max(turns) * 1000
 
 
 def _with_entries(count: int) -> tuple[Session, StandardAuthorizer, float]:
