@@ -82,7 +82,8 @@ class RecordsView:
         at, looked_at, room = first, 0, MOST_SHOWN
         while at < end and len(found) < asked.limit and looked_at < MOST_LOOKED_AT and room > 0:
             most = RECORDS_PER_PIECE if asked.key or asked.value else asked.limit - len(found)
-            scan = _Records(partition.topic, at, end, most, room, asked, with_value=shown is Shown.ALL)
+            left = MOST_LOOKED_AT - looked_at
+            scan = _Records(partition.topic, at, end, most, room, left, asked, with_value=shown is Shown.ALL)
             part = await piece(self._work, log, at, end, scan)
             if part is None:
                 at = end
@@ -133,13 +134,14 @@ class _Records:
     """Decodes the records of a few batches, in a thread."""
 
     def __init__(
-        self, topic: str, first: int, end: int, most: int, room: int, asked: Asked, *, with_value: bool
+        self, topic: str, first: int, end: int, most: int, room: int, left: int, asked: Asked, *, with_value: bool
     ) -> None:
         self._topic = topic
         self._first = first
         self._end = end
         self._most = most
         self._room = room
+        self._left = left
         self._asked = asked
         self._with_value = with_value
         self._looked_at = 0
@@ -153,14 +155,11 @@ class _Records:
                 return Scan(_Found(found, self._looked_at), self._end)
             next_offset = header.next_offset
             for record, is_asked in self._of(header, data):
-                if self._looked_at >= MOST_LOOKED_AT:
-                    return Scan(_Found(found, self._looked_at), record.offset + 1)
-                if not is_asked:
-                    continue
-                seen = record_seen(self._topic, header, record, self._asked.longest, with_value=self._with_value)
-                found.append((seen, header.is_transactional))
-                self._room -= _size(seen)
-                if len(found) >= self._most or self._room <= 0:
+                if is_asked:
+                    seen = record_seen(self._topic, header, record, self._asked.longest, with_value=self._with_value)
+                    found.append((seen, header.is_transactional))
+                    self._room -= _size(seen)
+                if self._looked_at >= self._left or len(found) >= self._most or self._room <= 0:
                     return Scan(_Found(found, self._looked_at), record.offset + 1)
             if self._looked_at >= RECORDS_PER_PIECE:
                 break

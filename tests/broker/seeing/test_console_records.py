@@ -135,12 +135,30 @@ async def test_records_are_searched_in_steps_that_say_how_far_they_looked(
     seen, at, questions = [], 0, 0
     while at < 120:
         found = await look(http, **{"from": at, "value": "value 7", "limit": 500})
-        assert found["looked_at"] <= 70
+        assert found["looked_at"] <= 50
         seen += offsets(found)
         at, questions = found["next"], questions + 1
     assert seen == [7, *range(70, 80)]
-    assert questions == 2
+    assert questions == 3
     assert offsets(await look(http, **{"from": 0, "key": "9", "limit": 2})) == [9, 19]
+
+
+async def test_a_search_looks_at_each_record_once_whatever_the_size_of_the_batches(
+    broker: ObservedBroker, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records_view, "MOST_LOOKED_AT", 50)
+    monkeypatch.setattr(records_view, "RECORDS_PER_PIECE", 20)
+    wire = await broker.wire()
+    for first in range(0, 120, 40):
+        await write(wire, *(NewRecord(None, b"value") for _ in range(first, first + 40)))
+    told, seen, at = [], [], 0
+    while at < 120:
+        found = await look(http, **{"from": at, "value": "value", "limit": 500})
+        told.append((found["first"], found["looked_at"]))
+        seen += offsets(found)
+        at = found["next"]
+    assert told == [(0, 50), (50, 50), (100, 20)]
+    assert seen == list(range(120))
 
 
 async def test_the_records_of_internal_topics_are_decoded(broker: ObservedBroker, http: httpx.AsyncClient) -> None:

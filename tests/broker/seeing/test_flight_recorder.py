@@ -81,6 +81,7 @@ def test_tracks_keep_to_the_limit_and_open_transactions_are_never_dropped(seed: 
 
 
 @pytest.mark.full
+@pytest.mark.timeout(900)  # it only computes, for about half a minute of CPU: a busy machine gives it a tenth of one
 def test_a_million_events_take_no_more_memory_than_the_limit() -> None:
     keeps_to_the_limit(4, 50_000, events=1_000_000, limit=2_000_000, looks=65_536)
 
