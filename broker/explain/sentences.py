@@ -14,12 +14,14 @@ from eosin.broker.recorder.events import Cause, Kind, Notable, Takeover
 
 _HEADLINES: Final = frozenset({Kind.FENCED, Kind.TIMEOUT, Kind.OPERATOR, Kind.HEALED, Kind.EXPIRED})
 
+_CAUSES: Final = frozenset(each.value for each in Cause)
+
 
 def explain_transaction(facts: TransactionFacts) -> Explained:
     """Why a transactional id is as it is."""
     notable = _headline(facts)
     if notable is not None:
-        sentence, cause = why(facts.transactional_id, notable, facts.now_ms) + _present(facts, notable), notable.cause
+        sentence, cause = why(facts.transactional_id, notable, facts.now_ms) + _present(facts, notable), _cause(notable)
     else:
         sentence, cause = _state(facts), ""
     return Explained(
@@ -32,6 +34,11 @@ def explain_transaction(facts: TransactionFacts) -> Explained:
         sources=facts.sources,
         is_known=bool(facts.state) or notable is not None,
     )
+
+
+def _cause(notable: Notable) -> str:
+    """The cause of a fence; of what ended a transaction the kind says it."""
+    return notable.cause or (Cause(notable.kind.value) if notable.kind.value in _CAUSES else "")
 
 
 def next_of(facts: TransactionFacts) -> Next | None:

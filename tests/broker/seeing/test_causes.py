@@ -1,5 +1,6 @@
 """Causes as an unmodified producer meets them: what `eosin explain` says afterwards (console.md 2.3)."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -13,7 +14,18 @@ from typing import Any
 import pytest
 from broker_process import BrokerProcess
 from confluent_kafka import KafkaException, Producer
+from observed_broker import ORDERS_0, observed_broker
 from wire import unique
+from wire_producer import RawProducer
+
+from eosin.broker.config.broker import BrokerConfig
+from eosin.broker.server import Server
+from eosin.broker.transactions import hanging
+from eosin.coordinator.transactions.log.encoder import encode_batch
+from eosin.coordinator.transactions.rules.state import LAST_CLIENT_EPOCH, Txn
+from eosin.protocol.errors import ErrorCode
+from eosin.storage.log.log_results import Appended, AppendOrigin
+from eosin.storage.log.partition_log import PartitionLog
 
 pytestmark = pytest.mark.slow
 UNUSED_MS = 1500
@@ -141,3 +153,69 @@ def test_explain_finds_a_listener_on_any_free_port_by_itself(broker: BrokerProce
     producer = producing(broker, name, unique("topic"))
     assert "the broker's flight recorder" in json.loads(eosin(broker, "explain", name, "--json"))["sources"]
     del producer
+
+
+FEW_PARTITIONS = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"}
+
+
+async def nearly_exhausted(directory: Path, name: str, producer_id: int) -> None:
+    """A data directory whose state log says that one epoch of the producer of `name` is left."""
+    config = BrokerConfig(
+        listeners=(), log_dirs=(str(directory),), transaction_state_log_num_partitions=1, offsets_topic_num_partitions=1
+    )
+    server = Server(config)
+    await server.startup()
+    log = server.services.partitions.transaction_state_logs.log(0)
+    assert isinstance(log, PartitionLog)
+    now_ms = server.clock.now_ms()
+    last = Txn(name, producer_id, producer_epoch=LAST_CLIENT_EPOCH - 1, timeout_ms=60_000, updated_ms=now_ms)
+    batch = encode_batch([last], now_ms=now_ms, transaction_version=2)
+    assert isinstance(log.append(batch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR), Appended)
+    await server.shutdown()
+
+
+def test_a_producer_whose_epochs_were_used_up_is_told_so(tmp_path: Path) -> None:
+    name, topic, producer_id = unique("orders"), unique("topic"), 700
+    asyncio.run(nearly_exhausted(tmp_path / "data", name, producer_id))
+    with observed(tmp_path, FEW_PARTITIONS) as broker:
+        old = producing(broker, name, topic)  # with the last epoch
+        producing(broker, name, topic).commit_transaction(20)  # for which the id gets another producer id
+        broker.stop()
+        broker.start()  # who took over when is forgotten; the log knows both producer ids
+        with pytest.raises(KafkaException):
+            old.commit_transaction(20)
+        found = explained(broker, name)
+    assert found["cause"] == "exhausted", found
+    assert f"the epochs of producer {producer_id} were used up, and the id has a new one" in found["sentence"]
+
+
+async def test_a_producer_whose_late_batch_hung_is_told_that_it_was_healed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with observed_broker(transaction_partition_verification_enable=False) as broker:
+        settings = {"bootstrap.servers": broker.address, "transactional.id": "orders", "log_level": 0}
+        producer = Producer(settings)
+
+        def commit_one() -> None:
+            producer.init_transactions(20)
+            producer.begin_transaction()
+            producer.produce("orders", b"x", partition=0)
+            producer.commit_transaction(20)
+
+        await asyncio.to_thread(commit_one)
+        services = broker.server.services
+        txn = services.transactions.txn("orders")
+        assert txn is not None
+        # A batch of this client that the network kept until its transaction was over.
+        late = RawProducer(await broker.wire(), "orders", *txn.client_pair, level=1)
+        log = services.partitions.get(ORDERS_0)
+        assert isinstance(log, PartitionLog)
+        entry = log.producer_state.get(late.producer_id)
+        if entry is not None and entry.producer_epoch == late.producer_epoch:
+            late.sequences[ORDERS_0] = entry.last_sequence + 1
+        assert (await late.send(ORDERS_0)).error_code == ErrorCode.NONE
+        monkeypatch.setattr(hanging, "GRACE_MS", -services.config.transaction_max_timeout_ms)
+        await services.clock.sleep(5)
+        assert await hanging.HangingTransactions(services).round() == 1
+        found = await broker.explain("orders")
+        assert found.cause == "healed"
+        assert found.sentence.startswith("a hanging transaction of orders was aborted at")
+        assert found.sentence.endswith("in orders-0: no coordinator knew of it.")
