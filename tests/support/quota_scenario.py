@@ -43,9 +43,17 @@ class QuotaScenario:
         assert answer.entries[0].error_code == ErrorCode.NONE, answer
         await asyncio.sleep(0.5)
 
-    async def create(self, name: str, partitions: int, *, client_id: str | None = None, version: int = _CREATE) -> Any:
-        topic = CreatableTopic(name, partitions, 1)
-        return await self.ask(ApiKey.CREATE_TOPICS, CreateTopicsRequest((topic,)), version, client_id=client_id)
+    async def create(
+        self,
+        name: str,
+        partitions: int,
+        *,
+        client_id: str | None = None,
+        version: int = _CREATE,
+        validate_only: bool = False,
+    ) -> Any:
+        request = CreateTopicsRequest((CreatableTopic(name, partitions, 1),), validate_only=validate_only)
+        return await self.ask(ApiKey.CREATE_TOPICS, request, version, client_id=client_id)
 
     async def filled(self, batches: int) -> None:
         """The topic, with so many batches."""
@@ -95,11 +103,13 @@ class QuotaScenario:
             told.append(answer.throttle_time_ms)
         return told
 
-    async def of_changes(self) -> list[tuple[int, int]]:
-        """Of three new topics under one partition a second, with the error of each."""
+    async def of_changes(self, *, validate_only: bool = False) -> list[tuple[int, int]]:
+        """Of three new topics under one partition a second, with the error of each. The first may be tried alone."""
         await self.limit(controller_mutation_rate=1)
         told = []
         for number, partitions in enumerate((15, 1, 1)):
-            answer = await self.create(f"{self.topic}-{number}", partitions)
+            answer = await self.create(
+                f"{self.topic}-{number}", partitions, validate_only=validate_only and number == 0
+            )
             told.append((answer.topics[0].error_code, answer.throttle_time_ms))
         return told
