@@ -27,15 +27,19 @@ from eosin.broker.console.topic_actions import (
     TestRecord,
     TopicActions,
 )
+from eosin.broker.recorder.causes import CONSOLE
 from eosin.broker.recorder.events import Kind, Notable, who_is
 from eosin.broker.security import audit
 from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.broker.transactions.hanging import HangingTransactions
 from eosin.broker.version import VERSION
-from eosin.coordinator.transactions.rules.state import NO_EPOCH, NO_PRODUCER_ID
+from eosin.coordinator.groups.rules.group import Group
+from eosin.coordinator.transactions.rules.state import NO_EPOCH, NO_PRODUCER_ID, Txn
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.leave_group import LeaveGroupRequest, MemberIdentity
 
-CLIENT: Final = "eosin-console"
+REMOVED: Final = "removed by an operator in the console"
 LONGEST_BODY: Final = 16 * 1024
 JSON: Final = "application/json"
 _STATUS: Final = {
@@ -69,6 +73,24 @@ class EndTransaction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The id once more, as the operator has typed it."""
 
 
+class FenceId(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Fence the producer of a transactional id that has nothing open."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    typed: str
+    """The id once more, as the operator has typed it."""
+
+
+class RemoveMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Take a member out of its consumer group."""
+
+    group: str
+    member_id: str
+    """A member has another one each time it joins."""
+
+
 _Asked = TypeVar("_Asked")
 
 
@@ -77,6 +99,7 @@ class Actions:
 
     def __init__(self, services: Services, requests: OwnRequests) -> None:
         self._services = services
+        self._requests = requests
         self._access = RecordAccess(services)
         self._hanging = HangingTransactions(services)
         self._topics = TopicActions(services, requests)
@@ -87,6 +110,8 @@ class Actions:
         return [
             self._route("abort-hanging", AbortHanging, self._abort),
             self._route("end-transaction", EndTransaction, self._end),
+            self._route("fence-id", FenceId, self._fence),
+            self._route("remove-member", RemoveMember, self._remove),
             self._route("create-topic", CreateTopic, topics.create),
             self._route("delete-topic", DeleteTopic, topics.delete),
             self._route("change-topic", ChangeTopic, topics.change),
@@ -124,10 +149,10 @@ class Actions:
         host, port = ("?", 0) if request.client is None else request.client
         return RequestContext(
             api_version=5,
-            client_id=CLIENT,
+            client_id=CONSOLE,
             client_host=f"/{host}",
             listener=LISTENER,
-            client_software_name=CLIENT,
+            client_software_name=CONSOLE,
             client_software_version=VERSION,
             session=self._access.session(host),
             peer=f"{host}:{port}",
@@ -165,20 +190,53 @@ class Actions:
 
     async def _end(self, asked: EndTransaction, context: RequestContext) -> Done:
         name = asked.transactional_id
-        if asked.typed != name:
-            return Done(400, "type the transactional id to confirm")
-        if not _may(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
-            return Done(403, f"{context.session.principal} may not write with this transactional id")
-        txn = self._services.transactions.txn(name)
-        if txn is None:
-            return Done(404, f"this broker coordinates no {name[:300]!r}")
+        txn = self._txn_to_fence(name, asked.typed, context)
+        if isinstance(txn, Done):
+            return txn
         pair = (asked.producer_id, asked.producer_epoch)
         if txn.is_at_rest or txn.is_preparing or (txn.producer_id, txn.producer_epoch) != pair:
             return Done(409, f"this transaction is not open any more: {MOVED_ON}")
         if txn.start_ms != asked.start_ms:
             return Done(409, f"another transaction is open by now: {MOVED_ON}")
+        error = await self._raise_epoch(txn, context)
+        if error not in (ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS):
+            return Done(503, f"it could not be ended now: {error.name}")
+        audit.note("the console ends a transaction", context, transactional_id=name, producer=f"{pair[0]}/{pair[1]}")
+        self._note(name, pair, "ended its transaction", context)
+        is_done = error is ErrorCode.NONE
+        return Done(200, f"The transaction of {name} was aborted, and its producer is fenced." if is_done else
+                    f"The transaction of {name} is being aborted: markers are on their way.")  # fmt: skip
+
+    async def _fence(self, asked: FenceId, context: RequestContext) -> Done:
+        name = asked.transactional_id
+        txn = self._txn_to_fence(name, asked.typed, context)
+        if isinstance(txn, Done):
+            return txn
+        pair = (asked.producer_id, asked.producer_epoch)
+        if (txn.producer_id, txn.producer_epoch) != pair:
+            return Done(409, f"another producer has {name} by now: {MOVED_ON}")
+        if not txn.is_at_rest:
+            return Done(409, f"{name} has a transaction by now, which can be ended: {MOVED_ON}")
+        error = await self._raise_epoch(txn, context)
+        if error:
+            return Done(503, f"it could not be fenced now: {error.name}")
+        audit.note("the console fences a producer", context, transactional_id=name, producer=f"{pair[0]}/{pair[1]}")
+        self._note(name, pair, "fenced its producer", context)
+        return Done(200, f"The producer of {name} is fenced.")
+
+    def _txn_to_fence(self, name: str, typed: str, context: RequestContext) -> Txn | Done:
+        """The id's transaction as its coordinator has it, if the operator may fence its producer."""
+        if typed != name:
+            return Done(400, "type the transactional id to confirm")
+        if not _may(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
+            return Done(403, f"{context.session.principal} may not write with this transactional id")
+        txn = self._services.transactions.txn(name)
+        return Done(404, f"this broker coordinates no {name[:300]!r}") if txn is None else txn
+
+    async def _raise_epoch(self, txn: Txn, context: RequestContext) -> ErrorCode:
+        """As a new instance of the id does it, which then goes away."""
         result = await self._services.transactions.init_producer_id(
-            name,
+            txn.transactional_id,
             timeout_ms=min(txn.timeout_ms, self._services.config.transaction_max_timeout_ms),
             producer_id=NO_PRODUCER_ID,
             producer_epoch=NO_EPOCH,
@@ -187,16 +245,27 @@ class Actions:
             keeps=False,
             who=context,
         )
-        if result.error not in (ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS):
-            return Done(503, f"it could not be ended now: {result.error.name}")
-        audit.note("the console ends a transaction", context, transactional_id=name, producer=f"{pair[0]}/{pair[1]}")
+        return result.error
+
+    def _note(self, name: str, pair: tuple[int, int], what: str, context: RequestContext) -> None:
         if self._services.recorder is not None:
             now_ms = self._services.clock.now_ms()
-            ended = Notable(now_ms, Kind.OPERATOR, *pair, who=who_is(context), what="ended its transaction")
-            self._services.recorder.note(name, ended)
-        is_done = result.error is ErrorCode.NONE
-        return Done(200, f"The transaction of {name} was aborted, and its producer is fenced." if is_done else
-                    f"The transaction of {name} is being aborted: markers are on their way.")  # fmt: skip
+            self._services.recorder.note(name, Notable(now_ms, Kind.OPERATOR, *pair, who=who_is(context), what=what))
+
+    async def _remove(self, asked: RemoveMember, context: RequestContext) -> Done:
+        group = self._services.groups.describe(asked.group)
+        if not isinstance(group, Group):
+            return Done(404, f"this broker coordinates no group {asked.group[:300]!r}")
+        member = group.members.get(asked.member_id)
+        if member is None:
+            return Done(409, f"{asked.group} has no such member any more: {MOVED_ON}")
+        leaving = MemberIdentity(member.member_id, member.instance_id, REMOVED)
+        response = await self._requests.ask(ApiKey.LEAVE_GROUP, LeaveGroupRequest(asked.group, "", (leaving,)), context)
+        error = ErrorCode(response.error_code or response.members[0].error_code)
+        if error:
+            raise Refused(error, f"the broker refuses: {error.name}")
+        audit.note("the console removes a member", context, group=asked.group, member=asked.member_id)
+        return Done(200, f"{member.client_id} was removed from {asked.group}. A client that still runs joins again.")
 
 
 def _status(error: ErrorCode) -> int:

@@ -56,6 +56,8 @@ class MemberSeen(msgspec.Struct, frozen=True):
     """Partitions; none while the group rebalances, and where it is no group of consumers."""
     assigned_more: int
     """Partitions beyond those."""
+    heard_ms: int
+    """When it has shown last that it is alive; -1 while it waits for others to join."""
 
 
 class GroupSeen(GroupFacts, frozen=True, omit_defaults=True):
@@ -125,9 +127,10 @@ class Answers:
         behind = [each for each in parts if each.undecided]
         holders = [await self._holder(each) for each in behind[:MOST_OPEN]]
         pending = any(each.pending for each in parts)
+        now_ms = self._services.clock.now_ms()
         facts = GroupSeen(
             name,
-            self._services.clock.now_ms(),
+            now_ms,
             group.state.value,
             members=tuple(Who(client_id=each.client_id, peer=each.client_host) for each in group.members.values()),
             partitions=tuple(parts[:MOST_PARTITIONS]),
@@ -137,9 +140,16 @@ class Answers:
             sources=("the broker",),
             generation=group.generation_id,
             protocol=group.protocol_name or "",
-            seen_members=tuple(_member(group, each) for each in islice(group.members.values(), MOST_MEMBERS)),
+            seen_members=tuple(
+                _member(group, each, self._heard_ms(name, each, now_ms))
+                for each in islice(group.members.values(), MOST_MEMBERS)
+            ),
         )
         return _answer(explain_group(facts), facts, facts.now_ms)
+
+    def _heard_ms(self, group_id: str, member: Member, now_ms: int) -> int:
+        silent_ms = self._services.groups.silent_ms(group_id, member.member_id)
+        return -1 if silent_ms is None else now_ms - silent_ms
 
     async def _pending_in(self, group_id: str) -> TransactionFacts | None:
         """The transaction that is open in the group's partition of `__consumer_offsets`, where it is the only one:
@@ -154,7 +164,7 @@ class Answers:
         return "" if transaction is None else transaction.transactional_id
 
 
-def _member(group: Group, member: Member) -> MemberSeen:
+def _member(group: Group, member: Member, heard_ms: int) -> MemberSeen:
     assigned: list[str] = []
     if group.protocol_type == CONSUMER and member.assignment:
         with contextlib.suppress(DecodeError):  # whatever the group's leader has sent
@@ -169,6 +179,7 @@ def _member(group: Group, member: Member) -> MemberSeen:
         member.member_id == group.leader_id,
         sorted(assigned)[:MOST_ASSIGNED],
         max(0, len(assigned) - MOST_ASSIGNED),
+        heard_ms,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from eosin.broker.console.actions import AbortHanging, EndTransaction
+from eosin.broker.console.actions import AbortHanging, EndTransaction, FenceId, RemoveMember
 from eosin.broker.console.answers import Answer
 from eosin.broker.console.connection_survey import ConnectionsAnswer
 from eosin.broker.console.log_rows import LogAnswer
@@ -125,6 +125,8 @@ PATHS: Final = (
     ),
     _Path("/api/v1/actions/abort-hanging", "Abort a transaction that hangs", ActionDone, asked=AbortHanging),
     _Path("/api/v1/actions/end-transaction", "Abort an open transaction", ActionDone, asked=EndTransaction),
+    _Path("/api/v1/actions/fence-id", "Fence the producer of a transactional id", ActionDone, asked=FenceId),
+    _Path("/api/v1/actions/remove-member", "Take a member out of its group", ActionDone, asked=RemoveMember),
     _Path("/api/v1/actions/create-topic", "Make a topic", ActionDone, asked=CreateTopic),
     _Path("/api/v1/actions/delete-topic", "Delete a topic with its records", ActionDone, asked=DeleteTopic),
     _Path("/api/v1/actions/change-topic", "Change a setting of a topic", ActionDone, asked=ChangeTopic),

@@ -18,6 +18,7 @@ from eosin.protocol.types import Message
 VERSIONS: Final[Mapping[ApiKey, int]] = {
     ApiKey.PRODUCE: 12,
     ApiKey.FIND_COORDINATOR: 4,
+    ApiKey.LEAVE_GROUP: 5,
     ApiKey.INIT_PRODUCER_ID: 5,
     ApiKey.END_TXN: 5,
     ApiKey.CREATE_TOPICS: 7,

@@ -11,6 +11,8 @@ from eosin.protocol.errors import ErrorCode
 ADMIN_TIMEOUT_MS: Final = 1
 """What admin clients ask for when they only want to fence."""
 _ADMIN_CLIENT: Final = "adminclient-"
+CONSOLE: Final = "eosin-console"
+"""What the console calls itself."""
 _OPERATORS: Final = (_ADMIN_CLIENT, "eosin-cli")
 """What Kafka's own tools and `eosin transactions` call themselves; an application that fences has a name of its own."""
 
@@ -29,6 +31,8 @@ def cause_of_takeover(owner: Asker | None, who: Asker | None, *, has_pair: bool,
     client_id = "" if who is None else who.client_id or ""
     if timeout_ms <= ADMIN_TIMEOUT_MS and not has_pair:
         return Cause.OPERATOR if client_id.startswith(_OPERATORS) else Cause.ADMIN_FENCE
+    if client_id == CONSOLE and not has_pair:
+        return Cause.OPERATOR
     if client_id.startswith(_ADMIN_CLIENT):
         return Cause.ADMIN_FENCE
     if has_pair or (owner is not None and who is not None and owner.peer == who.peer and owner.client_id == client_id):

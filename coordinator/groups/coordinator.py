@@ -285,6 +285,11 @@ class GroupCoordinator:
             return shard
         return shard.groups.get(group_id, ErrorCode.GROUP_ID_NOT_FOUND)
 
+    def silent_ms(self, group_id: str, member_id: str) -> int | None:
+        """How long ago a member was heard of; None while it waits in a join, or where there is none."""
+        shard = self._shards.of_group(group_id)
+        return None if isinstance(shard, ErrorCode) else shard.runner.silent_ms(group_id, member_id)
+
     def list_groups(
         self, *, states: Sequence[str] = (), types: Sequence[str] = ()
     ) -> tuple[ErrorCode, list[GroupListing]]:

@@ -47,7 +47,8 @@ class EffectRunner:
         self._clock = clock
         self._config = config
         self._holds_offsets = holds_offsets
-        self._timers: dict[tuple[str, TimerName], Timer] = {}
+        self._timers: dict[tuple[str, TimerName], tuple[Timer, int]] = {}
+        """Each with when it was started (`elapsed_ms`)."""
         self._waiting: dict[RequestId, Future[Answer]] = {}
         self._events: deque[tuple[str, Event]] = deque()
         self._deciding = False
@@ -74,6 +75,11 @@ class EffectRunner:
     def restart_session(self, group: Group, member_id: str) -> None:
         """A member has shown that it is alive. (Not an event: it changes nothing but a timer.)"""
         self._start_timer(group, TimerName(TimerKind.SESSION, member_id), group.members[member_id].session_timeout_ms)
+
+    def silent_ms(self, group_id: str, member_id: str) -> int | None:
+        """How long ago a member has shown that it is alive; None while no session runs, since it waits in a join."""
+        session = self._timers.get((group_id, TimerName(TimerKind.SESSION, member_id)))
+        return None if session is None else self._clock.elapsed_ms() - session[1]
 
     def _decide(self, group_id: str, event: Event) -> None:
         group = self.groups.get(group_id)
@@ -103,9 +109,9 @@ class EffectRunner:
             case StartTimer():
                 self._start_timer(group, effect.timer, effect.delay_ms)
             case CancelTimer():
-                timer = self._timers.pop((group.group_id, effect.timer), None)
-                if timer is not None:
-                    timer.cancel()
+                running = self._timers.pop((group.group_id, effect.timer), None)
+                if running is not None:
+                    running[0].cancel()
             case _:
                 assert_never(effect)
 
@@ -116,8 +122,9 @@ class EffectRunner:
         key = (group.group_id, name)
         running = self._timers.get(key)
         if running is not None:
-            running.cancel()
-        self._timers[key] = self._clock.start_deadline(delay_ms, partial(self._on_timer, key, group.generation_id))
+            running[0].cancel()
+        timer = self._clock.start_deadline(delay_ms, partial(self._on_timer, key, group.generation_id))
+        self._timers[key] = timer, self._clock.elapsed_ms()
 
     def _on_timer(self, key: tuple[str, TimerName], generation_id: int) -> None:
         del self._timers[key]

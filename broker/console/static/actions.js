@@ -56,6 +56,16 @@ export const EndTransaction = ({ row }) => html`<${Action} title="End this trans
   warning=${`It is aborted, as a new instance of its producer would do it: readers of committed records will never get its records, and the producer is fenced.${row.never_times_out ? " It was kept for its database to decide: if that has committed, the two will differ." : ""}`}
   name=${row.key} path="end-transaction" state=${{ transactional_id: row.key, producer_id: row.producer_id, producer_epoch: row.producer_epoch, start_ms: row.start_ms }} />`;
 
+export const FenceId = ({ row }) => html`<${Action} title="Fence this id"
+  warning="Whoever has it now is refused from its next request on. A new instance gets it as always."
+  name=${row.key} path="fence-id" state=${{ transactional_id: row.key, producer_id: row.producer_id, producer_epoch: row.producer_epoch }} />`;
+
+/** members: those that the page has seen. */
+export const RemoveMember = ({ group, members }) => html`<${Action} title="Remove a member" path="remove-member"
+  warning="The others share its partitions. A client that still runs joins again: stop it first. For one that is gone this is quicker than its session timeout, or than to wait for a static member."
+  state=${{ group }} collect=${({ elements: { member } }) => (member.value ? { member_id: member.value } : "Choose a member.")}
+  fields=${html`<label>Member <select name="member">${members.map((each) => html`<option key=${each.member_id} value=${each.member_id}>${each.client_id}${each.instance_id ? ` (${each.instance_id})` : ""} at ${each.peer}</option>`)}</select></label>`} />`;
+
 const OUTCOMES = [["plain", "without a transaction"], ["commit", "in a transaction that is committed"], ["abort", "in a transaction that is aborted"]];
 
 /** partitions: those that may be written to. */

@@ -1,7 +1,7 @@
 // One class for each page. A page gets the store and the broker's time, and derives what it shows when the tables change.
 
 import { Component } from "./vendor/preact.module.js";
-import { AbortHanging, DeleteRecords, EndTransaction, TestRecord } from "./actions.js";
+import { AbortHanging, DeleteRecords, EndTransaction, FenceId, RemoveMember, TestRecord } from "./actions.js";
 import { Command, html, LongTable, Outcome, since, State, Time, Countdown, to, topicOf } from "./parts.js";
 import {
   behind, chosenPartitions, chosenTransactions, endColumns, eventColumns, groupColumns, newest, partitionColumns,
@@ -185,6 +185,7 @@ export class Transaction extends Told {
         ${row.start_ms >= 0 && html`<dt>Time left</dt><dd><${Countdown} row=${row} now=${now} /></dd>`}
         ${row.client && html`<dt>Client</dt><dd>${row.client}</dd>`}</dl>`}
       ${row?.state === "Ongoing" && store.broker?.has_actions && html`<${EndTransaction} key=${row.start_ms} row=${row} />`}
+      ${row && row.state !== "Ongoing" && !row.state.startsWith("Prepare") && store.broker?.has_actions && html`<${FenceId} row=${row} />`}
       ${(facts.partitions?.length ?? 0) > 0 && html`<section><h2>Partitions</h2><ul class="names">${facts.partitions.slice(0, 200).map((each) => html`<li key=${each}><a href=${to("partitions", each)}>${each}</a></li>`)}</ul></section>`}
       <${Timeline} events=${explained.timeline} />
       <${Past} past=${facts.history?.past ?? []} />`);
@@ -229,12 +230,13 @@ export class Partition extends Told {
 export class Group extends Told {
   kind = "groups";
 
-  render({ name }) {
+  render({ name, now, store }) {
     return this.frame("Consumer groups", `eosin explain ${quoted(name)} --as group --timeline`, (facts, explained) => html`
       <dl class="facts"><dt>State</dt><dd>${facts.state}${facts.generation ? `, generation ${number(facts.generation)}` : ""}</dd>
         ${facts.protocol && html`<dt>Assigned by</dt><dd>${facts.protocol}</dd>`}</dl>
-      <section><h2>Members</h2>${facts.seen_members?.length ? html`<table class="plain"><thead><tr><th scope="col">Client id</th><th scope="col">Where</th><th scope="col">Reads</th><th scope="col" class="number">Session</th></tr></thead>
-        <tbody>${facts.seen_members.map((each) => html`<tr key=${each.member_id}><td title=${each.member_id}>${each.client_id}${each.instance_id ? ` (${each.instance_id})` : ""}${each.is_leader ? html` <span class="quiet">assigns</span>` : ""}</td><td>${each.peer}</td><td>${each.assigned.length ? each.assigned.map((partition, index) => html`${index ? ", " : ""}<a href=${to("partitions", partition)}>${partition}</a>`) : html`<span class="quiet">nothing now</span>`}${each.assigned_more ? ` and ${number(each.assigned_more)} more` : ""}</td><td class="number">${duration(each.session_timeout_ms)}</td></tr>`)}</tbody></table>` : html`<p class="quiet">None: nobody reads now.</p>`}</section>
+      <section><h2>Members</h2>${facts.seen_members?.length ? html`<table class="plain"><thead><tr><th scope="col">Client id</th><th scope="col">Where</th><th scope="col">Reads</th><th scope="col" class="number">Heard of</th><th scope="col" class="number">Session</th></tr></thead>
+        <tbody>${facts.seen_members.map((each) => html`<tr key=${each.member_id}><td title=${each.member_id}>${each.client_id}${each.instance_id ? ` (${each.instance_id})` : ""}${each.is_leader ? html` <span class="quiet">assigns</span>` : ""}</td><td>${each.peer}</td><td>${each.assigned.length ? each.assigned.map((partition, index) => html`${index ? ", " : ""}<a href=${to("partitions", partition)}>${partition}</a>`) : html`<span class="quiet">nothing now</span>`}${each.assigned_more ? ` and ${number(each.assigned_more)} more` : ""}</td><td class="number">${each.heard_ms < 0 ? html`<span class="quiet">joins</span>` : `${since(each.heard_ms, now)} ago`}</td><td class="number">${duration(each.session_timeout_ms)}</td></tr>`)}</tbody></table>` : html`<p class="quiet">None: nobody reads now.</p>`}</section>
+      ${store.broker?.has_actions && facts.seen_members?.length > 0 && html`<${RemoveMember} group=${name} members=${facts.seen_members} />`}
       <section><h2>Partitions</h2><table class="plain"><thead><tr><th scope="col">Partition</th><th scope="col" class="number">Committed</th><th scope="col" class="number">LSO</th><th scope="col" class="number">Record lag</th><th scope="col" class="number">Control records</th><th scope="col" class="number">Undecided</th></tr></thead>
         <tbody>${(facts.partitions ?? []).map((each) => html`<tr><td><a href=${to("partitions", each.partition)}>${each.partition}</a>${each.pending ? " (waits for a transaction)" : ""}</td><td class="number">${number(each.committed)}</td><td class="number">${number(each.last_stable)}</td><td class="number">${(each.records ?? -1) < 0 ? `≤ ${number(Math.max(0, each.last_stable - each.committed))}` : number(each.records)}</td><td class="number">${number(each.control_records ?? 0)}</td><td class="number">${number(Math.max(0, each.high_watermark - each.last_stable))}</td></tr>`)}</tbody></table>
         ${!facts.partitions?.length && html`<p class="quiet">It has committed nothing.</p>`}</section>

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
+from wire_group import RawMember
 from wire_producer import RawProducer
 
 from eosin.broker.cli.serve import configured
@@ -19,6 +20,8 @@ TOKEN = "correct-horse"
 RIGHT = {"authorization": f"Bearer {TOKEN}"}
 ABORT = "actions/abort-hanging"
 END = "actions/end-transaction"
+FENCE = "actions/fence-id"
+REMOVE = "actions/remove-member"
 
 
 @asynccontextmanager
@@ -123,6 +126,71 @@ async def test_an_open_transaction_is_ended_and_its_producer_fenced(
     told = (await http.get("explain/transactions/shop-1")).json()
     assert "eosin-console" in str(told)
     assert (await http.post(END, json=end_of(broker, "shop-1"))).status_code == 409
+
+
+async def test_a_producer_at_rest_is_fenced_and_its_next_request_names_the_operator(
+    broker: ObservedBroker, http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop = await broker.producer("shop-1")
+    asked = {each: value for each, value in end_of(broker, "shop-1").items() if each != "start_ms"}
+    assert (await http.post(FENCE, json={**asked, "typed": "shop"})).status_code == 400
+    await shop.append(ORDERS_0)
+    busy = await http.post(FENCE, json=asked)
+    assert (busy.status_code, "has a transaction by now" in busy.text) == (409, True)
+    await shop.commit()
+    await shop.completed()
+    stale = await http.post(FENCE, json=asked)
+    assert (stale.status_code, "another producer has shop-1 by now" in stale.text) == (409, True)
+    asked = {each: value for each, value in end_of(broker, "shop-1").items() if each != "start_ms"}
+    with caplog.at_level(logging.INFO, "eosin.audit"):
+        answer = await http.post(FENCE, json=asked)
+    assert (answer.status_code, answer.json()) == (200, {"text": "The producer of shop-1 is fenced."})
+    assert "the console fences a producer" in caplog.text
+    assert await shop.add(ORDERS_0) in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+    told = (await http.get("explain/transactions/shop-1")).json()
+    assert told["explained"]["cause"] == "operator"
+    assert f"because an operator fenced epoch {shop.producer_epoch} at" in told["text"]
+    assert "by eosin-console" in told["text"]
+    await broker.producer("shop-1")  # a new instance gets the id as always
+
+
+async def test_a_member_is_removed_from_its_group_which_tells_why(
+    broker: ObservedBroker, http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    member = RawMember(await broker.wire("reader-1"), "readers", instance_id="desk-1")
+    await member.joined()
+    await member.sync({member.member_id: b""})
+    (seen,) = (await http.get("explain/groups/readers")).json()["facts"]["seen_members"]
+    assert seen["heard_ms"] > 0
+    asked = {"group": "readers", "member_id": seen["member_id"]}
+    with caplog.at_level(logging.INFO, "eosin.audit"):
+        answer = await http.post(REMOVE, json=asked)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["text"].startswith("reader-1 was removed from readers.")
+    assert "the console removes a member" in caplog.text
+    told = (await http.get("explain/groups/readers")).json()
+    assert "seen_members" not in told["facts"]
+    assert "removed by an operator in the console" in str(told["explained"]["timeline"])
+    again = await http.post(REMOVE, json=asked)
+    assert (again.status_code, "no such member any more" in again.text) == (409, True)
+    assert (await http.post(REMOVE, json={**asked, "group": "none"})).status_code == 404
+
+
+async def test_members_are_seen_with_their_last_sign_of_life(broker: ObservedBroker, http: httpx.AsyncClient) -> None:
+    member = RawMember(await broker.wire("reader-1"), "readers")
+    await member.joined()
+    await member.sync({member.member_id: b""})
+
+    async def seen() -> Any:
+        told = (await http.get("explain/groups/readers")).json()
+        return told["now_ms"], told["facts"]["seen_members"][0]["heard_ms"]
+
+    await broker.server.clock.sleep(60)
+    now_ms, silent_since_ms = await seen()
+    assert now_ms - silent_since_ms >= 50
+    assert await member.heartbeat() == ErrorCode.NONE
+    _, heard_ms = await seen()
+    assert heard_ms - silent_since_ms >= 50
 
 
 @pytest.mark.parametrize(

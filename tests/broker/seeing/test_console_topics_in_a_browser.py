@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from broker_process import BrokerProcess
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as Position
 from console_browser import Watched, axe, chromium, console_of, findings
 from playwright.sync_api import Browser, Locator, Page, expect
@@ -134,6 +134,36 @@ def test_a_topic_shows_who_holds_its_readers_and_who_reads_and_writes_it(
     producer.commit_transaction(60)
     expect(page.locator("#sentence")).to_have_text("Readers of committed records wait for nothing here.")
     expect(page.get_by_label("Producers", exact=True)).not_to_contain_text("open from")
+
+
+def test_an_id_at_rest_is_fenced_and_a_member_removed_on_their_pages(watched: Watched, broker: BrokerProcess) -> None:
+    producer = shop(broker, "shop-3", "tills")
+    producer.commit_transaction(60)
+    page = watched.open("transactions/shop-3")
+    fencing = action(page, "Fence this id")
+    fencing.get_by_label("Type shop-3").fill("shop-3")
+    fencing.get_by_role("button").click()
+    expect(fencing.get_by_role("status")).to_have_text("The producer of shop-3 is fenced.")
+    expect(page.locator("#sentence")).to_contain_text("fenced its producer at")
+    producer.begin_transaction()
+    producer.produce("tills", b"late", partition=0)
+    with pytest.raises(KafkaException):
+        producer.commit_transaction(60)
+    expect(page.locator("#sentence")).to_contain_text("because an operator fenced epoch")
+
+    settings = {"bootstrap.servers": broker.address, "group.id": "desks", "client.id": "desk-1", "log_level": 0}
+    consumer = Consumer({**settings, "auto.offset.reset": "earliest"})
+    consumer.subscribe(["tills"])
+    assert consumer.consume(1, 60)
+    watched.open("groups/desks")
+    member = page.locator("section", has=page.get_by_role("heading", name="Members")).locator("tbody tr")
+    expect(member.locator("td").nth(3)).to_contain_text("ago")
+    removing = action(page, "Remove a member")
+    removing.get_by_role("button").click()
+    expect(removing.get_by_role("status")).to_contain_text("desk-1 was removed from desks.")
+    happened = page.locator("section", has=page.get_by_role("heading", name="What happened"))
+    expect(happened).to_contain_text("removed by an operator in the console")
+    consumer.close()
 
 
 def test_records_are_looked_up_by_their_time_in_utc(watched: Watched, broker: BrokerProcess) -> None:
