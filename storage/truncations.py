@@ -217,12 +217,17 @@ class Truncations:
         )
         if committed > offset:
             _tell(log, before, offset, committed)
+        left: list[str] = []
         if self._context.disk.is_directory(log.directory):
             await self._remove_all(log, offset)
+            left = self._context.disk.list(log.directory)
         else:  # nothing was ever written here
             log.restart_at(offset)
         log.log_end_offset = offset
         log.forget_unsynced()
+        log.unsaved_paths.clear()
+        if left:
+            log.doubt_names(left)
         log.places.clear()
         log.epochs.clear()
         log.truncated(ProducerState())

@@ -17,7 +17,6 @@ from eosin.storage.disk.flusher import Flush
 from eosin.storage.disk.interfaces import LACKING_DESCRIPTORS, WholeSync
 from eosin.storage.disk.space import Need, is_no_space
 from eosin.storage.indexes.rows import IndexRows, IndexWrite
-from eosin.storage.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from eosin.storage.log.retention import SNAPSHOT_SUFFIX, snapshot_path
 from eosin.storage.log.segment import offsets_of
 from eosin.storage.log.segmented_log import split_by_open
@@ -49,6 +48,7 @@ class Checkpoint:
         "_log",
         "_need",
         "_saved_bytes",
+        "_small_files",
         "_snapshots",
         "_syncs_epochs",
         "end_offset",
@@ -83,6 +83,7 @@ class Checkpoint:
         # The recovery point that is in the file stays usable until a later one has taken its place there.
         self._keep = {*log.segments.bases, state.saved_recovery_point, self.end_offset}
         self._is_flushed = False
+        self._small_files, log.unsaved_paths = log.unsaved_paths, []
         state.begin(elapsed_ms)
 
     def run(self) -> None:
@@ -98,8 +99,6 @@ class Checkpoint:
         with self._lock:
             if self._cancelled:
                 return
-            if self._syncs_epochs:
-                self._disk.sync_file(f"{self._directory}/{LEADER_EPOCHS}")
             for offset, data in self._snapshots:
                 self._attempt(partial(self._disk.write_atomic, snapshot_path(self._log, offset), data))
             self._drop_obsolete_snapshots()
@@ -152,6 +151,7 @@ class Checkpoint:
         log = self._log
         log.checkpoint_state.end()
         log.epochs.is_saved = log.epochs.is_saved and not self._syncs_epochs
+        log.save_with_next(self._small_files)
         log.mark_unsaved()
 
     def conclude(self, error: OSError | None) -> None:
@@ -216,10 +216,12 @@ def run_together(sync: WholeSync, checkpoints: Sequence[Checkpoint]) -> set[Chec
 
 
 def _flush(log: "PartitionLog") -> Flush:
-    """The records that are not known to be durable. A flusher that defers keeps its own account, which a checkpoint
-    must not disturb: its flushes vouch for what they cover."""
+    """The records and small files that are not known to be durable. A flusher that defers keeps its own account, which a
+    checkpoint must not disturb: its flushes vouch for what they cover, and only once they have ended."""
     segments = [segment for segment in log.segments if segment.end_offset > log.checkpoint_state.recovery_point]
     if not log.context.flusher.defers:
         return log.begin_flush(also=segments)
     files, closed = split_by_open(segments)
-    return Flush(log.context.disk, end_offset=log.log_end_offset, files=files, closed=closed)
+    return Flush(
+        log.context.disk, end_offset=log.log_end_offset, files=files, closed=closed, paths=tuple(log.unsaved_paths)
+    )

@@ -57,6 +57,7 @@ class SegmentedLog:
         "topic_partition",
         "truncations",
         "unflushed_bytes",
+        "unsaved_paths",
     )
 
     def __init__(
@@ -93,6 +94,8 @@ class SegmentedLog:
         self._unsynced: list[Segment] = []
         self._unsynced_paths: list[str] = []
         self._unsynced_directories: list[str] = []
+        self.unsaved_paths: list[str] = []
+        """Small files that the next checkpoint has to sync: a flush that has taken them over may never end."""
         self.update_config(config)
 
     @property
@@ -231,12 +234,18 @@ class SegmentedLog:
 
     def _to_sync(self, path: str | None) -> None:
         """The next flush or checkpoint must sync `path`, if given, and the partition's directory."""
-        if path is not None and path not in self._unsynced_paths:
-            self._unsynced_paths.append(path)
+        if path is not None:
+            self.save_with_next((path,))
+            if path not in self._unsynced_paths:
+                self._unsynced_paths.append(path)
         if self.directory not in self._unsynced_directories:
             self._unsynced_directories.append(self.directory)
 
     # Saving ---------------------------------------------------------------------------------------------------------
+
+    def save_with_next(self, paths: Iterable[str]) -> None:
+        """The next checkpoint syncs these small files."""
+        self.unsaved_paths += [path for path in paths if path not in self.unsaved_paths]
 
     def begin_flush(self, also: Sequence[Segment] = ()) -> Flush:
         """The flush of everything written so far (`Flushable`), and of these segments."""

@@ -5,7 +5,7 @@ import errno
 import random
 
 import pytest
-from batches import NOW_MS, data, marker
+from batches import NOW_MS, ORDERS, TOPIC_ID, data, marker
 from fake_disk import Fault
 from logs import Logs, appended, read_now
 from manual_flusher import ManualFlusher
@@ -150,6 +150,18 @@ async def test_a_checkpoint_does_not_stand_in_for_the_flusher() -> None:
     flusher.flush()
     assert logs.fake.count("sync", ".log") == 1
     assert log.high_watermark == 1
+
+
+async def test_a_checkpoint_that_overtakes_the_first_flush_saves_whose_records_these_are() -> None:
+    logs, _ = synced_logs()
+    log = await logs.open()
+    appended(logs.append(log, data()))
+    log.begin_flush()  # and the process ends before it has run
+    await logs.manager.checkpoint(force=True)
+    after = logs.fake.power_loss()
+    manager = await logs.start_again_without_log(after)
+    assert manager.logs[ORDERS].checkpoint_state.recovery_point == 1
+    assert manager.logs[ORDERS].topic_id == TOPIC_ID
 
 
 async def test_a_recovery_point_covers_synced_records_only_at_every_durability() -> None:

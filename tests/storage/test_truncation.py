@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from batches import NOW_MS, data
+from batches import NOW_MS, TOPIC_ID, data
 from fake_disk import FakeDisk, Fault, Stopped
 from logs import Logs, appended, read_now
 from manual_flusher import ManualFlusher
@@ -221,6 +221,22 @@ async def test_a_log_that_was_never_written_may_start_anew_where_its_leader_does
     assert (log.epochs.entries, log.segments.bases) == (((3, 100),), [100])
     log = await logs.start_again(logs.fake.killed())
     assert (log.failure, log.log_start_offset, log.log_end_offset) == (None, 100, 102)
+
+
+async def test_a_log_that_starts_anew_is_saved_with_its_topic_id() -> None:
+    logs = Logs(durability=Durability.FSYNC, replicated=True)
+    log = await follower(logs)
+    follow(log, data())
+    log = await logs.start_again(logs.fake.killed())  # nothing has synced the small files
+    log.become_follower()
+    await log.truncate_fully_and_start_at(100)
+    await logs.manager.checkpoint(force=True)
+    assert log.failure is None
+    follow(log, data())
+    await logs.manager.checkpoint(force=True)
+    manager = await logs.start_again_without_log(logs.fake.power_loss())
+    log = manager.logs[log.topic_partition]
+    assert (log.topic_id, log.log_end_offset, log.epochs.latest) == (TOPIC_ID, 101, 1)
 
 
 async def test_a_log_may_start_anew_below_its_start() -> None:
