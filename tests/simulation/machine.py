@@ -31,6 +31,8 @@ class Pace:
     """How long a sync takes at most."""
     stalls: list[tuple[float, float]] = field(default_factory=list)
     """(begin, end) in seconds of the world: syncs that begin in between end no sooner."""
+    held_until: float = 0.0
+    """When the last sync ends that a stall holds up, though the stall be over."""
 
 
 class SimulatedFlusher(JournalFlusher):
@@ -49,6 +51,7 @@ class SimulatedFlusher(JournalFlusher):
         for begin, end in self._pace.stalls:
             if begin <= now < end:
                 lasts += end - now
+                self._pace.held_until = max(self._pace.held_until, now + lasts)
         before = self._chance.choice((0.0, self._chance.random(), 1.0)) * lasts
         self._process.call_later(before, self._do, work, ended, lasts - before)
 
@@ -97,6 +100,7 @@ class Machine:
         self.starts += 1
         self.start_error = None
         process = self.process = self._new_process()
+        self.pace.held_until = 0.0
         self.disk.on_stop = self._ended
         flusher = None
         if self.config.eosin_durability == "fsync":
