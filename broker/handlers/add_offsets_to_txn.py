@@ -19,11 +19,16 @@ from eosin.protocol.schemas.add_offsets_to_txn import AddOffsetsToTxnRequest, Ad
 async def handle(
     request: AddOffsetsToTxnRequest, context: RequestContext, services: Services
 ) -> AddOffsetsToTxnResponse:
+    partition = TopicPartition(CONSUMER_OFFSETS_TOPIC, services.groups.partition_for(request.group_id))
+    if services.cluster.leader_of(partition) is None:
+        # A partition that this broker does not know counts as deleted when the transaction ends, and gets no marker.
+        services.cluster.want_internal_topic(CONSUMER_OFFSETS_TOPIC)
+        return refuse(request, context, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     reply = await services.transactions.add_partitions(
         request.transactional_id,
         producer_id=request.producer_id,
         producer_epoch=request.producer_epoch,
-        partitions=(TopicPartition(CONSUMER_OFFSETS_TOPIC, services.groups.partition_for(request.group_id)),),
+        partitions=(partition,),
         who=context,
     )
     error = reply.error

@@ -65,7 +65,7 @@ async def handle(
 async def _answer_broker(
     request: AddPartitionsToTxnRequest, context: RequestContext, services: Services
 ) -> AddPartitionsToTxnResponse:
-    """Verify, or add, for a leader of partitions."""
+    """Verify, or add, for a leader of partitions, which may know of some before this broker does."""
     # All are begun before any is waited for.
     begun = [(each, _begin(each, services)) for each in request.transactions]
     results = []
@@ -94,6 +94,11 @@ def _begin(
 async def _added(
     each: AddPartitionsToTxnTransaction, partitions: Sequence[TopicPartition], services: Services
 ) -> Mapping[TopicPartition, ErrorCode]:
+    unknown = {each for each in partitions if services.cluster.leader_of(each) is None}
+    if unknown:
+        # They would count as deleted when the transaction ends, and get no marker.
+        answers = ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return {each: answers[each in unknown] for each in partitions}
     pending = services.transactions.add_partitions(
         each.transactional_id,
         producer_id=each.producer_id,

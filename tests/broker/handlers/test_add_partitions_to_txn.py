@@ -113,6 +113,18 @@ async def test_offsets_add_the_partition_of_their_group(version: int) -> None:
     assert registered(broker) == ("Ongoing", ((CONSUMER_OFFSETS_TOPIC, partition),))
 
 
+async def test_offsets_wait_until_the_coordinator_knows_their_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would take the partition for deleted at the end, and leave the transaction open there."""
+    broker = await introduced()
+    wanted: list[str] = []
+    monkeypatch.setattr(broker.cluster, "leader_of", lambda partition: None)
+    monkeypatch.setattr(broker.cluster, "want_internal_topic", wanted.append)
+    response = await broker.call(ADD_OFFSETS, AddOffsetsToTxnRequest("tx", 0, 0, "readers"))
+    assert response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert wanted == [CONSUMER_OFFSETS_TOPIC]
+    assert registered(broker) == ("Empty", ())
+
+
 @pytest.mark.parametrize("version", ADD_OFFSETS.versions)
 async def test_offsets_of_a_fenced_producer_are_refused_in_the_words_of_its_version(version: int) -> None:
     broker = await introduced()

@@ -261,6 +261,19 @@ async def test_every_transaction_and_partition_of_a_request_is_answered() -> Non
     assert told == [("a", [("orders", 2), ("gone", 1)]), ("b", [("orders", 2), ("gone", 1)])]
 
 
+async def test_a_partition_that_the_coordinator_does_not_know_joins_no_transaction() -> None:
+    """It would take the partition for deleted at the end, and leave the transaction open there."""
+    coordinator = await started()
+    producer_id, epoch = await initialised(coordinator)
+    asked, _, _ = await routes(coordinator)
+    how: dict[str, Any] = {"producer_id": producer_id, "producer_epoch": epoch}
+    new = TopicPartition("new", 0)
+    assert (await asked.add_partitions("tx", partitions=[ORDERS, new], **how)).error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await asked.verify("tx", partitions=[ORDERS], **how) == {ORDERS: ErrorCode.TRANSACTION_ABORTABLE}
+    await coordinator.create_topic(new.topic)
+    assert (await asked.add_partitions("tx", partitions=[ORDERS, new], **how)).error is ErrorCode.NONE
+
+
 async def test_a_coordinator_that_cannot_be_asked_is_an_error_to_come_back_with() -> None:
     coordinator = await started()
     await initialised(coordinator)
