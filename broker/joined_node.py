@@ -312,6 +312,7 @@ class JoinedNode:
         background.every(NOTE_OFFSET_MS, "the note of the metadata's offset", self._note_offset)
         host.apis, host.decode_request = self._forwarding.apis(host.apis), decode
         cluster, groups, transactions = self.cluster, services.groups, services.transactions
+        groups.confirm_answers()
         transactions.confirm_answers()
         cluster.subscribe(TransactionVersionFollower(transactions, cluster))
         if self._config.transaction_two_phase_commit_enable:

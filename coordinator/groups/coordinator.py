@@ -72,6 +72,11 @@ class GroupCoordinator:
         """Those that nobody waits for."""
         self.offsets = OffsetRequests(shards=self._shards, verifier=verifier, clock=clock, config=config)
 
+    def confirm_answers(self) -> None:
+        """Be one of several from now on: tell nobody stable offsets before the log has shown that they are the latest
+        (cluster.md 6.10)."""
+        self._shards.confirms = True
+
     def observe(self, observer: GroupObserver) -> None:
         """Tell `observer` of every decision from now on (console.md 2.2)."""
         self._shards.observe(observer)

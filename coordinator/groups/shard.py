@@ -12,6 +12,7 @@ from typing import Final
 
 from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.effect_runner import EffectRunner
+from eosin.coordinator.groups.log.confirmations import Confirmations
 from eosin.coordinator.groups.log.loader import Loader
 from eosin.coordinator.groups.log.writer import LogWriter, Settled
 from eosin.coordinator.groups.offsets.commits import Commits, Key
@@ -58,6 +59,7 @@ class Shard:
         self._clock = clock
         self._config = config
         self._writer = LogWriter(log)
+        self._confirmations = Confirmations(writer=self._writer, clock=clock, config=config)
         self.commits = Commits(writer=self._writer, clock=clock, config=config, group_appears=self._group_appears)
         self.runner = EffectRunner(writer=self._writer, clock=clock, config=config, holds_offsets=self.commits.holds)
         self._deleted_topics: dict[str, None] = {}
@@ -113,9 +115,14 @@ class Shard:
         """Settle when everything that was written so far has."""
         self._writer.after_writes(settled)
 
+    def confirm(self, settled: Settled) -> None:
+        """The same, and be certain that nobody else coordinates the partition."""
+        self._confirmations.confirm(settled)
+
     def close(self) -> None:
         """Stop: waiting requests are answered with NOT_COORDINATOR."""
         self.state = ShardState.CLOSED
+        self._confirmations.close(ErrorCode.NOT_COORDINATOR)
         for group_id in list(self.groups):
             self.runner.happen(group_id, Unloaded())
         self.groups.clear()
@@ -218,6 +225,8 @@ class Shards:
         self._clock = clock
         self._config = config
         self._shards: dict[int, Shard] = {}
+        self.confirms = False
+        """Whether others may coordinate the same partitions without this broker's hearing of it."""
         self._observer: GroupObserver | None = None
         self._running = False
 

@@ -215,15 +215,14 @@ class OffsetRequests:
 
         With `require_stable`, a partition for which an open transaction holds an offset is answered with
         UNSTABLE_OFFSET_COMMIT, and whatever is being written counts: a commit that was accepted before a rebalance is
-        seen by the partition's next owner.
+        seen by the partition's next owner. In a cluster, one that was accepted by a successor counts, too: whoever has
+        one that it does not know of refuses.
         """
         shard = self._shards.of_group(group_id)
         if isinstance(shard, ErrorCode):
             return shard, []
-        if require_stable and shard.commits.is_being_written(group_id):
-            write = PendingWrite()
-            shard.after_writes(write)
-            error = await self._outcome(write)
+        if require_stable:
+            error = await self._caught_up(shard, group_id)
             if error is not ErrorCode.NONE:
                 return error, []
         store = shard.commits.offsets
@@ -236,6 +235,19 @@ class OffsetRequests:
             else self._fetch_one(shard, group_id, each)
             for each in wanted
         ]
+
+    async def _caught_up(self, shard: Shard, group_id: str) -> ErrorCode:
+        """Wait until the shard has everything that was accepted for the group before."""
+        write = PendingWrite()
+        if self._shards.confirms:
+            shard.confirm(write)
+        elif shard.commits.is_being_written(group_id):
+            shard.after_writes(write)
+        else:
+            return ErrorCode.NONE
+        error = await self._outcome(write)
+        # Java's consumers before 3.9 take COORDINATOR_NOT_AVAILABLE for fatal here.
+        return ErrorCode.NOT_COORDINATOR if error is ErrorCode.COORDINATOR_NOT_AVAILABLE else error
 
     def _fetch_one(self, shard: Shard, group_id: str, partition: TopicPartition) -> FetchedOffset:
         value = shard.commits.offsets.get(group_id, partition)
