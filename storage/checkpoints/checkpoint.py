@@ -216,8 +216,8 @@ def run_together(sync: WholeSync, checkpoints: Sequence[Checkpoint]) -> set[Chec
 
 
 def _flush(log: "PartitionLog") -> Flush:
-    """The records and small files that are not known to be durable. A flusher that defers keeps its own account, which a
-    checkpoint must not disturb: its flushes vouch for what they cover, and only once they have ended."""
+    """The records and small files that are not known to be durable. A flusher that defers keeps its own account, which
+    a checkpoint must not disturb: its flushes vouch for what they cover, and only once they have ended."""
     segments = [segment for segment in log.segments if segment.end_offset > log.checkpoint_state.recovery_point]
     if not log.context.flusher.defers:
         return log.begin_flush(also=segments)

@@ -268,7 +268,9 @@ async def test_a_partition_that_the_coordinator_does_not_know_joins_no_transacti
     asked, _, _ = await routes(coordinator)
     how: dict[str, Any] = {"producer_id": producer_id, "producer_epoch": epoch}
     new = TopicPartition("new", 0)
-    assert (await asked.add_partitions("tx", partitions=[ORDERS, new], **how)).error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (
+        await asked.add_partitions("tx", partitions=[ORDERS, new], **how)
+    ).error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert await asked.verify("tx", partitions=[ORDERS], **how) == {ORDERS: ErrorCode.TRANSACTION_ABORTABLE}
     await coordinator.create_topic(new.topic)
     assert (await asked.add_partitions("tx", partitions=[ORDERS, new], **how)).error is ErrorCode.NONE
