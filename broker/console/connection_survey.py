@@ -4,6 +4,7 @@ Always true: a look takes at most `PER_TURN` connections in a turn of the event 
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 MOST_SHOWN: Final = 2000
 PER_TURN: Final = 100
 MOST_REQUESTS: Final = 8
+MOST_SOFTWARE: Final = 20
 LONGEST: Final = 300
 """Characters of what clients say of themselves."""
 
@@ -44,6 +46,13 @@ class ConnectionSeen(msgspec.Struct):
     """The first of them, the oldest first."""
 
 
+class SoftwareSeen(msgspec.Struct):
+    """Connections of one client library at one version."""
+
+    software: str
+    connections: int
+
+
 class ConnectionsAnswer(msgspec.Struct):
     """All, or the first of them."""
 
@@ -51,6 +60,8 @@ class ConnectionsAnswer(msgspec.Struct):
     open: int
     left_out: int
     connections: list[ConnectionSeen]
+    software: list[SoftwareSeen]
+    """Of all that match, the most frequent ones first."""
 
 
 class ConnectionSurvey:
@@ -66,17 +77,24 @@ class ConnectionSurvey:
         everyone = self._connections()
         found: list[ConnectionSeen] = []
         left_out = 0
+        counts: Counter[str] = Counter()
         for number, each in enumerate(everyone, start=1):
             if number % PER_TURN == 0:
                 await asyncio.sleep(0)
             named = (each.peer, each.listener, str(each.session.principal), each.client_id or "", *each.software)
             if text and not any(text in part.lower() for part in named):
                 continue
+            counts[_software(each)] += 1
             if len(found) >= MOST_SHOWN:
                 left_out += 1
                 continue
             found.append(_seen(each))
-        return ConnectionsAnswer(self._clock.now_ms(), len(everyone), left_out, found)
+        software = [SoftwareSeen(*each) for each in counts.most_common(MOST_SOFTWARE)]
+        return ConnectionsAnswer(self._clock.now_ms(), len(everyone), left_out, found, software)
+
+
+def _software(connection: "Connection") -> str:
+    return " ".join(part for part in connection.software if part)[:LONGEST]
 
 
 def _seen(connection: "Connection") -> ConnectionSeen:
@@ -90,7 +108,7 @@ def _seen(connection: "Connection") -> ConnectionSeen:
         str(session.principal)[:LONGEST],
         session.security_protocol.name,
         (connection.client_id or "")[:LONGEST],
-        " ".join(part for part in connection.software if part)[:LONGEST],
+        _software(connection),
         len(begun),
         [
             RequestSeen(api.name, -1 if not begun_ns else (now_ns - begun_ns) // 1_000_000)

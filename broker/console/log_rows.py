@@ -70,6 +70,13 @@ class OpenHere(msgspec.Struct, omit_defaults=True):
     """Empty where no coordinator here knows it."""
 
 
+class GroupHere(msgspec.Struct):
+    """Where a group stands in the partition."""
+
+    group: str
+    committed: int
+
+
 class LogAnswer(msgspec.Struct):
     """A part of a log."""
 
@@ -89,6 +96,8 @@ class LogAnswer(msgspec.Struct):
     open: list[OpenHere]
     producers: dict[str, str]
     """Transactional ids of the producers above, by producer id, as far as they are known here."""
+    groups: list[GroupHere]
+    """Of those that this broker coordinates, the first ones that have committed an offset here."""
 
 
 def batch_seen(header: BatchHeader, control: bytes | memoryview) -> BatchSeen:

@@ -11,8 +11,18 @@ from typing import Final
 from eosin.broker.api import Services
 from eosin.broker.console.heavy_work import HeavyWork, rest
 from eosin.broker.console.log_pieces import Scan, open_here, piece
-from eosin.broker.console.log_rows import COMMITTED, BatchSeen, Bin, LogAnswer, OpenHere, Outcomes, batch_seen
+from eosin.broker.console.log_rows import (
+    COMMITTED,
+    BatchSeen,
+    Bin,
+    GroupHere,
+    LogAnswer,
+    OpenHere,
+    Outcomes,
+    batch_seen,
+)
 from eosin.broker.console.survey import Survey
+from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.storage.log.batch_scan import Read, scan_markers
 from eosin.storage.log.partition_log import PartitionLog
@@ -22,6 +32,9 @@ MOST_BINS: Final = 240
 BATCHES_PER_BIN: Final = 40
 BATCHES_PER_PIECE: Final = 250
 MOST_OPEN: Final = 200
+MOST_GROUPS: Final = 50
+MOST_GROUPS_ASKED: Final = 2000
+GROUPS_PER_TURN: Final = 50
 TAIL_BYTES: Final = 128 * 1024
 """Where nothing is asked for, the view begins so many bytes before the end."""
 
@@ -73,7 +86,21 @@ class LogView:
             bins,
             here,
             {str(each): name for each in sorted(known) if (name := self._survey.owner(each)) is not None},
+            await self._groups(partition),
         )
+
+    async def _groups(self, partition: TopicPartition) -> list[GroupHere]:
+        groups = self._services.groups
+        found: list[GroupHere] = []
+        for number, each in enumerate(groups.list_groups()[1][:MOST_GROUPS_ASKED], start=1):
+            if number % GROUPS_PER_TURN == 0:
+                await asyncio.sleep(0)
+            error, committed = await groups.offsets.fetch(each.group_id, [partition], require_stable=False)
+            if error is ErrorCode.NONE and committed and committed[0].offset >= 0:
+                found.append(GroupHere(each.group_id, committed[0].offset))
+                if len(found) == MOST_GROUPS:
+                    break
+        return found
 
     async def _batches(
         self, log: PartitionLog, first: int, end: int, limit: int, outcomes: Outcomes

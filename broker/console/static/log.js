@@ -84,7 +84,8 @@ export class Log extends Component {
   /** At the end of the log the view goes with it; elsewhere what is there stays as it is, but for outcomes. */
   follow() {
     const row = this.props.store.tables.partitions.get(this.partition);
-    const mark = row ? `${row.log_end} ${row.last_stable} ${row.high_watermark} ${row.log_start}` : "";
+    const groups = this.props.store.versions.groups;
+    const mark = row ? `${row.log_end} ${row.last_stable} ${row.high_watermark} ${row.log_start} ${groups}` : "";
     if (document.hidden || (row && mark === this.mark && !this.state.error)) return;
     this.mark = mark;
     this.load();
@@ -199,7 +200,8 @@ export class Log extends Component {
         <${LogPicture} answer=${answer} ...${this.bounds()} chosen=${this.chosen()} label=${this.summary()} keys=${this.keys} zoom=${this.zoom} pan=${this.pan} theme=${document.documentElement.dataset.theme}
           point=${(batch) => { if (batch !== this.state.pointed) this.setState({ pointed: batch }); }} open=${(batch) => { if (batch) this.setState({ at: this.state.transactions.findIndex((each) => each.batches.includes(batch)) }); }} />
         <p class="quiet told" role="status">${this.told()}</p>
-        <p class="legend" aria-hidden="true"><b class="plain"></b> no transaction <b class="committed"></b> committed <b class="aborted"></b> aborted <b class="open"></b> open <b class="held"></b> behind the LSO; C and A are markers</p>
+        ${answer.groups.length > 0 && html`<p class="quiet" id="groups">Groups have committed: ${answer.groups.map((each, index) => html`${index ? ", " : ""}<a href=${to("groups", each.group)}>${each.group}</a> up to ${number(each.committed)}`)}.</p>`}
+        <p class="legend" aria-hidden="true"><b class="plain"></b> no transaction <b class="committed"></b> committed <b class="aborted"></b> aborted <b class="open"></b> open <b class="held"></b> behind the LSO; C and A are markers${answer.groups.length ? "; ▲ groups" : ""}</p>
         <div id="log-table"><${LongTable} label=${`Log of ${partition}`} columns=${answer.bins.length ? binColumns(partition) : columns(partition, answer.producers)} rows=${rows} empty=${answer.log_end === answer.log_start ? "Nothing is in this log yet." : "Nothing begins here: go to the start or the end."} /></div>
         ${!view && html`<p class="quiet">The view follows the end of the log.</p>`}`}
       <${Command} text=${`eosin dump-log DATA_DIR/${partition}`} />

@@ -4,6 +4,7 @@ const LANES = 10;
 const LANE = 34;
 const TOP = 30;
 const LEAST = 2;
+const PIN = 22;
 
 export const laneName = (answer, lane) =>
   lane.producer < 0 ? "no transaction" : lane.isRest ? "other producers" : (answer.producers[lane.producer] ?? `producer ${lane.producer}`);
@@ -50,7 +51,7 @@ export function gapsOf(batches) {
   return gaps;
 }
 
-/** All shapes of a picture that is `width` wide: {height, x(offset), lanes, boxes, flags, threads, gaps, bins, lines, shade}. */
+/** All shapes of a picture that is `width` wide: {height, x(offset), lanes, boxes, flags, threads, gaps, bins, lines, shade, pins}. */
 export function layout(answer, first, end, width) {
   const span = Math.max(1, end - first);
   const x = (offset) => ((offset - first) / span) * width;
@@ -59,8 +60,10 @@ export function layout(answer, first, end, width) {
   ].filter(([, offset]) => offset >= first && offset <= end).map(([name, offset]) => ({ name, offset, x: x(offset) }));
   const shade = answer.high_watermark > answer.last_stable && answer.last_stable < end
     ? { x: x(Math.max(first, answer.last_stable)), width: x(Math.min(end, answer.high_watermark)) - x(Math.max(first, answer.last_stable)) } : null;
-  const common = { x, lines, shade };
-  if (answer.bins.length) return { ...common, height: TOP + 4 * LANE, lanes: [], boxes: [], flags: [], threads: [], gaps: [], bins: binsOf(answer.bins, x) };
+  const pins = answer.groups.filter((each) => each.committed >= first && each.committed <= end).map((each) => ({ ...each, x: x(each.committed) }));
+  const foot = pins.length ? PIN : 0;
+  const common = { x, lines, shade, pins };
+  if (answer.bins.length) return { ...common, height: TOP + 4 * LANE + foot, lanes: [], boxes: [], flags: [], threads: [], gaps: [], bins: binsOf(answer.bins, x) };
   const boxes = [];
   const flags = [];
   const threads = [];
@@ -82,8 +85,8 @@ export function layout(answer, first, end, width) {
     }
     return { ...lane, y: base, name: laneName(answer, lane) };
   });
-  const height = TOP + Math.max(1, lanes.length) * LANE + 10;
-  const gaps = gapsOf(answer.batches).map((gap) => ({ x: x(gap.first), to: x(gap.last + 1), y: height - 4 }));
+  const height = TOP + Math.max(1, lanes.length) * LANE + 10 + foot;
+  const gaps = gapsOf(answer.batches).map((gap) => ({ x: x(gap.first), to: x(gap.last + 1), y: height - 4 - foot }));
   return { ...common, height, lanes, boxes, flags, threads, gaps, bins: [] };
 }
 

@@ -106,6 +106,26 @@ export class LogPicture extends Component {
       context.fillText(text, 4, lane.y - 16);
     }
     this.lines(context, shapes, width, colour);
+    this.pins(context, shapes, width, colour);
+  }
+
+  /** Where groups stand: a pin below the axis, with the name where there is room. */
+  pins(context, shapes, width, colour) {
+    let right = -Infinity;
+    for (const pin of [...shapes.pins].sort((one, other) => one.x - other.x)) {
+      const x = Math.min(width - 5, Math.max(5, pin.x));
+      const y = shapes.height - 18;
+      context.fillStyle = colour.text;
+      context.beginPath();
+      context.moveTo(x, y - 4);
+      context.lineTo(x - 4, y + 4);
+      context.lineTo(x + 4, y + 4);
+      context.fill();
+      const text = pin.group.length > 40 ? `${pin.group.slice(0, 40)}…` : pin.group;
+      const wide = context.measureText(text).width;
+      const at = Math.max(0, Math.min(x - wide / 2, width - wide - 2));
+      if (at > right + 8) { context.fillText(text, at, shapes.height - 2); right = at + wide; }
+    }
   }
 
   lines(context, shapes, width, colour) {

@@ -73,6 +73,7 @@ export class Connections extends Asked {
     return html`<h1>Connections</h1>${this.find("client, peer or principal")}
       ${error && html`<p class="health trouble">${error}</p>`}
       ${answer && html`<p class="quiet" id="count">${number(answer.connections.length)} of ${number(answer.open)} connections${answer.left_out ? `; ${number(answer.left_out)} more match` : ""}</p>
+        <p class="quiet" id="software">By library: ${answer.software.map((each) => `${each.software || "not told"}: ${number(each.connections)}`).join(", ") || "none"}.</p>
         <${LongTable} label="Connections" columns=${connectionColumns} rows=${answer.connections} empty="Nobody is connected, or none matches." />`}
       <p class="quiet"><a href="/api/v1/connections" target="_blank" rel="noreferrer">The same as JSON</a></p>`;
   }

@@ -2,6 +2,7 @@
 
 import { Component } from "./vendor/preact.module.js";
 import { AbortHanging, DeleteRecords, EndTransaction, FenceId, RemoveMember, TestRecord } from "./actions.js";
+import { Lanes } from "./lanes.js";
 import { Command, html, LongTable, Outcome, since, State, Time, Countdown, to, topicOf } from "./parts.js";
 import {
   behind, chosenPartitions, chosenTransactions, endColumns, eventColumns, groupColumns, newest, partitionColumns,
@@ -187,7 +188,7 @@ export class Transaction extends Told {
       ${row?.state === "Ongoing" && store.broker?.has_actions && html`<${EndTransaction} key=${row.start_ms} row=${row} />`}
       ${row && row.state !== "Ongoing" && !row.state.startsWith("Prepare") && store.broker?.has_actions && html`<${FenceId} row=${row} />`}
       ${(facts.partitions?.length ?? 0) > 0 && html`<section><h2>Partitions</h2><ul class="names">${facts.partitions.slice(0, 200).map((each) => html`<li key=${each}><a href=${to("partitions", each)}>${each}</a></li>`)}</ul></section>`}
-      <${Timeline} events=${explained.timeline} />
+      <${Timeline} events=${explained.timeline} picture=${html`<${Lanes} facts=${facts} now=${now} />`} />
       <${Past} past=${facts.history?.past ?? []} />`);
   }
 }
@@ -198,9 +199,9 @@ function Past({ past }) {
     <tbody>${[...past].reverse().map((each) => html`<tr><td><${Time} ms=${each.begun_ms} /></td><td><${Time} ms=${each.ended_ms} /></td><td><${Outcome} name=${each.outcome} /></td><td class="number">${each.partitions}</td><td>${each.producer_id}/${each.producer_epoch}</td></tr>`)}</tbody></table></section>`;
 }
 
-function Timeline({ events }) {
+function Timeline({ events, picture }) {
   if (!events?.length) return "";
-  return html`<section><h2>What happened</h2><table class="plain"><thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Producer</th><th scope="col">Who</th></tr></thead>
+  return html`<section><h2>What happened</h2>${picture}<table class="plain"><thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Producer</th><th scope="col">Who</th></tr></thead>
     <tbody>${[...events].reverse().map((each) => html`<tr><td><${Time} ms=${each.at_ms} /></td><td>${each.kind.replaceAll("_", " ")} ${each.what ?? ""}${each.count ? ` (${each.count})` : ""}</td><td>${each.producer_id >= 0 ? `${each.producer_id}/${each.producer_epoch}` : ""}</td><td>${each.who ? `${each.who.client_id ?? ""} ${each.who.peer ?? ""}` : ""}</td></tr>`)}</tbody></table></section>`;
 }
 

@@ -118,6 +118,15 @@ def test_a_fenced_producer_is_seen_with_the_reason_that_explain_gives(watched: W
     told.get_by_role("link").click()
     expect(page.locator("#sentence")).to_contain_text("shop-2 was fenced at")
     expect(page.locator("#sentence")).to_contain_text("because a new instance, till-new")
+    # A lane for each instance, and an arrow from the one that took over to the one that was refused.
+    picture = page.get_by_role("img", name="2 instances from")
+    expect(picture).to_have_accessible_name(
+        re.compile("transactions: 1 fenced; 1 fence. The table below has the same.")
+    )
+    expect(picture.locator("g text")).to_contain_text(["till-old at 127.0.0.1", "till-new at 127.0.0.1"])
+    expect(picture.locator("rect.bad title")).to_contain_text("fenced, 1 partition")
+    expect(picture.locator(".fence > line")).to_have_count(1)
+    assert picture.locator(".fence path").bounding_box()["x"] > picture.locator("rect.bad").bounding_box()["x"]
     del new
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import TopicPartition as Position
 from console_browser import Watched, axe, chromium, console_of, findings
 from playwright.sync_api import Browser, expect
 from toolchains import skipped_without
@@ -95,6 +96,20 @@ def test_the_log_of_a_partition_is_seen_batch_by_batch_and_follows_its_end(
     expect(rows.locator("td:first-child")).to_have_text([*offsets[:5], "7", "8"])
     expect(what.nth(5)).to_contain_text("committed")
     expect(page.locator("#stands")).to_contain_text("LSO 9")
+
+
+def test_a_log_shows_how_far_groups_have_committed(watched: Watched, broker: BrokerProcess) -> None:
+    write(producer(broker), "pinned", [b"one", b"two", b"three"])
+    page = watched.open("log/pinned-0")
+    picture = page.locator(".picture canvas")
+    expect(picture).to_be_visible()
+    assert page.locator("#groups").count() == 0
+    height = picture.evaluate("canvas => canvas.height")
+    committer = Consumer({"bootstrap.servers": broker.address, "group.id": "pin-readers", "log_level": 0})
+    committer.commit(offsets=[Position("pinned", 0, 2)], asynchronous=False)
+    expect(page.locator("#groups")).to_have_text("Groups have committed: pin-readers up to 2.")
+    assert picture.evaluate("canvas => canvas.height") > height, "it has a line for the pins"
+    committer.close()
 
 
 def test_the_picture_of_a_log_is_walked_by_keyboard_alone(watched: Watched, broker: BrokerProcess) -> None:
@@ -225,6 +240,7 @@ def test_connections_and_metrics_have_pages(watched: Watched, broker: BrokerProc
     expect(rows.first.locator("td").nth(1)).to_have_text(name)
     expect(rows.first.locator("td").nth(2)).to_contain_text("confluent-kafka-python")
     expect(rows.first.locator("td").nth(5)).to_have_text("User:ANONYMOUS")
+    expect(page.locator("#software")).to_contain_text("By library: confluent-kafka-python")
     page.get_by_role("link", name="Metrics", exact=True).click()
     page.get_by_label("Find").fill("eosin_transactions_open")
     expect(page.get_by_label("Metrics", exact=True).locator("tbody tr[data-index]")).to_have_count(1)
