@@ -11,7 +11,7 @@ from pathlib import Path
 
 import maven
 import pytest
-from apache_kafka import PROJECT, QUICK_JVM
+from apache_kafka import PROJECT, quick_jvm
 from broker_process import wait_until
 from free_ports import free_port
 from kraft_node import SCRIPTS
@@ -30,7 +30,7 @@ def kafka_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with skipped_without():
         java, jars = maven.java("Apache Kafka"), maven.jars(PROJECT)
     for name in ("kafka-storage.sh", "kafka-server-start.sh"):
-        words = [java, *QUICK_JVM, "-Xmx128m", "-Dlog4j2.level=WARN", "-cp", f"{jars}/*", SCRIPTS[name]]
+        words = [java, *quick_jvm(), "-Xmx128m", "-Dlog4j2.level=WARN", "-cp", f"{jars}/*", SCRIPTS[name]]
         script = home / "bin" / name
         script.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
         script.chmod(0o755)

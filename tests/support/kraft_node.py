@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Final, Self
 
 import maven
-from apache_kafka import PROJECT, QUICK_JVM
+from apache_kafka import PROJECT, quick_jvm
 from free_ports import free_port
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "cluster.md"
@@ -76,7 +76,7 @@ class _Node:
         self.folder = folder
         self.log_path = folder / "server.log"
         self.properties = folder / "node.properties"
-        self._jvm = (*QUICK_JVM, "-Xms64m", f"-Xmx{heap_mb}m", "-Xss512k", "-Dlog4j2.level=WARN")
+        self._jvm = (*quick_jvm(), "-Xms64m", f"-Xmx{heap_mb}m", "-Xss512k", "-Dlog4j2.level=WARN")
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
