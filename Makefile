@@ -105,11 +105,12 @@ test-clients: setup
 	$(BIN)/pytest -q -n $(CLIENT_WORKERS) --dist worksteal -m "not full" tests/clients
 
 test-spark-short: setup
-	$(BIN)/pytest -q -m "spark and not spark_full" tests/pipeline
+	$(BIN)/pytest -q -m "spark and not full and not spark_full" tests/pipeline
 
-test-full: setup  ## the longer proofs that `make test` leaves out; for those of pipelines on Spark see test-spark, of failing clusters see cluster
+test-full: setup  ## the longer proofs that `make test` leaves out; for the rest of pipelines on Spark see test-spark, of failing clusters see cluster
 	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "full and not spark and not cluster_long" --ignore tests/test_compiled.py
 	$(BIN)/pytest -q -m full tests/test_compiled.py
+	$(BIN)/pytest -q -m "spark and full and not spark_full" tests/pipeline
 
 test-spark: setup  ## every test of pipelines on Spark, in one process with one session
 	$(BIN)/pytest -q -m spark tests/pipeline

@@ -95,6 +95,12 @@ def pipeline(spark: "SparkSession", bootstrap: str, tmp_path: Path) -> Pipeline:
     return Pipeline(spark, bootstrap, tmp_path)
 
 
+FULL_BY_THE_DRIVER = pytest.mark.parametrize(
+    "route", [pytest.param("driver", marks=pytest.mark.full), "executors"], indirect=True
+)
+"""For what is harder by the other route, where rows fail in other processes."""
+
+
 @pytest.fixture(params=["driver", "executors"])
 def route(request: pytest.FixtureRequest) -> str:
     """Each route in turn."""
@@ -117,6 +123,7 @@ def test_every_row_is_written_once_and_only_new_batches_are_written(pipeline: Pi
     assert pipeline.visible() == once("a 1", "b 2", "c 3", "d 4", "a 5", "b 6")
 
 
+@FULL_BY_THE_DRIVER
 def test_a_committed_batch_that_spark_has_not_noted_is_skipped(pipeline: Pipeline, route: str) -> None:
     pipeline.input.add("a 1", "b 2")
     pipeline.run(route=route)
@@ -126,6 +133,7 @@ def test_a_committed_batch_that_spark_has_not_noted_is_skipped(pipeline: Pipelin
     assert pipeline.visible() == once("a 1", "b 2", "c 3")
 
 
+@FULL_BY_THE_DRIVER
 def test_a_batch_whose_rows_cannot_be_computed_is_aborted(pipeline: Pipeline, route: str) -> None:
     from pyspark.sql import functions as f
 
