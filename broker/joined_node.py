@@ -32,6 +32,7 @@ from eosin.broker.metadata.cluster import ClusterListener, Topic
 from eosin.broker.metadata.joined_cluster import JoinedCluster
 from eosin.broker.peers.connections import PeerDial, Peers
 from eosin.broker.peers.links import PLAIN_LINKS, Links
+from eosin.broker.peers.listeners import PeerListeners
 from eosin.broker.peers.remote_markers import RemoteBrokers
 from eosin.broker.peers.remote_verifier import CoordinatorRoutes
 from eosin.broker.quorum.dialer import ControllerDialer
@@ -304,6 +305,8 @@ class JoinedNode:
             min_in_sync=lambda topic: self.cluster.log_config(topic).min_insync_replicas,
         )
         self.cluster.on_image.append(health.apply)
+        listeners = PeerListeners(self._config.node_id, self._config.inter_broker_listener, self.cluster.image)
+        self.cluster.on_image.append(listeners.apply)
         background.every(HEALTH_LOOK_MS, "the look at partitions in danger", health.tell)
         background.every(LOOP_LOOK_MS, "the look at the event loop", LoopWatch(self._clock).look)
         if not self._links.are_plain and self._config.eosin_ssl_reload_interval_ms > 0:

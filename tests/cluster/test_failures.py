@@ -330,7 +330,7 @@ def test_what_was_acknowledged_survives_a_kill_of_all_brokers_at_once(cluster: C
 
 @pytest.mark.cluster_long
 def test_another_broker_leads_while_the_disk_of_the_leader_stays_full(cluster: Cluster, tmp_path: Path) -> None:
-    settings = {**SETTINGS_OF_TWO, "eosin.disk.full.fence.ms": "2000"}
+    settings = {**_SETTINGS, "eosin.disk.full.fence.ms": "2000"}
     with ExitStack() as stack:
         try:
             disk = stack.enter_context(small_disk(tmp_path / "disk", mebibytes=96))
@@ -338,9 +338,12 @@ def test_another_broker_leads_while_the_disk_of_the_leader_stays_full(cluster: C
             pytest.skip(str(refused))
         folders = {3: disk / "data", 4: tmp_path / "data"}
         pair = [
-            stack.enter_context(JoinedBroker(folder, cluster.controller, node_id=node_id, settings=settings))
+            JoinedBroker(folder, cluster.controller, node_id=node_id, settings=settings)
             for node_id, folder in folders.items()
         ]
+        for broker in pair:  # by which the other two send it the markers of transactions, too
+            broker.options = (*broker.options, "--listen", f"REPLICATION=127.0.0.1:{free_port()}")
+            stack.enter_context(broker)
         address = ",".join(each.address for each in pair)
         topic = unique("topic")
         cluster.run("kafka-topics.sh", "--create", "--topic", topic, "--replica-assignment", "3:4")
@@ -356,6 +359,12 @@ def test_another_broker_leads_while_the_disk_of_the_leader_stays_full(cluster: C
         committing.progress()
         sent = committing.stop()
         assert read(address, topic, len(sent) + 1) == sent
+
+
+def test_a_broker_that_the_others_cannot_dial_is_named_in_their_logs(cluster: Cluster, tmp_path: Path) -> None:
+    with JoinedBroker(tmp_path / "data", cluster.controller, node_id=5):
+        told = "broker 5 has no listener REPLICATION"
+        wait_until(lambda: all(told in each.log for each in cluster.brokers.values()), _IN_TIME_S)
 
 
 def leads(broker: JoinedBroker, cluster: Cluster, topic: str) -> bool:
