@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from eosin.broker.config.broker import BROKER_SETTINGS, BrokerConfig
 from eosin.broker.config.kafka_keys import DYNAMIC_UNUSED
+from eosin.broker.config.security import LISTENER_PREFIX
 from eosin.broker.config.settings import Kind, SettingError
 from eosin.broker.config.topics import TOPIC_CONFIGS, defaults_from, with_overrides
 from eosin.broker.metadata.cluster import ConfigChange, ConfigOperation, Outcome
@@ -100,7 +101,8 @@ def check_broker_configs(configs: Mapping[str, str]) -> Outcome | None:
     for name, text in configs.items():
         if name in DYNAMIC_UNUSED and name not in BROKER_SETTINGS:
             continue  # kept and told, as a properties file may hold them, so that tools which set them work
-        if name not in BROKER_SETTINGS:
+        # A key that names a listener is not looked up there: none of them changes at run time.
+        if name not in BROKER_SETTINGS and not name.startswith(LISTENER_PREFIX):
             return Outcome(ErrorCode.INVALID_REQUEST, f"Unknown broker setting: {name}")
         if name not in DYNAMIC_BROKER_SETTINGS:
             return Outcome(ErrorCode.INVALID_REQUEST, f"{name} is read at start only: change it there and restart")

@@ -17,7 +17,7 @@ from certificates import Authority, Issued, pem
 from committing import Committing
 from cryptography import x509
 from joined_broker import JoinedBroker
-from secured_cluster import PASSWORDS, SecuredCluster
+from secured_cluster import PASSWORDS, SecuredCluster, login
 from toolchains import skipped_without
 from wire import unique
 
@@ -37,6 +37,8 @@ _CUT = "cannot fetch from the leader"
 """What a follower says that has lost its connection."""
 _EXPIRED = "a request after the end of its session"
 _LOGIN = "authenticated principal=User:broker"
+_OWN_LOGINS = [f"listener.name.{each}.scram-sha-512.sasl.jaas.config" for each in ("sasl_ssl", "controller")]
+"""Who a broker is to other brokers, and to controllers."""
 
 
 class Links:
@@ -106,7 +108,9 @@ class Links:
 @pytest.fixture(scope="module")
 def links(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Links]:
     with skipped_without():
-        cluster = SecuredCluster(tmp_path_factory.mktemp("links"), {"connections.max.reauth.ms": str(SESSION_MS)})
+        # Nothing is killed here, so a busy machine may keep a heartbeat for long.
+        settings = {"connections.max.reauth.ms": str(SESSION_MS), "broker.session.timeout.ms": "9000"}
+        cluster = SecuredCluster(tmp_path_factory.mktemp("links"), settings)
     with cluster:
         made = Links(cluster)
         with made.first, made.second:
@@ -284,3 +288,13 @@ def test_an_authority_gives_way_to_another_while_clients_commit_and_links_stay_o
         wait_until(lambda: are_in_sync(links, topic, replicas), timeout_s=60, every_s=0.5)
     finally:
         load.stop()
+
+
+def test_what_a_broker_logs_in_with_is_changed_at_its_start_alone(links: Links) -> None:
+    properties = links.cluster.folder / "login.properties"
+    properties.write_text(f"{_OWN_LOGINS[0]}={login('SCRAM-SHA-512', 'broker', 'of-nobody')}\n")
+    change = ("--alter", "--entity-type", "brokers", "--entity-name", "1", "--add-config-file", str(properties))
+    code, said = links.cluster.controller.outcome("kafka-configs.sh", *admin_of(links, links.first), *change)
+    assert code != 0
+    assert f"{_OWN_LOGINS[0]} is read at start only: change it there and restart" in said
+    assert "of-nobody" not in said + links.first.log
