@@ -169,11 +169,19 @@ export class Log extends Component {
     const one = at >= 0 ? transactions[at] : null;
     if (one) {
       const end = !one.marker ? "open" : one.marker.marker === "COMMIT" ? "committed" : "aborted";
-      return `Transaction of ${laneName(answer, { producer: one.producer })}, ${end}: ${plural(one.batches.filter((each) => !each.marker).length, "batch").replace(/batchs$/, "batches")} from offset ${number(one.first.base_offset)}${one.marker ? ` to its marker at ${number(one.marker.base_offset)}` : ""}.`;
+      return `Transaction of ${laneName(answer, { producer: one.producer })}, ${end}: ${plural(one.batches.filter((each) => !each.marker).length, "batch").replace(/batchs$/, "batches")} from offset ${number(one.first.base_offset)}${one.marker ? ` to its marker at ${number(one.marker.base_offset)}` : ""}.${this.elsewhere(one)}`;
     }
     if (!pointed) return "";
     if (pointed.next !== undefined) return `Offsets ${number(pointed.first)} - ${number(pointed.next - 1)}: ${Object.entries(pointed.records ?? {}).map(([outcome, count]) => `${number(count)} ${outcome}`).join(", ") || "nothing begins here"}${pointed.is_whole === false ? ", of the part that was looked at" : ""}.`;
     return `Offsets ${range(pointed)}: ${pointed.marker ? `${pointed.marker} marker` : `${plural(pointed.records, "record")}, ${pointed.outcome ?? "plain"}`}, ${size(pointed.size)}${pointed.producer_id >= 0 ? `, producer ${pointed.producer_id}/${pointed.epoch}` : ""}.`;
+  }
+
+  /** The other partitions of a transaction that is open, as far as its coordinator's table names them. */
+  elsewhere(one) {
+    const row = one.marker ? null : this.props.store.tables.transactions.get(this.state.answer.producers[one.producer]);
+    const others = row?.state === "Ongoing" ? (row.named ?? []).filter((each) => each !== this.partition) : [];
+    const more = others.length ? row.partitions - others.length - 1 : 0;
+    return others.length ? ` It is in ${others.join(", ")}${more > 0 ? ` and ${number(more)} more` : ""}, too.` : "";
   }
 
   summary() {

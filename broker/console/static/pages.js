@@ -5,7 +5,7 @@ import { AbortHanging, DeleteRecords, EndTransaction, FenceId, RemoveMember, Tes
 import { Lanes } from "./lanes.js";
 import { Command, html, LongTable, Outcome, since, State, Time, Countdown, to, topicOf } from "./parts.js";
 import {
-  behind, chosenPartitions, chosenTransactions, endColumns, eventColumns, groupColumns, newest, partitionColumns,
+  behind, chosenPartitions, chosenTransactions, endColumns, eventColumns, groupColumns, holdersOf, newest, partitionColumns,
   transactionColumns,
 } from "./tables.js";
 import { duration, health, number, quoted, sentenceOf, TERMS } from "./words.js";
@@ -75,9 +75,11 @@ export const Left = ({ count, what }) => (count ? html`<p class="quiet">${number
 export class Transactions extends Chosen {
   render({ store, now }) {
     const choice = this.choice();
-    const rows = this.derived.of(store.versions.transactions, choice, () => chosenTransactions(store.tables.transactions.values(), choice));
+    const { tables, versions } = store;
+    const version = choice.state === "blocks" ? `${versions.transactions} ${versions.partitions}` : versions.transactions;
+    const rows = this.derived.of(version, choice, () => chosenTransactions(tables.transactions.values(), choice, choice.state === "blocks" ? holdersOf(tables.partitions.values()) : null));
     return html`<h1>Transactions</h1>
-      ${this.filters([["", "all"], ["open", "open"], ["deciding", "waiting for markers"], ["rest", "at rest"], ["fenced", "with fenced requests"]], "id or client")}
+      ${this.filters([["", "all"], ["open", "open"], ["deciding", "waiting for markers"], ["rest", "at rest"], ["fenced", "with fenced requests"], ["blocks", "that hold readers back"]], "id or client")}
       <p class="quiet" id="count">${number(rows.length)} of ${number(store.tables.transactions.size)} transactional ids</p>
       <${LongTable} label="Transactions" columns=${transactionColumns(now)} rows=${rows} empty="None matches. A producer with a transactional.id appears here when it introduces itself." />
       <${Left} count=${store.broker?.ids_left_out} what="ids at rest" />`;

@@ -77,19 +77,24 @@ export const endColumns = () => [
 ];
 
 /** Transactions that match, what needs a look first. */
-export function chosenTransactions(rows, { text, state }) {
+/** Transactions that match, those that need a look first. holders: the ids that hold readers back. */
+export function chosenTransactions(rows, { text, state }, holders) {
   const found = [];
   for (const row of rows) {
     if (state === "open" && row.state !== "Ongoing") continue;
     if (state === "deciding" && !row.state.startsWith("Prepare")) continue;
     if (state === "rest" && (row.state === "Ongoing" || row.state.startsWith("Prepare"))) continue;
     if (state === "fenced" && !row.fenced) continue;
+    if (state === "blocks" && !holders.has(row.key)) continue;
     if (text && !row.key.toLowerCase().includes(text) && !(row.client ?? "").toLowerCase().includes(text)) continue;
     found.push([attention(row), row]);
   }
   found.sort((one, other) => one[0] - other[0]);
   return found.map((each) => each[1]);
 }
+
+/** The ids of transactions for which readers of committed records wait. */
+export const holdersOf = (partitions) => new Set([...partitions].filter((row) => behind(row) > 0 && row.held_by).map((row) => row.held_by));
 
 /** Partitions that match, those that are held longest first. */
 export function chosenPartitions(rows, { text, state }) {

@@ -98,6 +98,10 @@ def test_a_transaction_of_a_real_client_is_seen_open_counting_down_and_committed
     expect(held).to_contain_text("shop-1")
     expect(held).to_contain_text("an open transaction")
     expect(page.locator("#health")).to_contain_text("held back in 1 partition, first by shop-1")
+    page.get_by_role("link", name="Transactions", exact=True).click()
+    page.get_by_label("Show").select_option("blocks")
+    expect(page.get_by_label("Transactions", exact=True).locator("tbody tr[data-index]")).to_contain_text(["shop-1"])
+    page.get_by_role("link", name="Overview", exact=True).click()
 
     shop.commit_transaction(60)
     ended = page.get_by_label("Last ends").locator("tr", has_text="shop-1")

@@ -112,6 +112,21 @@ def test_a_log_shows_how_far_groups_have_committed(watched: Watched, broker: Bro
     committer.close()
 
 
+def test_an_open_transaction_names_its_other_partitions_in_a_log(watched: Watched, broker: BrokerProcess) -> None:
+    shop = producer(broker, "spread-shop")
+    shop.begin_transaction()
+    for topic in ("spread-a", "spread-b"):
+        write(shop, topic, [b"book"])
+    page = watched.open("log/spread-a-0")
+    page.locator(".picture").focus()
+    page.keyboard.press("]")
+    expect(page.locator(".told")).to_have_text(
+        "Transaction of spread-shop, open: 1 batch from offset 0. It is in spread-b-0, too."
+    )
+    shop.abort_transaction(WAIT_S)
+    expect(page.locator(".told")).not_to_contain_text("too.")
+
+
 def test_the_picture_of_a_log_is_walked_by_keyboard_alone(watched: Watched, broker: BrokerProcess) -> None:
     shop = written(broker, "walked", "walked-shop")
     page = watched.open("log/walked-0")
