@@ -75,7 +75,11 @@ class FetchSession:
         self._epoch = FIRST_EPOCH
 
     def want(self, key: PartitionKey, position: Position) -> None:
-        """Have the leader send a partition from `position` on."""
+        """Have the leader send a partition from `position` on. In a new leader epoch all it has said is to be said
+        again: Apache Kafka's says a high watermark once in a session, whatever the epoch."""
+        known = self._known.get(key)
+        if known is not None and known.leader_epoch != position.leader_epoch:
+            self.lost()
         self._wanted[key] = position
         self._changed[key] = None
 

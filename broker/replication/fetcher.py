@@ -6,6 +6,7 @@ No sockets, no tasks: `next_step` says what to send or until when to wait; `Fetc
   the syncs of all its partitions, which run side by side; one that takes longer than `sync_patience_ms` is forgotten in
   the session, and comes back when it is done (cluster.md 4.10.2).
 - A round costs what has changed since the last one, not the number of partitions.
+- An answer that comes too late for a partition ends the session: nothing in it counts as told.
 - A partition that is throttled is left out while the throttle holds it, and looked at again each round.
 """
 
@@ -224,6 +225,9 @@ class Fetcher:
             replica, position = self.replicas.get(key), self._session.asked_position(key)
             if replica is None or position is None:
                 continue
+            if not replica.awaits(position):
+                # Its leader takes it for told, the high watermark too, and would say nothing until somebody writes.
+                self._session.lost()
             replica.handle(
                 Answered(
                     position,

@@ -240,14 +240,18 @@ def carried_out(followed: FollowedPartition) -> FollowedPartition:
     return followed if followed.corrupt_answers == 0 else msgspec.structs.replace(followed, corrupt_answers=0)
 
 
+def awaits(followed: FollowedPartition, position: Position, log: ReplicaLog) -> bool:
+    """Whether an answer to a fetch from `position` is of use; else it was asked in another state of things."""
+    return (
+        followed.phase is Phase.FETCHING
+        and position.leader_epoch == followed.leader_epoch
+        and position.fetch_offset == log.log_end_offset
+    )
+
+
 def _answered(followed: FollowedPartition, answer: Answered, log: ReplicaLog, *, retry_at_ms: int) -> Decision:
-    position = answer.position
-    if (
-        followed.phase is not Phase.FETCHING
-        or position.leader_epoch != followed.leader_epoch
-        or position.fetch_offset != log.log_end_offset
-    ):
-        return Decision(followed)  # it was asked in another state of things
+    if not awaits(followed, answer.position, log):
+        return Decision(followed)
     if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
         return Decision(_to(followed, Phase.ASKING_LATEST), (AskOffset(LATEST),))
     if answer.error in _CORRUPT:

@@ -26,6 +26,7 @@ from eosin.broker.replication.followed_partition import (
     Report,
     StartAt,
     Truncate,
+    awaits,
     carried_out,
     decide,
     is_durable,
@@ -99,6 +100,10 @@ class FollowedReplica:
     def waits_for_sync(self) -> bool:
         """Whether it could be fetched, were its log durable."""
         return self.followed.may_fetch and not is_durable(self.log)
+
+    def awaits(self, position: Position) -> bool:
+        """Whether it has a use for its leader's answer to a fetch from `position`."""
+        return awaits(self.followed, position, self.log)
 
     @property
     def retry_at_ms(self) -> int | None:

@@ -57,10 +57,13 @@ def test_a_session_names_only_what_has_changed() -> None:
     assert forgotten(request) == set()
 
 
-def test_a_new_leader_epoch_is_a_change() -> None:
+def test_a_new_leader_epoch_begins_a_session_in_which_nothing_counts_as_told() -> None:
+    """A leader of Apache Kafka would not say again that nothing has changed since the epoch before."""
     session = opened()
     session.want(SECOND, at(10, epoch=5))
-    assert named(session.request(9)) == {SECOND: 10}
+    request = session.request(9)
+    assert request.session_epoch == 0
+    assert named(request) == {FIRST: 10, SECOND: 10, THIRD: 10}
 
 
 def test_a_partition_that_must_not_be_sent_is_forgotten_and_named_again_later() -> None:

@@ -225,6 +225,23 @@ async def test_an_answer_of_the_leader_epoch_before_is_not_used(pair: Pair) -> N
     assert pair.fetch()[0].current_leader_epoch == EPOCH + 1
 
 
+async def test_what_an_answer_said_too_late_is_asked_for_anew(pair: Pair) -> None:
+    """A leader of Apache Kafka says a high watermark once in a session, also to who asks in a new leader epoch."""
+    replica = pair.follow(0)
+    pair.follow(1)
+    pair.fetch()
+    pair.answer()
+    assert pair.fetch() == {}
+    replica.follow(EPOCH + 1)
+    pair.answer(PartitionData(partition_index=0, high_watermark=1, log_start_offset=0))
+    step = pair.step()
+    assert isinstance(step, Fetch)
+    assert step.request.session_epoch == 0
+    assert {each.partition for topic in step.request.topics for each in topic.partitions} == {0, 1}
+    pair.answer()
+    assert pair.fetch() == {}
+
+
 async def test_records_of_a_later_epoch_than_the_one_followed_are_left_out(pair: Pair) -> None:
     replica = pair.follow(0)
     pair.produce(0)
