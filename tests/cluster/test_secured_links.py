@@ -17,6 +17,7 @@ from certificates import Authority, Issued, pem
 from committing import Committing
 from cryptography import x509
 from joined_broker import JoinedBroker
+from real_clients import confluent
 from secured_cluster import PASSWORDS, SecuredCluster, login
 from toolchains import skipped_without
 from wire import unique
@@ -114,6 +115,13 @@ def links(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Links]:
     with cluster:
         made = Links(cluster)
         with made.first, made.second:
+            # Now: a broker that joins for one test alone must hold no replica of the coordinators' log.
+            access = cluster.access(made.first, "admin", PASSWORDS["admin"])
+            producer = confluent.CLIENT.producer(
+                made.addresses, transactional_id=unique("tx"), security=access.librdkafka
+            )
+            producer.init()
+            producer.close()
             yield made
             for broker in made.brokers:
                 assert "Traceback" not in broker.log
