@@ -170,7 +170,7 @@ def test_a_prometheus_fills_the_panels_of_the_dashboard_and_takes_the_rules(tmp_
     broker = BrokerProcess(tmp_path / "data", durability="memory")
     broker.options = ("--http", "0")
     with broker:
-        http = broker.ready_line.rpartition("http ")[2].rstrip(")\n")
+        http = broker.http_address
         scraping = (OBSERVE / "prometheus.yaml").read_text().replace("broker:9100", http)
         (tmp_path / "prometheus.yaml").write_text(scraping.replace("5s", "1s"))
         (tmp_path / "alerts.yaml").write_bytes((OBSERVE / "alerts.yaml").read_bytes())

@@ -6,11 +6,8 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import confluent_kafka
-import httpx
 import pytest
 from free_ports import free_port
 from joined_broker import JoinedBroker
@@ -35,13 +32,9 @@ def pair(controller: QuorumController, tmp_path_factory: pytest.TempPathFactory)
         yield first, second
 
 
-def http_of(broker: JoinedBroker) -> str:
-    return broker.ready_line.rpartition("http ")[2].rstrip(")\n")
-
-
 def scraped(broker: JoinedBroker) -> dict[tuple[str, frozenset[str]], float]:
     """By name and label values."""
-    with urllib.request.urlopen(f"http://{http_of(broker)}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://{broker.http_address}/metrics", timeout=10) as answer:
         text = answer.read().decode()
     return {
         (sample.name, frozenset(sample.labels.values())): sample.value
@@ -113,7 +106,7 @@ def test_brokers_of_a_cluster_tell_of_leaders_followers_and_who_lags(controller:
     second.start()
     eventually(lambda: number(first, f"{manager}underreplicatedpartitions") == 0, lambda: scraped(first))
     assert (number(first, f"{manager}isrexpands_total") or 0) >= 1
-    with urllib.request.urlopen(f"http://{http_of(second)}/readyz", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://{second.http_address}/readyz", timeout=10) as answer:
         assert json.load(answer) == {"ready": True}
 
 
@@ -134,45 +127,3 @@ def test_explain_finds_the_reason_on_the_coordinator_of_the_id(controller: Quoru
             found = explained(broker, name)
             assert found["cause"] == "successor", found
             assert "till-new" in str(found["sentence"])
-
-
-def test_the_console_of_one_of_several_machines_makes_changes_and_deletes_topics(
-    controller: QuorumController, tmp_path: Path
-) -> None:
-    (tmp_path / "token").write_text("correct-horse")
-    settings = {
-        "eosin.http.listener": str(free_port()),
-        "eosin.http.token.file": str(tmp_path / "token"),
-        "eosin.console.enable": "true",
-        "eosin.console.actions.enable": "true",
-    }
-    broker = JoinedBroker(tmp_path / "data", controller, node_id=4, settings=settings)
-    name = unique("topic")
-    with (
-        broker,
-        httpx.Client(
-            base_url=f"http://{http_of(broker)}/api/v1/", headers={"authorization": "Bearer correct-horse"}, timeout=40
-        ) as http,
-    ):
-
-        def act(action: str, **asked: Any) -> str:
-            answer = http.post(f"actions/{action}", json=asked)
-            assert answer.status_code == 200, answer.text
-            return str(answer.json()["text"])
-
-        def topic() -> dict[str, Any]:
-            return dict(http.get(f"topics/{name}").json())
-
-        placed = {"partitions": 1, "replication_factor": 1, "configs": {"retention.ms": "1000"}}
-        assert act("create-topic", name=name, **placed) == f"Topic {name} is there."
-        eventually(lambda: "topic_id" in topic(), topic)  # the broker has read what the controller decided
-        which = {"name": name, "topic_id": topic()["topic_id"]}
-        changed = act("change-topic", **which, config="retention.ms", value="2000000", before="1000")
-        assert changed == f"retention.ms of {name} is 2000000 now."
-        described = controller.run(
-            "kafka-topics.sh", "--bootstrap-server", broker.address, "--describe", "--topic", name
-        )
-        assert "retention.ms=2000000" in described
-        assert "offset 0" in act("test-record", partition=f"{name}-0", value="x", outcome="commit")
-        assert act("delete-topic", **which, typed=name) == f"Topic {name} was deleted."
-        eventually(lambda: http.get(f"topics/{name}").status_code == 404, topic)

@@ -48,6 +48,11 @@ class BrokerProcess:
         return f"127.0.0.1:{self.port}"
 
     @property
+    def http_address(self) -> str:
+        """Where it serves metrics and the console, as its ready line says."""
+        return self.ready_line.rpartition("http ")[2].rstrip(")\n")
+
+    @property
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid

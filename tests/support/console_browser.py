@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from broker_process import BrokerProcess
 from playwright.sync_api import Browser, Page, Route, sync_playwright
 from toolchains import NotHere, fetch, made, tool
 
@@ -62,11 +61,6 @@ def findings(page: Page, source: str) -> list[str]:
     page.evaluate(source)  # past the policy of the page, which would let no foreign script in
     found = page.evaluate("levels => axe.run(document, {runOnly: levels})", LEVELS)
     return [f"{each['id']}: {node['html'][:160]}" for each in found["violations"] for node in each["nodes"]]
-
-
-def console_of(broker: BrokerProcess) -> str:
-    """HOST:PORT of a broker's HTTP listener, by what it says when it is ready."""
-    return broker.ready_line.rpartition("http ")[2].rstrip(")\n")
 
 
 class Watched:

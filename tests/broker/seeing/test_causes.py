@@ -56,10 +56,6 @@ def observed(folder: Path, settings: dict[str, str]) -> Iterator[BrokerProcess]:
         yield process
 
 
-def http_of(broker: BrokerProcess) -> str:
-    return broker.ready_line.rpartition("http ")[2].rstrip(")\n")
-
-
 def eosin(broker: BrokerProcess, *arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "eosin.broker", *arguments, "--bootstrap-server", broker.address],
@@ -73,7 +69,7 @@ def eosin(broker: BrokerProcess, *arguments: str) -> str:
 
 
 def explained(broker: BrokerProcess, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(eosin(broker, "explain", name, "--json", "--http", http_of(broker)))
+    found: dict[str, Any] = json.loads(eosin(broker, "explain", name, "--json", "--http", broker.http_address))
     return found
 
 
@@ -88,7 +84,7 @@ def producing(broker: BrokerProcess, name: str, topic: str) -> Producer:
 
 
 def fenced(broker: BrokerProcess, cause: str) -> float:
-    with urllib.request.urlopen(f"http://{http_of(broker)}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://{broker.http_address}/metrics", timeout=10) as answer:
         (line,) = [each for each in answer.read().decode().splitlines() if f'fenced_total{{cause="{cause}"}}' in each]
     return float(line.split()[-1])
 

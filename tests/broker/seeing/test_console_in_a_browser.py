@@ -12,7 +12,7 @@ import pytest
 from broker_process import BrokerProcess
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as Position
-from console_browser import Watched, axe, chromium, console_of, findings
+from console_browser import Watched, axe, chromium, findings
 from playwright.sync_api import Browser, CDPSession, Page, expect
 from toolchains import skipped_without
 from wire import Wire
@@ -43,7 +43,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 @pytest.fixture
 def watched(browser: Browser, broker: BrokerProcess) -> Iterator[Watched]:
-    found = Watched(browser, console_of(broker))
+    found = Watched(browser, broker.http_address)
     yield found
     found.close()
 
@@ -230,7 +230,7 @@ def test_every_page_is_accessible_in_light_and_in_dark(browser: Browser, broker:
         source = axe()
     shop = producer(broker, f"shop-{scheme}", "till")
     begin(shop)
-    watched = Watched(browser, console_of(broker), color_scheme=scheme)
+    watched = Watched(browser, broker.http_address, color_scheme=scheme)
     found = {}
     for place in (
         "",
@@ -254,7 +254,7 @@ def test_a_page_finds_its_broker_again_after_a_restart(browser: Browser, tmp_pat
     process.options = ("--console", "--http", "0")
     process.start(60)
     try:
-        watched = Watched(browser, console_of(process))
+        watched = Watched(browser, process.http_address)
         page = watched.open("transactions")
         before = producer(process, "before", "till")
         expect(page.get_by_role("link", name="before")).to_be_visible()
@@ -281,7 +281,7 @@ def test_a_page_asks_for_the_token_and_takes_the_one_of_its_address(browser: Bro
     process.options = ("--console", "--http", "0")
     process.start(60)
     try:
-        watched = Watched(browser, console_of(process))
+        watched = Watched(browser, process.http_address)
         page = watched.page
         page.goto(f"http://{watched.http}/")
         for token in ("wrong-horse", "correct-horse"):
@@ -296,7 +296,7 @@ def test_a_page_asks_for_the_token_and_takes_the_one_of_its_address(browser: Bro
         watched.complaints = []
         watched.close()
 
-        watched = Watched(browser, console_of(process))
+        watched = Watched(browser, process.http_address)
         watched.page.goto(f"http://{watched.http}/#token=correct-horse")
         expect(watched.page.locator("#connection")).to_have_text("live")
         assert watched.page.url == f"http://{watched.http}/#/"
@@ -348,7 +348,7 @@ def test_ten_thousand_ids_and_a_thousand_partitions_do_not_make_the_page_stutter
     try:
         with ThreadPoolExecutor(1) as other:  # the browser's library has an event loop in this thread
             other.submit(asyncio.run, _fill(process.address, ids=10_000, partitions=1000)).result(120)
-        watched = Watched(browser, console_of(process))
+        watched = Watched(browser, process.http_address)
         page = watched.open("transactions")
         expect(page.locator("#count")).to_contain_text("10,000 of 10,000")
         # The page's own time on a core, which grows little when the machine has other work, too.
@@ -416,7 +416,7 @@ def _draw(browser: Browser, broker: BrokerProcess, folder: Path) -> None:
     begin(kept[1], "payments")
     begin(kept[2], "orders")
     for scheme in ("light", "dark"):
-        watched = Watched(browser, console_of(broker), color_scheme=scheme)
+        watched = Watched(browser, broker.http_address, color_scheme=scheme)
         page = watched.open()
         expect(page.get_by_label("Fenced, timed out, refused")).to_contain_text("ran out of time")
         expect(page.get_by_label("Open transactions").locator("tr", has_text="shop-2")).to_be_visible()

@@ -7,7 +7,7 @@ import pytest
 from broker_process import BrokerProcess
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as Position
-from console_browser import Watched, axe, chromium, console_of, findings
+from console_browser import Watched, axe, chromium, findings
 from playwright.sync_api import Browser, expect
 from toolchains import skipped_without
 
@@ -35,7 +35,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 @pytest.fixture
 def watched(browser: Browser, broker: BrokerProcess) -> Iterator[Watched]:
-    found = Watched(browser, console_of(broker))
+    found = Watched(browser, broker.http_address)
     yield found
     found.close()
 
@@ -217,7 +217,7 @@ def test_an_open_transaction_is_ended_by_keyboard_alone(browser: Browser, tmp_pa
         shop = producer(process, "stuck-shop")
         shop.begin_transaction()
         write(shop, "orders", [b"book"])
-        watched = Watched(browser, console_of(process))
+        watched = Watched(browser, process.http_address)
         page = watched.page
         page.goto(f"http://{watched.http}/#token=correct-horse")
         page.locator("#connection.live").wait_for()
@@ -295,7 +295,7 @@ def test_the_pages_of_logs_are_accessible_in_light_and_in_dark(
     with skipped_without():
         source = axe()
     shop = written(broker, f"seen-{scheme}", f"seen-{scheme}")
-    watched = Watched(browser, console_of(broker), color_scheme=scheme)
+    watched = Watched(browser, broker.http_address, color_scheme=scheme)
     found = {}
     name = f"seen-{scheme}-0"
     for place in (f"log/{name}", f"records/{name}", f"record/{name}/0", "connections", "metrics"):

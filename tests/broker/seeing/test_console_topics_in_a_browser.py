@@ -6,7 +6,7 @@ import pytest
 from broker_process import BrokerProcess
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as Position
-from console_browser import Watched, axe, chromium, console_of, findings
+from console_browser import Watched, axe, chromium, findings
 from playwright.sync_api import Browser, Locator, Page, expect
 from toolchains import skipped_without
 
@@ -43,7 +43,7 @@ def watched(browser: Browser, broker: BrokerProcess) -> Iterator[Watched]:
 
 
 def signed_in(browser: Browser, broker: BrokerProcess, **how: str) -> Watched:
-    found = Watched(browser, console_of(broker), **how)
+    found = Watched(browser, broker.http_address, **how)
     found.page.goto(f"http://{found.http}/#token={TOKEN}")
     found.page.locator("#connection.live").wait_for()
     return found

@@ -38,10 +38,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         yield process
 
 
-def http_of(broker: BrokerProcess) -> str:
-    return broker.ready_line.rpartition("http ")[2].rstrip(")\n")
-
-
 def producer(address: str, transactional_id: str, client_id: str) -> Producer:
     made = Producer(
         {"bootstrap.servers": address, "transactional.id": transactional_id, "client.id": client_id, "log_level": 0}
@@ -64,7 +60,7 @@ def fenced(address: str, transactional_id: str) -> None:
 @pytest.mark.slow
 def test_a_fenced_client_is_explained_while_the_broker_runs_and_after_it_has_stopped(broker: BrokerProcess) -> None:
     fenced(broker.address, "invoicing")
-    options = ("--bootstrap-server", broker.address, "--http", http_of(broker))
+    options = ("--bootstrap-server", broker.address, "--http", broker.http_address)
     done = run("invoicing", *options, "--timeline")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("invoicing was fenced at ")
