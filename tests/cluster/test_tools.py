@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from broker_process import wait_until
 from joined_broker import JoinedBroker
 from kraft_node import KafkaBroker, QuorumController
 from real_clients import confluent, java
@@ -106,11 +107,11 @@ def test_a_broker_that_is_gone_is_described_and_unregistered_through_another(
     assert state_of(gone.node_id) == ("fenced", 1, None)
     (row,) = [each for each in describe("--under-replicated") if each["topic"] == name]
     assert (row["state"], row["in_sync"], row["lag"]) == ("under-replicated", [broker.node_id], {})
+    wait_until(lambda: "1 lack a replica in sync" in broker.log, 30)  # its lines are a second apart at least
     tools("kafka-topics.sh", "--delete", "--topic", name)
     said = tools("kafka-cluster.sh", "unregister", "--id", str(gone.node_id))
     assert f"Broker {gone.node_id} is no longer registered." in said
-    assert "1 lack a replica in sync" in broker.log
-    assert "has a leader and all its replicas in sync" in broker.log
+    wait_until(lambda: "has a leader and all its replicas in sync" in broker.log, 30)
 
 
 @pytest.mark.full
