@@ -57,7 +57,7 @@ from eosin.storage.disk.system import SystemDisk
 from eosin.storage.manager import LogManager
 
 if TYPE_CHECKING:
-    from eosin.broker.joined_node import JoinedNode
+    from eosin.broker.joined.node import JoinedNode
     from eosin.broker.observation import Observation
     from eosin.broker.peers.links import Links
     from eosin.broker.security.arrivals import Arrival, Arrivals
@@ -287,7 +287,7 @@ class Server:
         if self._node is not None:
             self._node.serve(self.services, self.host, self._background)
         if self.services.authorizer is not None:
-            from eosin.broker.forwarding import FORWARDED
+            from eosin.broker.joined.forwarding import FORWARDED
             from eosin.broker.security.access import guarded
 
             self.host.apis = guarded(self.host.apis, but=FORWARDED if config.is_joined else ())
@@ -331,7 +331,7 @@ class Server:
     async def _join(self, logs: LogManager) -> tuple[Cluster, BrokerConfig]:
         """Become a broker of the controllers' cluster, fenced until all is set up; its metadata, and the settings that
         they decide."""
-        from eosin.broker.joined_node import JoinedNode
+        from eosin.broker.joined.node import JoinedNode
         from eosin.broker.peers.links import PLAIN_LINKS
 
         # Other machines cannot dial "every address of this machine".

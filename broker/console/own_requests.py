@@ -62,7 +62,10 @@ class OwnRequests:
         """The request as its handler gets it."""
         if not self._services.cluster.is_joined:
             return request
-        from eosin.broker.forwarding import FORWARDED, ForwardedRequest  # a broker that runs alone does not load it
+        from eosin.broker.joined.forwarding import (  # a broker that runs alone does not load it
+            FORWARDED,
+            ForwardedRequest,
+        )
 
         if key not in FORWARDED:
             return request

@@ -389,7 +389,7 @@ async def run():
     await server.shutdown()
 
 asyncio.run(run())
-rooms = ("membership", "quorum", "replication", "joined_node", "forwarding", "metadata.joined_cluster")
+rooms = ("membership", "quorum", "replication", "peers", "joined", "metadata.joined_cluster")
 print([name for name in sys.modules if name.startswith(tuple(f"eosin.broker.{room}" for room in rooms))])
 """
 

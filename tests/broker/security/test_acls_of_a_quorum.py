@@ -8,7 +8,7 @@ from manual_clock import ManualClock
 from scripted_controller import HERE, ScriptedCluster, broker, partition, topic
 
 from eosin.broker.api import RequestContext
-from eosin.broker.forwarding import Forwarding, decode
+from eosin.broker.joined.forwarding import Forwarding, decode
 from eosin.broker.membership.channel import principal_data
 from eosin.broker.registry import BY_KEY
 from eosin.broker.security.acls import Acl, AclFilter

@@ -130,7 +130,7 @@ def test_what_cannot_work_is_one_sentence_without_a_password(settings: dict[str,
 
 def test_plain_links_bring_nothing_of_tls_and_sasl_with_them() -> None:
     program = (
-        "import sys, eosin.broker.joined_node, eosin.broker.server\n"
+        "import sys, eosin.broker.joined.node, eosin.broker.server\n"
         "found = [each for each in sys.modules if each in ('cryptography', 'eosin.broker.security.links',"
         " 'eosin.client.security') or each.startswith('eosin.broker.security.tls.stores')]\n"
         "print(found)"

@@ -10,8 +10,8 @@ from unittest.mock import patch
 
 import msgspec
 
-from eosin.broker.coordinator_elections import CoordinatorElections
 from eosin.broker.fetching import fetch_pass
+from eosin.broker.joined.coordinator_elections import CoordinatorElections
 from eosin.broker.membership.failing_disk import DiskFullFence
 from eosin.broker.membership.producer_ids import QuorumProducerIds
 from eosin.broker.peers.remote_verifier import RemoteVerifier

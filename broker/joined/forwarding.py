@@ -19,9 +19,9 @@ from eosin.broker.config.changes import changed_configs, check_broker_configs, i
 from eosin.broker.config.requests import ResourceChange, alter
 from eosin.broker.config.resources import ResourceType, broker_of
 from eosin.broker.config.store_reloads import is_store
-from eosin.broker.controller_apis import CONTROLLER_APIS
 from eosin.broker.handlers import add_partitions_to_txn, api_versions
-from eosin.broker.image_answers import ImageAnswers
+from eosin.broker.joined.controller_apis import CONTROLLER_APIS
+from eosin.broker.joined.image_answers import ImageAnswers
 from eosin.broker.membership.channel import ControllerChannel, principal_data
 from eosin.broker.membership.registration import FEATURES
 from eosin.broker.metadata.cluster import ConfigChange, ConfigOperation, Outcome

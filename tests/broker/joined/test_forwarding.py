@@ -9,7 +9,7 @@ import pytest
 from scripted_controller import HERE, ScriptedCluster, broker, partition, topic, topic_id
 
 from eosin.broker.api import CloseConnection, RequestContext
-from eosin.broker.forwarding import FORWARDED, Forwarding, decode
+from eosin.broker.joined.forwarding import FORWARDED, Forwarding, decode
 from eosin.broker.membership.registration import FEATURES
 from eosin.broker.metadata.cluster import NO_LEADER
 from eosin.broker.registry import BY_KEY

@@ -2,7 +2,7 @@
 
 import pytest
 
-from eosin.broker.coordinator_elections import CoordinatorElections
+from eosin.broker.joined.coordinator_elections import CoordinatorElections
 from eosin.broker.metadata.cluster import PartitionState
 from eosin.protocol.names import TopicPartition
 

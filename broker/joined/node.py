@@ -13,9 +13,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from eosin.broker.coordinator_elections import CoordinatorElections
-from eosin.broker.forwarding import Forwarding, decode
 from eosin.broker.handlers.api_versions import TRANSACTION_VERSION
+from eosin.broker.joined.coordinator_elections import CoordinatorElections
+from eosin.broker.joined.forwarding import Forwarding, decode
 from eosin.broker.logging_format import fields
 from eosin.broker.loop_watch import LOOK_MS as LOOP_LOOK_MS
 from eosin.broker.loop_watch import LoopWatch

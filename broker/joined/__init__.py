@@ -1,0 +1,1 @@
+"""A broker of several machines: what it has beside its logs, and the requests that it passes on to its controller."""
