@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from eosin.broker.fetching.response_memory import ResponseMemory
-from eosin.broker.large_batches import LargeBatches
+from eosin.broker.producing.large_batches import LargeBatches
 from eosin.broker.security.access import Access
 from eosin.broker.security.session import NOBODY, Authorizer, Session
 from eosin.broker.unserved_groups import UnservedGroups

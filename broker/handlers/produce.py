@@ -8,22 +8,23 @@ transaction by itself (KIP-890). v13 names topics by id.
 ApiVersions announces 0-13: librdkafka before 2.11.1 compresses only when it can see version 0, and never uses it
 (transactions.md 11.12). A request below 3 closes its connection.
 
-Checks come in Kafka's order (storage.md section 4): steps 1 to 6 in `broker/handlers/produce_request.py`, verification
+Checks come in Kafka's order (storage.md section 4): steps 1 to 6 in `broker/producing/produce_request.py`, verification
 by the transaction coordinator in `broker/transactions/verification.py`, the rest in the log. The handler appends
 before its first wait, so that pipelined requests reach the logs in the order in which they came. There are two
 exceptions. A request whose verification waits appends later, and the next requests of its producer wait behind it. A
-large batch is checked in a thread, and later batches for its log wait behind it (`broker/large_batches.py`). After the
-append the handler waits for durability: acks=1 and acks=-1 both respond when the high watermark has passed the batch
-(storage.md 19). With replicas on other brokers acks=1 waits for this broker's disk alone, and acks=-1 is refused while
-too few are in sync (cluster.md 4.10). The timeout of the request limits the wait for other replicas only, as in Kafka:
-an error for written records would make a client without idempotence write them twice. acks=0 has no response; an error
-closes the connection.
+large batch is checked in a thread, and later batches for its log wait behind it (`broker/producing/large_batches.py`).
+
+After the append the handler waits for durability: acks=1 and acks=-1 both respond when the high watermark has passed
+the batch (storage.md 19). With replicas on other brokers acks=1 waits for this broker's disk alone, and acks=-1 is
+refused while too few are in sync (cluster.md 4.10). The timeout of the request limits the wait for other replicas only,
+as in Kafka: an error for written records would make a client without idempotence write them twice. acks=0 has no
+response; an error closes the connection.
 """
 
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
-from eosin.broker.handlers.produce_request import Produced, ProducedBatch, ProducedTopic, read_produced
+from eosin.broker.producing.produce_request import Produced, ProducedBatch, ProducedTopic, read_produced
 from eosin.broker.security.access import Access, Right, on_each
 from eosin.broker.security.resources import Operation, ResourceType
 from eosin.broker.transactions.timeout_errors import timeout_error_for

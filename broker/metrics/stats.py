@@ -12,7 +12,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.storage.log.log_results import Appended
 
 if TYPE_CHECKING:
-    from eosin.broker.handlers.produce_request import ProducedTopic
+    from eosin.broker.producing.produce_request import ProducedTopic
 
 LATENCIES_MS: Final = (0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000)
 _BOUNDS_NS: Final = tuple(round(bound * 1_000_000) for bound in LATENCIES_MS)

@@ -7,7 +7,7 @@ import pytest
 from data_broker import DataBroker, batch, settle
 
 from eosin.broker.handlers import produce
-from eosin.broker.refused_batches import KEPT_MS, MOST
+from eosin.broker.producing.refused_batches import KEPT_MS, MOST
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.log.log_results import Refused
 

@@ -16,7 +16,7 @@ from eosin.storage.log.log_results import Refused
 from eosin.storage.producers.guards import AwaitedBatch
 
 if TYPE_CHECKING:
-    from eosin.broker.handlers.produce_request import ProducedBatch
+    from eosin.broker.producing.produce_request import ProducedBatch
     from eosin.protocol.names import Uuid
     from eosin.runtime.clock import Clock
 

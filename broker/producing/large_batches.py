@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from eosin.storage.log.validation import validate_client_batch
 
 if TYPE_CHECKING:
-    from eosin.broker.handlers.produce_request import ProducedBatch
+    from eosin.broker.producing.produce_request import ProducedBatch
     from eosin.storage.log.log_results import Refused
     from eosin.storage.log.partition_log import PartitionLog
     from eosin.storage.log.validation import ValidBatch
