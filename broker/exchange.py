@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.config.settings import INT_MAX
-from eosin.broker.logging_format import fields
+from eosin.broker.process.logging_format import fields
 from eosin.broker.request_hooks import ObservedRequest, RequestHooks
 from eosin.protocol.codec import Buffer, encode_response
 from eosin.protocol.errors import ErrorCode

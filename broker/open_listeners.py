@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from eosin.broker.listeners import SASL_PROTOCOLS, TLS_PROTOCOLS
-from eosin.broker.logging_format import fields
+from eosin.broker.process.logging_format import fields
 from eosin.broker.start_error import StartError
 
 if TYPE_CHECKING:

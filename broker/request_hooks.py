@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from eosin.broker.api import Api, RequestContext
-from eosin.broker.logging_format import fields
+from eosin.broker.process.logging_format import fields
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import Message

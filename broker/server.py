@@ -23,12 +23,9 @@ from eosin.broker.connections.acceptor import Acceptor, longest_backlog
 from eosin.broker.connections.connection import Connection
 from eosin.broker.connections.host import ConnectionHost
 from eosin.broker.connections.watch import ConnectionWatch
-from eosin.broker.descriptors import LEAST_LIMIT, SMALL_LIMIT, DescriptorBudget, budget_of, descriptor_limit
 from eosin.broker.fetching.response_memory import ResponseMemory
 from eosin.broker.fetching.sessions import FetchSessions
 from eosin.broker.listeners import SASL_PROTOCOLS, TLS_PROTOCOLS, Listener
-from eosin.broker.logging_format import fields
-from eosin.broker.memory_limit import frame_memory_of
 from eosin.broker.metadata.answers import MetadataAnswers
 from eosin.broker.metadata.cluster import Cluster, ClusterListener, Topic
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
@@ -36,6 +33,9 @@ from eosin.broker.metadata.log import UnreadableMetadata
 from eosin.broker.open_listeners import check_open, is_loopback
 from eosin.broker.opened_logs import open_logs
 from eosin.broker.partitions import Partitions
+from eosin.broker.process.descriptors import LEAST_LIMIT, SMALL_LIMIT, DescriptorBudget, budget_of, descriptor_limit
+from eosin.broker.process.logging_format import fields
+from eosin.broker.process.memory_limit import frame_memory_of
 from eosin.broker.refusals import REPORT_INTERVAL_MS
 from eosin.broker.registry import BY_KEY
 from eosin.broker.request_hooks import HookChain, RequestHooks, SlowRequestLog

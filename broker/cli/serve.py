@@ -19,9 +19,9 @@ from eosin.broker.cli.arguments import Parser, fail
 from eosin.broker.config.broker import DURABILITIES, BrokerConfig
 from eosin.broker.config.settings import SettingError
 from eosin.broker.config.sources import LoadedConfig, load_config
-from eosin.broker.descriptors import LEAST_LIMIT, descriptor_limit
 from eosin.broker.listeners import parse_listeners
-from eosin.broker.logging_format import fields, setup_logging
+from eosin.broker.process.descriptors import LEAST_LIMIT, descriptor_limit
+from eosin.broker.process.logging_format import fields, setup_logging
 from eosin.broker.security.process import UnsafeDirectory, check_directory, hide_memory, keep_files_private
 from eosin.broker.version import VERSION, is_compiled
 

@@ -27,7 +27,7 @@ from eosin.broker.connections.pause import HELD
 from eosin.broker.connections.response_queue import ResponseQueue
 from eosin.broker.exchange import Exchange
 from eosin.broker.handlers import api_versions
-from eosin.broker.logging_format import fields
+from eosin.broker.process.logging_format import fields
 from eosin.broker.security.session import NOBODY, Session
 from eosin.broker.transactions.order import TransactionOrder
 from eosin.protocol.codec import decode_request_header, encode_response

@@ -12,7 +12,7 @@ from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.connections.host import ConnectionHost
 from eosin.broker.connections.unfinished_frames import UnfinishedFrames
 from eosin.broker.connections.unread_answers import UnreadAnswers
-from eosin.broker.logging_format import fields
+from eosin.broker.process.logging_format import fields
 from eosin.runtime.background import Background
 from eosin.runtime.running_time import READ_TURNS
 

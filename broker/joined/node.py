@@ -16,9 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 from eosin.broker.handlers.api_versions import TRANSACTION_VERSION
 from eosin.broker.joined.coordinator_elections import CoordinatorElections
 from eosin.broker.joined.forwarding import Forwarding, decode
-from eosin.broker.logging_format import fields
-from eosin.broker.loop_watch import LOOK_MS as LOOP_LOOK_MS
-from eosin.broker.loop_watch import LoopWatch
 from eosin.broker.membership.channel import ControllerChannel, ControllerUnavailable
 from eosin.broker.membership.directory_assignments import DirectoryAssignments
 from eosin.broker.membership.disk_watch import DiskWatch
@@ -35,6 +32,9 @@ from eosin.broker.peers.links import PLAIN_LINKS, Links
 from eosin.broker.peers.listeners import PeerListeners
 from eosin.broker.peers.remote_markers import RemoteBrokers
 from eosin.broker.peers.remote_verifier import CoordinatorRoutes
+from eosin.broker.process.logging_format import fields
+from eosin.broker.process.loop_watch import LOOK_MS as LOOP_LOOK_MS
+from eosin.broker.process.loop_watch import LoopWatch
 from eosin.broker.quorum.dialer import ControllerDialer
 from eosin.broker.quorum.errors import QuorumError
 from eosin.broker.quorum.follower import MetadataFollower

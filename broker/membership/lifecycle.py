@@ -9,7 +9,6 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Final, assert_never
 
-from eosin.broker.logging_format import fields
 from eosin.broker.membership.channel import ControllerChannel, ControllerUnavailable
 from eosin.broker.membership.ports import BrokerState, MembershipLost, MetadataProgress
 from eosin.broker.membership.registration import METADATA_VERSION, BrokerIdentity, registration_request
@@ -38,6 +37,7 @@ from eosin.broker.membership.states import (
     Wake,
     decide,
 )
+from eosin.broker.process.logging_format import fields
 from eosin.client.errors import ClientError
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey

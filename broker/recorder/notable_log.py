@@ -8,7 +8,7 @@ import logging
 from typing import Final
 
 from eosin.broker.explain.sentences import why
-from eosin.broker.logging_format import fields
+from eosin.broker.process.logging_format import fields
 from eosin.broker.recorder.events import Kind, Notable
 from eosin.runtime.clock import Clock
 

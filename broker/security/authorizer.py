@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 from eosin.broker.api import CloseConnection
-from eosin.broker.logging_format import fields
+from eosin.broker.process.logging_format import fields
 from eosin.broker.security.acl_index import EVERYTHING, AclIndex, host_key
 from eosin.broker.security.acls import Acl
 from eosin.broker.security.resources import Operation, ResourceType

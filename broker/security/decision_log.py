@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.logging_format import fields
+from eosin.broker.process.logging_format import fields
 from eosin.broker.security.audit import shown
 from eosin.broker.security.resources import Operation, ResourceType
 

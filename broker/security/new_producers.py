@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.logging_format import fields
+from eosin.broker.process.logging_format import fields
 from eosin.broker.security.audit import shown
 from eosin.broker.security.session import ANONYMOUS, Principal
 from eosin.protocol.errors import ErrorCode

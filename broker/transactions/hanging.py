@@ -12,7 +12,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from eosin.broker.api import Services
-from eosin.broker.logging_format import fields
+from eosin.broker.process.logging_format import fields
 from eosin.coordinator.ports import MarkersForPartitions
 from eosin.coordinator.transactions.rules.state import STATE_NAMES, TransactionState
 from eosin.protocol.errors import ErrorCode

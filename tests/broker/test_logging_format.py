@@ -4,7 +4,7 @@ import json
 import logging
 import sys
 
-from eosin.broker.logging_format import JsonFormatter, TextFormatter, fields
+from eosin.broker.process.logging_format import JsonFormatter, TextFormatter, fields
 
 
 def record(message: str, *args: object, exc: bool = False, **facts: object) -> logging.LogRecord:

@@ -15,7 +15,7 @@ from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.connections.limits import close_if_too_many
 from eosin.broker.exchange import Exchange
 from eosin.broker.handlers import sasl_authenticate, sasl_handshake
-from eosin.broker.logging_format import fields
+from eosin.broker.process.logging_format import fields
 from eosin.broker.security import audit
 from eosin.broker.security.sasl.exchanges import Authenticated, NewExchange, ServerExchange
 from eosin.broker.security.sasl.failure_delays import FailureDelays

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 import jwt
 
-from eosin.broker.logging_format import fields
+from eosin.broker.process.logging_format import fields
 from eosin.broker.security.sasl.bearer_tokens import MAX_KID_CHARS, PublicKey
 from eosin.broker.start_error import StartError
 from eosin.runtime.clock import Clock, Timer

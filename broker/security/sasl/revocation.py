@@ -3,7 +3,7 @@
 import logging
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.logging_format import fields
+from eosin.broker.process.logging_format import fields
 from eosin.broker.security import audit
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from eosin.broker.connections.connection import Connection
 from eosin.broker.connections.host import ConnectionHost
 from eosin.broker.connections.limits import close_if_too_many
 from eosin.broker.listeners import TLS_PROTOCOLS
-from eosin.broker.logging_format import fields
+from eosin.broker.process.logging_format import fields
 from eosin.broker.security import audit
 from eosin.broker.security.arrivals import Arrival
 from eosin.broker.security.session import ANONYMOUS, Principal, SecurityProtocol

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Final, Generic, Protocol, TypeVar
 
-from eosin.broker.logging_format import fields
+from eosin.broker.process.logging_format import fields
 from eosin.broker.security.tls.contexts import names_of
 from eosin.broker.security.tls.stores import KeyStore, utc
 from eosin.runtime.clock import Clock
