@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.config.http import http_listener, is_loopback
+from eosin.broker.config.listeners import Listener
 from eosin.broker.config.tracing import traces_url
-from eosin.broker.listeners import Listener
 from eosin.broker.recorder.events import Notable
 from eosin.broker.recorder.group_recorder import GroupRecorder
 from eosin.broker.recorder.notable_file import WRITE_MS, NotableFile

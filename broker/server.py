@@ -18,28 +18,28 @@ from typing import TYPE_CHECKING, Final
 from eosin.broker.api import Services
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.config.coordinators import group_config, transaction_config
+from eosin.broker.config.listeners import SASL_PROTOCOLS, TLS_PROTOCOLS, Listener
 from eosin.broker.config.settings import INT_MAX
 from eosin.broker.connections.acceptor import Acceptor, longest_backlog
 from eosin.broker.connections.connection import Connection
 from eosin.broker.connections.host import ConnectionHost
+from eosin.broker.connections.refusal_log import REPORT_INTERVAL_MS
 from eosin.broker.connections.watch import ConnectionWatch
 from eosin.broker.fetching.response_memory import ResponseMemory
 from eosin.broker.fetching.sessions import FetchSessions
-from eosin.broker.listeners import SASL_PROTOCOLS, TLS_PROTOCOLS, Listener
 from eosin.broker.metadata.answers import MetadataAnswers
 from eosin.broker.metadata.cluster import Cluster, ClusterListener, Topic
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.metadata.log import UnreadableMetadata
-from eosin.broker.open_listeners import check_open, is_loopback
 from eosin.broker.opened_logs import open_logs
 from eosin.broker.partitions import Partitions
 from eosin.broker.process.descriptors import LEAST_LIMIT, SMALL_LIMIT, DescriptorBudget, budget_of, descriptor_limit
 from eosin.broker.process.logging_format import fields
 from eosin.broker.process.memory_limit import frame_memory_of
-from eosin.broker.refusals import REPORT_INTERVAL_MS
 from eosin.broker.registry import BY_KEY
 from eosin.broker.request_hooks import HookChain, RequestHooks, SlowRequestLog
 from eosin.broker.security.new_producers import LOOK_INTERVAL_MS, new_producers_of
+from eosin.broker.security.open_listeners import check_open, is_loopback
 from eosin.broker.security.quotas.switch import QuotaSwitch
 from eosin.broker.start_error import cannot_listen, cannot_use
 from eosin.broker.transactions.hanging import ROUND_INTERVAL_MS, HangingTransactions

@@ -2,7 +2,7 @@
 
 import errno
 
-from eosin.broker.listeners import Listener
+from eosin.broker.config.listeners import Listener
 from eosin.broker.metadata.log import UnreadableMetadata
 from eosin.storage.disk.interfaces import DirectoryInUse, UnusableDirectory
 from eosin.storage.disk.space import RESERVE, is_no_space

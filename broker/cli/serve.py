@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from eosin.broker import __main__ as program
 from eosin.broker.cli.arguments import Parser, fail
 from eosin.broker.config.broker import DURABILITIES, BrokerConfig
+from eosin.broker.config.listeners import parse_listeners
 from eosin.broker.config.settings import SettingError
 from eosin.broker.config.sources import LoadedConfig, load_config
-from eosin.broker.listeners import parse_listeners
 from eosin.broker.process.descriptors import LEAST_LIMIT, descriptor_limit
 from eosin.broker.process.logging_format import fields, setup_logging
 from eosin.broker.security.process import UnsafeDirectory, check_directory, hide_memory, keep_files_private

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, cast
 
 from eosin.broker.config.connections import connections_by_address
+from eosin.broker.config.listeners import Listener, parse_listeners, protocol_map, protocols_of
 from eosin.broker.config.quorum import (
     PLAINTEXT,
     QuorumVoter,
@@ -25,7 +26,6 @@ from eosin.broker.config.security import resolved
 from eosin.broker.config.settings import INT_MAX, LONG_MAX, Kind, Setting, setting, settings_of, value_text
 from eosin.broker.config.topics import CODECS, defaults_from
 from eosin.broker.fetching.response_memory import DEFAULT_LIMIT_BYTES
-from eosin.broker.listeners import Listener, parse_listeners, protocol_map, protocols_of
 from eosin.storage.log.config import DAY_MS, LogConfig
 
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"

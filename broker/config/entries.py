@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.broker.config.broker import BROKER_SETTINGS, BrokerConfig
 from eosin.broker.config.changes import DYNAMIC_BROKER_SETTINGS
+from eosin.broker.config.listeners import Listener, parse_listeners
 from eosin.broker.config.settings import Kind, Setting, value_text
 from eosin.broker.config.topics import TOPIC_CONFIGS
-from eosin.broker.listeners import Listener, parse_listeners
 from eosin.broker.metadata.cluster import Topic
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 import ipaddress
 from typing import TYPE_CHECKING
 
+from eosin.broker.config.listeners import Listener, parse_listener
 from eosin.broker.config.settings import SettingError
-from eosin.broker.listeners import Listener, parse_listener
 
 if TYPE_CHECKING:
     from eosin.broker.config.broker import BrokerConfig

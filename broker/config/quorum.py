@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from eosin.broker.config.listeners import PROTOCOL_MAP, PROTOCOLS
 from eosin.broker.config.settings import INT_MAX, Kind, Setting, SettingError, setting, settings_of
-from eosin.broker.listeners import PROTOCOL_MAP, PROTOCOLS
 from eosin.protocol.names import is_usable_uuid
 
 if TYPE_CHECKING:

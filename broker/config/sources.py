@@ -13,6 +13,14 @@ from eosin.broker.config.broker import BROKER_SETTINGS, STANDARD_AUTHORIZER, Bro
 from eosin.broker.config.connections import CONNECTIONS_PER_LISTENER
 from eosin.broker.config.http import check_http
 from eosin.broker.config.kafka_keys import is_unused
+from eosin.broker.config.listeners import (
+    SASL_PROTOCOLS,
+    check_advertised,
+    check_ports,
+    parse_listeners,
+    protocol_map,
+    protocols_of,
+)
 from eosin.broker.config.quorum import (
     LINK_PER_LISTENER,
     PLAINTEXT,
@@ -26,14 +34,6 @@ from eosin.broker.config.sasl import SASL_PER_LISTENER, without_mechanism
 from eosin.broker.config.security import LISTENER_PREFIX, PER_LISTENER, unprefixed
 from eosin.broker.config.settings import HIDDEN, Kind, SettingError
 from eosin.broker.config.tracing import traces_url
-from eosin.broker.listeners import (
-    SASL_PROTOCOLS,
-    check_advertised,
-    check_ports,
-    parse_listeners,
-    protocol_map,
-    protocols_of,
-)
 from eosin.broker.security.tls.settings import check_tls
 from eosin.broker.transactions.timeout_errors import profiles
 from eosin.protocol.properties import parse_properties

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from eosin.broker.api import Api, Services
+from eosin.broker.connections.refusal_log import RefusalLog
 from eosin.broker.fetching.response_memory import ResponseMemory
-from eosin.broker.refusals import Refusals
 from eosin.broker.request_hooks import RequestHooks
 from eosin.broker.security.session import Authorizer
 from eosin.protocol.codec import decode_request
@@ -40,7 +40,7 @@ class ConnectionHost:
     """What limits `max_connections`, and how an operator raises it."""
     limits: "ConnectionLimits | None" = None
     """Finer limits; None where the settings have none."""
-    refusals: Refusals = field(default_factory=Refusals)
+    refusals: RefusalLog = field(default_factory=RefusalLog)
     refused_delay_ms: int = 0
     """A peer that repeats a refused request is closed only after this."""
     max_refused: int = 100

@@ -7,7 +7,7 @@ costs nobody a connection; and only while the connection is read, so one that ha
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-from eosin.broker.refusals import Refusals
+from eosin.broker.connections.refusal_log import RefusalLog
 
 PROGRESS_BYTES: Final = 65_536
 """What must come of a frame within the time, or its end: 2 KiB a second by default."""
@@ -29,7 +29,7 @@ class Sender(Protocol):
 class UnfinishedFrames:
     """Looks at all connections now and then."""
 
-    def __init__(self, *, looks: int, refusals: Refusals) -> None:
+    def __init__(self, *, looks: int, refusals: RefusalLog) -> None:
         """A connection is given up when so many looks in a row found the same frame, without enough progress."""
         self._most = looks
         self._refusals = refusals

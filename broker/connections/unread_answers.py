@@ -7,7 +7,7 @@ pause of the broker costs nobody a connection; and whoever takes a byte now and 
 from collections.abc import Iterable
 from typing import Protocol
 
-from eosin.broker.refusals import Refusals
+from eosin.broker.connections.refusal_log import RefusalLog
 
 
 class Reader(Protocol):
@@ -26,7 +26,7 @@ class Reader(Protocol):
 class UnreadAnswers:
     """Looks at all connections now and then."""
 
-    def __init__(self, *, looks: int, refusals: Refusals) -> None:
+    def __init__(self, *, looks: int, refusals: RefusalLog) -> None:
         """A connection is given up when so many looks in a row found the same bytes waiting."""
         self._most = looks
         self._refusals = refusals

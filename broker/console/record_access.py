@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Final
 
 from eosin.broker.api import CloseConnection, Services
-from eosin.broker.open_listeners import is_open
+from eosin.broker.security.open_listeners import is_open
 from eosin.broker.security.resources import Operation, ResourceType
 from eosin.broker.security.session import Principal, Session
 

@@ -6,8 +6,8 @@ v4 has static members.
 """
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.authorized_operations import NOT_ASKED
 from eosin.broker.security.access import Access, on_each
+from eosin.broker.security.authorized_operations import NOT_ASKED
 from eosin.broker.security.resources import Operation, ResourceType
 from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.protocol.errors import ErrorCode

@@ -19,11 +19,11 @@ from typing import Final
 from msgspec.structs import replace as with_fields
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.authorized_operations import NOT_ASKED, cluster_operations
 from eosin.broker.metadata.answers import FEW_PARTITIONS, Kind
 from eosin.broker.metadata.cluster import Cluster, Topic, leader_seen
 from eosin.broker.metadata.topics import unknown_topic
 from eosin.broker.security.access import Access, on_each, or_the_next, silently
+from eosin.broker.security.authorized_operations import NOT_ASKED, cluster_operations
 from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.codec import EncodedBody, encode_body
 from eosin.protocol.errors import ErrorCode

@@ -61,8 +61,8 @@ from eosin.runtime.background import Background
 if TYPE_CHECKING:
     from eosin.broker.api import Services
     from eosin.broker.config.broker import BrokerConfig
+    from eosin.broker.config.listeners import Listener
     from eosin.broker.connections.host import ConnectionHost
-    from eosin.broker.listeners import Listener
     from eosin.broker.partitions import Partitions
     from eosin.runtime.chance import Chance
     from eosin.runtime.clock import Clock

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from eosin.broker.refusals import Refusals
+from eosin.broker.connections.refusal_log import RefusalLog
 from eosin.protocol.frame_memory import FrameMemory
 from eosin.protocol.frames import BUFFER_BYTES
 
@@ -32,7 +32,7 @@ class ArrivalLimits:
 class Arrivals:
     """Those of all listeners with TLS or SASL."""
 
-    def __init__(self, limits: ArrivalLimits, refusals: Refusals, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, limits: ArrivalLimits, refusals: RefusalLog, loop: asyncio.AbstractEventLoop) -> None:
         self.limits = limits
         self.refusals = refusals
         self.loop = loop
@@ -120,7 +120,7 @@ class Arrival:
             abort()
 
 
-def arrivals_of(config: "BrokerConfig", refusals: Refusals, loop: asyncio.AbstractEventLoop) -> Arrivals:
+def arrivals_of(config: "BrokerConfig", refusals: RefusalLog, loop: asyncio.AbstractEventLoop) -> Arrivals:
     """Those of a broker with these settings."""
     limits = ArrivalLimits(
         most=config.eosin_unauthenticated_connections_max,

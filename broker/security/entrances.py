@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.listeners import SASL_PROTOCOLS
+from eosin.broker.config.listeners import SASL_PROTOCOLS
 from eosin.broker.metadata.log import METADATA_PARTITION
 from eosin.broker.security.arrivals import Arrival, Arrivals, arrivals_of
 from eosin.broker.security.credentials import SECRET_BYTES

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Final, NamedTuple, Protocol
 
-from eosin.broker.authorized_operations import OF_RESOURCE
+from eosin.broker.security.authorized_operations import OF_RESOURCE
 from eosin.broker.security.resources import Operation, ResourceType
 
 

@@ -9,9 +9,9 @@ from fake_peer import FakePeer, host_of
 from local_broker import local_broker
 
 from eosin.broker.config.broker import BrokerConfig
+from eosin.broker.connections.refusal_log import RefusalLog
 from eosin.broker.connections.unfinished_frames import PROGRESS_BYTES, UnfinishedFrames
 from eosin.broker.connections.watch import ConnectionWatch
-from eosin.broker.refusals import Refusals
 from eosin.protocol.keys import ApiKey
 
 
@@ -33,7 +33,7 @@ class Client:
 
 
 def looked(*seen: tuple[int, int] | None, looks: int = 3) -> bool:
-    client, watch = Client(*seen), UnfinishedFrames(looks=looks, refusals=Refusals())
+    client, watch = Client(*seen), UnfinishedFrames(looks=looks, refusals=RefusalLog())
     for _ in seen:
         watch.look([] if client.aborted else [client])
     return client.aborted

@@ -11,8 +11,8 @@ from batches import data
 from broker_process import BrokerProcess, wait_until
 from fake_peer import FakePeer, host_of
 
+from eosin.broker.connections.refusal_log import RefusalLog
 from eosin.broker.connections.unread_answers import UnreadAnswers
-from eosin.broker.refusals import Refusals
 from eosin.protocol.codec import encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
@@ -39,7 +39,7 @@ class Client:
 
 
 def looked(*unread: int | None, looks: int = 3) -> bool:
-    client, watch = Client(unread), UnreadAnswers(looks=looks, refusals=Refusals())
+    client, watch = Client(unread), UnreadAnswers(looks=looks, refusals=RefusalLog())
     for _ in unread:
         watch.look([] if client.aborted else [client])
     return client.aborted

@@ -30,7 +30,7 @@ LATER_S = 30
 COLUMNS = 40
 
 
-# Refusals
+# RefusalLog
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from eosin.broker.config.listeners import SASL_PROTOCOLS, TLS_PROTOCOLS
 from eosin.broker.config.security import prefixed
 from eosin.broker.config.settings import SettingError
-from eosin.broker.listeners import SASL_PROTOCOLS, TLS_PROTOCOLS
 from eosin.broker.security.sasl.settings import JAAS_KEY, is_loopback
 from eosin.broker.security.tls.ciphers import chosen_ciphers
 from eosin.broker.security.tls.settings import KeyStoreSettings, TrustStoreSettings, key_store_of, trust_store_of

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
+from eosin.broker.config.listeners import SASL_PROTOCOLS
 from eosin.broker.config.settings import SettingError
-from eosin.broker.listeners import SASL_PROTOCOLS
 from eosin.protocol.sasl.jaas import JaasEntry, JaasError, parse_jaas
 from eosin.protocol.sasl.steps import Mechanism
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
-from eosin.broker.refusals import Refusals
+from eosin.broker.connections.refusal_log import RefusalLog
 from eosin.broker.security.arrivals import Arrival
 from eosin.broker.security.tls.handshakes import Handshakes
 from eosin.protocol.types import Buffer
@@ -98,7 +98,7 @@ class TlsHost:
     """For new connections; replaced when certificates are."""
     connect: "Callable[[TlsLayer], Upper]"
     """The connection for a peer whose handshake is done, told of its transport. Raises PeerRefused."""
-    refusals: Refusals
+    refusals: RefusalLog
     handshakes: Handshakes
     scratch: memoryview
     """Where ciphertext is received; a loop asks for memory and fills it in one step, so one piece serves all."""

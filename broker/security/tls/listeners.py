@@ -11,10 +11,10 @@ from types import MappingProxyType
 from typing import Final
 
 from eosin.broker.config.broker import BrokerConfig
+from eosin.broker.config.listeners import TLS_PROTOCOLS
 from eosin.broker.connections.connection import Connection
 from eosin.broker.connections.host import ConnectionHost
 from eosin.broker.connections.limits import close_if_too_many
-from eosin.broker.listeners import TLS_PROTOCOLS
 from eosin.broker.process.logging_format import fields
 from eosin.broker.security import audit
 from eosin.broker.security.arrivals import Arrival

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from eosin.broker.config.listeners import TLS_PROTOCOLS
 from eosin.broker.config.security import PER_LISTENER, prefixed
 from eosin.broker.config.settings import Secret, SettingError
-from eosin.broker.listeners import TLS_PROTOCOLS
 from eosin.broker.security.tls.ciphers import TLS13, chosen_ciphers
 from eosin.broker.security.tls.principal_rules import parse_rules
 

@@ -10,7 +10,7 @@ from broker_process import BrokerProcess
 from eosin.broker.__main__ import main
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.config.sources import load_config
-from eosin.broker.open_listeners import check_open, is_loopback, is_open
+from eosin.broker.security.open_listeners import check_open, is_loopback, is_open
 from eosin.broker.start_error import StartError
 
 STANDARD = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"

@@ -5,7 +5,7 @@ from typing import Any
 from fake_peer import FakePeer, host_of
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.authorized_operations import ON_A_TOPIC
+from eosin.broker.security.authorized_operations import ON_A_TOPIC
 from eosin.broker.security.resources import Operation, ResourceType
 from eosin.broker.security.session import ANONYMOUS, Principal, SecurityProtocol, Session
 from eosin.protocol.errors import ErrorCode

@@ -16,7 +16,7 @@ from manual_clock import ManualClock
 from tls_broker import pem_text
 
 from eosin.broker.config.sources import load_config
-from eosin.broker.refusals import Refusals
+from eosin.broker.connections.refusal_log import RefusalLog
 from eosin.broker.security.arrivals import ArrivalLimits, Arrivals
 from eosin.broker.security.tls.contexts import build_context
 from eosin.broker.security.tls.handshakes import PER_TURN, Handshakes
@@ -80,7 +80,7 @@ class World:
             name="SSL",
             context=watch.built.context,
             connect=self.connect,
-            refusals=Refusals(),
+            refusals=RefusalLog(),
             handshakes=self.handshakes,
             scratch=memoryview(bytearray(SCRATCH_BYTES)),
             layers={},
@@ -452,7 +452,7 @@ def test_counts_return_to_nothing_whatever_happens() -> None:
 
     @given(steps)
     def check(steps: list[tuple[int, str]]) -> None:
-        arrivals = Arrivals(ArrivalLimits(most=5, most_per_address=3), Refusals(), loop)
+        arrivals = Arrivals(ArrivalLimits(most=5, most_per_address=3), RefusalLog(), loop)
         held: list[Any] = []
         ended: list[Any] = []
         for step, host in steps:

@@ -260,7 +260,7 @@ async def test_a_member_that_leaves_while_it_waits_is_answered(broker: Broker) -
     assert (await second).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-# Refusals
+# RefusalLog
 
 
 @pytest.mark.parametrize("timeout_ms", [5_999, 1_800_001, -1])

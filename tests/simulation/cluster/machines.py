@@ -5,8 +5,8 @@ import random
 from collections.abc import Callable
 
 from eosin.broker.config.broker import BrokerConfig
+from eosin.broker.config.listeners import Listener
 from eosin.broker.connections.connection import Connection
-from eosin.broker.listeners import Listener
 from eosin.broker.server import Server
 from eosin.broker.start_error import StartError
 from eosin.runtime.chance import Chance

@@ -4,15 +4,15 @@ import logging
 
 import pytest
 
-from eosin.broker.refusals import Refusals
+from eosin.broker.connections.refusal_log import RefusalLog
 
 
-def refuse(refusals: Refusals, host: str = "10.0.0.5", reason: str = "nonsense", **how: str) -> bool:
+def refuse(refusals: RefusalLog, host: str = "10.0.0.5", reason: str = "nonsense", **how: str) -> bool:
     return refusals.note(host, reason, peer=f"{host}:50000", listener="PLAINTEXT", **how)
 
 
 def test_the_first_of_a_peer_and_reason_is_a_line_and_the_next_are_a_number(caplog: pytest.LogCaptureFixture) -> None:
-    refusals = Refusals()
+    refusals = RefusalLog()
     assert [refuse(refusals, detail=str(number)) for number in range(1000)] == [False] + [True] * 999
     assert refuse(refusals, reason="a large frame") is False
     assert refuse(refusals, host="10.0.0.6") is False
@@ -30,7 +30,7 @@ def test_the_first_of_a_peer_and_reason_is_a_line_and_the_next_are_a_number(capl
 
 
 def test_a_peer_that_stays_away_is_forgotten_and_one_that_goes_on_is_counted(caplog: pytest.LogCaptureFixture) -> None:
-    refusals = Refusals()
+    refusals = RefusalLog()
     refuse(refusals)
     refuse(refusals)
     refusals.report()
@@ -44,7 +44,7 @@ def test_a_peer_that_stays_away_is_forgotten_and_one_that_goes_on_is_counted(cap
 
 
 def test_more_peers_than_are_told_apart_share_a_count(caplog: pytest.LogCaptureFixture) -> None:
-    refusals = Refusals(max_kinds=3)
+    refusals = RefusalLog(max_kinds=3)
     for number in range(100):
         refuse(refusals, host=f"10.0.0.{number}")
     assert len(caplog.records) == 4

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from eosin.broker.listeners import SASL_PROTOCOLS, TLS_PROTOCOLS
+from eosin.broker.config.listeners import SASL_PROTOCOLS, TLS_PROTOCOLS
 from eosin.broker.process.logging_format import fields
 from eosin.broker.start_error import StartError
 

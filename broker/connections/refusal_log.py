@@ -1,4 +1,4 @@
-"""`Refusals`: what the log says of peers that are refused.
+"""`RefusalLog`: what the log says of peers that are refused.
 
 A client that is refused and comes again at once must not fill the log. Always true: of one peer and one reason there is
 a line when it happens first, and then at most one for each `report`, with a count; the peers that are remembered are
@@ -36,7 +36,7 @@ class Refusable(Protocol):
     """HOST:PORT."""
 
 
-class Refusals:
+class RefusalLog:
     """Who was refused why since the last reports."""
 
     def __init__(self, max_kinds: int = MAX_KINDS) -> None:
