@@ -58,7 +58,7 @@ from eosin.storage.manager import LogManager
 
 if TYPE_CHECKING:
     from eosin.broker.joined.node import JoinedNode
-    from eosin.broker.observation import Observation
+    from eosin.broker.observability import Observability
     from eosin.broker.peers.links import Links
     from eosin.broker.security.arrivals import Arrival, Arrivals
     from eosin.broker.security.first_users import FirstUser
@@ -108,7 +108,7 @@ class Server:
         self._node: JoinedNode | None = None
         """What makes this broker one of several; None for a broker that runs alone."""
         self._loading: asyncio.Task[None] | None = None
-        self.observation: Observation | None = None
+        self.observability: Observability | None = None
         """What lets others see into this broker, where that is asked for."""
         self.tls: TlsListeners | None = None
         """The listeners with TLS; None if there are none."""
@@ -182,13 +182,13 @@ class Server:
         for listener in self.config.bound_listeners:
             self._sockets.append(await self._bound(listener))
         if self.config.is_observed:
-            from eosin.broker.observation import observation_of
+            from eosin.broker.observability import observability_of
 
-            self.observation = observation_of(self.config, self.clock)
-            if (http := self.observation.listener) is not None:
-                self.observation.bound(*await self._bound(http))
+            self.observability = observability_of(self.config, self.clock)
+            if (http := self.observability.listener) is not None:
+                self.observability.bound(*await self._bound(http))
                 # Port 0 is any free one: DescribeConfigs tells which, so that `eosin explain` finds it.
-                self.config = replace(self.config, eosin_http_listener=self.observation.address)
+                self.config = replace(self.config, eosin_http_listener=self.observability.address)
 
     async def _bound(self, listener: Listener) -> tuple[Listener, socket.socket]:
         """A socket bound to the listener's address, and the listener with the port it got. Raises `StartError`."""
@@ -274,8 +274,8 @@ class Server:
             metadata_answers=MetadataAnswers(cluster, clock, limit_bytes=config.eosin_metadata_answers_max_bytes),
             response_memory=ResponseMemory(config.eosin_fetch_response_memory_bytes),
         )
-        if self.observation is not None:
-            self.observation.observe(self.services, self._disk, self._background)
+        if self.observability is not None:
+            self.observability.observe(self.services, self._disk, self._background)
         if config.has_authorizer:
             from eosin.broker.security.authorization import authorizer_of
 
@@ -433,8 +433,8 @@ class Server:
             )
 
     async def _begin_http(self) -> None:
-        if self.observation is not None:
-            await self.observation.start(
+        if self.observability is not None:
+            await self.observability.start(
                 self.services,
                 self.host,
                 is_loading=lambda: self._loading is None or not self._loading.done(),
@@ -451,8 +451,8 @@ class Server:
             await acceptor.close()
         for _, bound in self._sockets:
             bound.close()
-        if self.observation is not None:
-            await self.observation.stop()
+        if self.observability is not None:
+            await self.observability.stop()
         await self._stop_loading()
         await self._background.stop()
         if self._node is not None:
@@ -490,8 +490,8 @@ class Server:
         await self._close_connections()
         if self._sasl is not None:
             self._sasl.close()
-        if self.observation is not None:
-            await self.observation.stop()
+        if self.observability is not None:
+            await self.observability.stop()
         await self._background.stop()
         if self._node is not None:
             await self._node.close()

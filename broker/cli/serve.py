@@ -211,7 +211,7 @@ async def _serve(config: BrokerConfig, first_users: "Sequence[FirstUser]") -> in
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, server.reload)
     # What start-up built stays for good; without it a full collection has less to walk.
     server.services.partitions.freeze()
-    http = "" if server.observation is None else server.observation.address
+    http = "" if server.observability is None else server.observability.address
     line = ready_line(config, server.addresses, _seconds_since_start(), http=http, is_open=server.is_open)
     print(line, flush=True)
     if config.eosin_console_enable:

@@ -20,7 +20,7 @@ print([name for name in sys.modules if name.startswith(tuple(sys.argv[1:]))])
 """
 ROOMS = ("eosin.broker.membership", "eosin.broker.quorum", "eosin.broker.joined", "eosin.client")
 SEEING = (
-    *("eosin.broker.observation", "eosin.broker.recorder", "eosin.broker.http", "eosin.broker.metrics"),
+    *("eosin.broker.observability", "eosin.broker.recorder", "eosin.broker.http", "eosin.broker.metrics"),
     "eosin.broker.console",
     *("starlette", "uvicorn", "prometheus_client"),
 )

@@ -36,8 +36,8 @@ class ObservedBroker:
     @property
     def http(self) -> str:
         """HOST:PORT of its HTTP listener."""
-        assert self.server.observation is not None
-        return self.server.observation.address
+        assert self.server.observability is not None
+        return self.server.observability.address
 
     async def wire(self, client_id: str = "orders-1") -> Wire:
         """A connection that is closed with the broker."""
@@ -55,9 +55,9 @@ class ObservedBroker:
 
     def forget_scrape(self) -> None:
         """The next scrape reads anew."""
-        assert self.server.observation is not None
-        assert self.server.observation.exposition is not None
-        self.server.observation.exposition.forget()
+        assert self.server.observability is not None
+        assert self.server.observability.exposition is not None
+        self.server.observability.exposition.forget()
 
     async def facts(self, path: str) -> Any:
         """The JSON at a path of the API."""

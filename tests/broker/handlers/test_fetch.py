@@ -505,7 +505,7 @@ async def test_a_request_sent_twice_is_noticed_even_while_the_first_still_waits(
     waiting.cancel()
 
 
-# RefusalLog
+# Refusals
 # ----------------------------------------------------------------------------------------------------------------
 
 

@@ -138,9 +138,9 @@ async def test_rounds_over_ten_thousand_ids_and_a_thousand_partitions_are_cut_in
             await wire.init(f"id-{number:05}", timeout_ms=60_000)
         producer = await broker.producer("shop-1")
         await producer.send(ORDERS_0)
-        assert server.observation is not None
-        assert server.observation.console is not None
-        survey: Survey = server.observation.console.streams.survey
+        assert server.observability is not None
+        assert server.observability.console is not None
+        survey: Survey = server.observability.console.streams.survey
         pieces: list[float] = []
         begun = time.thread_time()
         sleep = asyncio.sleep
@@ -173,7 +173,7 @@ async def test_for_a_browser_that_does_not_read_a_broker_buffers_a_frame_at_most
     monkeypatch.setattr("eosin.broker.console.streams.SHORTEST_MS", 5)
     monkeypatch.setattr("eosin.broker.console.streams.SHARE", 0)
     async with observed_broker(eosin_console_enable=True) as broker:
-        observation = broker.server.observation
+        observation = broker.server.observability
         assert observation is not None
         assert observation.console is not None
         assert observation._http is not None

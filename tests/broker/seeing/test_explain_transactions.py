@@ -185,7 +185,7 @@ async def test_what_a_broker_remembers_of_an_id_that_another_coordinates_now_is_
     await broker.producer("invoicing", client_id="orders-2")
     await old.add(ORDERS_0)
     transactions = broker.server.services.transactions
-    assert broker.server.observation is not None
+    assert broker.server.observability is not None
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(transactions, "txn", lambda _: None)  # as where the partition has moved away
         found = await broker.explain("invoicing")

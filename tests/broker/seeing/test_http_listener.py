@@ -180,8 +180,8 @@ async def test_a_stop_ends_a_long_answer_without_a_traceback(
         await asyncio.sleep(60)
 
     async with observed_broker() as broker:
-        assert broker.server.observation is not None
-        monkeypatch.setattr(broker.server.observation.exposition, "expose", never)
+        assert broker.server.observability is not None
+        monkeypatch.setattr(broker.server.observability.exposition, "expose", never)
         asked = asyncio.create_task(broker.get("metrics"))
         await asyncio.wait_for(has_begun.wait(), 20)
     with contextlib.suppress(HttpError):

@@ -281,9 +281,9 @@ async def test_what_a_client_accepts_adds_nothing_to_what_is_kept(broker: Observ
     for version in range(1, 20):
         accept = f"application/openmetrics-text; version={version}.0.0"
         assert (await broker.get("metrics", accept=accept)).body.endswith(b"# EOF\n")
-    assert broker.server.observation is not None
-    assert broker.server.observation.exposition is not None
-    assert len(broker.server.observation.exposition._kept) == 1
+    assert broker.server.observability is not None
+    assert broker.server.observability.exposition is not None
+    assert len(broker.server.observability.exposition._kept) == 1
 
 
 async def test_scrapes_that_come_together_share_one_answer(broker: ObservedBroker) -> None:

@@ -23,8 +23,8 @@ def on_disk(directory: Path) -> dict[str, Any]:
 
 
 async def until_restored(broker: ObservedBroker, name: str) -> None:
-    assert broker.server.observation is not None
-    recorder = broker.server.observation.recorder
+    assert broker.server.observability is not None
+    recorder = broker.server.observability.recorder
     assert recorder is not None
 
     async def is_there() -> bool:

@@ -1,5 +1,5 @@
-"""`Observation`: what a broker has when somebody wants to see into it: the flight recorder, metrics, the HTTP listener
-(console.md 2 and 4).
+"""`Observability`: what a broker has when somebody wants to see into it: the flight recorder, metrics, the HTTP
+listener, traces and the console (console.md 2 to 5).
 
 Always true: a broker that is not asked for it imports none of it, and keeps nothing.
 """
@@ -47,7 +47,7 @@ RESTORED_PER_TURN: Final = 200
 NEEDS_EXTRA: Final = 'eosin.http.listener needs: pip install "eosin[http]"'
 
 
-class Observation:
+class Observability:
     """The parts that `config` asks for."""
 
     def __init__(self, config: BrokerConfig, clock: Clock) -> None:
@@ -230,8 +230,8 @@ class Observation:
             self._bound.close()
 
 
-def observation_of(config: BrokerConfig, clock: Clock) -> Observation:
-    """The observation that `config` asks for. Raises `StartError` when its libraries, or its token, are missing."""
+def observability_of(config: BrokerConfig, clock: Clock) -> Observability:
+    """What `config` asks for. Raises `StartError` when its libraries, or its token, are missing."""
     if config.eosin_http_listener:
         try:
             import prometheus_client  # noqa: F401
@@ -239,7 +239,7 @@ def observation_of(config: BrokerConfig, clock: Clock) -> Observation:
             import uvicorn  # noqa: F401
         except ImportError:
             raise StartError(NEEDS_EXTRA) from None
-    return Observation(config, clock)
+    return Observability(config, clock)
 
 
 def _tracing(config: BrokerConfig) -> "Tracing | None":
