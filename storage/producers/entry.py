@@ -81,6 +81,13 @@ class ProducerEntry:
         """Whether a transaction is open."""
         return self.transaction_first_offset >= 0
 
+    @property
+    def is_anothers(self) -> bool:
+        """Whether only batches outside of transactions have come under this id, so that its owner, once the transaction
+        coordinator vouches for a transactional id, has sent none of them: they must neither fence it nor pass for its
+        own (transactions.md 6.2.4)."""
+        return self.coordinator_epoch < 0 and self.transaction_first_offset < 0 and bool(self.batches)
+
     def find(self, first_sequence: int, last_sequence: int) -> KeptBatch | None:
         """The kept batch with exactly these sequences."""
         for batch in self.batches:
@@ -108,9 +115,13 @@ class ProducerEntry:
         """Adopt an epoch; another one starts without batches."""
         if producer_epoch != self.producer_epoch:
             self.producer_epoch = producer_epoch
-            self.batches = []
-            self.first_sequence = NO_SEQUENCE
-            self.needs_refill = False
+            self.forget_batches()
+
+    def forget_batches(self) -> None:
+        """No batch of this epoch is known any more."""
+        self.batches = []
+        self.first_sequence = NO_SEQUENCE
+        self.needs_refill = False
 
     def keep(
         self, first_sequence: int, last_sequence: int, last_offset: int, offset_delta: int, timestamp: int

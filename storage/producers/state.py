@@ -80,6 +80,8 @@ class ProducerState:
         """
         producer_id, epoch = header.producer_id, header.producer_epoch
         entry = self._entries.get(producer_id)
+        if entry is not None and header.is_transactional and entry.is_anothers:
+            entry = None
         is_open = False
         if entry is not None:
             if from_client and entry.producer_epoch == epoch:
@@ -101,11 +103,11 @@ class ProducerState:
             refused = self._check_sequence(header, entry)
             if refused is not None:
                 return refused
-        if is_open and not header.is_transactional:
-            return Refused(
-                ErrorCode.INVALID_TXN_STATE,
-                f"producer {producer_id} has an open transaction here and sent a batch outside of it",
-            )
+        if entry is not None and not header.is_transactional:
+            if is_open:
+                return _outside(producer_id, "has an open transaction here")
+            if from_client and entry.coordinator_epoch >= 0:
+                return _outside(producer_id, "is that of a transactional id")
         return None
 
     def _is_verified(self, producer_id: int, guard: VerificationGuard | None, verification_enabled: bool) -> bool:
@@ -167,6 +169,8 @@ class ProducerState:
         if entry is None:
             entry = self._entries[producer_id] = ProducerEntry(producer_id)
             self._refused.pop(producer_id, None)
+        if header.is_transactional and entry.is_anothers:
+            entry.forget_batches()
         if entry.producer_epoch != header.producer_epoch:
             entry.set_epoch(header.producer_epoch)
         delta = header.last_offset_delta
@@ -184,7 +188,7 @@ class ProducerState:
     def check_marker(self, marker: Marker) -> Refused | None:
         """Whether a marker may be appended (transactions.md 5.3.2 and 5.3.3)."""
         entry = self._entries.get(marker.producer_id)
-        if entry is None:
+        if entry is None or entry.is_anothers:
             return None
         known, epoch = entry.producer_epoch, marker.producer_epoch
         ends_another = (
@@ -221,6 +225,8 @@ class ProducerState:
         if entry is None:
             entry = self._entries[producer_id] = ProducerEntry(producer_id)
             self._refused.pop(producer_id, None)
+        if entry.is_anothers:
+            entry.forget_batches()
         entry.set_epoch(producer_epoch)
         entry.coordinator_epoch = coordinator_epoch
         entry.last_timestamp = timestamp
@@ -250,7 +256,7 @@ class ProducerState:
     ) -> VerificationGuard | Refused | None:
         """The guard to append under once the coordinator agrees; None when the transaction is open here already."""
         entry = self._entries.get(producer_id)
-        if entry is not None:
+        if entry is not None and not entry.is_anothers:
             if producer_epoch < entry.producer_epoch:
                 return Refused(
                     ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -329,6 +335,10 @@ def _previous_open(producer_id: int) -> Refused:
         ErrorCode.CONCURRENT_TRANSACTIONS,
         f"the previous transaction of producer {producer_id} has not ended here yet",
     )
+
+
+def _outside(producer_id: int, why: str) -> Refused:
+    return Refused(ErrorCode.INVALID_TXN_STATE, f"producer {producer_id} {why} and sent a batch outside of it")
 
 
 def _out_of_order(header: BatchHeader, why: str) -> Refused:

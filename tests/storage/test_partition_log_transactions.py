@@ -2,6 +2,7 @@
 
 import errno
 
+import msgspec
 import pytest
 from batches import NOW_MS, data, marker
 from fake_disk import Fault
@@ -337,3 +338,35 @@ async def test_an_abort_is_indexed_though_its_index_cannot_be_read_at_that_momen
             log.release_idle_files()
     logs.fake.faults.clear()
     assert read_now(log, isolation=COMMITTED).aborted == (AbortedTransaction(1, 0), AbortedTransaction(1, 2))
+
+
+# Somebody else under the id of a transactional producer (6.2.4)
+
+
+@pytest.mark.parametrize("epoch", [0, 7])
+async def test_batches_outside_of_transactions_neither_fence_a_transactional_producer_nor_pass_for_its_own(
+    epoch: int,
+) -> None:
+    logs = Logs(verification_enabled=True)
+    log = await logs.open()
+    for sequence in range(3):
+        appended(logs.append(log, data(pid=1, epoch=epoch, seq=sequence)))
+    log = await logs.reopen()
+    appended(mark(log, 1, 0, commit=False, version=2))  # one that was added, and never written to
+    log = await logs.reopen()
+    assert error(logs.append(log, data(pid=1, epoch=epoch + 1, seq=0))) == ErrorCode.INVALID_TXN_STATE
+    own = data(pid=1, epoch=0, seq=0, txn=True)
+    first = appended(logs.append(log, own, begin(log, 1)))
+    assert first.base_offset == 4
+    log = await logs.reopen()
+    assert appended(logs.append(log, own)) == msgspec.structs.replace(first, duplicate=True)
+
+
+async def test_a_producer_that_was_fenced_stays_so() -> None:
+    logs = Logs(verification_enabled=True)
+    log = await logs.open()
+    appended(logs.append(log, data(pid=1, epoch=3, seq=0, txn=True), begin(log, 1, 3)))
+    assert error(logs.append(log, data(pid=1, epoch=2, seq=0, txn=True))) == ErrorCode.INVALID_PRODUCER_EPOCH
+    appended(mark(log, 1, 4, commit=True, version=2))
+    refused = log.begin_verification(producer_id=1, producer_epoch=3, base_sequence=0, from_zero=True)
+    assert isinstance(refused, Refused)
