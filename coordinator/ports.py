@@ -135,7 +135,7 @@ class TransactionVerifier(Protocol):
         the reply is there at once."""
 
 
-class Asker(Protocol):
+class Requester(Protocol):
     """Who sent a request, as far as its connection tells."""
 
     @property
@@ -182,7 +182,7 @@ class TransactionObserver(Protocol):
         error: ErrorCode,
         *,
         pair: tuple[int, int],
-        who: Asker | None,
+        who: Requester | None,
         now_ms: int,
     ) -> None:
         """A request of `pair` was refused where nothing was decided: by a log, by a group, or because the id is not

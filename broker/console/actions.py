@@ -28,7 +28,7 @@ from eosin.broker.console.topic_actions import (
     TopicActions,
 )
 from eosin.broker.recorder.causes import CONSOLE
-from eosin.broker.recorder.events import Kind, Notable, who_is
+from eosin.broker.recorder.events import Kind, Notable, identity_of
 from eosin.broker.security import audit
 from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.broker.transactions.hanging import HangingTransactions
@@ -250,7 +250,9 @@ class Actions:
     def _note(self, name: str, pair: tuple[int, int], what: str, context: RequestContext) -> None:
         if self._services.recorder is not None:
             now_ms = self._services.clock.now_ms()
-            self._services.recorder.note(name, Notable(now_ms, Kind.OPERATOR, *pair, who=who_is(context), what=what))
+            self._services.recorder.note(
+                name, Notable(now_ms, Kind.OPERATOR, *pair, who=identity_of(context), what=what)
+            )
 
     async def _remove(self, asked: RemoveMember, context: RequestContext) -> Done:
         group = self._services.groups.describe(asked.group)

@@ -15,7 +15,7 @@ from eosin.broker.explain.group_sentences import explain_group
 from eosin.broker.explain.partition_sentences import explain_partition
 from eosin.broker.explain.sentences import explain_transaction
 from eosin.broker.http.knowledge import Knowledge
-from eosin.broker.recorder.events import Who
+from eosin.broker.recorder.events import ClientIdentity
 from eosin.coordinator.groups.rules.group import Group, Member
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
@@ -132,7 +132,9 @@ class Answers:
             name,
             now_ms,
             group.state.value,
-            members=tuple(Who(client_id=each.client_id, peer=each.client_host) for each in group.members.values()),
+            members=tuple(
+                ClientIdentity(client_id=each.client_id, peer=each.client_host) for each in group.members.values()
+            ),
             partitions=tuple(parts[:MOST_PARTITIONS]),
             held_by=tuple(dict.fromkeys(each for each in holders if each)),
             history=await self._knowledge.group(name),

@@ -7,7 +7,7 @@ import msgspec
 
 from eosin.broker.explain.sentences import why
 from eosin.broker.explain.words import client
-from eosin.broker.recorder.events import NO_TIME, Kind, Notable, Summary, who_is
+from eosin.broker.recorder.events import NO_TIME, Kind, Notable, Summary, identity_of
 from eosin.broker.recorder.track import Track
 from eosin.coordinator.transactions.rules.state import STATE_NAMES, TransactionState, Txn
 
@@ -123,7 +123,7 @@ def transaction_row(txn: Txn, track: Track | None) -> TransactionRow:
         txn.never_times_out,
         len(txn.partitions),
         tuple(names),
-        client(who_is(who)),
+        client(identity_of(who)),
         past[-1].outcome if past else "",
         sum(each.kind is Kind.FENCED for each in notable),
     )

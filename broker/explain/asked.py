@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from eosin.broker.explain.facts import GroupFacts, GroupPartition, OpenProducer, PartitionFacts, TransactionFacts
-from eosin.broker.recorder.events import Who
+from eosin.broker.recorder.events import ClientIdentity
 from eosin.broker.recorder.group_events import GroupHistory
 from eosin.client.admin import Admin, ResourceType
 from eosin.client.client import Client
@@ -179,7 +179,9 @@ class Asked:
             group_id,
             now_ms,
             group.state,
-            members=tuple(Who(client_id=each.client_id, peer=each.host.lstrip("/")) for each in group.members),
+            members=tuple(
+                ClientIdentity(client_id=each.client_id, peer=each.host.lstrip("/")) for each in group.members
+            ),
             partitions=tuple(partitions),
             held_by=tuple(holders),
             history=history,

@@ -6,7 +6,7 @@ The HTTP API answers them as JSON, `eosin explain` builds the same from Kafka's 
 
 import msgspec
 
-from eosin.broker.recorder.events import History, Who
+from eosin.broker.recorder.events import ClientIdentity, History
 from eosin.broker.recorder.group_events import GroupHistory
 
 NO_TIME = -1
@@ -143,7 +143,7 @@ class GroupFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     now_ms: int
     state: str
     """Empty when there is none."""
-    members: tuple[Who, ...] = ()
+    members: tuple[ClientIdentity, ...] = ()
     partitions: tuple[GroupPartition, ...] = ()
     held_by: tuple[str, ...] = ()
     """Transactional ids that hold its readers back."""

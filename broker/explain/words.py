@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Final
 
-from eosin.broker.recorder.events import Who
+from eosin.broker.recorder.events import ClientIdentity
 
 LONGEST_SENTENCE: Final = 240
 _LONGEST_NAME: Final = 48
@@ -48,7 +48,7 @@ def name(text: str) -> str:
     return safe if len(safe) <= _LONGEST_NAME else safe[: _LONGEST_NAME - 3] + "..."
 
 
-def client(who: Who | None) -> str:
+def client(who: ClientIdentity | None) -> str:
     """Who it was: `orders-1 (apache-kafka-java 4.3.1) at 10.0.0.7:51122`; empty when that is not known."""
     if who is None:
         return ""

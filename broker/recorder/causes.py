@@ -4,7 +4,7 @@ from typing import Final
 
 from eosin.broker.recorder.events import Cause, Kind, Takeover
 from eosin.broker.recorder.track import Track
-from eosin.coordinator.ports import Asker
+from eosin.coordinator.ports import Requester
 from eosin.coordinator.transactions.rules.state import NO_PRODUCER_ID, Txn
 from eosin.protocol.errors import ErrorCode
 
@@ -26,7 +26,7 @@ FENCING: Final = frozenset(
 """Errors that say that a pair is out of date."""
 
 
-def cause_of_takeover(owner: Asker | None, who: Asker | None, *, has_pair: bool, timeout_ms: int) -> Cause:
+def cause_of_takeover(owner: Requester | None, who: Requester | None, *, has_pair: bool, timeout_ms: int) -> Cause:
     """Why an InitProducerId raises the pair of an id that has one."""
     client_id = "" if who is None else who.client_id or ""
     if timeout_ms <= ADMIN_TIMEOUT_MS and not has_pair:

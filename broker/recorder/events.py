@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from eosin.coordinator.ports import Asker
+from eosin.coordinator.ports import Requester
 
 NO_TIME: Final = -1
 LONGEST_PARTITIONS: Final = 60
@@ -57,7 +57,7 @@ class Cause(StrEnum):
     """It happened before the recorder began."""
 
 
-class Who(msgspec.Struct, frozen=True, omit_defaults=True):
+class ClientIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
     """Who sent a request."""
 
     client_id: str = ""
@@ -67,11 +67,11 @@ class Who(msgspec.Struct, frozen=True, omit_defaults=True):
     listener: str = ""
 
 
-def who_is(asker: Asker | None) -> Who | None:
+def identity_of(asker: Requester | None) -> ClientIdentity | None:
     """The facts of `asker` as a value of its own."""
     if asker is None:
         return None
-    return Who(
+    return ClientIdentity(
         asker.client_id or "",
         asker.client_software_name,
         asker.client_software_version,
@@ -91,7 +91,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     """What else there is to say: an outcome, a partition and its error."""
     count: int
     """Of partitions, or ms that were waited."""
-    who: Asker | None
+    who: Requester | None
 
 
 class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -104,7 +104,7 @@ class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
     partitions: int
     producer_id: int
     producer_epoch: int
-    who: Who | None = None
+    who: ClientIdentity | None = None
 
 
 class Takeover(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -115,7 +115,7 @@ class Takeover(msgspec.Struct, frozen=True, omit_defaults=True):
     producer_epoch: int
     """From here on, older pairs of the id are refused."""
     cause: Cause
-    who: Who | None = None
+    who: ClientIdentity | None = None
     begun_ms: int = NO_TIME
     """Of the transaction that it ended; -1 when none was open."""
     timeout_ms: int = 0
@@ -131,7 +131,7 @@ class Notable(msgspec.Struct, frozen=True, omit_defaults=True):
     producer_epoch: int = -1
     error: str = ""
     cause: str = ""
-    who: Who | None = None
+    who: ClientIdentity | None = None
     """Who was refused, or whose transaction it was."""
     by: Takeover | None = None
     """What raised the epoch."""
@@ -147,12 +147,12 @@ class Notable(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def ended_by_operator(
-    at_ms: int, producer_id: int, producer_epoch: int, partitions: Sequence[str], who: Asker, *, commit: bool
+    at_ms: int, producer_id: int, producer_epoch: int, partitions: Sequence[str], who: Requester, *, commit: bool
 ) -> Notable:
     """An operator has written the markers of a transaction, by whatever way."""
     verb, named = "committed" if commit else "aborted", " ".join(partitions)[:LONGEST_PARTITIONS]
     what = f"{verb} the transaction of producer {producer_id}/{producer_epoch} in {named}"
-    return Notable(at_ms, Kind.OPERATOR, producer_id, producer_epoch, who=who_is(who), what=what)
+    return Notable(at_ms, Kind.OPERATOR, producer_id, producer_epoch, who=identity_of(who), what=what)
 
 
 class HistoryEvent(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -164,7 +164,7 @@ class HistoryEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     producer_epoch: int
     what: str = ""
     count: int = 0
-    who: Who | None = None
+    who: ClientIdentity | None = None
 
 
 class History(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -172,10 +172,10 @@ class History(msgspec.Struct, frozen=True, omit_defaults=True):
 
     since_ms: int
     """When the recorder began: of anything before, only what a file kept is known."""
-    owner: Who | None = None
+    owner: ClientIdentity | None = None
     """Who introduced itself last."""
     owner_ms: int = NO_TIME
-    opened_by: Who | None = None
+    opened_by: ClientIdentity | None = None
     events: tuple[HistoryEvent, ...] = ()
     """Of the transaction that is open."""
     left_out: int = 0

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from eosin.broker.explain.words import client, clipped, duration
-from eosin.broker.recorder.events import HistoryEvent, Who
+from eosin.broker.recorder.events import ClientIdentity, HistoryEvent
 from eosin.coordinator.groups.rules.events import Event, Join, Leave, Loaded, TimerFired, TimerKind, Unloaded
 from eosin.coordinator.groups.rules.group import Group, GroupState, Member
 
@@ -124,12 +124,12 @@ def _reason(before: Group, event: Event, gone: list[Member], new: list[Member]) 
     return "its assignment could not be stored" if type(event) is not Join else "a member joined again"
 
 
-def _who(member: Member) -> Who:
+def _who(member: Member) -> ClientIdentity:
     called = f"{member.client_id}/{member.instance_id}" if member.instance_id else member.client_id
-    return Who(client_id=called, peer=member.client_host.lstrip("/"))
+    return ClientIdentity(client_id=called, peer=member.client_host.lstrip("/"))
 
 
-def _event(at_ms: int, kind: str, what: str = "", *, count: int = 0, who: Who | None = None) -> HistoryEvent:
+def _event(at_ms: int, kind: str, what: str = "", *, count: int = 0, who: ClientIdentity | None = None) -> HistoryEvent:
     return HistoryEvent(at_ms, kind, -1, -1, what, count, who)
 
 

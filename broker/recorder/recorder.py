@@ -18,11 +18,11 @@ from eosin.broker.recorder.events import (
     Notable,
     Summary,
     Takeover,
-    who_is,
+    identity_of,
 )
 from eosin.broker.recorder.stats import TransactionStats
 from eosin.broker.recorder.track import EVENT_BYTES, NOTABLE, OPEN_EVENTS, PAST, SUMMARY_BYTES, Track
-from eosin.coordinator.ports import Asker
+from eosin.coordinator.ports import Requester
 from eosin.coordinator.transactions.entries import PendingRequest
 from eosin.coordinator.transactions.rules.effects import Effects, Reply
 from eosin.coordinator.transactions.rules.events import (
@@ -140,7 +140,7 @@ class FlightRecorder:
         error: ErrorCode,
         *,
         pair: tuple[int, int],
-        who: Asker | None,
+        who: Requester | None,
         now_ms: int,
     ) -> None:
         """A log or a group has refused a pair, or the id is not known."""
@@ -231,7 +231,7 @@ class FlightRecorder:
                     after.producer_id,
                     after.producer_epoch,
                     Cause.TIMEOUT,
-                    who_is(track.opened_by),
+                    identity_of(track.opened_by),
                     before.start_ms,
                     before.timeout_ms,
                     len(before.partitions),
@@ -245,7 +245,7 @@ class FlightRecorder:
                     before.producer_id,
                     before.producer_epoch,
                     cause=Cause.TIMEOUT,
-                    who=who_is(track.opened_by),
+                    who=identity_of(track.opened_by),
                     by=track.takeovers[-1],
                 ),
             )
@@ -268,7 +268,7 @@ class FlightRecorder:
         self._recount(track)
 
     def _took_over(
-        self, track: Track, before: Txn, after: Txn, event: InitProducerId, who: Asker | None, now_ms: int
+        self, track: Track, before: Txn, after: Txn, event: InitProducerId, who: Requester | None, now_ms: int
     ) -> None:
         is_open = before.state is _ONGOING
         # The retry after the abort comes from who caused it: one takeover, not two.
@@ -277,7 +277,7 @@ class FlightRecorder:
             last is not None
             and last.begun_ms != NO_TIME
             and last.cause is not Cause.TIMEOUT
-            and last.who == who_is(who)
+            and last.who == identity_of(who)
         ):
             return
         track.take_over(
@@ -286,7 +286,7 @@ class FlightRecorder:
                 after.producer_id,
                 after.client_pair.producer_epoch,
                 cause_of_takeover(track.owner, who, has_pair=event.producer_id >= 0, timeout_ms=event.timeout_ms),
-                who_is(who),
+                identity_of(who),
                 before.start_ms if is_open else NO_TIME,
                 before.timeout_ms if is_open else 0,
                 len(before.partitions),
@@ -333,7 +333,7 @@ class FlightRecorder:
         txn: Txn | None,
         error: ErrorCode,
         pair: tuple[int, int],
-        who: Asker | None,
+        who: Requester | None,
         now_ms: int,
         *,
         timed_out: bool,
@@ -343,9 +343,9 @@ class FlightRecorder:
         if error in FENCING or timed_out:
             cause, by = cause_of_refusal(txn, track, pair, timed_out=timed_out)
             self.stats.fenced[cause.value] = self.stats.fenced.get(cause.value, 0) + 1
-            notable = Notable(now_ms, Kind.FENCED, *pair, error.name, cause.value, who_is(who), by)
+            notable = Notable(now_ms, Kind.FENCED, *pair, error.name, cause.value, identity_of(who), by)
         else:
-            notable = Notable(now_ms, Kind.REFUSED, *pair, error.name, who=who_is(who))
+            notable = Notable(now_ms, Kind.REFUSED, *pair, error.name, who=identity_of(who))
         self.note(transactional_id, notable)
 
     # Tracks and their memory ----------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Final
 
 from eosin.broker.recorder.events import (
     NO_TIME,
+    ClientIdentity,
     Event,
     History,
     HistoryEvent,
@@ -15,10 +16,9 @@ from eosin.broker.recorder.events import (
     Notable,
     Summary,
     Takeover,
-    Who,
-    who_is,
+    identity_of,
 )
-from eosin.coordinator.ports import Asker
+from eosin.coordinator.ports import Requester
 
 OPEN_EVENTS: Final = 32
 PAST: Final = 4
@@ -56,14 +56,14 @@ class Track:
     def __init__(self) -> None:
         self.counted = 0
         """What the recorder has counted of `bytes`."""
-        self.owner: Asker | None = None
+        self.owner: Requester | None = None
         """Who introduced itself last; the context of its requests, which holds nothing else."""
         self.owner_ms = NO_TIME
         self.begun_ms = NO_TIME
         """Of the open transaction."""
         self.epoch = -1
         """Of its records; each end of it raises the id's epoch."""
-        self.opened_by: Asker | None = None
+        self.opened_by: Requester | None = None
         self.partitions = 0
         self.prepared_ms = NO_TIME
         """When the decision about the open transaction was durable."""
@@ -128,9 +128,9 @@ class Track:
         """All of it as a value."""
         return History(
             since_ms,
-            owner=who_is(self.owner),
+            owner=identity_of(self.owner),
             owner_ms=self.owner_ms,
-            opened_by=who_is(self.opened_by),
+            opened_by=identity_of(self.opened_by),
             events=tuple(_told(event) for event in self.events),
             left_out=self.left_out,
             is_shrunk=self.is_shrunk,
@@ -141,14 +141,14 @@ class Track:
         )
 
 
-def _kept(track: Track, who: Asker | None) -> Who | None:
+def _kept(track: Track, who: Requester | None) -> ClientIdentity | None:
     """Who, as the last summary has it if it is the same: one value for all transactions of a producer."""
     if who is None:
         return None
     last = track.past[-1].who if track.past else None
     if last is not None and last.peer == who.peer and last.client_id == (who.client_id or ""):
         return last
-    return who_is(who)
+    return identity_of(who)
 
 
 def _repeats(known: Notable, new: Notable) -> bool:
@@ -187,5 +187,5 @@ def _told(event: Event) -> HistoryEvent:
         event.producer_epoch,
         event.what,
         event.count,
-        who_is(event.who),
+        identity_of(event.who),
     )

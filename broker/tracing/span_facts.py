@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from eosin.broker.explain.sentences import why
-from eosin.broker.recorder.events import NO_TIME, Cause, Event, Kind, Notable, Takeover, Who, who_is
+from eosin.broker.recorder.events import NO_TIME, Cause, ClientIdentity, Event, Kind, Notable, Takeover, identity_of
 from eosin.broker.tracing.traced import (
     EndedTransaction,
     RefusedProducer,
@@ -68,7 +68,7 @@ def _transaction(ended: EndedTransaction, cluster_id: str) -> SpanFacts:
         "eosin.partition_count": len(partitions),
         "eosin.transaction_timeout_ms": txn.timeout_ms,
         "eosin.transaction_version": txn.client_transaction_version,
-        **_client(who_is(ended.opened_by)),
+        **_client(identity_of(ended.opened_by)),
     }
     if ended.left_out:
         attributes["eosin.events_left_out"] = ended.left_out
@@ -128,7 +128,7 @@ def _event(event: Event) -> SpanEvent:
         attributes |= {"eosin.request": event.what, "eosin.waited_ms": event.count}
     elif event.kind is Kind.PREPARED:
         attributes["eosin.outcome"] = event.what
-    return SpanEvent(event.at_ms, event.kind.value, attributes | _client(who_is(event.who)))
+    return SpanEvent(event.at_ms, event.kind.value, attributes | _client(identity_of(event.who)))
 
 
 def _reason(name: str, ended: EndedTransaction, takeover: Takeover) -> SpanEvent:
@@ -165,7 +165,7 @@ def _completed(ended: EndedTransaction) -> SpanEvent:
     return SpanEvent(ended.ended_ms, "markers_written", attributes)
 
 
-def _client(who: Who | None) -> Attributes:
+def _client(who: ClientIdentity | None) -> Attributes:
     if who is None:
         return {}
     software = "/".join(part for part in (who.software, who.version) if part)

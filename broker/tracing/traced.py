@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from eosin.broker.recorder.events import Event, Notable, Takeover
-from eosin.coordinator.ports import Asker
+from eosin.coordinator.ports import Requester
 from eosin.coordinator.transactions.rules.state import Txn
 
 
@@ -29,7 +29,7 @@ class EndedTransaction(msgspec.Struct, frozen=True, gc=False):
     """When the decision was durable; -1 when that was before the start."""
     ended_ms: int
     partitions: int
-    opened_by: Asker | None
+    opened_by: Requester | None
     events: list[Event]
     """The recorder's, which lets go of them with the end of the transaction."""
     left_out: int

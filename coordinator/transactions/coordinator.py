@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from eosin.coordinator.hashing import partition_for
-from eosin.coordinator.ports import Asker, CoordinatorLogs, MarkerTargets, ProducerIds, TransactionObserver
+from eosin.coordinator.ports import CoordinatorLogs, MarkerTargets, ProducerIds, Requester, TransactionObserver
 from eosin.coordinator.replay import replay, until_committed
 from eosin.coordinator.transactions.config import TransactionConfig
 from eosin.coordinator.transactions.deferred_writes import DeferredWrites
@@ -252,7 +252,7 @@ class TransactionCoordinator:
         can_return: bool = True,
         two_phase: bool = False,
         keeps: bool = False,
-        who: Asker | None = None,
+        who: Requester | None = None,
     ) -> Reply:
         """Give a producer its id and epoch (transactions.md 3.1); a new instance has no pair yet, which is -1 and -1.
         `two_phase`: its transactions never time out; `keeps`: one that is open stays so (KIP-939)."""
@@ -281,7 +281,7 @@ class TransactionCoordinator:
         producer_id: int,
         producer_epoch: int,
         partitions: Sequence[TopicPartition],
-        who: Asker | None = None,
+        who: Requester | None = None,
     ) -> PendingRequest:
         """Add partitions to the producer's transaction, starting one if none is open; NONE once that is durable
         (transactions.md 4.1)."""
@@ -295,7 +295,7 @@ class TransactionCoordinator:
         producer_epoch: int,
         commit: bool,
         client_transaction_version: int,
-        who: Asker | None = None,
+        who: Requester | None = None,
     ) -> PendingRequest:
         """Commit or abort (transactions.md 4.5): NONE once the outcome is durable and, if that takes only a moment, the
         transaction complete. For clients of version 2 the reply has the pair to go on with."""
@@ -322,7 +322,7 @@ class TransactionCoordinator:
         *,
         producer_id: int,
         producer_epoch: int,
-        who: Asker | None = None,
+        who: Requester | None = None,
     ) -> Reply:
         """`error`, with which a log or a group has refused a producer, as this coordinator would reply it: with whether
         the producer's transaction has only timed out (transactions.md 12.3 rule 5)."""
@@ -431,7 +431,7 @@ class TransactionCoordinator:
         entries = list(self._entries.values())
         return (entries[first : first + ENTRIES_PER_TURN] for first in range(0, len(entries), ENTRIES_PER_TURN))
 
-    def _request(self, transactional_id: str, event: Event, who: Asker | None) -> PendingRequest:
+    def _request(self, transactional_id: str, event: Event, who: Requester | None) -> PendingRequest:
         request = PendingRequest(transactional_id, event, who)
         self._route(request)
         return request

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from functools import partial
 from typing import Any, Final
 
-from eosin.coordinator.ports import Asker, CoordinatorLog
+from eosin.coordinator.ports import CoordinatorLog, Requester
 from eosin.coordinator.transactions.rules.effects import Reply
 from eosin.coordinator.transactions.rules.events import Event
 from eosin.coordinator.transactions.rules.state import NO_TIMESTAMP, Txn
@@ -25,7 +25,7 @@ class PendingRequest:
 
     __slots__ = ("_answered", "event", "patient", "reply", "timer", "transactional_id", "waits", "who")
 
-    def __init__(self, transactional_id: str, event: Event, who: Asker | None = None) -> None:
+    def __init__(self, transactional_id: str, event: Event, who: Requester | None = None) -> None:
         self.transactional_id = transactional_id
         self.event = event
         self.who = who
