@@ -316,7 +316,7 @@ class Server:
 
             await add_first_users(cluster, self._first_users)
         if SASL_PROTOCOLS.intersection(self.config.protocols.values()):
-            from eosin.broker.security.entrances import open_sasl
+            from eosin.broker.security.secured_listeners import open_sasl
 
             assert self._log_manager is not None
             self._sasl = await open_sasl(self.config, self.host, self._log_manager.directory_id)
@@ -409,7 +409,7 @@ class Server:
         secured: Mapping[str, Callable[[Arrival], asyncio.BaseProtocol]] = {}
         arrivals: Arrivals | None = None
         if self.tls is not None or self._sasl is not None:
-            from eosin.broker.security.entrances import secured_connections
+            from eosin.broker.security.secured_listeners import secured_connections
 
             secured, arrivals = secured_connections(self.config, self.host, self.tls, self._sasl, loop)
         for listener, bound in self._sockets:

@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any, Final
 
 from eosin.broker.cli.arguments import Parser, fail
-from eosin.broker.cli.asking import NotThere, Row, add_common, answer
+from eosin.broker.cli.remote_commands import NotThere, Row, add_common, answer
 from eosin.broker.security.acl_index import host_key
 from eosin.broker.security.acls import EVERYBODY, Acl, AclFilter, PatternType, Permission
 from eosin.broker.security.authorizer import StandardAuthorizer

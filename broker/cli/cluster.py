@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from eosin.broker.cli.arguments import Parser, completed_by, fail
-from eosin.broker.cli.asking import NotThere, Row, add_common, answer
+from eosin.broker.cli.remote_commands import NotThere, Row, add_common, answer
 from eosin.client.client import Client, CoordinatorType
 from eosin.client.cluster import BrokerState, ClusterAdmin, ClusterState, PartitionReplicas
 from eosin.client.errors import BrokerError

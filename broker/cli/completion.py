@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Final
 
 from eosin.broker.cli.arguments import Parser
-from eosin.broker.cli.asking import CLIENT_ID
+from eosin.broker.cli.remote_commands import CLIENT_ID
 from eosin.broker.cli.security_options import security_of
 from eosin.client.admin import Admin
 from eosin.client.client import Client

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from eosin.broker.cli.arguments import Parser, completed_by, fail, setting
-from eosin.broker.cli.asking import NotThere, Row, add_common, answer
+from eosin.broker.cli.remote_commands import NotThere, Row, add_common, answer
 from eosin.broker.cli.topics import existing
 from eosin.client.admin import Admin, ResourceType
 from eosin.client.client import Client

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from eosin.broker.cli.arguments import Parser, completed_by, count, fail, partition_number
-from eosin.broker.cli.asking import add_connection, attempt
 from eosin.broker.cli.output import until_broken_pipe
 from eosin.broker.cli.produce import text
 from eosin.broker.cli.records.consumption import Plan, consume
 from eosin.broker.cli.records.output_lines import FIELDS, Format, json_format, text_format
 from eosin.broker.cli.records.positions import Kind, start
+from eosin.broker.cli.remote_commands import add_connection, attempt
 from eosin.client.consumer import Isolation
 
 _COMMAND: Final = "consume"

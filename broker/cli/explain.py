@@ -13,14 +13,14 @@ from typing import Final
 import msgspec
 
 from eosin.broker.cli.arguments import Parser, fail
-from eosin.broker.cli.asking import add_connection, attempt, moment
 from eosin.broker.cli.output import until_broken_pipe
-from eosin.broker.explain.asked import Asked
+from eosin.broker.cli.remote_commands import add_connection, attempt, moment
+from eosin.broker.explain.cluster_facts import ClusterFacts
 from eosin.broker.explain.explained import Explained
-from eosin.broker.explain.finding import KINDS, find
 from eosin.broker.explain.sentences import explain_transaction
-from eosin.broker.explain.stored import stored_transaction
-from eosin.broker.explain.words import client as client_words
+from eosin.broker.explain.stored_facts import stored_transaction
+from eosin.broker.explain.subjects import KINDS, find
+from eosin.broker.explain.wording import client as client_words
 from eosin.broker.recorder.events import HistoryEvent
 from eosin.client.client import Client
 from eosin.runtime.clock import SystemClock
@@ -89,13 +89,13 @@ def parser() -> Parser:
 
 async def _ask(client: Client, token: str | None, options: Namespace) -> int:
     """Explain once; with `--follow` again and again, and print whatever is new."""
-    asked = Asked(client, http=options.http, token=token, timeout_ms=max(1, round(options.timeout * 1000)))
+    cluster = ClusterFacts(client, http=options.http, token=token, timeout_ms=max(1, round(options.timeout * 1000)))
     told = ""
     while True:
-        found = await find(asked, options.subject, options.kind)
-        for complaint in asked.complaints:
+        found = await find(cluster, options.subject, options.kind)
+        for complaint in cluster.complaints:
             print(f"eosin {COMMAND}: {complaint}", file=sys.stderr)
-        asked.complaints.clear()
+        cluster.complaints.clear()
         new = found.cause + _NUMBERS.sub("", found.sentence)
         code = 0 if new == told else _print(found, timeline=options.timeline, as_json=options.json)
         if not options.follow:

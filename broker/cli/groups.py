@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from eosin.broker.cli.arguments import Parser, completed_by, fail, partition_number
-from eosin.broker.cli.asking import NotThere, Row, add_common, answer_lines, shown
 from eosin.broker.cli.records.offset_files import offsets_in
 from eosin.broker.cli.records.positions import Kind, Start, offsets_of, start, timestamp_ms
+from eosin.broker.cli.remote_commands import NotThere, Row, add_common, answer_lines, shown
 from eosin.broker.cli.topics import existing
 from eosin.client.client import Client
 from eosin.client.consumer import Consumer, Isolation
@@ -45,7 +45,7 @@ _MEMBERS: Final = {
 _RESET: Final = {"topic": "TOPIC", "partition": "PARTITION", "before": "BEFORE", "after": "AFTER"}
 _FORGOTTEN: Final = {"topic": "TOPIC", "partition": "PARTITION", "before": "BEFORE"}
 
-Asked = Callable[[Client, Namespace], Awaitable[Sequence[str]]]
+Action = Callable[[Client, Namespace], Awaitable[Sequence[str]]]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -299,7 +299,7 @@ async def _delete(client: Client, options: Namespace) -> Sequence[str]:
     return shown([{"group": name} for name in dict.fromkeys(options.groups)], {"group": "GROUP"}, options)
 
 
-_ACTIONS: Final[Mapping[str, Asked]] = {
+_ACTIONS: Final[Mapping[str, Action]] = {
     "list": _list,
     "describe": _describe,
     "reset-offsets": _reset,

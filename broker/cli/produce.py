@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from eosin.broker.cli.arguments import Parser, completed_by, count, fail, partition_number, setting, span
-from eosin.broker.cli.asking import add_connection, attempt
 from eosin.broker.cli.records.input_lines import Parse, json_parser, text_parser
 from eosin.broker.cli.records.production import Plan, produce
+from eosin.broker.cli.remote_commands import add_connection, attempt
 from eosin.protocol.records.batch import Compression
 
 _COMMAND: Final = "produce"

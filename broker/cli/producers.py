@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from eosin.broker.cli.arguments import Parser, completed_by
-from eosin.broker.cli.asking import NotThere, Row, add_common, answer
+from eosin.broker.cli.remote_commands import NotThere, Row, add_common, answer
 from eosin.client.client import Client
 from eosin.client.transactions import TransactionAdmin
 from eosin.protocol.names import TopicPartition

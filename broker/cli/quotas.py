@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from eosin.broker.cli.arguments import Parser, fail, setting
-from eosin.broker.cli.asking import NotThere, Row, add_common, answer
+from eosin.broker.cli.remote_commands import NotThere, Row, add_common, answer
 from eosin.client.client import Client
 from eosin.client.quotas import Entity, QuotaAdmin
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from eosin.broker.cli.arguments import Parser, completed_by, count, fail, setting
-from eosin.broker.cli.asking import NotThere, Row, add_common, answer_lines, shown
+from eosin.broker.cli.remote_commands import NotThere, Row, add_common, answer_lines, shown
 from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.consumer import Isolation
@@ -41,7 +41,7 @@ _PARTITIONS: Final = {
     "high_watermark": "HIGH WATERMARK",
 }
 
-Asked = Callable[[Client, Namespace], Awaitable[Sequence[str]]]
+Action = Callable[[Client, Namespace], Awaitable[Sequence[str]]]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -222,7 +222,7 @@ async def _delete(client: Client, options: Namespace) -> Sequence[str]:
     return shown([_listed(found[name]) for name in sorted(found)], _LISTED, options)
 
 
-_ACTIONS: Final[Mapping[str, Asked]] = {
+_ACTIONS: Final[Mapping[str, Action]] = {
     "list": _list,
     "create": _create,
     "describe": _describe,

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from eosin.broker.cli.arguments import Parser, completed_by, fail, span
-from eosin.broker.cli.asking import NotThere, Row, add_common, answer
 from eosin.broker.cli.producers import require, row
+from eosin.broker.cli.remote_commands import NotThere, Row, add_common, answer
 from eosin.client.client import Client
 from eosin.client.transactions import TRANSACTION_STATES, DescribedTransaction, OpenTransaction, TransactionAdmin
 from eosin.protocol.names import TopicPartition
@@ -61,7 +61,7 @@ _TERMINATED: Final = {
 _COMMAND: Final = "transactions"
 _REST: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort"})
 
-Asked = Callable[[Client, Namespace], Awaitable[Sequence[Row]]]
+Action = Callable[[Client, Namespace], Awaitable[Sequence[Row]]]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -250,7 +250,7 @@ async def _partitions(client: Client, options: Namespace) -> list[TopicPartition
     ]
 
 
-_ACTIONS: Final[Mapping[str, tuple[Asked, Mapping[str, str]]]] = {
+_ACTIONS: Final[Mapping[str, tuple[Action, Mapping[str, str]]]] = {
     "list": (_list, _LISTED),
     "describe": (_describe, _DESCRIBED),
     "find-hanging": (_find_hanging, _OPEN),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from eosin.broker.cli.arguments import Parser, fail
-from eosin.broker.cli.asking import NotThere, Row, add_common, answer, show, shown
+from eosin.broker.cli.remote_commands import NotThere, Row, add_common, answer, show, shown
 from eosin.broker.security.passwords import new_password, upsertion
 from eosin.broker.security.sasl.lookup import DEFAULT_ITERATIONS, MECHANISMS, NUMBERS
 from eosin.broker.security.user_changes import MAX_NAME_CHARS
@@ -46,7 +46,7 @@ class Users(Protocol):
         """Change them, all or none."""
 
 
-Asked = Callable[[Users, argparse.Namespace], Awaitable[Sequence[Row]]]
+Action = Callable[[Users, argparse.Namespace], Awaitable[Sequence[Row]]]
 
 
 class _Unusable(Exception):
@@ -174,7 +174,7 @@ def _row(user: str, mechanism: int, iterations: int) -> dict[str, Any]:
     return {"user": user, "mechanism": name, "iterations": iterations}
 
 
-_ACTIONS: Final[Mapping[str, tuple[Asked, Mapping[str, str]]]] = {
+_ACTIONS: Final[Mapping[str, tuple[Action, Mapping[str, str]]]] = {
     "add": (_add, _MADE),
     "passwd": (_passwd, _MADE),
     "list": (_list, _LISTED),
@@ -200,7 +200,7 @@ class _Asked:
         await self._admin.alter(request)
 
 
-def _offline(command: str, asked: Asked, columns: Mapping[str, str], options: argparse.Namespace) -> int:
+def _offline(command: str, asked: Action, columns: Mapping[str, str], options: argparse.Namespace) -> int:
     """Do it on the directory of a stopped broker."""
     from eosin.broker.metadata.log import UnreadableMetadata
     from eosin.broker.security.offline_users import offline_users

@@ -16,13 +16,13 @@ from eosin.broker.api import Api, Services
 from eosin.broker.console.answers import Answers
 from eosin.broker.console.connection_survey import ConnectionSurvey
 from eosin.broker.console.feed import Feed
-from eosin.broker.console.heavy_work import HeavyWork
 from eosin.broker.console.log_routes import LogRoutes
 from eosin.broker.console.sessions import Sessions
 from eosin.broker.console.static_files import PAGE, StaticFile, static_files
 from eosin.broker.console.streams import Streams, tables_of
 from eosin.broker.console.survey import Known, Survey
 from eosin.broker.console.topic_view import TopicView
+from eosin.broker.console.worker_threads import WorkerThreads
 from eosin.broker.http.knowledge import Knowledge
 from eosin.broker.recorder.recorder import FlightRecorder
 from eosin.broker.version import VERSION
@@ -61,7 +61,7 @@ class Console:
         self.streams = Streams(survey, feed, services.clock, run=f"{services.clock.now_ms():x}")
         self._answers = Answers(services, knowledge, survey)
         self._topics = TopicView(services, survey)
-        self.work = HeavyWork()
+        self.work = WorkerThreads()
         self._connections = ConnectionSurvey(connections, services.clock)
         self._logs = LogRoutes(services, survey, self.work)
         self._actions = None

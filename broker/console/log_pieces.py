@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from eosin.broker.console.heavy_work import HeavyWork
+from eosin.broker.console.worker_threads import WorkerThreads
 from eosin.storage.disk.interfaces import File
 from eosin.storage.indexes.aborted import AbortedRow
 from eosin.storage.log.batch_scan import Read, seek
@@ -41,7 +41,7 @@ class Piece(NamedTuple, Generic[_T]):
 
 
 async def piece(
-    work: HeavyWork, log: PartitionLog, offset: int, end: int, scan: Callable[[Read, int, int], Scan[_T]]
+    work: WorkerThreads, log: PartitionLog, offset: int, end: int, scan: Callable[[Read, int, int], Scan[_T]]
 ) -> Piece[_T] | None:
     """What `scan(read, position, end of the bytes)` finds from the batch of `offset` on; None at or behind `end`, and
     where the segment has nothing from there on. Raises Offline, OSError, CorruptRecords."""

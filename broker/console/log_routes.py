@@ -12,12 +12,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from eosin.broker.api import Services
-from eosin.broker.console.heavy_work import Busy, HeavyWork
 from eosin.broker.console.log_pieces import Offline
 from eosin.broker.console.log_view import MOST_BATCHES, LogView
 from eosin.broker.console.record_access import Hidden, RecordAccess, Shown
-from eosin.broker.console.records_view import CUT, LONGEST, MOST_RECORDS, Asked, Isolation, RecordsView
+from eosin.broker.console.records_view import CUT, LONGEST, MOST_RECORDS, Isolation, RecordsQuestion, RecordsView
 from eosin.broker.console.survey import Survey
+from eosin.broker.console.worker_threads import Busy, WorkerThreads
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import CorruptRecords
@@ -45,7 +45,7 @@ class BadQuestion(Exception):
 class LogRoutes:
     """Those of one broker."""
 
-    def __init__(self, services: Services, survey: Survey, work: HeavyWork) -> None:
+    def __init__(self, services: Services, survey: Survey, work: WorkerThreads) -> None:
         self._services = services
         self._work = work
         self._view = LogView(services, survey, work)
@@ -81,7 +81,7 @@ class LogRoutes:
             raise BadQuestion("give from, or time, not both")
         if at_ms is not None:
             first = _offset_at(log, at_ms, Isolation(isolation))
-        question = Asked(
+        question = RecordsQuestion(
             first,
             number_asked(request, "limit", 100, most=MOST_RECORDS),
             Isolation(isolation),

@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Final
 
 from eosin.broker.api import Services
-from eosin.broker.console.heavy_work import HeavyWork, rest
 from eosin.broker.console.log_pieces import Scan, open_here, piece
 from eosin.broker.console.log_rows import (
     COMMITTED,
@@ -22,6 +21,7 @@ from eosin.broker.console.log_rows import (
     batch_seen,
 )
 from eosin.broker.console.survey import Survey
+from eosin.broker.console.worker_threads import WorkerThreads, rest
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.storage.log.batch_scan import Read, scan_markers
@@ -42,7 +42,7 @@ TAIL_BYTES: Final = 128 * 1024
 class LogView:
     """Looks at the logs of one broker."""
 
-    def __init__(self, services: Services, survey: Survey, work: HeavyWork) -> None:
+    def __init__(self, services: Services, survey: Survey, work: WorkerThreads) -> None:
         self._services = services
         self._survey = survey
         self._work = work

@@ -10,12 +10,12 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from eosin.broker.api import Services
-from eosin.broker.console.heavy_work import HeavyWork, rest
 from eosin.broker.console.log_pieces import Scan, open_here, piece
 from eosin.broker.console.log_rows import ABORTED, CONTROL, OPEN, Outcomes
 from eosin.broker.console.record_access import Shown
 from eosin.broker.console.record_rows import Piece, RecordsAnswer, RecordSeen, record_seen
 from eosin.broker.console.survey import Survey
+from eosin.broker.console.worker_threads import WorkerThreads, rest
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import BatchHeader, CorruptRecords, Record, iter_records
 from eosin.storage.log.batch_scan import Read, scan_batches
@@ -40,7 +40,7 @@ class Isolation(Enum):
     EVERYTHING = "everything"
 
 
-class Asked(NamedTuple):
+class RecordsQuestion(NamedTuple):
     """A question about records."""
 
     first: int | None
@@ -63,27 +63,29 @@ class _Found(NamedTuple):
 class RecordsView:
     """Looks at the records of one broker."""
 
-    def __init__(self, services: Services, survey: Survey, work: HeavyWork) -> None:
+    def __init__(self, services: Services, survey: Survey, work: WorkerThreads) -> None:
         self._services = services
         self._survey = survey
         self._work = work
 
-    async def look(self, partition: TopicPartition, log: PartitionLog, asked: Asked, shown: Shown) -> RecordsAnswer:
+    async def look(
+        self, partition: TopicPartition, log: PartitionLog, question: RecordsQuestion, shown: Shown
+    ) -> RecordsAnswer:
         """Raises Offline, OSError, CorruptRecords."""
         end = {
             Isolation.COMMITTED: log.last_stable_offset,
             Isolation.UNCOMMITTED: log.high_watermark,
             Isolation.EVERYTHING: log.log_end_offset,
-        }[asked.isolation]
-        first = end - asked.limit if asked.first is None else asked.first
+        }[question.isolation]
+        first = end - question.limit if question.first is None else question.first
         first = min(max(first, log.log_start_offset), log.log_end_offset)
         outcomes = Outcomes({each.producer_id: each.transaction_first_offset for each in open_here(log)})
         found: list[RecordSeen] = []
         at, looked_at, room = first, 0, MOST_SHOWN
-        while at < end and len(found) < asked.limit and looked_at < MOST_LOOKED_AT and room > 0:
-            most = RECORDS_PER_PIECE if asked.key or asked.value else asked.limit - len(found)
+        while at < end and len(found) < question.limit and looked_at < MOST_LOOKED_AT and room > 0:
+            most = RECORDS_PER_PIECE if question.key or question.value else question.limit - len(found)
             left = MOST_LOOKED_AT - looked_at
-            scan = _Records(partition.topic, at, end, most, room, left, asked, with_value=shown is Shown.ALL)
+            scan = _Records(partition.topic, at, end, most, room, left, question, with_value=shown is Shown.ALL)
             part = await piece(self._work, log, at, end, scan)
             if part is None:
                 at = end
@@ -94,8 +96,8 @@ class RecordsView:
                 if is_transactional and seen.outcome != CONTROL:
                     seen.outcome = outcomes.of(seen.producer_id, seen.batch)
                 seen.is_visible = seen.offset < log.last_stable_offset and seen.outcome not in (ABORTED, OPEN, CONTROL)
-                if _is_given(seen, asked.isolation):
-                    if len(found) == asked.limit:
+                if _is_given(seen, question.isolation):
+                    if len(found) == question.limit:
                         at = seen.offset
                         break
                     found.append(seen)
@@ -134,7 +136,16 @@ class _Records:
     """Decodes the records of a few batches, in a thread."""
 
     def __init__(
-        self, topic: str, first: int, end: int, most: int, room: int, left: int, asked: Asked, *, with_value: bool
+        self,
+        topic: str,
+        first: int,
+        end: int,
+        most: int,
+        room: int,
+        left: int,
+        question: RecordsQuestion,
+        *,
+        with_value: bool,
     ) -> None:
         self._topic = topic
         self._first = first
@@ -142,7 +153,7 @@ class _Records:
         self._most = most
         self._room = room
         self._left = left
-        self._asked = asked
+        self._question = question
         self._with_value = with_value
         self._looked_at = 0
         self._steps = 0
@@ -156,7 +167,7 @@ class _Records:
             next_offset = header.next_offset
             for record, is_asked in self._of(header, data):
                 if is_asked:
-                    seen = record_seen(self._topic, header, record, self._asked.longest, with_value=self._with_value)
+                    seen = record_seen(self._topic, header, record, self._question.longest, with_value=self._with_value)
                     found.append((seen, header.is_transactional))
                     self._room -= _size(seen)
                 if self._looked_at >= self._left or len(found) >= self._most or self._room <= 0:
@@ -180,9 +191,9 @@ class _Records:
             yield Record(max(header.base_offset, self._first), header.max_timestamp, None, sentence.encode()), True
 
     def _is_asked(self, record: Record) -> bool:
-        asked = self._asked
-        return (not asked.key or asked.key in (record.key or b"")) and (
-            not asked.value or asked.value in (record.value or b"")
+        question = self._question
+        return (not question.key or question.key in (record.key or b"")) and (
+            not question.value or question.value in (record.value or b"")
         )
 
 

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from eosin.broker.explain.sentences import why
-from eosin.broker.explain.words import client
+from eosin.broker.explain.wording import client
 from eosin.broker.recorder.events import NO_TIME, Kind, Notable, Summary, identity_of
 from eosin.broker.recorder.track import Track
 from eosin.coordinator.transactions.rules.state import STATE_NAMES, TransactionState, Txn

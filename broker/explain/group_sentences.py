@@ -4,7 +4,7 @@ Pure."""
 from eosin.broker.explain.explained import Explained, Next
 from eosin.broker.explain.facts import GroupFacts, GroupPartition
 from eosin.broker.explain.sentences import next_of
-from eosin.broker.explain.words import LONGEST_SENTENCE, clipped, moment, name, number, plural
+from eosin.broker.explain.wording import LONGEST_SENTENCE, clipped, moment, name, number, plural
 from eosin.broker.recorder.group_events import last_rebalance
 
 

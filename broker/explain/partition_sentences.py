@@ -6,7 +6,7 @@ from eosin.broker.explain.explained import Explained, Next
 from eosin.broker.explain.facts import OpenProducer, PartitionFacts
 from eosin.broker.explain.sentences import next_of
 from eosin.broker.explain.timeline import timeline_of
-from eosin.broker.explain.words import client, clipped, duration, moment, name, number, plural
+from eosin.broker.explain.wording import client, clipped, duration, moment, name, number, plural
 
 
 def explain_partition(facts: PartitionFacts) -> Explained:

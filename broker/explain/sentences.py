@@ -9,7 +9,7 @@ from typing import Final
 from eosin.broker.explain.explained import Explained, Next
 from eosin.broker.explain.facts import TransactionFacts
 from eosin.broker.explain.timeline import timeline_of
-from eosin.broker.explain.words import client, clipped, duration, moment, name, plural
+from eosin.broker.explain.wording import client, clipped, duration, moment, name, plural
 from eosin.broker.recorder.events import Cause, Kind, Notable, Takeover
 
 _HEADLINES: Final = frozenset({Kind.FENCED, Kind.TIMEOUT, Kind.OPERATOR, Kind.HEALED, Kind.EXPIRED})

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from eosin.broker.explain.words import client, clipped, duration
+from eosin.broker.explain.wording import client, clipped, duration
 from eosin.broker.recorder.events import ClientIdentity, HistoryEvent
 from eosin.coordinator.groups.rules.events import Event, Join, Leave, Loaded, TimerFired, TimerKind, Unloaded
 from eosin.coordinator.groups.rules.group import Group, GroupState, Member

@@ -29,7 +29,7 @@ from opentelemetry.trace import (
 
 from eosin.broker.tracing.span_facts import SpanFacts, facts_of
 from eosin.broker.tracing.span_queue import SpanQueue
-from eosin.broker.tracing.traced import SpanIds
+from eosin.broker.tracing.span_sources import SpanIds
 from eosin.broker.version import VERSION
 
 _LOG: Final = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ import msgspec
 
 from eosin.broker.explain.sentences import why
 from eosin.broker.recorder.events import NO_TIME, Cause, ClientIdentity, Event, Kind, Notable, Takeover, identity_of
-from eosin.broker.tracing.traced import (
+from eosin.broker.tracing.span_sources import (
     EndedTransaction,
     RefusedProducer,
     SpanIds,

@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from typing import Final
 
-from eosin.broker.tracing.traced import Traced
+from eosin.broker.tracing.span_sources import Traced
 
 BATCH: Final = 32
 """Spans of one request to the collector: their encoding holds the interpreter for 2 ms."""

@@ -7,7 +7,7 @@ for.
 from eosin.broker.recorder.events import NO_TIME, Kind, Notable
 from eosin.broker.recorder.track import Track
 from eosin.broker.tracing.span_queue import SpanQueue
-from eosin.broker.tracing.traced import EndedTransaction, RefusedProducer
+from eosin.broker.tracing.span_sources import EndedTransaction, RefusedProducer
 from eosin.coordinator.transactions.rules.state import Txn
 
 _ORDINARY = frozenset({"commit", "abort"})

@@ -2,8 +2,8 @@
 
 import pytest
 
-from eosin.broker.cli.asking import table
 from eosin.broker.cli.cluster import broker_rows, partition_row
+from eosin.broker.cli.remote_commands import table
 from eosin.client.cluster import BrokerState, ClusterState, PartitionReplicas, lags
 from eosin.protocol.names import TopicPartition
 

@@ -10,9 +10,9 @@ from local_broker import local_broker
 from wire import Wire
 from wire_producer import RawProducer, transactional
 
-from eosin.broker.explain.asked import Asked
+from eosin.broker.explain.cluster_facts import Asked
 from eosin.broker.explain.explained import Explained
-from eosin.broker.explain.finding import find
+from eosin.broker.explain.subjects import find
 from eosin.broker.server import Server
 from eosin.client.client import Client
 from eosin.client.http import HttpAnswer, get

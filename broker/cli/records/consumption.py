@@ -7,10 +7,10 @@ import sys
 from dataclasses import dataclass
 from typing import Final
 
-from eosin.broker.cli.asking import NotThere
 from eosin.broker.cli.records.output_lines import Format
 from eosin.broker.cli.records.positions import Start, offsets_of
 from eosin.broker.cli.records.progress import Progress
+from eosin.broker.cli.remote_commands import NotThere
 from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.consumer import ConsumedRecord, Consumer, Isolation

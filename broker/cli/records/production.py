@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from eosin.broker.cli.arguments import fail
-from eosin.broker.cli.asking import NotThere
 from eosin.broker.cli.records.input_lines import BadLine, InputRecord, Parse
 from eosin.broker.cli.records.progress import Progress
 from eosin.broker.cli.records.standard_input import LineTooLong, StandardInput
+from eosin.broker.cli.remote_commands import NotThere
 from eosin.broker.security.resources import Operation
 from eosin.client.admin import Admin
 from eosin.client.batch_writer import MAX_BATCH_BYTES, RECORD_BYTES, BatchWriter, record_bytes

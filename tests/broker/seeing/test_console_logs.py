@@ -8,7 +8,7 @@ import httpx
 import pytest
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
 
-from eosin.broker.console import heavy_work, log_view
+from eosin.broker.console import log_view, worker_threads
 
 DEADLINE = 20
 
@@ -138,7 +138,7 @@ async def test_what_is_no_question_about_a_log_is_answered_with_a_sentence(
 async def test_more_jobs_than_two_are_told_to_come_again(
     broker: ObservedBroker, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heavy_work, "MOST_JOBS", 0)
+    monkeypatch.setattr(worker_threads, "MOST_JOBS", 0)
     answer = await http.get("partitions/orders-0/batches")
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "1"

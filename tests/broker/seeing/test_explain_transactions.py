@@ -9,8 +9,8 @@ from local_broker import local_broker
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
 from wire import until
 
-from eosin.broker.explain.asked import Asked
-from eosin.broker.explain.finding import find
+from eosin.broker.explain.cluster_facts import ClusterFacts
+from eosin.broker.explain.subjects import find
 from eosin.client.client import Client
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -203,7 +203,7 @@ async def test_the_http_listener_is_found_by_the_brokers_settings() -> None:
         old = await broker.producer("invoicing")
         await broker.producer("invoicing", client_id="orders-2")
         await old.add(ORDERS_0)
-        asked = Asked(client, http=None, token=None, timeout_ms=5000)
+        asked = ClusterFacts(client, http=None, token=None, timeout_ms=5000)
         assert (await find(asked, "invoicing", None)).cause == "successor"
         assert not asked.complaints
 
@@ -211,7 +211,7 @@ async def test_the_http_listener_is_found_by_the_brokers_settings() -> None:
 async def test_a_listener_that_does_not_answer_costs_the_reason_and_not_the_sentence(broker: ObservedBroker) -> None:
     await broker.producer("invoicing")
     async with Client(broker.address) as client:
-        asked = Asked(client, http="127.0.0.1:1", token=None, timeout_ms=500)
+        asked = ClusterFacts(client, http="127.0.0.1:1", token=None, timeout_ms=500)
         found = await find(asked, "invoicing", "txn")
     assert found.sentence.startswith("invoicing has nothing open")
     assert len(asked.complaints) == 1
@@ -226,7 +226,7 @@ async def test_an_eosin_that_records_nothing_says_how_it_would() -> None:
         await producer.append(ORDERS_0)
         assert (await producer.end(commit=True)).error_code == ErrorCode.NONE
         async with Client(broker.address) as client:
-            asked = Asked(client, http=None, token=None, timeout_ms=5000)
+            asked = ClusterFacts(client, http=None, token=None, timeout_ms=5000)
             told = (await find(asked, "invoicing", None)).text
         for wire in broker.wires:
             await wire.close()

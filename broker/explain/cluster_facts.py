@@ -41,7 +41,7 @@ MOST_PARTITIONS: Final = 200
 T = TypeVar("T")
 
 
-class Asked:
+class ClusterFacts:
     """Asks one cluster."""
 
     def __init__(self, client: Client, *, http: str | None, token: str | None, timeout_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""`HeavyWork`: what the console does beside the event loop: reading logs, decompressing, decoding (console.md 4.1).
+"""`WorkerThreads`: what the console does beside the event loop: reading logs, decompressing, decoding (console.md 4.1).
 
 Always true: at most `MOST_JOBS` go on at a time, whoever asks, and each is in threads of the console's own, which the
 broker's work never waits for.
@@ -24,7 +24,7 @@ class Busy(Exception):
     """As many jobs as there may be are under way, or the broker stops: ask again in a second."""
 
 
-class HeavyWork:
+class WorkerThreads:
     """The jobs of one console."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from eosin.broker.explain.asked import Asked
+from eosin.broker.explain.cluster_facts import ClusterFacts
 from eosin.broker.explain.explained import Explained
 from eosin.broker.explain.facts import GroupFacts, TransactionFacts
 from eosin.broker.explain.group_sentences import explain_group
@@ -21,17 +21,17 @@ MOST_PARTITIONS: Final = 200
 """Of a topic, that are asked about."""
 
 
-async def find(asked: Asked, subject: str, kind: str | None) -> Explained:
+async def find(cluster: ClusterFacts, subject: str, kind: str | None) -> Explained:
     """Explain whatever `subject` is; `kind` says which, where several have that name. Raises ClientError."""
     found: list[tuple[str, Explained]] = []
     for each in KINDS if kind is None else (kind,):
         if found and each in ("topic", "producer"):
             continue  # asked for only when nothing else has the name
-        explained = await _explain(asked, subject, each)
+        explained = await _explain(cluster, subject, each)
         if explained is not None and explained.is_known:
             found.append((each, explained))
     if not found:
-        return await _unknown(asked, subject, kind)
+        return await _unknown(cluster, subject, kind)
     (_, first), others = found[0], [each for each, _ in found[1:]]
     if others:
         also = f"there is also a {_WORDS[others[0]]} of that name: --as {others[0]}"
@@ -42,36 +42,36 @@ async def find(asked: Asked, subject: str, kind: str | None) -> Explained:
 _WORDS: Final = {"partition": "partition", "topic": "topic", "group": "group", "producer": "producer id"}
 
 
-async def _explain(asked: Asked, subject: str, kind: str) -> Explained | None:
+async def _explain(cluster: ClusterFacts, subject: str, kind: str) -> Explained | None:
     match kind:
         case "txn":
-            facts = await asked.transaction(subject)
+            facts = await cluster.transaction(subject)
             return None if facts is None else explain_transaction(facts)
         case "partition":
             partition = partition_of(subject)
-            return None if partition is None else explain_partition(await asked.partition(partition))
+            return None if partition is None else explain_partition(await cluster.partition(partition))
         case "topic":
-            return await _topic(asked, subject)
+            return await _topic(cluster, subject)
         case "group":
-            return explain_group(await asked.group(subject))
+            return explain_group(await cluster.group(subject))
         case _:
-            return await _producer(asked, subject)
+            return await _producer(cluster, subject)
 
 
-async def _topic(asked: Asked, subject: str) -> Explained | None:
+async def _topic(cluster: ClusterFacts, subject: str) -> Explained | None:
     if not is_legal_topic_name(subject):
         return None
-    partitions = (await asked.partitions_of(subject))[:MOST_PARTITIONS]
-    return explain_topic(subject, [await asked.partition(each) for each in partitions])
+    partitions = (await cluster.partitions_of(subject))[:MOST_PARTITIONS]
+    return explain_topic(subject, [await cluster.partition(each) for each in partitions])
 
 
-async def _producer(asked: Asked, subject: str) -> Explained | None:
+async def _producer(cluster: ClusterFacts, subject: str) -> Explained | None:
     if not _PRODUCER.fullmatch(subject):
         return None
-    transactional_id = await asked.owner_of(int(subject))
+    transactional_id = await cluster.owner_of(int(subject))
     if transactional_id is None:
         return None
-    facts = await asked.transaction(transactional_id)
+    facts = await cluster.transaction(transactional_id)
     return None if facts is None else explain_transaction(facts)
 
 
@@ -83,11 +83,11 @@ def partition_of(subject: str) -> TopicPartition | None:
     return TopicPartition(found["topic"], int(found["index"]))
 
 
-async def _unknown(asked: Asked, subject: str, kind: str | None) -> Explained:
+async def _unknown(cluster: ClusterFacts, subject: str, kind: str | None) -> Explained:
     if kind == "group":
-        return explain_group(GroupFacts(subject, asked.now_ms(), ""))
+        return explain_group(GroupFacts(subject, cluster.now_ms(), ""))
     if kind == "partition" and (partition := partition_of(subject)) is not None:
-        return explain_partition(await asked.partition(partition))
+        return explain_partition(await cluster.partition(partition))
     if kind in ("txn", None):
-        return explain_transaction(TransactionFacts(subject, asked.now_ms(), ""))
+        return explain_transaction(TransactionFacts(subject, cluster.now_ms(), ""))
     return Explained(subject, f"there is no {_WORDS[kind]} {subject!a}.", is_known=False)
