@@ -53,6 +53,9 @@ class Replicas(Protocol):
     def log(self, partition: TopicPartition) -> "PartitionLog | None":
         """The log of a replica that this broker holds, led or followed."""
 
+    def readable(self, partition: TopicPartition) -> "PartitionLog | None":
+        """The log of a followed partition from which consumers may read; None for any other."""
+
     def is_settling(self, partition: TopicPartition) -> bool:
         """Whether a log is not ready yet for the role that the cluster gives it."""
 
@@ -140,6 +143,14 @@ class Partitions:
         followed = None if self._replicas is None else self._replicas.log(partition)
         return self.get(partition) if followed is None or followed.failure is not None else followed
 
+    def readable(self, partition: TopicPartition) -> "PartitionLog | ErrorCode":
+        """The log that a consumer may read: of a partition that this broker leads, or follows in sync; else an error as
+        `get` gives it."""
+        log = self._logs.get(partition)
+        if log is None and self._replicas is not None:
+            log = self._replicas.readable(partition)
+        return self.get(partition) if log is None or log.failure is not None else log
+
     def _log(self, partition: TopicPartition) -> "PartitionLog | None":
         log = self._logs.get(partition)
         return self._open(partition) if log is None and partition in self._unopened else log
@@ -197,6 +208,10 @@ class Partitions:
         log = self._log(partition)
         return NO_LEADER if leader is None else leader, -1 if log is None else log.leader_epoch
 
+    def leads(self, partition: TopicPartition) -> bool:
+        """Whether this broker leads a partition and has its log."""
+        return partition in self._logs
+
     # Replicas -------------------------------------------------------------------------------------------------------
 
     def take(self, partition: TopicPartition, log: "PartitionLog") -> None:
@@ -209,6 +224,10 @@ class Partitions:
         log = self._logs.pop(partition, None)
         if log is not None:
             self.long_polls.interrupt(log)
+
+    def follow(self, log: "PartitionLog") -> None:
+        """Wake whoever waits for a followed log when it moves (`Handlers` of a `ReplicaSet`)."""
+        log.on_progress = self.long_polls.progress
 
     # The cluster's changes ------------------------------------------------------------------------------------------
 

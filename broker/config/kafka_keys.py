@@ -66,7 +66,7 @@ remote.log.metadata.custom.metadata.max.bytes remote.log.metadata.manager.class.
 remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
 remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks remote.log.reader.threads
 remote.log.storage.manager.class.name remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix
-remote.log.storage.system.enable replica.selector.class replica.socket.receive.buffer.bytes
+remote.log.storage.system.enable replica.socket.receive.buffer.bytes
 replication.quota.window.num replication.quota.window.size.seconds reserved.broker.max.id security.providers
 server.max.startup.time.ms share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
 share.coordinator.load.buffer.size share.coordinator.snapshot.update.records.per.snapshot

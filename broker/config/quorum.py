@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _MIB: Final = 1024 * 1024
 PLAINTEXT: Final = "PLAINTEXT"
 EVERY_DIRECTORY: Final = "*"
+RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+LEADER_ONLY: Final = "org.apache.kafka.common.replica.LeaderSelector"
 
 
 # `BrokerConfig` gets these methods with all fields; another set of them would only cost each start time.
@@ -59,6 +61,12 @@ class QuorumSettings:
         kind=Kind.STRING,
     )
     broker_rack: str | None = setting(None, "The rack of this broker, as the cluster is told.", kind=Kind.STRING)
+    replica_selector_class: str | None = setting(
+        None,
+        "RackAwareReplicaSelector sends a consumer that names its rack to a follower there.",
+        kind=Kind.STRING,
+        choices=(RACK_AWARE, LEADER_ONLY),
+    )
     broker_heartbeat_interval_ms: int = setting(2000, "Between two heartbeats.", kind=Kind.INT, at_least=1)
     broker_session_timeout_ms: int = setting(
         9000,

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from eosin.broker.security.session import Session
     from eosin.storage.log.partition_log import PartitionLog
 
+FIRST_RACK_VERSION: Final = 11
+"""From here on a consumer can be sent to a follower, and comes back where that cannot serve it."""
 FIRST_TOPIC_ID_VERSION: Final = 13
+NO_REPLICA: Final = -1
 FIRST_ZSTD_VERSION: Final = 10
 UNREAD_BYTES: Final = 131_072
 """More than this of one partition is sent from its file: below it a copy is cheaper than what that takes."""
@@ -46,10 +49,17 @@ class FollowerFetcher(Protocol):
         """The fetch has waited: what it says of the follower has been heard."""
 
 
+class Nearest(Protocol):
+    """Where a consumer had better read (KIP-392)."""
+
+    def replica(self, log: "PartitionLog", offset: int) -> int | None:
+        """The broker that it is sent to; None for this one."""
+
+
 class FetchLimits:
     """What a request says for all its partitions."""
 
-    __slots__ = ("api_version", "follower", "isolation", "max_bytes", "min_bytes", "refusal", "session")
+    __slots__ = ("api_version", "follower", "isolation", "max_bytes", "min_bytes", "nearest", "refusal", "session")
 
     def __init__(
         self,
@@ -60,6 +70,7 @@ class FetchLimits:
         max_bytes: int,
         min_bytes: int,
         follower: FollowerFetcher | None = None,
+        nearest: Nearest | None = None,
         session: "Session | None" = None,
     ) -> None:
         self.api_version = api_version
@@ -70,6 +81,8 @@ class FetchLimits:
         self.max_bytes = max_bytes
         self.min_bytes = min_bytes
         self.follower = follower
+        self.nearest = nearest
+        """None for whom only this broker can serve."""
         self.session = session
         """Whom to ask what may be read; None for a follower, and where everybody may read everything."""
 
@@ -77,7 +90,7 @@ class FetchLimits:
 class PartitionFetch:
     """One wanted partition, as the pass found it."""
 
-    __slots__ = ("diverging", "error", "log", "result", "wanted")
+    __slots__ = ("diverging", "error", "log", "preferred", "result", "wanted")
 
     log: "PartitionLog"
     """Only set without an error."""
@@ -87,6 +100,8 @@ class PartitionFetch:
         self.error = ErrorCode.NONE
         self.diverging: tuple[int, int] | None = None
         """The largest epoch not above the fetcher's, and where it ends, when that shows that the logs part."""
+        self.preferred = NO_REPLICA
+        """The broker that the consumer is sent to, without records."""
         self.result: ReadResult | None = None
         """What was read; None for an error, or where there is nothing to read within the limits."""
 
@@ -98,6 +113,7 @@ class PartitionFetch:
             self.result is None
             and not self.error
             and self.diverging is None
+            and self.preferred == NO_REPLICA
             and self.log.high_watermark == wanted.last_sent_high_watermark
             and self.log.log_start_offset == wanted.last_sent_log_start_offset
         )
@@ -152,11 +168,20 @@ class FetchPass:
         if error:
             partition.error = error
             self.settled = True
-        elif partition.diverging is not None:
+        elif partition.diverging is not None or self._is_sent_away(partition):
             self.settled = True
         elif self.available < self._limits.min_bytes:
             self._count(partition)
         return partition
+
+    def _is_sent_away(self, partition: PartitionFetch) -> bool:
+        """Whether the consumer is sent to a replica that is nearer."""
+        nearest = self._limits.nearest
+        if nearest is not None:
+            found = nearest.replica(partition.log, partition.wanted.fetch_offset)
+            if found is not None:
+                partition.preferred = found
+        return partition.preferred != NO_REPLICA
 
     def _count(self, partition: PartitionFetch) -> None:
         """Count what could be read of a partition."""
@@ -181,7 +206,9 @@ class FetchPass:
         session = self._limits.session
         if session is not None and not session.may(Operation.READ, ResourceType.TOPIC, wanted.name.topic):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        log = self._services.partitions.get(wanted.name)
+        partitions = self._services.partitions
+        is_reader = self._limits.follower is None and self._limits.api_version >= FIRST_RACK_VERSION
+        log = partitions.readable(wanted.name) if is_reader else partitions.get(wanted.name)
         if isinstance(log, ErrorCode):
             return log
         if by_id and log.topic_id != wanted.topic_id:
@@ -192,8 +219,11 @@ class FetchPass:
     def _check(self, partition: PartitionFetch) -> ErrorCode:
         """Whether the log can serve what is wanted: epochs first, then the offset (storage.md 15.1 and 17)."""
         wanted, log = partition.wanted, partition.log
+        is_led = self._services.partitions.leads(wanted.name)
         if wanted.current_leader_epoch >= 0:
-            error = check_leader_epoch(log, wanted.current_leader_epoch)
+            # A followed log by itself knows the epochs of its records alone.
+            epoch = log.leader_epoch if is_led else self._services.cluster.leader_epoch(wanted.name)
+            error = _compare_epochs(wanted.current_leader_epoch, epoch)
             if error:
                 return error
         follower = self._limits.follower
@@ -205,7 +235,7 @@ class FetchPass:
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         if wanted.fetch_offset < log.log_start_offset:
             return ErrorCode.OFFSET_OUT_OF_RANGE
-        if wanted.last_fetched_epoch >= 0:
+        if wanted.last_fetched_epoch >= 0 and is_led:  # a follower that is behind would see logs part that do not
             found = compare_histories(
                 log.end_of_epoch(wanted.last_fetched_epoch),
                 last_fetched_epoch=wanted.last_fetched_epoch,
@@ -234,7 +264,7 @@ class FetchPass:
         while self._at < len(self.partitions):
             partition = self.partitions[self._at]
             self._at += 1
-            if partition.error or partition.diverging is not None:
+            if partition.error or partition.diverging is not None or partition.preferred != NO_REPLICA:
                 continue
             first = self._left == self._limits.max_bytes
             limit = max(0, min(partition.wanted.max_bytes, self._left))
@@ -297,6 +327,10 @@ def compare_histories(
 def check_leader_epoch(log: "PartitionLog", epoch: int) -> ErrorCode:
     """Whether the client speaks of this leader: an older one is fenced, a newer one unknown, -1 does not ask
     (storage.md section 17)."""
-    if epoch < 0 or epoch == log.leader_epoch:
+    return ErrorCode.NONE if epoch < 0 else _compare_epochs(epoch, log.leader_epoch)
+
+
+def _compare_epochs(told: int, ours: int) -> ErrorCode:
+    if told == ours:
         return ErrorCode.NONE
-    return ErrorCode.FENCED_LEADER_EPOCH if epoch < log.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
+    return ErrorCode.FENCED_LEADER_EPOCH if told < ours else ErrorCode.UNKNOWN_LEADER_EPOCH

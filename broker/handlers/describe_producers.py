@@ -1,9 +1,10 @@
-"""DescribeProducers (key 61), version 0: the producers that partitions of this broker know (KIP-664).
+"""DescribeProducers (key 61), version 0: the producers that partitions of this broker know (KIP-664), those that it
+follows included: a client that names a broker asks about the replica there, any other asks the leader.
 
 All of them, whether a transaction is open or not: the epoch, the sequence and the timestamp of the last batch (ms, the
 producer's clock; -1 for none), the epoch of the coordinator that wrote the last marker (-1 for none), and where the
 open transaction starts (-1 for none). A partition that cannot be asked has an error: a name that no topic may
-have, a partition that does not exist, or one that another broker leads.
+have, a partition that does not exist, or one of which this broker has no replica.
 """
 
 from typing import Final
@@ -44,7 +45,7 @@ def _partition(partition: TopicPartition, context: RequestContext, services: Ser
         return PartitionResponse(partition.partition, ErrorCode.INVALID_TOPIC_EXCEPTION)
     if not context.session.may(Operation.READ, ResourceType.TOPIC, partition.topic):
         return PartitionResponse(partition.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    log = services.partitions.get(partition)
+    log = services.partitions.replica(partition)
     if isinstance(log, ErrorCode):
         return PartitionResponse(partition.partition, log)
     # The fields of an `ActiveProducer` are those of the message, in its order.

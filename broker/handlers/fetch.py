@@ -2,7 +2,8 @@
 
 v4 is the first with isolation levels, and with answers that hold batches as they were written. v5 tells log start
 offsets. v7 brings fetch sessions (KIP-227). v9 brings leader epochs (KIP-320). v10 is the first that may be given zstd.
-v11 tells the client's rack; the answer is always to stay with the leader. v12 is the first flexible version and
+v11 tells the client's rack, and may be answered with a replica that is nearer (KIP-392; cluster.md 4.20): a follower
+in sync serves it, too. v12 is the first flexible version and
 compares the last fetched epoch (KIP-595). v13 names topics by id. v15 moves the replica id to a tagged field. v16 names
 the current leader beside NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH (KIP-951). v17 tells a replica's directory,
 v18 its high watermark (KIP-1166); consumers send neither.
@@ -21,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.config.quorum import RACK_AWARE
 from eosin.broker.fetching.fetch_pass import FetchLimits, FetchPass, PartitionFetch
 from eosin.broker.fetching.sessions import FullFetch, IncrementalFetch
 from eosin.broker.metadata.cluster import NO_LEADER
@@ -44,6 +46,8 @@ from eosin.storage.log.log_results import NO_RECORDS, Isolation
 
 if TYPE_CHECKING:
     from eosin.broker.metrics.stats import TrafficStats
+    from eosin.broker.replication.led_partitions import LedPartitions
+    from eosin.storage.log.partition_log import PartitionLog
 
 FIRST_SESSION_VERSION: Final = 7
 FIRST_TOPIC_ID_VERSION: Final = 13
@@ -85,9 +89,10 @@ def _limits(request: FetchRequest, context: RequestContext, services: Services) 
     replica_id = request.replica_state.replica_id if is_new else request.replica_id
     committed = request.isolation_level == Isolation.READ_COMMITTED
     max_bytes = max(0, min(request.max_bytes, services.config.fetch_max_bytes))
+    led = services.led_partitions
     if (
         replica_id >= 0
-        and services.led_partitions is not None
+        and led is not None
         and context.session.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
     ):
         replica_epoch = request.replica_state.replica_epoch if is_new else NO_REPLICA_EPOCH
@@ -97,16 +102,31 @@ def _limits(request: FetchRequest, context: RequestContext, services: Services) 
             refusal=ErrorCode.NONE,
             max_bytes=max_bytes,
             min_bytes=min(request.min_bytes, max_bytes),
-            follower=services.led_partitions.follower(replica_id, replica_epoch),
+            follower=led.follower(replica_id, replica_epoch),
         )
+    is_sent_away = request.rack_id and services.config.replica_selector_class == RACK_AWARE
     return FetchLimits(
         api_version=context.api_version,
         isolation=Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED,
         refusal=ErrorCode.TOPIC_AUTHORIZATION_FAILED if replica_id >= 0 else ErrorCode.NONE,
         max_bytes=max_bytes,
         min_bytes=min(request.min_bytes, max_bytes),
+        nearest=None if led is None or not is_sent_away else _Nearest(request.rack_id, context, services, led),
         session=None if context.session.authorizer is None else context.session,
     )
+
+
+class _Nearest:
+    """Where one consumer had better read (`Nearest`)."""
+
+    def __init__(self, rack: str, context: RequestContext, services: Services, led: "LedPartitions") -> None:
+        self._rack = rack
+        self._endpoints = services.cluster.brokers_for_readers(context.listener)
+        self._led = led
+
+    def replica(self, log: "PartitionLog", offset: int) -> int | None:
+        """The follower that it is sent to; None for this broker."""
+        return self._led.nearest(log, offset, rack=self._rack, endpoints=self._endpoints)
 
 
 def _response(
@@ -170,6 +190,7 @@ def _partition(look: PartitionFetch, limits: FetchLimits, services: Services) ->
             last_stable_offset=log.last_stable_offset,
             log_start_offset=log.log_start_offset,
             diverging_epoch=diverging,
+            preferred_read_replica=look.preferred,
             aborted_transactions=_NO_ABORTED if limits.isolation is Isolation.READ_COMMITTED else None,
             records=NO_RECORDS,
         )

@@ -10,7 +10,9 @@ from eosin.protocol.schemas.broker_registration import BrokerRegistrationRequest
 
 METADATA_VERSION: Final = "metadata.version"
 EOSIN_VERSION: Final = "eosin.version"
-"""Tells brokers of Eosin from others; its range holds 0, the level of a feature that nobody has finalized."""
+"""Tells brokers of Eosin from others; its range holds 0, the level of a feature that nobody has finalized, and goes up
+to `SERVES_READERS` since followers answer consumers (cluster.md 4.20)."""
+SERVES_READERS: Final = 2
 
 FEATURES: Final[Mapping[str, tuple[int, int]]] = {
     METADATA_VERSION: (25, 30),
@@ -20,10 +22,17 @@ FEATURES: Final[Mapping[str, tuple[int, int]]] = {
     "group.version": (0, 0),
     "share.version": (0, 0),
     "streams.version": (0, 0),
-    EOSIN_VERSION: (0, 1),
+    EOSIN_VERSION: (0, SERVES_READERS),
 }
 """The levels of each feature that this broker can work with. One that is not named counts as 0 to 0, so that a cluster
 with kinds of groups that Eosin does not coordinate refuses it."""
+
+
+def serves_readers(features: Mapping[str, tuple[int, int]]) -> bool:
+    """Whether a broker that registered with these features answers consumers of partitions that it follows. Every
+    release of Apache Kafka that can be in the cluster does."""
+    return EOSIN_VERSION not in features or features[EOSIN_VERSION][1] >= SERVES_READERS
+
 
 PROTOCOL_NUMBERS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 """Security protocols by their number in a registration."""

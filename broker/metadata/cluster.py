@@ -229,6 +229,9 @@ class Cluster(Protocol):
     def brokers(self, listener: str) -> Sequence[Endpoint]:
         """Every live broker that has `listener`, by node id."""
 
+    def brokers_for_readers(self, listener: str) -> Sequence[Endpoint]:
+        """Those of `brokers` that serve consumers from partitions which they follow (KIP-392)."""
+
     def brokers_without(self, listener: str) -> frozenset[int]:
         """The registered brokers, alive or not, that clients of `listener` cannot reach, as they have none of that
         name."""

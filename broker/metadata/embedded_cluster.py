@@ -191,6 +191,9 @@ class EmbeddedCluster:
     def brokers(self, listener: str) -> Sequence[Endpoint]:
         return (self._endpoints[listener],)
 
+    def brokers_for_readers(self, listener: str) -> Sequence[Endpoint]:
+        return self.brokers(listener)
+
     def brokers_without(self, listener: str) -> frozenset[int]:
         return NOBODY
 

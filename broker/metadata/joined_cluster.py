@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from eosin.broker.membership.producer_ids import QuorumProducerIds
+from eosin.broker.membership.registration import serves_readers
 from eosin.broker.metadata.cluster import (
     NO_CONFIGS,
     NO_LEADER,
@@ -108,6 +109,8 @@ class JoinedCluster(ControllerRequests):
         """The answer of `brokers`, by listener."""
         self._without: dict[str, frozenset[int]] = {}
         """The same for `brokers_without`."""
+        self._for_readers: dict[str, tuple[Endpoint, ...]] = {}
+        """The same for `brokers_for_readers`."""
         self._version = 0
         self.on_image: list[Callable[[ImageDelta], None]] = []
         """Called with each publication before the listeners are: replicas follow the image first (cluster.md 3.6). Of
@@ -139,6 +142,7 @@ class JoinedCluster(ControllerRequests):
         if delta.brokers_changed:
             self._alive.clear()
             self._without.clear()
+            self._for_readers.clear()
         if delta.scram_changed:
             self._take_credentials(delta)
         if delta.quotas_changed:
@@ -279,6 +283,15 @@ class JoinedCluster(ControllerRequests):
             )
             alive = self._alive[listener] = tuple(each for each in found if each is not None)
         return alive
+
+    def brokers_for_readers(self, listener: str) -> Sequence[Endpoint]:
+        """See `Cluster.brokers_for_readers`: all but Eosin of a release that sends consumers back to the leader."""
+        found = self._for_readers.get(listener)
+        if found is None:
+            found = self._for_readers[listener] = tuple(
+                each for each in self.brokers(listener) if serves_readers(self.image.brokers[each.node_id].features)
+            )
+        return found
 
     def brokers_without(self, listener: str) -> frozenset[int]:
         """See `Cluster.brokers_without`."""

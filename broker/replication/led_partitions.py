@@ -16,6 +16,7 @@ from eosin.broker.replication import isr, leading
 from eosin.broker.replication.isr import IsrAnswer
 from eosin.broker.replication.leading import FollowerFetch, Next, Surroundings
 from eosin.broker.replication.led_partition import IsrChange, LedPartition, PartitionMetadata, low_watermark
+from eosin.broker.replication.nearest import Endpoint, nearest_replica
 from eosin.broker.replication.positions import Registrations
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import Uuid
@@ -251,6 +252,13 @@ class LedPartitions:
             self._hear(held, node_id)
         held.idle.clear()
         held.metadata += 1
+
+    def nearest(self, log: "PartitionLog", offset: int, *, rack: str, endpoints: Sequence[Endpoint]) -> int | None:
+        """The follower in `rack` that a consumer should read from; None for the leader."""
+        held = self._led.get(log)
+        if held is None:
+            return None
+        return nearest_replica(held.led, offset=offset, rack=rack, endpoints=endpoints, brokers=self._brokers())
 
     def knows_its_end(self, log: "PartitionLog") -> bool:
         """Whether the high watermark has reached the start of the leader epoch. Before, it may be lower than what an

@@ -47,6 +47,9 @@ class Handlers(Protocol):
     def let_go(self, partition: TopicPartition) -> None:
         """Serve clients from the partition's log no more; end the waits for it. Harmless when it is not served."""
 
+    def follow(self, log: "PartitionLog") -> None:
+        """Let consumers wait for a log that this broker follows now."""
+
 
 class Fetchers(Protocol):
     """Where followed partitions are fetched: `FetcherPool`."""
@@ -200,6 +203,15 @@ class ReplicaSet:
         held = self._held.get(partition)
         return None if held is None else held.log
 
+    def readable(self, partition: TopicPartition) -> "PartitionLog | None":
+        """The log of a partition that is followed in sync, whose consumers may be served here; None for any other: one
+        that lags, is being cut, or has failed could keep them waiting for what its leader has (cluster.md 4.20)."""
+        held, wanted = self._held.get(partition), self._wanted.get(partition)
+        if held is None or wanted is None or held.replica is None or held.is_settling or held.replica.is_cutting:
+            return None
+        is_ours = wanted.topic_id == held.topic_id and self._node_id in wanted.registration.isr
+        return held.log if is_ours and held.log.failure is None else None
+
     def open_again(self, partition: TopicPartition) -> None:
         """Try once more to open a log that could not be opened, unless the disk is still full."""
         if partition in self._wanted and partition not in self._held and not self._log_manager.space.is_full:
@@ -330,6 +342,7 @@ class ReplicaSet:
             held.leads = False
         if held.replica is None:
             held.log.become_follower()
+            self._handlers.follow(held.log)
             held.replica = FollowedReplica(
                 held.log,
                 wanted.topic_id,

@@ -314,7 +314,7 @@ async def test_the_cluster_sees_a_broker_as_it_registered(
         assert (seen.epoch, seen.rack) == (broker.membership.broker_epoch, "r1")
         assert (seen.incarnation_id, seen.log_dirs) == (identity.incarnation_id, (identity.directory_id,))
         assert seen.cordoned_log_dirs == (identity.directory_id,)
-        assert seen.features["eosin.version"] == (0, 1)
+        assert seen.features["eosin.version"] == (0, 2)
         endpoint = seen.endpoints["PLAINTEXT"]
         assert (endpoint.host, endpoint.port, endpoint.security_protocol) == ("127.0.0.1", 19092, 0)
         await broker.membership.controlled_shutdown()

@@ -26,7 +26,7 @@ FEATURES: Final = {
     "group.version": (0, 0),
     "share.version": (0, 0),
     "streams.version": (0, 0),
-    "eosin.version": (0, 1),
+    "eosin.version": (0, 2),
 }
 """What an Eosin broker registers (cluster.md 1.6)."""
 _TIMEOUT_MS: Final = 10_000

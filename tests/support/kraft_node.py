@@ -39,6 +39,7 @@ SCRIPTS: Final = {
     "kafka-delegation-tokens.sh": "org.apache.kafka.tools.DelegationTokenCommand",
     "kafka-client-metrics.sh": "org.apache.kafka.tools.ClientMetricsCommand",
     "kafka-log-dirs.sh": "org.apache.kafka.tools.LogDirsCommand",
+    "kafka-console-consumer.sh": "org.apache.kafka.tools.consumer.ConsoleConsumer",
 }
 SESSION_TIMEOUT_MS: Final = 3000
 """After so long without a heartbeat the controller fences a broker; Kafka's default is 9000."""

@@ -259,6 +259,9 @@ class Node:
     def let_go(self, partition: Any) -> None:
         pass
 
+    def follow(self, log: PartitionLog) -> None:
+        pass
+
     # Leaderships
 
     def lead(self, log: PartitionLog, topic_id: Uuid, registration: PartitionRegistration) -> None:

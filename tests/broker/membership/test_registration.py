@@ -48,7 +48,7 @@ def test_every_feature_is_named_with_its_range() -> None:
     features = {each.name: each for each in registration_request(IDENTITY).features}
     assert features["metadata.version"] == Feature("metadata.version", 25, 30)
     assert features["transaction.version"] == Feature("transaction.version", 0, 2)
-    assert features["eosin.version"] == Feature("eosin.version", 0, 1)
+    assert features["eosin.version"] == Feature("eosin.version", 0, 2)
     for name in ("group.version", "share.version", "streams.version"):
         assert features[name] == Feature(name, 0, 0)
     assert set(features) == set(FEATURES)

@@ -53,6 +53,9 @@ class FakeHandlers:
     def let_go(self, partition: TopicPartition) -> None:
         self.served.pop(partition, None)
 
+    def follow(self, log: PartitionLog) -> None:
+        pass
+
 
 class Us:
     """Broker 1, whose leaders cannot be reached."""
@@ -129,6 +132,16 @@ async def test_a_partition_of_another_leader_is_followed_and_handed_to_nobody(us
     assert us.handlers.served == {}
     assert us.leaders() == {(OTHER, "host-2")}
     assert isinstance(us.append(), Refused)
+
+
+async def test_consumers_read_from_a_follower_in_sync_alone(us: Us) -> None:
+    us.begin(image(topic(partition(OTHER, epoch=7))))
+    assert us.replicas.readable(ORDERS) is us.log()
+    us.apply(image(topic(partition(OTHER, epoch=7, partition_epoch=2, isr=(OTHER,)))), ORDERS)
+    assert us.replicas.readable(ORDERS) is None, "it may lack what its leader has committed"
+    us.apply(image(topic(partition(US, epoch=8, partition_epoch=3))), ORDERS)
+    assert us.replicas.readable(ORDERS) is None, "it is led"
+    assert us.handlers.served == {ORDERS: us.log()}
 
 
 async def test_a_partition_without_a_replica_here_is_none_of_our_business(us: Us) -> None:

@@ -1,0 +1,191 @@
+"""Consumers that name their rack read from a follower there (KIP-392; cluster.md 4.20): unmodified clients, between
+brokers of Eosin, and with one of Apache Kafka on either side."""
+
+import itertools
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import pytest
+from free_ports import free_port
+from joined_broker import JoinedBroker
+from kraft_node import KafkaBroker, QuorumController
+from prometheus_client.parser import text_string_to_metric_families
+from real_clients import confluent
+from wire import unique
+
+from eosin.broker.config.quorum import RACK_AWARE
+
+IN_TIME_S = 60
+TRANSACTIONS = 20
+"""Each of two records; every other one is aborted."""
+
+
+_REPLICATED = {
+    "offsets.topic.replication.factor": "2",
+    "transaction.state.log.replication.factor": "2",
+    "transaction.state.log.min.isr": "1",
+}
+
+
+def settings(rack: str) -> dict[str, str]:
+    return {"broker.rack": rack, "replica.selector.class": RACK_AWARE, **_REPLICATED}
+
+
+@pytest.fixture(scope="module")
+def pair(controller: QuorumController, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, JoinedBroker]]:
+    """One broker in rack a, one in rack b."""
+    folder = tmp_path_factory.mktemp("brokers")
+    made = {
+        rack: JoinedBroker(
+            folder / rack,
+            controller,
+            node_id=node_id,
+            settings={**settings(rack), "eosin.http.listener": str(free_port())},
+        )
+        for node_id, rack in ((1, "a"), (2, "b"))
+    }
+    with made["a"], made["b"]:
+        yield made
+
+
+def create(controller: QuorumController, address: str, *node_ids: int) -> str:
+    name = unique("topic")
+    replicas = ":".join(map(str, node_ids))
+    controller.run(
+        "kafka-topics.sh", "--bootstrap-server", address, "--create", "--topic", name, "--replica-assignment", replicas
+    )
+    return name
+
+
+def commit_and_abort(addresses: str, topic: str) -> list[bytes]:
+    """Transactions, in turns committed and aborted; what readers of committed records are to see."""
+    producer = confluent.CLIENT.producer(addresses, transactional_id=unique("tx"))
+    producer.init()
+    committed = []
+    for number in range(TRANSACTIONS):
+        values = [b"%d-%d" % (number, each) for each in range(2)]
+        producer.begin()
+        for value in values:
+            producer.send(topic, value, partition=0)
+        producer.flush()
+        if number % 2:
+            producer.abort()
+        else:
+            producer.commit()
+            committed += values
+    producer.close()
+    return committed
+
+
+def reader(addresses: str, topic: str, rack: str) -> confluent_kafka.Consumer:
+    config: dict[str, Any] = {
+        "bootstrap.servers": addresses,
+        "group.id": unique("reader"),
+        "client.rack": rack,
+        "isolation.level": "read_committed",
+        "enable.auto.commit": False,
+        "auto.offset.reset": "error",
+    }
+    consumer = confluent_kafka.Consumer(config)
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+    return consumer
+
+
+def read(consumer: confluent_kafka.Consumer, count: int) -> list[bytes]:
+    found: list[bytes] = []
+    deadline = time.monotonic() + IN_TIME_S
+    while len(found) < count and time.monotonic() < deadline:
+        message = consumer.poll(1.0)
+        if message is not None:
+            assert message.error() is None, message.error()
+            found.append(message.value() or b"")
+    return found
+
+
+def bytes_out(broker: JoinedBroker, topic: str) -> float:
+    """What a broker has sent to consumers of a topic."""
+    with urllib.request.urlopen(f"http://{broker.http_address}/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    return sum(
+        sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if "bytesout" in sample.name and sample.labels.get("topic") == topic
+    )
+
+
+def eventually(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + IN_TIME_S
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(1.1)  # scrapes within a second share an answer
+
+
+def test_a_consumer_reads_from_the_follower_in_its_rack_and_from_the_leader_when_that_is_gone(
+    controller: QuorumController, pair: dict[str, JoinedBroker]
+) -> None:
+    addresses = ",".join(each.address for each in pair.values())
+    topic = create(controller, addresses, 1, 2)
+    committed = commit_and_abort(addresses, topic)
+    consumer = reader(addresses, topic, "b")
+    assert read(consumer, len(committed)) == committed
+    eventually(lambda: bytes_out(pair["b"], topic) > 0, "the follower has sent nothing")
+    assert bytes_out(pair["a"], topic) == 0
+    more = commit_and_abort(addresses, topic)
+    assert read(consumer, len(more)) == more, "as they come"
+    assert bytes_out(pair["a"], topic) == 0
+    assert pair["b"].stop() == 0
+    last = commit_and_abort(addresses, topic)
+    assert read(consumer, len(last)) == last
+    consumer.close()
+    eventually(lambda: bytes_out(pair["a"], topic) > 0, "the leader has sent nothing")
+    pair["b"].start()
+
+
+@pytest.mark.full
+def test_a_java_consumer_reads_from_the_follower_in_its_rack(
+    controller: QuorumController, pair: dict[str, JoinedBroker]
+) -> None:
+    addresses = ",".join(each.address for each in pair.values())
+    topic = create(controller, addresses, 1, 2)
+    committed = commit_and_abort(addresses, topic)
+    told = controller.run(
+        "kafka-console-consumer.sh", "--bootstrap-server", addresses, "--topic", topic, "--from-beginning",
+        "--command-property", "client.rack=b", "--isolation-level", "read_committed", "--max-messages",
+        str(len(committed)), "--timeout-ms", str(IN_TIME_S * 1000),
+    )  # fmt: skip
+    assert [line.encode() for line in told.splitlines() if line[:1].isdigit()] == committed
+    eventually(lambda: bytes_out(pair["b"], topic) > 0, "the follower has sent nothing")
+    assert bytes_out(pair["a"], topic) == 0
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("leads", ["eosin", "kafka"])
+def test_beside_apache_kafka_each_kind_sends_consumers_to_the_other(
+    controller: QuorumController, pair: dict[str, JoinedBroker], tmp_path: Path, leads: str
+) -> None:
+    eosin = pair["b" if leads == "kafka" else "a"]
+    rack = "b" if leads == "kafka" else "k"
+    node_id = next(_KAFKA_IDS)
+    with KafkaBroker(tmp_path / "kafka", controller, node_id=node_id, settings=settings("k")) as kafka:
+        addresses = f"{eosin.address},{kafka.address}"
+        order = (node_id, eosin.node_id) if leads == "kafka" else (eosin.node_id, node_id)
+        topic = create(controller, addresses, *order)
+        committed = commit_and_abort(addresses, topic)
+        consumer = reader(addresses, topic, rack)
+        assert read(consumer, len(committed)) == committed
+        if leads == "kafka":
+            eventually(lambda: bytes_out(eosin, topic) > 0, "the follower has sent nothing")
+        else:
+            assert bytes_out(eosin, topic) == 0, "its follower, of Apache Kafka, has sent it"
+        more = commit_and_abort(addresses, topic)
+        assert read(consumer, len(more)) == more
+        consumer.close()
+        controller.run("kafka-topics.sh", "--bootstrap-server", eosin.address, "--delete", "--topic", topic)
+
+
+_KAFKA_IDS = itertools.count(31)
