@@ -10,7 +10,7 @@ from local_broker import local_broker
 from wire import Wire
 from wire_producer import RawProducer, transactional
 
-from eosin.broker.explain.cluster_facts import Asked
+from eosin.broker.explain.cluster_facts import ClusterFacts
 from eosin.broker.explain.explained import Explained
 from eosin.broker.explain.subjects import find
 from eosin.broker.server import Server
@@ -68,7 +68,7 @@ class ObservedBroker:
     async def explain(self, subject: str, kind: str | None = None, *, over_http: bool = True) -> Explained:
         """What `eosin explain` finds, asked over sockets; without HTTP as of any other broker."""
         async with Client(self.address) as client:
-            asked = Asked(client, http=self.http if over_http else None, token=None, timeout_ms=5000)
+            asked = ClusterFacts(client, http=self.http if over_http else None, token=None, timeout_ms=5000)
             found = await find(asked, subject, kind)
         assert not asked.complaints
         assert len(found.sentence) <= 240
