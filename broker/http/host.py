@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
 
+from eosin.broker.http.crowd import Crowd, Seldom, lacks_the_rest
 from eosin.broker.http.guard import Application, Receive, Scope, Send
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class HttpHost:
             access_log=False,
             log_config=None,
             ws="none",
-            http="h11",
+            http=Crowd(MOST_CONNECTIONS).protocol(),  # type: ignore[arg-type]  # any callable will do
             h11_max_incomplete_event_size=LONGEST_HEADERS,
             limit_concurrency=MOST_CONNECTIONS,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
@@ -76,7 +77,7 @@ class HttpHost:
         self._serving: asyncio.Task[Any] | None = None
         self._looking: asyncio.TimerHandle | None = None
         self._seen: dict[Any, float] = {}
-        """Connections without a request, and since when."""
+        """Connections without a whole request, and since when."""
 
     async def _answered(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A stop ends what takes longer than it may: that is no failure, of which uvicorn would log a traceback."""
@@ -98,19 +99,22 @@ class HttpHost:
 
     async def start(self) -> None:
         """Answer requests from now on."""
-        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)  # it tells of each start and stop
-        self._serving = asyncio.get_running_loop().create_task(self._server.serve(sockets=[self._bound]))
+        loop = asyncio.get_running_loop()
+        told = logging.getLogger("uvicorn.error")
+        told.setLevel(logging.WARNING)  # it tells of each start and stop
+        told.filters = [*(each for each in told.filters if not isinstance(each, Seldom)), Seldom(loop.time)]
+        self._serving = loop.create_task(self._server.serve(sockets=[self._bound]))
         await self._server.is_up.wait()
         if self._serving.done():
             self._serving.result()
         self._look()
 
     def _look(self) -> None:
-        """Close connections that ask nothing: a few dozen of them would keep all others out."""
+        """Close connections that ask nothing, or never the whole: a few dozen of them would keep all others out."""
         loop = asyncio.get_running_loop()
         now, seen = loop.time(), self._seen
         self._seen = {
-            each: seen.get(each, now) for each in self._server.server_state.connections if _asks_nothing(each)
+            each: seen.get(each, now) for each in self._server.server_state.connections if lacks_the_rest(each)
         }
         for each, since in self._seen.items():
             if now - since >= HEADER_SECONDS:
@@ -132,8 +136,3 @@ class HttpHost:
             await asyncio.wait((self._serving,))
         elif not self._serving.cancelled() and (error := self._serving.exception()) is not None:
             _LOG.error("the HTTP listener has failed: %s", error)
-
-
-def _asks_nothing(connection: Any) -> bool:
-    """Whether uvicorn has begun no request of it; between two requests its own timer runs."""
-    return getattr(connection, "cycle", None) is None

@@ -14,7 +14,6 @@ from observed_broker import ObservedBroker, observed_broker
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.config.settings import SettingError
 from eosin.broker.config.sources import load_config
-from eosin.broker.http.host import MOST_CONNECTIONS
 from eosin.broker.server import Server
 from eosin.broker.start_error import StartError
 from eosin.client.http import HttpError
@@ -108,17 +107,6 @@ async def test_clients_that_never_finish_their_request_do_not_keep_the_broker_fr
     assert asyncio.get_running_loop().time() - begun < 4
     for _, writer in held:
         writer.close()
-
-
-async def test_more_connections_than_the_limit_are_told_to_come_back(broker: ObservedBroker) -> None:
-    host, _, port = broker.http.rpartition(":")
-    held = [await asyncio.open_connection(host, int(port)) for _ in range(MOST_CONNECTIONS + 1)]
-    reader, writer = held[-1]
-    writer.write(b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-    answer = await asyncio.wait_for(reader.readline(), 5)
-    for _, writer in held:
-        writer.close()
-    assert answer.split(b" ")[1] == b"503"
 
 
 async def test_connections_that_ask_nothing_make_room(broker: ObservedBroker, monkeypatch: pytest.MonkeyPatch) -> None:

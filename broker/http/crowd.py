@@ -1,0 +1,101 @@
+"""`Crowd`: who keeps a place on the HTTP listener when more clients come than it has places (console.md 6).
+
+Always true: a client that waits for nothing from the broker, whether it sends nothing, sends its request slowly or does
+not read, gives up its place to one that comes; and the address with the most connections gives first, so that nobody
+can keep the checks of the broker's health out.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from eosin.broker.security.arrivals import address_group
+
+SAID_ONCE_IN_SECONDS: Final = 10
+"""uvicorn tells of each request that is malformed, or one too many."""
+
+
+class Crowd:
+    """The connections of one listener."""
+
+    def __init__(self, most: int) -> None:
+        """`most` is how many have a place."""
+        self._most = most
+
+    def protocol(self) -> Callable[..., asyncio.Protocol]:
+        """What uvicorn makes for each connection."""
+        return partial(_Connection, self)
+
+    def came(self, connection: "_Connection") -> None:
+        """Make room for a connection, if there is none."""
+        others: set[Any] = connection.connections
+        if len(others) < self._most:
+            return
+        waiting = [each for each in others if each is not connection and _is_idle(each)]
+        if not waiting:
+            return  # it is told to come back
+        of_address = Counter(map(_address, others))
+        gone = min(waiting, key=lambda each: (-of_address[_address(each)], each.idle_since))
+        others.discard(gone)
+        if gone.flow.write_paused:
+            gone.transport.abort()  # what it does not read would be waited for
+        else:
+            gone.transport.close()
+
+
+class _Connection(H11Protocol):
+    """One connection, which makes room for itself."""
+
+    def __init__(self, crowd: Crowd, config: uvicorn.Config, *given: Any, **named: Any) -> None:
+        super().__init__(config, *given, **named)
+        self._crowd = crowd
+        self.idle_since = self.loop.time()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._crowd.came(self)
+
+    def on_response_complete(self) -> None:
+        self.idle_since = self.loop.time()
+        super().on_response_complete()
+
+
+def lacks_the_rest(connection: Any) -> bool:
+    """Whether a connection has sent no request yet, or a part of one: between two requests uvicorn's own timer runs."""
+    return getattr(connection, "cycle", None) is None or connection.conn.their_state is h11.SEND_BODY
+
+
+def _is_idle(connection: "_Connection") -> bool:
+    """Whether it waits for nothing."""
+    cycle = connection.cycle
+    return cycle is None or cycle.response_complete or cycle.more_body or connection.flow.write_paused
+
+
+def _address(connection: "_Connection") -> str:
+    return address_group(connection.client[0]) if connection.client is not None else ""
+
+
+class Seldom(logging.Filter):
+    """Lets the same line pass once in a while: whoever reaches the listener can have uvicorn write it."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        super().__init__()
+        self._now = now
+        self._said: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a line is written."""
+        text, now = str(record.msg), self._now()
+        if record.levelno >= logging.ERROR:
+            return True
+        if now - self._said.get(text, now - SAID_ONCE_IN_SECONDS) < SAID_ONCE_IN_SECONDS:
+            return False
+        self._said[text] = now  # uvicorn's warnings are a few texts without values
+        return True
