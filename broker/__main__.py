@@ -5,13 +5,14 @@ because the time to import is time to start. `pipeline` and other distributions 
 group `eosin.commands` whose object is such a `main`.
 """
 
-import contextlib
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
+
+from eosin.broker.cli.standard_files import flush_errors, open_closed_ones, until_output_fails
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -53,16 +54,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Without `arguments` it is the program: an interrupt then ends it at once and without a word, as long as the command
     does not see to it itself.
     """
-    if arguments is None and sys.platform != "win32":  # there a server hears of Ctrl-C as KeyboardInterrupt only
+    if arguments is not None:
+        return _run(list(arguments))
+    if sys.platform != "win32":  # there a server hears of Ctrl-C as KeyboardInterrupt only
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    if arguments is None and "_ARGCOMPLETE" in os.environ:  # a shell asks what TAB means
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks what TAB means
         from eosin.broker.cli.completion import complete
 
         complete(tuple(COMMANDS))
-    given = sys.argv[1:] if arguments is None else list(arguments)
+    given = sys.argv[1:]
+    open_closed_ones(needs_output=given[:1] != ["serve"])
+    try:
+        return until_output_fails(lambda: _run(given))
+    finally:
+        flush_errors()
+
+
+def _run(given: list[str]) -> int:
     if not given or given[0] in ("-h", "--help"):
-        with contextlib.suppress(BrokenPipeError):
-            print(_usage(), flush=True)
+        print(_usage())
         return 0 if given else 2
     name = given[0]
     if name in ("-V", "--version"):

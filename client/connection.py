@@ -203,6 +203,8 @@ class Connection:
         try:
             frame = encode_request(key, version, correlation_id, self._client_id, message)
         except EncodeError as error:
+            if isinstance(error.__cause__, UnicodeEncodeError):
+                raise ClientError(f"{error.__cause__.object!a} is not UTF-8, as all names in Kafka are") from error
             raise ClientError(f"{key.name} version {version} cannot say this: {error}") from error
         self._last_correlation_id = correlation_id
         return correlation_id, frame

@@ -100,10 +100,12 @@ def test_a_module_says_what_it_owns(path: Path) -> None:
 
 def test_only_the_system_disk_opens_files() -> None:
     banned = {"open", "os.open", "io.open", "aiofiles.open", "os.fdopen"}
+    # The program's standard files are no files of a disk: a closed one is put on the null device.
+    allowed = {"storage/disk/system.py", "broker/cli/standard_files.py"}
     found = [
         f"{name_of(path)}:{line} {call}"
         for path in sources(*ROOMS)
-        if name_of(path) != "storage/disk/system.py"
+        if name_of(path) not in allowed
         for line, call in calls(path)
         if call in banned
     ]

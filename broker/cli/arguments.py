@@ -32,6 +32,10 @@ class Parser(argparse.ArgumentParser):
         """Exit with the complaint, without the usage around it."""
         self.exit(2, f"{self.prog}: {message}\n")
 
+    def print_help(self, file: Any = None) -> None:
+        """Print it: unlike argparse, not without a word where that fails."""
+        (file or sys.stdout).write(self.format_help())
+
 
 def completed_by(kind: str, action: argparse.Action) -> None:
     """At TAB, a shell completes this argument by the names that the cluster has: of a `topic`, `group` or

@@ -23,7 +23,7 @@ _COMMAND: Final = "consume"
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
     options = parser().parse_args(arguments)
-    complaint = "standard output is closed" if sys.stdout is None else _complaint(options)
+    complaint = _complaint(options)
     if complaint:
         return fail(_COMMAND, complaint)
     plan = Plan(

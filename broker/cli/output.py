@@ -1,6 +1,5 @@
 """Printing values line by line, for people or as JSON, until the reader of the output has gone."""
 
-import contextlib
 import io
 import sys
 from collections.abc import Callable, Iterable
@@ -8,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from eosin.broker.cli.standard_files import until_output_fails
 from eosin.storage.inspection.internal_records import text_or_bytes
 from eosin.storage.inspection.values import RecordFound, Value
 
@@ -32,14 +32,8 @@ def raw_headers(value: RecordFound) -> Iterable[tuple[bytes, bytes | None]]:
 
 
 def until_broken_pipe(run: Callable[[], int]) -> int:
-    """The exit code of `run`; 0, without a message, when the reader of the output has gone."""
+    """The exit code of `run`, whose output takes any text: what its encoding lacks is escaped. 0 or 2 where the output
+    takes nothing."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    try:
-        code = run()
-        sys.stdout.flush()
-    except BrokenPipeError:
-        with contextlib.suppress(BrokenPipeError):
-            sys.stdout.close()  # else the interpreter tries again, and complains
-        return 0
-    return code
+    return until_output_fails(run)

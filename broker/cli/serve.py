@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from eosin.broker import __main__ as program
 from eosin.broker.cli.arguments import Parser, fail
+from eosin.broker.cli.standard_files import give_up
 from eosin.broker.config.broker import DURABILITIES, BrokerConfig
 from eosin.broker.config.listeners import parse_listeners
 from eosin.broker.config.settings import SettingError
@@ -213,13 +214,20 @@ async def _serve(config: BrokerConfig, first_users: "Sequence[FirstUser]") -> in
     server.services.partitions.freeze()
     http = "" if server.observability is None else server.observability.address
     line = ready_line(config, server.addresses, _seconds_since_start(), http=http, is_open=server.is_open)
-    print(line, flush=True)
-    if config.eosin_console_enable:
-        print(f"console: http://{http}/", flush=True)
+    _say(line + (f"\nconsole: http://{http}/" if config.eosin_console_enable else ""))
     lost = await server.stopped(stop)
     if lost is not None:
         log.error(lost)
     return OK if await server.shutdown() and lost is None else FAILED
+
+
+def _say(line: str) -> None:
+    """Print for whoever reads it: a broker serves without that, too."""
+    try:
+        print(line, flush=True)
+    except OSError as error:
+        log.warning("cannot write to standard output, %s: %s", error.strerror, line)
+        give_up(sys.stdout)
 
 
 def ready_line(
