@@ -121,8 +121,6 @@ def _print(found: Explained, *, timeline: bool, as_json: bool) -> int:
 def line(event: HistoryEvent) -> str:
     """One event of a timeline."""
     pair = f" {event.producer_id}/{event.producer_epoch}" if event.producer_id >= 0 else ""
-    count = f" ({event.count})" if event.count > 1 else ""
-    what = f" {event.what}" if event.what else ""
     who = f", {client_words(event.who)}" if event.who is not None else ""
-    text = f"{moment(event.at_ms)}  {event.kind:<12}{pair}{what}{count}{who}"
+    text = f"{moment(event.at_ms)}  {event.kind:<12}{pair} {event.words}{who}"
     return text if text.isprintable() else ascii(text)

@@ -27,6 +27,7 @@ MOST_OPEN: Final = 20
 MOST_PARTITIONS: Final = 200
 MOST_MEMBERS: Final = 200
 MOST_ASSIGNED: Final = 50
+NOTHING_COMMITTED: Final = -1
 CONSUMER: Final = "consumer"
 """The protocol of groups whose assignments are partitions."""
 
@@ -124,6 +125,7 @@ class Answers:
         if not isinstance(group, Group):
             return None
         parts = await self._survey.groups.partitions(name)
+        parts += self._uncommitted(group, {each.partition for each in parts})
         behind = [each for each in parts if each.undecided]
         holders = [await self._holder(each) for each in behind[:MOST_OPEN]]
         pending = any(each.pending for each in parts)
@@ -149,6 +151,17 @@ class Answers:
         )
         return _answer(explain_group(facts), facts, facts.now_ms)
 
+    def _uncommitted(self, group: Group, known: set[str]) -> list[GroupPartition]:
+        """Partitions that members read and that the group has committed nothing for."""
+        found = []
+        for name in dict.fromkeys(each for member in group.members.values() for each in _assigned(group, member)):
+            topic, _, index = name.rpartition("-")
+            log = ErrorCode.NONE if name in known else self._services.partitions.get(TopicPartition(topic, int(index)))
+            if not isinstance(log, ErrorCode):
+                ends = log.last_stable_offset, log.high_watermark
+                found.append(GroupPartition(name, NOTHING_COMMITTED, *ends, log_start=log.log_start_offset))
+        return found
+
     def _heard_ms(self, group_id: str, member: Member, now_ms: int) -> int:
         silent_ms = self._services.groups.silent_ms(group_id, member.member_id)
         return -1 if silent_ms is None else now_ms - silent_ms
@@ -166,12 +179,16 @@ class Answers:
         return "" if transaction is None else transaction.transactional_id
 
 
-def _member(group: Group, member: Member, heard_ms: int) -> MemberSeen:
-    assigned: list[str] = []
+def _assigned(group: Group, member: Member) -> list[str]:
     if group.protocol_type == CONSUMER and member.assignment:
         with contextlib.suppress(DecodeError):  # whatever the group's leader has sent
             told = decode_value(ConsumerProtocolAssignment, member.assignment)
-            assigned = [f"{each.topic}-{index}" for each in told.assigned_partitions for index in each.partitions]
+            return [f"{each.topic}-{index}" for each in told.assigned_partitions for index in each.partitions]
+    return []
+
+
+def _member(group: Group, member: Member, heard_ms: int) -> MemberSeen:
+    assigned = _assigned(group, member)
     return MemberSeen(
         member.member_id,
         member.instance_id,

@@ -80,9 +80,20 @@ class Console:
             Route("/static/{name:path}", self._file),
             Route("/api/v1/stream", self._stream),
             Route("/api/v1/session", self._session, methods=["POST"]),
-            Route("/api/v1/explain/transactions/{name:path}", self._told(self._answers.transaction)),
-            Route("/api/v1/explain/partitions/{name:path}", self._told(self._answers.partition)),
-            Route("/api/v1/explain/groups/{name:path}", self._told(self._answers.group)),
+            Route(
+                "/api/v1/explain/transactions/{name:path}",
+                self._told(self._answers.transaction, "it was never used, has expired, or has another coordinator"),
+            ),
+            Route(
+                "/api/v1/explain/partitions/{name:path}",
+                self._told(self._answers.partition, "there is none, or this broker has no replica of it"),
+            ),
+            Route(
+                "/api/v1/explain/groups/{name:path}",
+                self._told(
+                    self._answers.group, "it was never used, its offsets have expired, or it has another coordinator"
+                ),
+            ),
             Route("/api/v1/topics/{name:path}", self._told(self._topics.look)),
             Route("/api/v1/connections", self._all_connections),
             Route("/api/v1/openapi.json", self._openapi),
@@ -124,12 +135,17 @@ class Console:
 
         return Response(description(has_actions=self._actions is not None), media_type=JSON)
 
-    def _told(self, ask: Callable[[str], Awaitable[msgspec.Struct | None]]) -> Callable[[Request], Awaitable[Response]]:
+    def _told(
+        self, ask: Callable[[str], Awaitable[msgspec.Struct | None]], otherwise: str = ""
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """`otherwise`: why there may be nothing of a name."""
+
         async def answer(request: Request) -> Response:
             name = request.path_params["name"]
             found = await ask(name) if len(name) <= LONGEST_NAME else None
             if found is None:
-                unknown = {"error": f"this broker knows no {name[:LONGEST_NAME]!r}"}
+                why = f": {otherwise}" if otherwise else ""
+                unknown = {"error": f"this broker knows no {name[:LONGEST_NAME]!r}{why}"}
                 return Response(msgspec.json.encode(unknown) + b"\n", status_code=404, media_type=JSON)
             return Response(msgspec.json.encode(found) + b"\n", media_type=JSON)
 

@@ -84,7 +84,8 @@ class GroupSurvey:
             log = self._services.partitions.get(each.partition)
             if isinstance(log, ErrorCode):
                 continue
-            records, controls = await self.lags.count(name, each.partition, log, each.offset)
+            first = each.offset if each.offset < 0 else max(each.offset, log.log_start_offset)
+            records, controls = await self.lags.count(name, each.partition, log, first)
             found.append(
                 GroupPartition(
                     str(each.partition),
@@ -94,6 +95,7 @@ class GroupSurvey:
                     pending=each.partition in pending,
                     records=records,
                     control_records=controls,
+                    log_start=log.log_start_offset,
                 )
             )
         return found

@@ -53,6 +53,8 @@ class BrokerRow(msgspec.Struct, frozen=True):
     partitions_left_out: int
     is_joined: bool
     """Whether other brokers of its cluster have partitions and ids that this one does not tell of."""
+    address: str = ""
+    """Where clients find it; empty for one of several, whose listeners may be for other brokers."""
 
 
 class _Facts(NamedTuple):
@@ -288,10 +290,16 @@ class Survey:
             ids_left_out=ids_left_out,
             partitions_left_out=partitions_left_out,
             is_joined=self._services.cluster.is_joined,
+            address=self._address(),
         )
         if row != self._broker:
             self._broker = row
             self.tables["broker"].put("broker", row, version)
+
+    def _address(self) -> str:
+        cluster = self._services.cluster
+        endpoint = None if cluster.is_joined else cluster.inter_broker_endpoint(cluster.node_id)
+        return "" if endpoint is None else f"{endpoint.host}:{endpoint.port}"
 
 
 class Known(NamedTuple):

@@ -169,7 +169,8 @@ class ClusterFacts:
         pending = await pending_offsets(self._client, group_id)
         partitions = []
         holders: dict[str, None] = {}
-        for each in sorted({*committed, *pending})[:MOST_PARTITIONS]:
+        assigned = {each for member in group.members for each in member.partitions}
+        for each in sorted({*committed, *pending, *assigned})[:MOST_PARTITIONS]:
             try:
                 position = committed.get(each, NOTHING_COMMITTED)
                 partitions.append(await self._group_partition(each, position, each in pending, holders))
@@ -194,14 +195,14 @@ class ClusterFacts:
     ) -> GroupPartition:
         admin = OffsetAdmin(self._client)
         offsets = await admin.of(partition)
-        between = None
-        if 0 <= committed < offsets.last_stable:
-            between = await admin.between(partition, committed, offsets.last_stable)
+        between, first = None, max(committed, offsets.log_start)
+        if committed >= 0 and first < offsets.last_stable:
+            between = await admin.between(partition, first, offsets.last_stable)
         if offsets.high_watermark > offsets.last_stable:
             for each in (await self.partition(partition)).open[:1]:
                 if each.transaction is not None:
                     holders[each.transaction.transactional_id] = None
-        is_counted = between is not None or committed >= offsets.last_stable
+        is_counted = between is not None or 0 <= offsets.last_stable <= first
         return GroupPartition(
             str(partition),
             committed,
@@ -210,6 +211,7 @@ class ClusterFacts:
             pending=is_pending,
             records=-1 if not is_counted else 0 if between is None else between.records,
             control_records=0 if between is None else between.control_records,
+            log_start=offsets.log_start,
         )
 
     async def _pending_in(self, group_id: str) -> TransactionFacts | None:

@@ -111,6 +111,7 @@ class GroupPartition(msgspec.Struct, frozen=True, omit_defaults=True):
 
     partition: str
     committed: int
+    """-1 for nothing: a member reads it and has not committed yet."""
     last_stable: int
     high_watermark: int
     pending: bool = False
@@ -119,11 +120,18 @@ class GroupPartition(msgspec.Struct, frozen=True, omit_defaults=True):
     """That a reader of committed records will still get; -1 when they were not counted."""
     control_records: int = 0
     """Before the last stable offset, where that was counted."""
+    log_start: int = 0
+    """What is committed below it has been deleted."""
 
     @property
     def offsets_behind(self) -> int:
-        """Offsets up to the last stable one."""
-        return max(0, self.last_stable - self.committed) if self.committed >= 0 else 0
+        """Offsets up to the last stable one, of those that are still there."""
+        return max(0, self.last_stable - max(self.committed, self.log_start)) if self.committed >= 0 else 0
+
+    @property
+    def is_out_of_range(self) -> bool:
+        """Whether a reader that begins where the group has committed is told OFFSET_OUT_OF_RANGE."""
+        return 0 <= self.committed < self.log_start or self.committed > self.high_watermark
 
     @property
     def lag(self) -> int:

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from eosin.broker.explain.event_words import in_words
 from eosin.broker.recorder.events import History, HistoryEvent
 
 _RANKS: Final = {"begin": 0, "epoch_raised": 2, "timeout": 2, "complete": 3, "fenced": 4, "refused": 4}
@@ -25,4 +26,4 @@ def timeline_of(history: History | None) -> tuple[HistoryEvent, ...]:
         what = " ".join(part for part in (notable.cause, notable.error, notable.what) if part)
         pair = (notable.producer_id, notable.producer_epoch)
         found.append(HistoryEvent(notable.at_ms, notable.kind.value, *pair, what, notable.count, notable.who))
-    return tuple(sorted(found, key=lambda each: (each.at_ms, _RANKS.get(each.kind, _IN_BETWEEN))))
+    return in_words(sorted(found, key=lambda each: (each.at_ms, _RANKS.get(each.kind, _IN_BETWEEN))))

@@ -165,6 +165,8 @@ class HistoryEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     what: str = ""
     count: int = 0
     who: ClientIdentity | None = None
+    words: str = ""
+    """What it means, where it is explained."""
 
 
 class History(msgspec.Struct, frozen=True, omit_defaults=True):

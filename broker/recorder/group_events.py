@@ -32,6 +32,8 @@ LOADED: Final = "loaded"
 MOVED: Final = "moved"
 
 _PREPARING: Final = GroupState.PREPARING_REBALANCE
+_UNSAID: Final = "closed, or too long without a poll (max.poll.interval.ms)"
+"""Why clients leave that do not say so: librdkafka does in both cases."""
 
 
 class GroupHistory(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -95,7 +97,7 @@ def _parting(event: Event, member: Member, new: list[Member]) -> tuple[str | Non
         for leaving in event.members:
             if leaving.member_id == member.member_id or leaving.instance_id == member.instance_id is not None:
                 by = "" if leaving.member_id else "an administrator has removed it"
-                return LEFT, leaving.reason or by or "it said so"
+                return LEFT, leaving.reason or by or _UNSAID
     if new:
         return None, ""  # a static member that came back
     return EXPELLED, "it did not join again in time"
@@ -136,6 +138,11 @@ def _event(at_ms: int, kind: str, what: str = "", *, count: int = 0, who: Client
 def offsets_event(now_ms: int, producer_id: int, producer_epoch: int, *, commit: bool, partitions: int) -> HistoryEvent:
     """A transaction with offsets of the group is over."""
     return HistoryEvent(now_ms, COMMITTED if commit else DROPPED, producer_id, producer_epoch, "", partitions)
+
+
+def rebalances(history: GroupHistory, since_ms: int) -> list[HistoryEvent]:
+    """Those that began after a time, as far as they are kept."""
+    return [event for event in history.events if event.kind == REBALANCE and event.at_ms >= since_ms]
 
 
 def last_rebalance(history: GroupHistory) -> tuple[HistoryEvent, HistoryEvent | None] | None:

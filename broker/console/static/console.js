@@ -4,7 +4,7 @@ import { Component, render } from "./vendor/preact.module.js";
 import { Events, Group, Groups, Overview, Partition, Partitions, Transaction, Transactions } from "./pages.js";
 import { Log } from "./log.js";
 import { Connections, Metrics } from "./more_pages.js";
-import { html } from "./parts.js";
+import { html, Time } from "./parts.js";
 import { OneRecord, Records } from "./records.js";
 import { Store } from "./store.js";
 import { Topic, Topics } from "./topics.js";
@@ -16,7 +16,7 @@ const MENU = [["", "Overview"], ["transactions", "Transactions"], ["topics", "To
 const PAGES = { "": Overview, transactions: Transactions, topics: Topics, partitions: Partitions, groups: Groups, events: Events, connections: Connections, metrics: Metrics };
 const SINGLE = { transactions: Transaction, topics: Topic, partitions: Partition, groups: Group, log: Log, records: Records, record: OneRecord };
 const BELOW = { log: "partitions", records: "partitions", record: "partitions" }; // pages that the menu leads to by another one
-const STATES = { connecting: "connecting", live: "live", lost: "connection lost, trying again", polling: "every 5 s: many pages watch this broker", token: "a token is needed" };
+const STATES = { connecting: "connecting", live: "live", lost: "connection lost", polling: "every 5 s: many pages watch this broker", token: "a token is needed" };
 
 const store = new Store();
 globalThis.eosinStore = store; // for tests and the curious
@@ -88,6 +88,7 @@ class Console extends Component {
         <span class="broker">${store.broker ? `broker ${store.broker.node_id}, ${store.broker.version}` : ""}</span>
         <button onClick=${() => this.turn()}>${theme() === "dark" ? "Light" : "Dark"} mode</button>
       </header>
+      ${store.state === "lost" && html`<p class="away" role="alert">The broker does not answer${store.broker ? html`; what stands here is of <${Time} ms=${store.now()} />` : ""}. The page goes on trying.</p>`}
       <main id="main" tabindex="-1">${store.state === "token" ? html`<${SignIn} />` : html`<${Page} key=${`${page}/${name}`} name=${name} store=${store} now=${store.now()} />`}</main>
       <footer><p>Times are in UTC, by the broker's clock.</p><details><summary>What the words mean</summary><dl>${Object.entries(TERMS).map(([term, text]) => html`<dt key=${term}>${term}</dt><dd>${text}</dd>`)}</dl></details></footer>`;
   }

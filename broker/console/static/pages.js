@@ -11,6 +11,7 @@ import {
 import { duration, health, number, quoted, sentenceOf, TERMS } from "./words.js";
 
 const FEW = 8;
+const MOST_EVIDENCE = 5;
 
 /** Derives rows from a table again only when the table or the choice has changed. */
 export class Derived {
@@ -37,12 +38,12 @@ export class Overview extends Component {
     const events = this.events.of(versions.events, 0, () => newest(tables.events.values()).slice(0, FEW));
     const ends = this.ends.of(versions.ends, 0, () => newest(tables.ends.values()).slice(0, FEW));
     return html`<h1>Overview</h1>
-      <p class=${`health${broker?.held || broker?.offline ? " trouble" : ""}`} id="health">${health(broker, held[0]?.held_by)}</p>
+      <p class=${`health${broker?.held || broker?.offline ? " trouble" : ""}`} id="health">${health(broker, held[0]?.held_by)}${broker?.held > 0 && held[0] ? html` <a href=${to("partitions", held[0].key)}>Why, and until when</a>` : ""}</p>
       ${broker && html`<dl class="figures">
         ${[["open", broker.open], ["deciding", broker.preparing], ["transactional ids", broker.ids], ["partitions", broker.partitions], ["held back", broker.held], ["groups", broker.groups]].map(([name, count]) => html`<div key=${name}><dt>${name}</dt><dd>${number(count)}</dd></div>`)}
         <div><dt>durability</dt><dd class="word">${broker.durability}</dd></div></dl>`}
       ${broker?.is_joined && html`<p class="quiet">This broker is one of several: partitions and ids of the others are in their consoles.</p>`}
-      <section><h2>Open transactions</h2><${LongTable} isShort label="Open transactions" columns=${transactionColumns(now)} rows=${open} empty=${broker?.ids ? "Nothing is open." : "No transaction yet. Point a producer with a transactional.id at this broker."} /></section>
+      <section><h2>Open transactions</h2><${LongTable} isShort label="Open transactions" columns=${transactionColumns(now)} rows=${open} empty=${broker?.ids ? "Nothing is open." : `No transaction yet. Point a producer with a transactional.id at ${broker?.address || "this broker"}, or try: echo hello | eosin produce orders --create --transactional-id shop-1${broker?.address ? ` --bootstrap-server ${broker.address}` : ""}`} /></section>
       <section><h2>Readers held back</h2><${LongTable} isShort label="Readers held back" columns=${partitionColumns(now, tables.transactions).filter((each) => each.title !== "Size")} rows=${held} empty="Readers of committed records wait for nothing." /></section>
       <section><h2>Fenced, timed out, refused</h2><${LongTable} isShort label="Fenced, timed out, refused" columns=${eventColumns()} rows=${events} empty="Nobody was fenced." /></section>
       <section><h2>Last ends</h2><${LongTable} isShort label="Last ends" columns=${endColumns()} rows=${ends} empty="No transaction has ended since this broker began to record." /></section>`;
@@ -164,12 +165,18 @@ class Told extends Component {
     return html`<a href=${`#/${this.kind}`}>${title}</a>`;
   }
 
+  /** What is behind the sentence, and not on the page in another way. */
+  evidence({ explained }) {
+    return explained.evidence ?? [];
+  }
+
   frame(title, command, body) {
     const { answer, error } = this.state;
     return html`<p class="crumb">${this.crumb(title)}</p><h1>${this.props.name}</h1>
-      ${error && html`<p class="health trouble" role="alert">${error}</p>`}
+      ${error && this.props.store.state !== "lost" && html`<p class="health trouble" role="alert">${error}</p>`}
       ${!answer && !error && html`<p class="quiet">Looking at it.</p>`}
       ${answer && html`<p class="health" id="sentence">${answer.text}</p>`}
+      ${answer && html`<ul class="evidence">${this.evidence(answer).slice(0, MOST_EVIDENCE).map((each) => html`<li key=${each}>${each}</li>`)}</ul>`}
       ${answer && body(answer.facts, answer.explained)}
       <${Command} text=${command} />
       <p class="quiet"><a href=${this.path()} target="_blank" rel="noreferrer">The same as JSON</a></p>`;
@@ -197,14 +204,14 @@ export class Transaction extends Told {
 
 function Past({ past }) {
   if (!past.length) return "";
-  return html`<section><h2>Transactions before</h2><table class="plain"><thead><tr><th scope="col">Begun</th><th scope="col">Ended</th><th scope="col">Outcome</th><th scope="col" class="number">Partitions</th><th scope="col">Producer</th></tr></thead>
-    <tbody>${[...past].reverse().map((each) => html`<tr><td><${Time} ms=${each.begun_ms} /></td><td><${Time} ms=${each.ended_ms} /></td><td><${Outcome} name=${each.outcome} /></td><td class="number">${each.partitions}</td><td>${each.producer_id}/${each.producer_epoch}</td></tr>`)}</tbody></table></section>`;
+  return html`<section><h2>Transactions before</h2><div class="wide"><table class="plain"><thead><tr><th scope="col">Begun</th><th scope="col">Ended</th><th scope="col">Outcome</th><th scope="col" class="number">Partitions</th><th scope="col">Producer</th></tr></thead>
+    <tbody>${[...past].reverse().map((each) => html`<tr><td><${Time} ms=${each.begun_ms} /></td><td><${Time} ms=${each.ended_ms} /></td><td><${Outcome} name=${each.outcome} /></td><td class="number">${each.partitions}</td><td>${each.producer_id}/${each.producer_epoch}</td></tr>`)}</tbody></table></div></section>`;
 }
 
 function Timeline({ events, picture }) {
   if (!events?.length) return "";
-  return html`<section><h2>What happened</h2>${picture}<table class="plain"><thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Producer</th><th scope="col">Who</th></tr></thead>
-    <tbody>${[...events].reverse().map((each) => html`<tr><td><${Time} ms=${each.at_ms} /></td><td>${each.kind.replaceAll("_", " ")} ${each.what ?? ""}${each.count ? ` (${each.count})` : ""}</td><td>${each.producer_id >= 0 ? `${each.producer_id}/${each.producer_epoch}` : ""}</td><td>${each.who ? `${each.who.client_id ?? ""} ${each.who.peer ?? ""}` : ""}</td></tr>`)}</tbody></table></section>`;
+  return html`<section><h2>What happened</h2>${picture}<div class="wide"><table class="plain"><thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Producer</th><th scope="col">Who</th></tr></thead>
+    <tbody>${[...events].reverse().map((each) => html`<tr><td><${Time} ms=${each.at_ms} /></td><td title=${each.kind}>${each.words}</td><td>${each.producer_id >= 0 ? `${each.producer_id}/${each.producer_epoch}` : ""}</td><td>${each.who ? `${each.who.client_id ?? ""} ${each.who.peer ?? ""}` : ""}</td></tr>`)}</tbody></table></div></section>`;
 }
 
 export class Partition extends Told {
@@ -223,25 +230,32 @@ export class Partition extends Told {
         <dt title=${TERMS.behind}>Behind</dt><dd>${number(behind(row))}</dd>
         <dt>Log start</dt><dd>${number(row.log_start)}</dd></dl>`}
       <p><a href=${to("log", name)}>The log, batch by batch</a> | <a href=${to("records", name)}>Records</a></p>
-      ${(facts.open?.length ?? 0) > 0 && html`<section><h2>Open here, the oldest first</h2><table class="plain"><thead><tr><th scope="col">Transactional id</th><th scope="col">Producer</th><th scope="col" class="number">First offset</th><th scope="col">Time left</th></tr></thead>
-        <tbody>${facts.open.map((each) => html`<tr><td>${each.transaction ? html`<a href=${to("transactions", each.transaction.transactional_id)}>${each.transaction.transactional_id}</a>` : "no coordinator knows it"}</td><td>${each.producer_id}/${each.producer_epoch}</td><td class="number">${number(each.first_offset)}</td><td>${each.transaction && html`<${Countdown} row=${each.transaction} now=${now} />`}</td></tr>`)}</tbody></table>
+      ${(facts.open?.length ?? 0) > 0 && html`<section><h2>Open here, the oldest first</h2><div class="wide"><table class="plain"><thead><tr><th scope="col">Transactional id</th><th scope="col">Producer</th><th scope="col" class="number">First offset</th><th scope="col">Time left</th></tr></thead>
+        <tbody>${facts.open.map((each) => html`<tr><td>${each.transaction ? html`<a href=${to("transactions", each.transaction.transactional_id)}>${each.transaction.transactional_id}</a>` : "no coordinator knows it"}</td><td>${each.producer_id}/${each.producer_epoch}</td><td class="number">${number(each.first_offset)}</td><td>${each.transaction && html`<${Countdown} row=${each.transaction} now=${now} />`}</td></tr>`)}</tbody></table></div>
         ${store.broker?.has_actions && facts.open.filter((each) => !each.transaction).map((each) => html`<${AbortHanging} key=${each.first_offset} partition=${name} each=${each} />`)}</section>`}
       ${store.broker?.has_actions && row && row.is_led !== false && !row.is_internal && html`<section><h2>Actions</h2><${TestRecord} partitions=${[name]} /><${DeleteRecords} row=${row} /></section>`}`);
   }
 }
 
+/** Whether a reader that begins where the group has committed finds nothing there. */
+const isOutOfRange = (each) => each.committed >= 0 && (each.committed < (each.log_start ?? 0) || each.committed > each.high_watermark);
+
 export class Group extends Told {
   kind = "groups";
+
+  evidence({ explained, facts }) {
+    return (explained.evidence ?? []).filter((each) => !facts.partitions?.some(({ partition }) => each.startsWith(`${partition}: `)));
+  }
 
   render({ name, now, store }) {
     return this.frame("Consumer groups", `eosin explain ${quoted(name)} --as group --timeline`, (facts, explained) => html`
       <dl class="facts"><dt>State</dt><dd>${facts.state}${facts.generation ? `, generation ${number(facts.generation)}` : ""}</dd>
         ${facts.protocol && html`<dt>Assigned by</dt><dd>${facts.protocol}</dd>`}</dl>
-      <section><h2>Members</h2>${facts.seen_members?.length ? html`<table class="plain"><thead><tr><th scope="col">Client id</th><th scope="col">Where</th><th scope="col">Reads</th><th scope="col" class="number">Heard of</th><th scope="col" class="number">Session</th></tr></thead>
-        <tbody>${facts.seen_members.map((each) => html`<tr key=${each.member_id}><td title=${each.member_id}>${each.client_id}${each.instance_id ? ` (${each.instance_id})` : ""}${each.is_leader ? html` <span class="quiet">assigns</span>` : ""}</td><td>${each.peer}</td><td>${each.assigned.length ? each.assigned.map((partition, index) => html`${index ? ", " : ""}<a href=${to("partitions", partition)}>${partition}</a>`) : html`<span class="quiet">nothing now</span>`}${each.assigned_more ? ` and ${number(each.assigned_more)} more` : ""}</td><td class="number">${each.heard_ms < 0 ? html`<span class="quiet">joins</span>` : `${since(each.heard_ms, now)} ago`}</td><td class="number">${duration(each.session_timeout_ms)}</td></tr>`)}</tbody></table>` : html`<p class="quiet">None: nobody reads now.</p>`}</section>
+      <section><h2>Members</h2>${facts.seen_members?.length ? html`<div class="wide"><table class="plain"><thead><tr><th scope="col">Client id</th><th scope="col">Where</th><th scope="col">Reads</th><th scope="col" class="number">Heard of</th><th scope="col" class="number">Session</th></tr></thead>
+        <tbody>${facts.seen_members.map((each) => html`<tr key=${each.member_id}><td title=${each.member_id}>${each.client_id}${each.instance_id ? ` (${each.instance_id})` : ""}${each.is_leader ? html` <span class="quiet">assigns</span>` : ""}</td><td>${each.peer}</td><td>${each.assigned.length ? each.assigned.map((partition, index) => html`${index ? ", " : ""}<a href=${to("partitions", partition)}>${partition}</a>`) : html`<span class="quiet">nothing now</span>`}${each.assigned_more ? ` and ${number(each.assigned_more)} more` : ""}</td><td class="number">${each.heard_ms < 0 ? html`<span class="quiet">joins</span>` : `${since(each.heard_ms, now)} ago`}</td><td class="number">${duration(each.session_timeout_ms)}</td></tr>`)}</tbody></table></div>` : html`<p class="quiet">None: nobody reads now.</p>`}</section>
       ${store.broker?.has_actions && facts.seen_members?.length > 0 && html`<${RemoveMember} group=${name} members=${facts.seen_members} />`}
-      <section><h2>Partitions</h2><table class="plain"><thead><tr><th scope="col">Partition</th><th scope="col" class="number">Committed</th><th scope="col" class="number">LSO</th><th scope="col" class="number">Record lag</th><th scope="col" class="number">Control records</th><th scope="col" class="number">Undecided</th></tr></thead>
-        <tbody>${(facts.partitions ?? []).map((each) => html`<tr><td><a href=${to("partitions", each.partition)}>${each.partition}</a>${each.pending ? " (waits for a transaction)" : ""}</td><td class="number">${number(each.committed)}</td><td class="number">${number(each.last_stable)}</td><td class="number">${(each.records ?? -1) < 0 ? `≤ ${number(Math.max(0, each.last_stable - each.committed))}` : number(each.records)}</td><td class="number">${number(each.control_records ?? 0)}</td><td class="number">${number(Math.max(0, each.high_watermark - each.last_stable))}</td></tr>`)}</tbody></table>
+      <section><h2>Partitions</h2><div class="wide"><table class="plain"><thead><tr><th scope="col">Partition</th><th scope="col" class="number">Committed</th><th scope="col" class="number">LSO</th><th scope="col" class="number">Record lag</th><th scope="col" class="number">Control records</th><th scope="col" class="number">Undecided</th></tr></thead>
+        <tbody>${(facts.partitions ?? []).map((each) => html`<tr><td><a href=${to("partitions", each.partition)}>${each.partition}</a>${each.pending ? " (waits for a transaction)" : ""}</td><td class=${`number${isOutOfRange(each) ? " late" : ""}`} title=${isOutOfRange(each) ? `The log has ${number(each.log_start ?? 0)} to ${number(each.high_watermark)}: readers that begin here are told OFFSET_OUT_OF_RANGE.` : ""}>${each.committed < 0 ? html`<span class="quiet">nothing</span>` : number(each.committed)}</td><td class="number">${number(each.last_stable)}</td><td class="number">${each.committed < 0 ? "" : (each.records ?? -1) < 0 ? `≤ ${number(Math.max(0, each.last_stable - Math.max(each.committed, each.log_start ?? 0)))}` : number(each.records)}</td><td class="number">${number(each.control_records ?? 0)}</td><td class="number">${number(Math.max(0, each.high_watermark - each.last_stable))}</td></tr>`)}</tbody></table></div>
         ${!facts.partitions?.length && html`<p class="quiet">It has committed nothing.</p>`}</section>
       <${Timeline} events=${explained.timeline} />`);
   }

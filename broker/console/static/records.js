@@ -181,7 +181,7 @@ export class OneRecord extends Asking {
           <dt>Batch</dt><dd><a href=${to("log", `${this.partition}/${row.batch}`)}>from offset ${number(row.batch)}</a></dd></dl>
         ${row.decoded && html`<section><h2>Decoded: ${row.decoded.kind}</h2><pre class="content" tabindex="0" aria-label="Decoded">${JSON.stringify({ key: row.decoded.key, value: row.decoded.value }, null, 2)}</pre></section>`}
         ${!row.marker && html`${this.part("Key", row.key)}${this.part("Value", row.value)}`}
-        ${(row.headers?.length ?? 0) > 0 && html`<section><h2>Headers</h2><table class="plain"><thead><tr><th scope="col">Name</th><th scope="col">Value</th></tr></thead><tbody>${row.headers.map((each) => html`<tr><td>${each.name}</td><td>${pieceText(each.value, choice.format, false)}</td></tr>`)}</tbody></table>${row.headers_left_out > 0 && html`<p class="quiet">${number(row.headers_left_out)} more are not shown.</p>`}</section>`}`}
+        ${(row.headers?.length ?? 0) > 0 && html`<section><h2>Headers</h2><div class="wide"><table class="plain"><thead><tr><th scope="col">Name</th><th scope="col">Value</th></tr></thead><tbody>${row.headers.map((each) => html`<tr><td>${each.name}</td><td>${pieceText(each.value, choice.format, false)}</td></tr>`)}</tbody></table></div>${row.headers_left_out > 0 && html`<p class="quiet">${number(row.headers_left_out)} more are not shown.</p>`}</section>`}`}
       <p class="quiet">${this.offset > 0 && html`<a href=${to("record", `${this.partition}/${this.offset - 1}`)}>The offset before</a>, `}<a href=${to("record", `${this.partition}/${this.offset + 1}`)}>the offset after</a>, <a href=${to("records", `${this.partition}/${this.offset}`)}>records from here on</a></p>`;
   }
 }

@@ -22,6 +22,7 @@ export class Store {
     this.versions = Object.fromEntries(TABLES.map((name) => [name, 0]));
     this.state = "connecting"; // connecting, live, lost, polling, token
     this.skewMs = 0;
+    this.lostAt = 0; // when the broker was last heard of, by this machine's clock; 0 while it is
     this.last = "";
     this.listeners = new Set();
     this.source = null;
@@ -31,7 +32,13 @@ export class Store {
 
   /** The broker's time: its clock counts, not this machine's. */
   now() {
-    return Date.now() + this.skewMs;
+    return (this.lostAt || Date.now()) + this.skewMs;
+  }
+
+  /** What the page shows is from then on the past: clocks stand still until the broker is back. */
+  lose() {
+    this.state = "lost";
+    this.lostAt ||= Date.now();
   }
 
   get broker() {
@@ -45,6 +52,7 @@ export class Store {
   take(frame) {
     apply(this.tables, frame);
     this.skewMs = frame.now_ms - Date.now();
+    this.lostAt = 0;
     this.version += 1;
     for (const name of Object.keys(frame.tables)) this.versions[name] = this.version;
   }
@@ -72,7 +80,7 @@ export class Store {
       if (this.isPolling) return this.again(POLL_MS);
       if (source.readyState === EventSource.CLOSED) this.refused();
       else {
-        this.state = "lost"; // the browser tries again by itself
+        this.lose(); // the browser tries again by itself
         this.told();
       }
     };
@@ -92,7 +100,7 @@ export class Store {
   /** The stream was refused: for want of a token, or something else. */
   async refused() {
     this.close();
-    this.state = "lost";
+    this.lose();
     try {
       const answer = await fetch("/api/v1/stream?once&watch=broker");
       await answer.body?.cancel();

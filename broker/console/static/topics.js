@@ -5,7 +5,7 @@ import { Asked } from "./more_pages.js";
 import { Chosen, Derived, Left } from "./pages.js";
 import { Command, html, LongTable, Time, to, topicOf } from "./parts.js";
 import { behind, groupLag, partitionColumns } from "./tables.js";
-import { number, plural, quoted, size } from "./words.js";
+import { number, plural, quoted, short, size } from "./words.js";
 
 /** Topics out of the partitions that this broker holds, those where readers are held back first. */
 export function topicsOf(partitions, { text, state }) {
@@ -129,7 +129,7 @@ export class Topic extends Asked {
     const away = rows.filter((row) => row.leader < 0);
     if (offline.length) return [`The log of ${offline[0].key} is offline: ${offline[0].error}.`, true];
     if (away.length) return [`${plural(away.length, "partition")} without a leader: nobody reads or writes there.`, true];
-    if (held.length) return [`Readers of committed records are held back in ${plural(held.length, "partition")}${held[0].held_by ? `, first by ${held[0].held_by}` : ""}.`, true];
+    if (held.length) return [`Readers of committed records are held back in ${plural(held.length, "partition")}${held[0].held_by ? `, first by ${short(held[0].held_by)}` : ""}.`, true];
     return ["Readers of committed records wait for nothing here.", false];
   }
 

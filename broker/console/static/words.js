@@ -54,12 +54,15 @@ export function attention(row) {
   return 1e16 - (row.updated_ms ?? 0);
 }
 
+/** A name that does not fill the page. */
+export const short = (name) => (name.length <= 48 ? name : `${name.slice(0, 47)}…`);
+
 /** One line of health. */
 export function health(broker, held) {
   if (!broker) return "Nothing is known yet.";
   const parts = [];
   if (broker.offline) parts.push(`${plural(broker.offline, "log")} offline`);
-  if (broker.held) parts.push(`committed readers are held back in ${plural(broker.held, "partition")}${held ? `, first by ${held}` : ""}`);
+  if (broker.held) parts.push(`committed readers are held back in ${plural(broker.held, "partition")}${held ? `, first by ${short(held)}` : ""}`);
   if (broker.preparing) parts.push(`${plural(broker.preparing, "transaction")} waiting for markers`);
   if (!parts.length) return broker.open ? `${plural(broker.open, "transaction")} open, and nobody waits.` : "Nothing is open, and nobody waits.";
   const text = parts.join("; ");

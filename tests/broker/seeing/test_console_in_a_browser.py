@@ -121,6 +121,10 @@ def test_a_fenced_producer_is_seen_with_the_reason_that_explain_gives(watched: W
     expect(told.locator(".outcome")).to_contain_text("fenced")
     told.get_by_role("link").click()
     expect(page.locator("#sentence")).to_contain_text("shop-2 was fenced at")
+    happened = page.locator("section", has=page.get_by_role("heading", name="What happened"))
+    expect(happened).to_contain_text("a new instance takes the id over: epoch")
+    expect(happened).to_contain_text("a new instance has taken over")
+    expect(page.locator(".evidence")).to_contain_text("was refused with")
     expect(page.locator("#sentence")).to_contain_text("because a new instance, till-new")
     # A lane for each instance, and an arrow from the one that took over to the one that was refused.
     picture = page.get_by_role("img", name="2 instances from")
@@ -178,10 +182,10 @@ def test_a_group_shows_who_reads_what_and_why_it_rebalanced(watched: Watched, br
     member = page.locator("section", has=page.get_by_role("heading", name="Members")).locator("tbody tr")
     expect(member.locator("td")).to_contain_text(["reader-1", "127.0.0.1", "shared-0", "45 s"])
     happened = page.locator("section", has=page.get_by_role("heading", name="What happened"))
-    expect(happened).to_contain_text("joined reader-1-")
+    expect(happened).to_contain_text("a member joins: reader-1-")
     consumer.close()
     expect(page.locator("section", has=page.get_by_role("heading", name="Members"))).to_contain_text("nobody reads now")
-    expect(happened).to_contain_text("left reader-1-")
+    expect(happened).to_contain_text("a member leaves: ")
 
 
 def test_pages_are_walked_by_keyboard_alone(watched: Watched, broker: BrokerProcess) -> None:
@@ -221,6 +225,9 @@ def test_no_page_is_wider_than_a_telephone_or_lost_on_a_wide_screen(watched: Wat
             watched.open(place)
             page.locator("#sentence, .table").first.wait_for()
             assert page.evaluate("document.documentElement.scrollWidth") <= width, place
+            # No heading of a column is broken within a word.
+            heights = page.eval_on_selector_all(".plain th", "all => all.map((each) => each.clientHeight)")
+            assert max(heights, default=0) < 40, place
     shop.abort_transaction(60)
 
 
@@ -261,11 +268,17 @@ def test_a_page_finds_its_broker_again_after_a_restart(browser: Browser, tmp_pat
         process.options = ("--console", "--http", watched.http)
         process.stop()
         expect(page.locator("#connection")).to_contain_text("connection lost")
+        expect(page.get_by_role("alert")).to_contain_text("The broker does not answer; what stands here is of ")
+        since = page.evaluate("eosinStore.now()")
+        page.wait_for_timeout(600)
+        assert page.evaluate("eosinStore.now()") == since, "a clock of a broker that is gone"
         process.start(60)
         producer(process, "after", "till")
         expect(page.get_by_role("link", name="after")).to_be_visible()
         expect(page.get_by_role("link", name="before")).to_be_visible()
         expect(page.locator("#connection")).to_have_text("live")
+        expect(page.get_by_role("alert")).to_have_count(0)
+        assert page.evaluate("eosinStore.now()") > since
         watched.complaints = [each for each in watched.complaints if "ERR_CONNECTION_REFUSED" not in each]
         watched.complaints = [each for each in watched.complaints if "ERR_INCOMPLETE_CHUNKED" not in each]
         watched.close()

@@ -7,8 +7,12 @@ import pytest
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
 from wire_producer import idempotent
 
-from eosin.broker.explain.facts import OpenProducer, PartitionFacts, TransactionFacts
+from eosin.broker.explain.facts import GroupFacts, GroupPartition, OpenProducer, PartitionFacts, TransactionFacts
+from eosin.broker.explain.group_sentences import explain_group
 from eosin.broker.explain.partition_sentences import explain_partition
+from eosin.broker.recorder.events import ClientIdentity
+from eosin.client.admin import Admin
+from eosin.client.client import Client
 from eosin.protocol.names import TopicPartition
 
 ORDERS_1 = TopicPartition("orders", 1)
@@ -182,6 +186,58 @@ async def test_a_group_that_is_not_there_is_said_so(broker: ObservedBroker) -> N
         "there is no group nobody: it was never used, or its offsets have expired.",
         False,
     )
+
+
+def group_of(*partitions: GroupPartition, members: int = 1, held_by: tuple[str, ...] = ()) -> GroupFacts:
+    who = tuple(ClientIdentity(client_id=f"reader-{number}") for number in range(members))
+    return GroupFacts("readers", NOW_MS, "Stable", who, partitions, held_by)
+
+
+def test_an_offset_that_is_deleted_or_not_written_yet_is_the_cause() -> None:
+    begins = "A reader that begins there is told OFFSET_OUT_OF_RANGE and goes where its auto.offset.reset says;"
+    found = explain_group(group_of(GroupPartition("orders-0", 2, 9, 10, records=4, log_start=5), members=0))
+    assert found.cause == "offset_out_of_range"
+    assert found.text == (
+        "group readers: Stable, 0 members, lag 4, and 1 undecided behind open transactions, and offset 2 that it has"
+        f" committed for orders-0 has been deleted: the log begins at 5. {begins} `eosin groups reset-offsets` puts the"
+        " group elsewhere."
+    )
+    assert found.evidence == ("orders-0: committed 2, and the log has 5 to 10",)
+    beyond = GroupPartition("orders-0", 100, 10, 10, records=0)
+    found = explain_group(group_of(beyond, GroupPartition("orders-1", 7, 9, 9, records=2), beyond))
+    assert found.cause == "offset_out_of_range"
+    assert found.sentence == (
+        "group readers: Stable, 1 member, lag 2, and offset 100 that it has committed for orders-0 (and 1 partition"
+        " more) is beyond the end of the log, 10."
+    )
+    assert found.next is not None
+    assert found.next.what.endswith("puts the group elsewhere while nobody reads.")
+    # At either end of the log there is nothing wrong.
+    at_ends = [GroupPartition("orders-0", 5, 10, 10, records=5, log_start=5), GroupPartition("orders-1", 9, 9, 9)]
+    assert explain_group(group_of(*at_ends)).cause == "lag"
+
+
+def test_a_member_that_has_read_nothing_yet_names_who_holds_it_back() -> None:
+    found = explain_group(group_of(GroupPartition("orders-0", -1, 0, 7), held_by=("invoicing",)))
+    assert found.sentence == (
+        "group readers: Stable, 1 member, and nothing committed, and 7 undecided behind the open transaction of"
+        " invoicing."
+    )
+    assert (found.cause, found.evidence) == ("open_transaction", ("orders-0: nothing committed, 7 undecided",))
+
+
+async def test_a_group_is_asked_for_what_its_members_read_and_what_was_deleted(broker: ObservedBroker) -> None:
+    producer = await broker.producer("invoicing")
+    await producer.append(ORDERS_0, 6)
+    await producer.commit_offsets("late", ORDERS_0, 2)
+    await producer.commit()
+    await producer.completed()
+    async with Client(broker.address) as client:
+        await Admin(client).delete_records(ORDERS_0, 5)
+    found = await broker.explain("late", "group")
+    assert found.cause == "offset_out_of_range"
+    assert "lag 1 (log ends are 2 offsets further: 1 record, 1 control record)" in found.sentence
+    assert "and offset 2 that it has committed for orders-0 has been deleted: the log begins at 5" in found.sentence
 
 
 NOW_MS = 1_700_000_000_000

@@ -15,6 +15,7 @@ from wire import unique
 
 from eosin.broker.explain.facts import GroupFacts, GroupPartition
 from eosin.broker.explain.group_sentences import explain_group
+from eosin.broker.recorder.events import HistoryEvent
 from eosin.broker.recorder.group_events import GroupHistory
 from eosin.broker.recorder.group_recorder import PRODUCERS, RING, GroupRecorder
 from eosin.coordinator.groups.rules.events import Event, Join, Leave, LeavingMember, TimerFired, TimerKind, TimerName
@@ -118,6 +119,63 @@ def test_a_member_that_fell_silent_is_named_with_its_last_sign_of_life(broker: B
     assert "no heartbeat for 3 s (session.timeout.ms)" in expelled[0]["what"]
     assert expelled[0]["who"]["client_id"] == "lost-1"
     assert "because lost-1 at 127.0.0.1 was expelled: no heartbeat for 3 s" in explained(broker, group)["sentence"]
+
+
+@pytest.mark.slow
+def test_a_member_that_gets_nothing_names_the_transaction_that_holds_it_back(broker: BrokerProcess) -> None:
+    group, topic, holder = unique("readers"), unique("held"), unique("holder")
+    producer = Producer({"bootstrap.servers": broker.address, "transactional.id": holder, "log_level": 0})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"x", partition=0)
+    assert producer.flush(30) == 0
+    consumer = Consumer(settings_of(broker, group, "reader-1"))
+    consumer.subscribe([topic])
+
+    def is_assigned() -> bool:
+        assert consumer.poll(0.2) is None, "a record of an open transaction"
+        return bool(consumer.assignment())
+
+    until(is_assigned)
+    found = explained(broker, group)
+    assert f"and nothing committed, and 1 undecided behind the open transaction of {holder}" in found["sentence"]
+    assert found["cause"] == "open_transaction"
+    producer.commit_transaction(30)
+    assert until(lambda: consumer.poll(0.5)).value() == b"x"
+    consumer.commit(asynchronous=False)
+    assert explained(broker, group)["cause"] == "control_records"
+    consumer.close()
+
+
+def looping(*reasons: str, apart_ms: int = 20_000) -> GroupHistory:
+    """A group whose last rebalance has just begun."""
+    first_ms = NOW_MS - apart_ms * (len(reasons) - 1)
+    events = [
+        HistoryEvent(first_ms + apart_ms * turn, "rebalance", -1, -1, reason) for turn, reason in enumerate(reasons)
+    ]
+    return GroupHistory(NOW_MS - 900_000, tuple(events))
+
+
+def test_a_group_that_does_not_come_to_rest_says_how_often_and_what_helps() -> None:
+    lazy = "reader-1 at 10.0.0.7 left: closed, or too long without a poll (max.poll.interval.ms)"
+    found = explain_group(GroupFacts("g", NOW_MS, "Stable", history=looping(*[lazy] * 6)))
+    assert found.cause == "rebalances"
+    assert found.sentence == (
+        "group g: Stable, 0 members, and nothing committed; it has rebalanced 6 times since 22:11:40.000, last at"
+        f" 22:13:20.000 because {lazy}."
+    )
+    assert "fewer records at a time (max.poll.records)" in found.text
+    silent = "reader-1 at 10.0.0.7 was expelled: no heartbeat for 45 s (session.timeout.ms)"
+    assert (
+        "look for processes that die"
+        in explain_group(GroupFacts("g", NOW_MS, "Stable", history=looping(*[silent] * 6))).text
+    )
+    joined = "reader-1 at 10.0.0.7 joined"
+    assert "when members stay" in explain_group(GroupFacts("g", NOW_MS, "Stable", history=looping(*[joined] * 6))).text
+    # A deployment of four members, or rebalances that lie hours apart, are no loop.
+    for calm in (looping(*[joined] * 4), looping(*[joined] * 30, apart_ms=3_600_000)):
+        found = explain_group(GroupFacts("g", NOW_MS, "Stable", history=calm))
+        assert (found.cause, "it has been rebalancing since" in found.sentence) == ("", True)
 
 
 def member(name: str, *, instance_id: str | None = None, is_new: bool = False) -> Member:
