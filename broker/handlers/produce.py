@@ -53,6 +53,9 @@ TOO_FEW_IN_SYNC: Final = Refused(
     ErrorCode.NOT_ENOUGH_REPLICAS, "fewer replicas are in sync than min.insync.replicas asks for"
 )
 
+FIRST_BATCHES_AT_ONCE: Final = 25
+"""So many partitions that have no files yet get them in the turn of their request: one takes some 0.3 ms."""
+
 FLUSH_BACKLOG_MAX_BYTES: Final = 64 * 1024 * 1024
 """Beyond so many bytes that are written and not durable yet, over all partitions, producers with acks=0 wait too."""
 
@@ -109,16 +112,20 @@ def _refuse_without_replicas(produced: Produced, led: "LedPartitions", services:
 def _append_small(
     produced: Produced, services: Services, now_ms: int, context: RequestContext
 ) -> tuple[list[ProducedBatch], list[ProducedBatch]]:
-    """Append the batches that are checked quickly. Returns those still to become durable, and those not appended."""
+    """Append what is quickly checked and written. Returns what is still to become durable, and what is not appended."""
     large_batches = services.large_batches
     waiting: list[ProducedBatch] = []
     large: list[ProducedBatch] = []
     records_left = QUICK_RECORDS
+    first_batches_left = FIRST_BATCHES_AT_ONCE
     for topic in produced.topics:
         for batch in topic.batches:
             if batch.outcome is None:
                 valid = None
-                if not large_batches.waiting or batch.log not in large_batches.waiting:
+                creates_files = batch.log.segments.active is None
+                if (first_batches_left or not creates_files) and (
+                    not large_batches.waiting or batch.log not in large_batches.waiting
+                ):
                     assert batch.records is not None
                     valid = validate_quickly(
                         batch.records,
@@ -132,6 +139,7 @@ def _append_small(
                     large.append(batch)
                     continue
                 records_left -= batch.header.records_count
+                first_batches_left -= creates_files
                 if _append_one(batch, valid, now_ms, context, services):
                     waiting.append(batch)
             batch.records = None

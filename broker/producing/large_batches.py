@@ -1,9 +1,10 @@
 """`LargeBatches`: batches whose records take long to check are checked in a thread, and appended in their turn.
 
 A megabyte on the wire may hold 64 MiB, or some hundred thousand records; in the event loop their check would hold up
-every other client for up to a second. Always true: a log's batches are appended in the order in which their requests
-came, since whatever comes for a log while one of its batches is being checked waits behind it; and one request is
-checked at a time, so what is decompressed in memory is one batch's.
+every other client for up to a second. So would the first batches of a thousand partitions in one request: each creates
+a directory and files. They go the same way, which lets others have their turn after each. Always true: a log's batches
+are appended in the order in which their requests came, since whatever comes for a log while one of its batches is being
+checked waits behind it; and one request is checked at a time, so what is decompressed in memory is one batch's.
 """
 
 import asyncio

@@ -10,6 +10,7 @@ import pytest
 from data_broker import DataBroker, batch, settle
 
 from eosin.broker.handlers import produce
+from eosin.broker.handlers.produce import FIRST_BATCHES_AT_ONCE
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.records.compression import Compression
@@ -138,6 +139,43 @@ async def test_many_batches_of_one_request_share_what_is_checked_at_once() -> No
     assert isinstance(begun, asyncio.Future)
     begun.cancel()
     await settle()
+
+
+async def test_first_batches_of_many_partitions_are_written_one_after_the_other_in_turns_with_others() -> None:
+    disk = HeldDisk()
+    broker = await DataBroker.started(disk=disk)
+    later = 3
+    count = FIRST_BATCHES_AT_ONCE + later
+    await broker.create_topic(partitions=count)
+    disk.held = []
+
+    def written() -> int:
+        return sum(broker.log(partition=each).log_end_offset for each in range(count))
+
+    def begin() -> Any:
+        partitions = tuple(PartitionProduceData(each, batch("r", timestamp=T)) for each in range(count))
+        request = ProduceRequest(None, -1, 30_000, (TopicProduceData("orders", bytes(16), partitions),))
+        return broker.begin(produce.API, request, 11)
+
+    def answered(begun: Any) -> list[tuple[int, int]]:
+        response = begun.result() if isinstance(begun, asyncio.Future) else begun
+        return [(each.error_code, each.base_offset) for each in response.responses[0].partition_responses]
+
+    first = begin()
+    assert written() == FIRST_BATCHES_AT_ONCE
+    behind = broker.begin_produce(batch("b", timestamp=T), partition=count - 1)
+    for done in range(later):
+        await settle()
+        assert written() == FIRST_BATCHES_AT_ONCE + done
+        disk.held[done].set_result(None)
+    await settle()
+    assert answered(first) == [(0, 0)] * count
+    for each in disk.held[later:]:
+        each.set_result(None)
+    await settle()
+    assert answer_of(behind) == ("NONE", 1)
+    assert broker.services.large_batches.waiting == {}
+    assert answered(begin()) == [(0, 1)] * (count - 1) + [(0, 2)]  # their files are there: all at once
 
 
 @pytest.mark.slow
