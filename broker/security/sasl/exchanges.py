@@ -11,6 +11,8 @@ from eosin.protocol.sasl.scram_messages import read_client_first
 from eosin.protocol.sasl.scram_server import NONCE_BYTES, ScramServer
 from eosin.protocol.sasl.steps import Challenge, Failure, Mechanism, Success
 
+DELETED: Final = "the user was deleted during the login"
+
 
 @dataclass(frozen=True, slots=True)
 class Authenticated:
@@ -39,7 +41,8 @@ NewExchange = Callable[[], ServerExchange]
 
 class ScramExchange:
     """SCRAM (RFC 5802, security.md 3.4). A user without a credential of this mechanism gets an exchange like any other,
-    which fails at its end: names cannot be tried out. The credential is that of the first token."""
+    which fails at its end: names cannot be tried out. The credential is that of the first token; a user who is deleted
+    meanwhile does not get in, for nobody would close that session any more (security.md 3.3.6)."""
 
     def __init__(self, mechanism: Mechanism, credentials: Credentials) -> None:
         self._mechanism: Final = mechanism
@@ -56,4 +59,7 @@ class ScramExchange:
             self._server = ScramServer(first, credential, secrets.token_urlsafe(NONCE_BYTES))
             return Challenge(self._server.challenge)
         outcome = self._server.finish(token)
-        return Authenticated(self._server.user, outcome.token) if isinstance(outcome, Success) else outcome
+        if not isinstance(outcome, Success):
+            return outcome
+        user = self._server.user
+        return Authenticated(user, outcome.token) if self._credentials.of(user) else Failure(DELETED)

@@ -73,6 +73,7 @@ class PasswordChecks:
             is_good = await loop.run_in_executor(self._threads, is_password_of, credential, login.password)
         finally:
             self._waiting -= 1
+        is_good = is_good and bool(self._credentials.of(login.user))  # a user may be deleted meanwhile
         if is_good:
             self._remember(remembered)
         return is_good

@@ -83,3 +83,15 @@ async def test_too_many_at_a_time_are_closed_and_not_called_wrong(counted: Count
     checks.close()
     counted.go_on.set()
     await asyncio.wait(waiting, timeout=10)
+
+
+async def test_a_user_who_is_deleted_during_the_check_does_not_get_in(counted: Counted) -> None:
+    store = users("alice")
+    checks = PasswordChecks(store, ManualClock())
+    counted.go_on.clear()
+    login = asyncio.ensure_future(checks.is_good(PlainLogin("alice", PASSWORD), {}))
+    await asyncio.sleep(0)
+    store.remove("alice", 1)
+    counted.go_on.set()
+    assert not await login
+    checks.close()

@@ -527,3 +527,20 @@ async def test_random_tokens_never_get_in(broker: SaslBroker) -> None:
         answers = peer.answers()
         assert [each.error_message for each in answers] == [REFUSED]
         assert isinstance(answers[0], SaslAuthenticateResponse)
+
+
+async def test_a_user_who_is_deleted_during_the_login_does_not_get_in() -> None:
+    """Whoever knows that he will be deleted keeps some logins open until then."""
+    store = users("alice")
+    broker = SaslBroker(store, delay_ms=0)
+    peer = broker.peer()
+    await peer.handshake()
+    client = ScramClient(SCRAM, "alice", PASSWORD, "clientnonce")
+    first = await peer.token(client.first)
+    proof = client.step(first.auth_bytes)
+    assert isinstance(proof, Challenge)
+    store.remove("alice", 1)
+    last = await peer.token(proof.token)
+    assert (last.error_code, last.error_message) == (ErrorCode.SASL_AUTHENTICATION_FAILED, REFUSED)
+    await turns()
+    assert peer.is_closed
