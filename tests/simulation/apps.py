@@ -58,7 +58,13 @@ class App:
 
     async def _work(self, producer: TransactionalProducer, transactions: int) -> None:
         if self._plan.is_group:
-            member = CopyingMember(self._world, producer, self._plan.name, self._plan.sources)
+            member = CopyingMember(
+                self._world,
+                producer,
+                self._plan.name,
+                self._plan.sources,
+                instance_id=self._plan.name if self._plan.is_static else None,
+            )
             try:
                 await member.run(transactions)
             finally:

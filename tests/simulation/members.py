@@ -15,7 +15,7 @@ from eosin.protocol.schemas.leave_group import LeaveGroupRequest, MemberIdentity
 from eosin.protocol.schemas.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from simulation.client import Session, World
 from simulation.history import Isolation, Transaction
-from simulation.producers import COORDINATOR, Output, TransactionalProducer
+from simulation.producers import COORDINATOR, Output, Over, TransactionalProducer
 from simulation.readers import Consumer
 from simulation.values import in_batches, is_copied
 
@@ -31,8 +31,12 @@ class Left(Exception):
 class Membership:
     """One member of a group."""
 
-    def __init__(self, session: Session, group: str, sources: tuple[TopicPartition, ...]) -> None:
+    def __init__(
+        self, session: Session, group: str, sources: tuple[TopicPartition, ...], *, instance_id: str | None = None
+    ) -> None:
+        """With `instance_id` it is a static member (KIP-345)."""
         self._session = session
+        self.instance_id = instance_id
         self._group = group
         self._sources = sources
         self.member_id = ""
@@ -40,7 +44,7 @@ class Membership:
         self.assigned: tuple[TopicPartition, ...] = ()
 
     async def join(self) -> None:
-        """Become a member of a generation, with an assignment."""
+        """Become a member of a generation, with an assignment. Raises Over."""
         while True:
             try:
                 await self._join()
@@ -57,6 +61,7 @@ class Membership:
                 SESSION_MS,
                 REBALANCE_MS,
                 self.member_id,
+                group_instance_id=self.instance_id,
                 protocol_type="consumer",
                 protocols=(JoinGroupRequestProtocol(PROTOCOL),),
             ),
@@ -81,6 +86,7 @@ class Membership:
                 self._group,
                 self.generation_id,
                 self.member_id,
+                group_instance_id=self.instance_id,
                 assignments=tuple(
                     SyncGroupRequestAssignment(member, json.dumps(share).encode()) for member, share in shares.items()
                 ),
@@ -93,11 +99,11 @@ class Membership:
         self.assigned = tuple(TopicPartition(*each) for each in share)
 
     async def heartbeat(self) -> None:
-        """Tell that it lives. Raises Left."""
+        """Tell that it lives. Raises Left, Over."""
         answer = await self._session.insist(
             ApiKey.HEARTBEAT,
             3,
-            HeartbeatRequest(self._group, self.generation_id, self.member_id),
+            HeartbeatRequest(self._group, self.generation_id, self.member_id, self.instance_id),
             _error,
             lane=COORDINATOR,
         )
@@ -108,12 +114,14 @@ class Membership:
         await self._session.insist(
             ApiKey.LEAVE_GROUP,
             4,
-            LeaveGroupRequest(self._group, members=(MemberIdentity(self.member_id),)),
+            LeaveGroupRequest(self._group, members=(MemberIdentity(self.member_id, self.instance_id),)),
             _error,
             lane=COORDINATOR,
         )
 
     def _check(self, error: ErrorCode) -> None:
+        if error == ErrorCode.FENCED_INSTANCE_ID and self.instance_id is not None:
+            raise Over("another instance has taken its place in the group")
         if error == ErrorCode.UNKNOWN_MEMBER_ID:
             self.member_id = ""
         elif error not in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION):
@@ -130,11 +138,17 @@ class CopyingMember:
     """A member that copies what it reads, exactly once."""
 
     def __init__(
-        self, world: World, producer: TransactionalProducer, group: str, sources: tuple[TopicPartition, ...]
+        self,
+        world: World,
+        producer: TransactionalProducer,
+        group: str,
+        sources: tuple[TopicPartition, ...],
+        *,
+        instance_id: str | None = None,
     ) -> None:
         self._producer = producer
         self._consumer = Consumer(world, producer.name + " in", group=group)
-        self._membership = Membership(self._consumer.session, group, sources)
+        self._membership = Membership(self._consumer.session, group, sources, instance_id=instance_id)
         self._chance = producer.session.chance
         self._group = group
 
@@ -143,7 +157,8 @@ class CopyingMember:
         left, in_vain = transactions, 0
         while left > 0 and in_vain < 3:
             await self._membership.join()
-            self._producer.membership = (self._membership.generation_id, self._membership.member_id)
+            membership = self._membership
+            self._producer.membership = (membership.generation_id, membership.member_id, membership.instance_id)
             try:
                 positions = {each: max(0, await self._consumer.committed(each)) for each in self._membership.assigned}
                 while left > 0 and in_vain < 3:

@@ -49,6 +49,8 @@ class AppPlan:
     sources: tuple[TopicPartition, ...] = ()
     is_group: bool = False
     """Whether its instances are members of a group, each with a transactional id of its own."""
+    is_static: bool = False
+    """Whether all of them are one static member (KIP-345), each in the place of the one before."""
     decides: bool = False
     """Whether a database decides its transactions, which have no timeout (KIP-939)."""
 
@@ -111,7 +113,7 @@ def plan_of(seed: int) -> Plan:
     if chance.random() < 0.3:
         topic = chance.choice(TOPICS)
         sources = tuple(partition for partition in PARTITIONS if partition.topic == topic)
-        apps.append(AppPlan("group", _instances(chance), sources, is_group=True))
+        apps.append(AppPlan("group", _instances(chance), sources, is_group=True, is_static=seed % 4 == 1))
     plan = Plan(
         seed,
         durability,

@@ -49,7 +49,7 @@ class TransactionalProducer:
         self.timeout_ms = timeout_ms
         self.patience_ms = patience_ms
         self.sequencer = Sequencer(self.session, transactional_id, version=12 if version == 2 else 11)
-        self.membership = (-1, "")
+        self.membership: tuple[int, str, str | None] = (-1, "", None)
         """Generation and member id in the group whose offsets it commits."""
         self.transactions = 0
         self.oversleeps = 0.05
@@ -171,12 +171,18 @@ class TransactionalProducer:
             )
             for partition, offset in transaction.offsets.items()
         )
-        generation_id, member_id = self.membership
+        generation_id, member_id, instance_id = self.membership
         answer = await self.session.insist(
             ApiKey.TXN_OFFSET_COMMIT,
             5 if self.version == 2 else 3,
             TxnOffsetCommitRequest(
-                self.transactional_id, transaction.group, *self.pair, generation_id, member_id, topics=topics
+                self.transactional_id,
+                transaction.group,
+                *self.pair,
+                generation_id,
+                member_id,
+                instance_id,
+                topics=topics,
             ),
             lambda response: ErrorCode(response.topics[0].partitions[0].error_code),
             lane=COORDINATOR,

@@ -36,6 +36,7 @@ RARER_FAULTS = (
     "jump",
     "full disk",
     "reassignment",
+    "all but one",
 )
 """What may happen besides, in every fourth run: the others stay what they were."""
 ALONE = frozenset({"empty disk"})

@@ -20,6 +20,7 @@ from eosin.broker.quorum.replay import Replay, Steps
 from eosin.broker.replication import followed_partition, followed_replica, isr, leading
 from eosin.broker.replication.followed_partition import FollowedPartition, Phase
 from eosin.broker.replication.followed_replica import FollowedReplica
+from eosin.broker.replication.led_partition import LedPartition
 from eosin.broker.replication.led_partitions import LedPartitions
 from eosin.broker.replication.positions import Follower
 from eosin.broker.replication.replica_directories import ReplicaDirectories
@@ -305,6 +306,13 @@ def who_registers_again_has_everything() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def min_in_sync_ignored() -> Iterator[None]:
+    """A leader writes and commits what it alone has, however many replicas are to have it."""
+    with patch.object(LedPartition, "has_enough_in_sync", lambda self, min_in_sync: True):
+        yield
+
+
 class _WallClock:
     """A clock whose monotonic time is that of the day."""
 
@@ -344,6 +352,7 @@ CLUSTER_BUGS: dict[str, Bug] = {
         log_opened_late_stays_lost,
         empty_replicas_come_into_the_isr,
         who_registers_again_has_everything,
+        min_in_sync_ignored,
     )
 }
 """Every bug by its name."""
@@ -371,6 +380,7 @@ CLUSTER_CAUGHT_BY: dict[str, int] = {
     "log_opened_late_stays_lost": 21,
     "empty_replicas_come_into_the_isr": 0,
     "who_registers_again_has_everything": 0,
+    "min_in_sync_ignored": 0,
 }
 """A seed whose run catches the bug; `python -m simulation --cluster --hunt` finds them when plans change."""
 
@@ -385,5 +395,6 @@ CLUSTER_ONLY: dict[str, str] = {
     "log_opened_late_stays_lost": "full disk",
     "empty_replicas_come_into_the_isr": "reassignment",
     "who_registers_again_has_everything": "empty disk",
+    "min_in_sync_ignored": "all but one",
 }
 """The one kind of fault that strikes in the run of a bug that only that one shows, and seldom."""

@@ -9,13 +9,15 @@ configured.
 
 from collections.abc import Callable, Iterator, Sequence
 
-from eosin.broker.quorum.image import ClusterImage
+from eosin.broker.quorum.image import ClusterImage, ResourceType
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import iter_records
 from eosin.protocol.records.header import batches
 from eosin.storage.log.partition_log import PartitionLog
 from simulation.cluster.machines import ClusterMachine
 
+KNOWN_AFTER_S = 0.3
+"""So long after the controllers have made an ISR smaller its leader knows it, and what it committed before is seen."""
 Replica = tuple[bytes, int]
 """A topic's id and a partition."""
 
@@ -37,6 +39,8 @@ class Replicas:
         """How far each process's replica was looked at: node id, start, replica. One that goes and comes has another
         log."""
         self._names: dict[Replica, TopicPartition] = {}
+        self._too_few: dict[Replica, tuple[float, int]] = {}
+        """Partitions whose ISR is too small: since when, and what was committed when their leaders knew that."""
 
     def look(self) -> Iterator[str]:
         """Look at everything that is new. Violations as sentences."""
@@ -70,6 +74,27 @@ class Replicas:
             for index, partition in topic.partitions.items():
                 if partition.leader == node_id and len(partition.isr) > 1:
                     yield f"broker {node_id} leads {topic.name}-{index}, and its disk has been full for long"
+
+    def committed_by_too_few(self, now: float) -> Iterator[str]:
+        """Every partition of which something is committed though fewer replicas are in sync than it asks for, when its
+        leader has known that for some time: no ISR may be so small that what it commits is on one disk only."""
+        image = self._image()
+        defaults = image.configs.get((ResourceType.BROKER, ""), {})
+        for topic in image.topics.values():
+            configs = {**defaults, **image.configs.get((ResourceType.TOPIC, topic.name), {})}
+            for index, partition in topic.partitions.items():
+                replica = topic.topic_id, index
+                if len(partition.isr) >= int(configs.get("min.insync.replicas", "1")):
+                    self._too_few.pop(replica, None)
+                    continue
+                committed = self._committed.get(replica, 0)
+                since, known = self._too_few.setdefault(replica, (now, committed))
+                if now - since < KNOWN_AFTER_S or committed <= known:
+                    known = max(known, committed)
+                else:
+                    yield f"{topic.name}-{index} is committed up to {committed}, with an ISR of {partition.isr}"
+                    known = committed
+                self._too_few[replica] = since, known
 
     def _lacking(self) -> Iterator[str]:
         """Who may be elected, and lacks what is committed."""

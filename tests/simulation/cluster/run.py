@@ -81,6 +81,8 @@ class ClusterRun(Course):
         """Then nobody leaves an ISR: sessions and lag are measured on clocks that nobody sets (cluster.md 8)."""
         self._only_disks_fill = kinds == {"full disk"}
         """Then whoever has a full disk is succeeded (cluster.md 4.19)."""
+        self._only_most_are_killed = kinds == {"all but one"}
+        """Then nothing is committed where too few replicas are in sync: leaders hear of it at once."""
         self._after_stop: dict[int, str] = {}
         self._is_held_down: set[int] = set()
         """Machines that nobody is to start for the time being."""
@@ -122,6 +124,8 @@ class ClusterRun(Course):
             self.history.faults += self.replicas.look()
             if self._only_clocks_jump and not self._is_over:
                 self.history.faults += self.replicas.shrunk()
+            if self._only_most_are_killed and not self._is_over:
+                self.history.faults += self.replicas.committed_by_too_few(self.scheduler.now)
             await asyncio.sleep(LOOK_S)
 
     def _operator(self) -> Operator:
@@ -227,6 +231,8 @@ class ClusterRun(Course):
                 await self._crash([victim], fault)
             case "kill all" | "power all":
                 await self._crash(self._machines, fault)
+            case "all but one":
+                await self._crash([each for each in self._machines if each is not victim], fault)
             case "pause":
                 if victim.process is not None:
                     victim.process.paused_until = self.scheduler.now + seconds

@@ -48,6 +48,7 @@ BUGS: dict[str, Bug] = {
         coordinator_bugs.prepared_transaction_aborted,
         coordinator_bugs.timeout_forgotten,
         coordinator_bugs.generation_not_checked,
+        coordinator_bugs.replaced_member_may_commit,
         coordinator_bugs.commit_taken_for_abort,
     )
 }
@@ -89,6 +90,7 @@ CAUGHT_BY: dict[str, int] = {
     "prepared_transaction_aborted": 12,
     "timeout_forgotten": 1,
     "generation_not_checked": 59,
+    "replaced_member_may_commit": 1261,
     "commit_taken_for_abort": 0,
 }
 """A seed whose run catches the bug; `python -m simulation --hunt` finds them when plans change."""

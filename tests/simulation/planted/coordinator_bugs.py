@@ -149,6 +149,20 @@ def generation_not_checked() -> Iterator[None]:
 
 
 @contextmanager
+def replaced_member_may_commit() -> Iterator[None]:
+    """A static member whose place another instance has taken, in the same generation, may commit offsets in its
+    transaction (KIP-345)."""
+    check = checks.transactional_commit
+
+    def careless(*group: Any, **member: Any) -> ErrorCode:
+        error = check(*group, **member)
+        return ErrorCode.NONE if error is ErrorCode.FENCED_INSTANCE_ID else error
+
+    with patch.object(checks, "transactional_commit", careless):
+        yield
+
+
+@contextmanager
 def commit_taken_for_abort() -> Iterator[None]:
     """A commit that is asked for a second time aborts what it has not finished."""
     end = end_txn.end
