@@ -24,16 +24,11 @@ _OWN_NAMES: Final = {"file": "file", "dir": "dir", "env": "env"}
 _REFERENCE: Final = re.compile(r"\$\{([^}:]*):(?:([^}]*):)?([^}:]*)\}")
 
 
-def is_provider_key(key: str) -> bool:
-    """Whether a key is about providers, and not a setting of the broker."""
-    return key == PROVIDERS_KEY or key.startswith(f"{PROVIDERS_KEY}.")
-
-
 class Providers:
     """The providers that the settings name, and three that are always there."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
-        """`given` are the keys that `is_provider_key` knows. Raises `SettingError`."""
+        """`given` are the keys that begin with `config.providers`. Raises `SettingError`."""
         self._kinds: dict[str, str] = dict(_OWN_NAMES)
         self._allowed: dict[str, tuple[Path, ...]] = {}
         names = [name for each in given.get(PROVIDERS_KEY, "").split(",") if (name := each.strip())]

@@ -46,18 +46,6 @@ class Limits:
     spared: frozenset[str] = frozenset()
     """Listeners that only this machine reaches, beside others."""
 
-    @property
-    def limits_something(self) -> bool:
-        """Whether any of it is a limit."""
-        return bool(
-            self.per_address < INT_MAX
-            or self.of_address
-            or self.of_listener
-            or self.rates
-            or self.per_principal
-            or self.spared
-        )
-
 
 class Counted:
     """How many connections there are, as of now."""

@@ -195,8 +195,3 @@ class _Records:
         return (not question.key or question.key in (record.key or b"")) and (
             not question.value or question.value in (record.value or b"")
         )
-
-
-def isolation_named(text: str) -> Isolation | None:
-    """The isolation of a name; None where there is none of that name."""
-    return next((each for each in Isolation if each.value == text), None)

@@ -1,10 +1,7 @@
-"""The membership of a broker as the rest of joined mode sees it: its state, and what it can be asked for."""
+"""The states of a broker in its cluster, and what its membership needs of others."""
 
-from collections.abc import Iterable
 from enum import IntEnum
 from typing import Protocol
-
-from eosin.protocol.names import Uuid
 
 
 class BrokerState(IntEnum):
@@ -34,49 +31,3 @@ class MetadataProgress(Protocol):
     @property
     def published_offset(self) -> int:
         """The last offset of the metadata log that was applied and published; -1 before the first publication."""
-
-
-class MembershipPort(Protocol):
-    """One broker's membership."""
-
-    @property
-    def broker_epoch(self) -> int:
-        """The epoch that the last registration got; -1 before the first."""
-
-    @property
-    def state(self) -> BrokerState:
-        """Where it stands."""
-
-    async def start(self) -> None:
-        """Register, and go on with heartbeats in the background. Returns when this broker is registered. Raises
-        MembershipLost when it is refused for good, or not accepted in time."""
-
-    async def caught_up(self) -> None:
-        """Wait until the metadata are there up to the registration's own record: RECOVERY begins."""
-
-    @property
-    def is_fenced(self) -> bool:
-        """Whether the controller gives this broker nothing to lead, as far as the last heartbeat knows."""
-
-    def want_fence(self, want: bool) -> None:
-        """Whether to be fenced. True until it is called with False: when logs, leaders and followers are set up."""
-
-    async def unfenced(self) -> None:
-        """Wait until the controller has unfenced this broker: RUNNING begins."""
-
-    async def fenced(self) -> None:
-        """Wait until a heartbeat has heard that this broker is fenced."""
-
-    async def controlled_shutdown(self) -> None:
-        """Ask to stop, and wait until leaderships have moved away or the limit is over; then no heartbeat leaves.
-        Returns at once for a broker that is not running."""
-
-    def report_failed_directories(self, directories: Iterable[Uuid]) -> None:
-        """Tell the controller at once, and in every heartbeat from now on, that these directories have failed."""
-
-    async def lost(self) -> str:
-        """Wait for the end of the membership that nobody asked for; one sentence says why. The process has to stop
-        accepting writes, and exit."""
-
-    async def close(self) -> None:
-        """Send nothing more."""

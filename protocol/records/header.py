@@ -123,11 +123,6 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
         """Whether `base_timestamp` is the time from which the cleaner may drop tombstones (KIP-534)."""
         return self.attributes & DELETE_HORIZON != 0
 
-    @property
-    def has_producer_id(self) -> bool:
-        """Whether an idempotent or transactional producer wrote it."""
-        return self.producer_id >= 0
-
 
 def next_sequence(sequence: int, count: int = 1) -> int:
     """The sequence `count` records later: 0 follows 2^31-1, and 0 follows -1 (no sequence)."""

@@ -101,7 +101,7 @@ def _checked(
     batch: BytesLike, config: LogConfig, now_ms: int, header: BatchHeader | None, limit: int
 ) -> ValidBatch | Refused:
     """`validate_client_batch`. Raises TooLarge for records that decompress to more than `limit` bytes."""
-    whole = _whole_batch(batch, config, from_client=True, header=header)
+    whole = _whole_batch(batch, config, header)
     if isinstance(whole, Refused):
         return whole
     if fault := _shape_fault(whole):
@@ -115,16 +115,8 @@ def _checked(
         return Refused(ErrorCode.INVALID_RECORD, f"the records cannot be decompressed: {corrupt}")
 
 
-def validate_coordinator_batch(batch: BytesLike, config: LogConfig) -> ValidBatch | Refused:
-    """Check a batch that a coordinator of this broker built: whole, not too large, checksum right."""
-    header = _whole_batch(batch, config, from_client=False)
-    return header if isinstance(header, Refused) else ValidBatch(header, batch, header.max_timestamp)
-
-
-def _whole_batch(
-    batch: BytesLike, config: LogConfig, *, from_client: bool, header: BatchHeader | None = None
-) -> BatchHeader | Refused:
-    """Steps 3 and 7, and 15 as far as possible here: one whole batch, of a size that fits, with the right checksum."""
+def _whole_batch(batch: BytesLike, config: LogConfig, header: BatchHeader | None) -> BatchHeader | Refused:
+    """Steps 3 and 7: one whole batch, of a size that fits, with the right checksum."""
     size = len(batch)
     if not size:
         return Refused(ErrorCode.INVALID_RECORD, "no batch was sent for the partition")
@@ -138,7 +130,7 @@ def _whole_batch(
             return Refused(ErrorCode.CORRUPT_MESSAGE, str(error))
     if size > header.size + HEADER_BYTES:
         return Refused(ErrorCode.INVALID_RECORD, "more than one batch was sent for the partition")
-    if from_client and header.base_offset != 0:
+    if header.base_offset != 0:
         return Refused(ErrorCode.INVALID_RECORD, f"the batch has base offset {header.base_offset}, not 0")
     if header.size > config.max_message_bytes:
         return _too_large(header.size, config)
@@ -146,8 +138,6 @@ def _whole_batch(
         return Refused(ErrorCode.CORRUPT_MESSAGE, f"a batch of {header.size} bytes in {size} bytes")
     if not verify_crc(batch, 0, header):
         return Refused(ErrorCode.CORRUPT_MESSAGE, "the checksum of the batch is wrong")
-    if not from_client and header.size > config.segment_limit_bytes:
-        return _no_segment_holds(header.size, config)
     return header
 
 

@@ -23,7 +23,7 @@ from eosin.protocol.records.header import seal, set_timestamps_in_place
 from eosin.storage.log import validation
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.log_results import Refused
-from eosin.storage.log.validation import ValidBatch, validate_client_batch, validate_coordinator_batch
+from eosin.storage.log.validation import ValidBatch, validate_client_batch
 
 NOW = 1_700_000_000_000
 HOUR_MS = 3_600_000
@@ -308,22 +308,3 @@ def test_the_size_is_checked_again_after_another_codec() -> None:
     assert refused(batch, config).error is ErrorCode.MESSAGE_TOO_LARGE
     config = LogConfig(compression_type="uncompressed", segment_bytes=1000)
     assert refused(batch, config).error is ErrorCode.RECORD_LIST_TOO_LARGE
-
-
-# --- coordinators
-
-
-def test_a_coordinators_batch_is_checked_for_size_and_checksum_only() -> None:
-    marker = build_control_batch(producer_id=1, producer_epoch=0, commit=True, coordinator_epoch=0, timestamp=NOW)
-    answer = validate_coordinator_batch(marker, COMPACTED)
-    assert isinstance(answer, ValidBatch)
-    assert (answer.data is marker, answer.max_timestamp) == (True, NOW)
-    for damaged, config, error in (
-        (marker[:-1] + b"\xff", DEFAULTS, ErrorCode.CORRUPT_MESSAGE),
-        (marker[:-1], DEFAULTS, ErrorCode.CORRUPT_MESSAGE),
-        (marker, LogConfig(max_message_bytes=77), ErrorCode.MESSAGE_TOO_LARGE),
-        (marker, LogConfig(segment_bytes=77), ErrorCode.RECORD_LIST_TOO_LARGE),
-    ):
-        refusal = validate_coordinator_batch(damaged, config)
-        assert isinstance(refusal, Refused)
-        assert refusal.error is error

@@ -71,11 +71,6 @@ class Authentication:
         """Mechanism and user of the session that a second authentication must confirm."""
         self._has_expiry = False
 
-    @property
-    def is_repeated(self) -> bool:
-        """Whether the exchange under way is not the first of the connection."""
-        return self._session is not None
-
     def request(self, key: int, *, is_expired: bool = False) -> Verdict:
         """Judge a request by its API key; in RAW, no frame has one."""
         match self.state:
