@@ -81,6 +81,15 @@ def test_the_index_leads_to_every_page() -> None:
     assert not [str(page.relative_to(ROOT)) for page in sorted(pages - listed)], "list them in docs/README.md"
 
 
+def test_the_index_of_decisions_names_each_once_by_its_title() -> None:
+    titles = {
+        page.name: page.read_text().splitlines()[0].split(". ", 1)[1] for page in (DOCS / "adr").glob("[0-9]*.md")
+    }
+    rows = re.findall(r"^\| (\d+) \| \[(.+)\]\((.+)\) \|$", (DOCS / "adr" / "README.md").read_text(), re.MULTILINE)
+    assert sorted((page, title) for _, title, page in rows) == sorted(titles.items())
+    assert all(int(page[:4]) == int(number) for number, _, page in rows)
+
+
 # Their sections are cited by number.
 LONG = set((DOCS / "spec").glob("*.md"))
 
