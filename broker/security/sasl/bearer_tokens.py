@@ -84,6 +84,15 @@ class Bearer(NamedTuple):
     """In seconds since the epoch."""
 
 
+class _Good(NamedTuple):
+    """A token whose signature was right."""
+
+    bearer: Bearer
+    kid: str
+    key: PublicKey
+    """What proved it: it proves no more once the keys have another one of that name, or none."""
+
+
 class TokenReader:
     """Reads tokens by one set of rules and keys."""
 
@@ -91,7 +100,7 @@ class TokenReader:
         self._rules = rules
         self._keys = keys
         self._clock = clock
-        self._good: OrderedDict[bytes, Bearer] = OrderedDict()
+        self._good: OrderedDict[bytes, _Good] = OrderedDict()
         """By the hash of the token: a client comes with one more than once."""
 
     def read(self, token: str) -> Bearer | Failure:
@@ -99,22 +108,25 @@ class TokenReader:
         now_s = self._clock.now_ms() / 1000
         digest = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
         known = self._good.get(digest)
-        if known is not None and known.expires_s > now_s:
-            return known
-        claims = self._genuine(token)
-        if isinstance(claims, Failure):
-            return claims
+        if known is not None:
+            if known.bearer.expires_s > now_s and self._keys.find(known.kid) == known.key:
+                return known.bearer
+            del self._good[digest]
+        found = self._genuine(token)
+        if isinstance(found, Failure):
+            return found
+        kid, key, claims = found
         refused = self._refused(claims, now_s)
         if refused is not None:
             return Failure(refused)
         bearer = Bearer(claims[self._rules.name_claim], float(claims["exp"]))
-        self._good[digest] = bearer
+        self._good[digest] = _Good(bearer, kid, key)
         if len(self._good) > MAX_REMEMBERED:
             self._good.popitem(last=False)
         return bearer
 
-    def _genuine(self, token: str) -> Mapping[str, Any] | Failure:
-        """The claims of a token whose signature is right."""
+    def _genuine(self, token: str) -> tuple[str, PublicKey, Mapping[str, Any]] | Failure:
+        """The key's name, the key and the claims of a token whose signature is right."""
         if len(token) > MAX_TOKEN_CHARS or token.count(".") != 2:
             return Failure("the token is no signed JSON web token of a bounded length")
         try:
@@ -135,7 +147,7 @@ class TokenReader:
             claims: Mapping[str, Any] = jwt.decode(token, key=key.key, algorithms=[algorithm], options=_SIGNATURE_ONLY)
         except jwt.PyJWTError:
             return Failure("the token's signature is wrong")
-        return claims
+        return kid, key, claims
 
     def _refused(self, claims: Mapping[str, Any], now_s: float) -> str | None:
         """Why the claims name nobody here and now."""

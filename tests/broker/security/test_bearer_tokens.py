@@ -37,6 +37,9 @@ class Held:
     def find(self, kid: str) -> Any:
         return self._keys.get(kid)
 
+    def replace(self, data: bytes) -> None:
+        self._keys = keys_of(data) if b"kid" in data else {}
+
 
 def reader(**rules: Any) -> TokenReader:
     all_rules = {
@@ -64,6 +67,18 @@ def test_a_token_may_have_scopes_and_need_not() -> None:
     elsewhere = reader(scope_claim="scp")
     assert isinstance(elsewhere.read(ISSUED.token(scope="", scp=["read"])), Bearer)
     assert isinstance(elsewhere.read(ISSUED.token(scp=["read", "read"])), Failure)
+
+
+def test_a_token_proves_nothing_any_more_once_its_key_is_withdrawn() -> None:
+    """A key that was stolen signs tokens that expire in a hundred years; used once, they were remembered."""
+    keys = Held(ISSUED.keys())
+    rules = TokenRules(algorithms=frozenset({"RS256"}), issuer=ISSUER, audience=frozenset({AUDIENCE}))
+    tokens, token = TokenReader(rules, keys, SystemClock()), ISSUED.token(exp=time.time() + 3e9)
+    for _ in range(2):
+        assert isinstance(tokens.read(token), Bearer)
+    for later in (Issuer().keys(), b'{"keys": []}', ISSUED.keys()):
+        keys.replace(later)
+        assert isinstance(tokens.read(token), Bearer) == (later == ISSUED.keys())
 
 
 def unsigned() -> str:
