@@ -38,6 +38,11 @@ from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from eosin.storage.log.log_results import Refused
 from eosin.storage.log.segmented_log import SegmentedLog
 from simulation.planted import Bug
+from simulation.planted.coordinator_bugs import (
+    generation_not_checked,
+    prepared_transaction_aborted,
+    replaced_member_may_commit,
+)
 from simulation.planted.storage_bugs import duplicate_accepted
 
 
@@ -353,6 +358,9 @@ CLUSTER_BUGS: dict[str, Bug] = {
         empty_replicas_come_into_the_isr,
         who_registers_again_has_everything,
         min_in_sync_ignored,
+        prepared_transaction_aborted,
+        generation_not_checked,
+        replaced_member_may_commit,
     )
 }
 """Every bug by its name."""
@@ -381,6 +389,9 @@ CLUSTER_CAUGHT_BY: dict[str, int] = {
     "empty_replicas_come_into_the_isr": 0,
     "who_registers_again_has_everything": 0,
     "min_in_sync_ignored": 0,
+    "prepared_transaction_aborted": 107,
+    "generation_not_checked": 64,
+    "replaced_member_may_commit": 121,
 }
 """A seed whose run catches the bug; `python -m simulation --cluster --hunt` finds them when plans change."""
 
@@ -396,5 +407,6 @@ CLUSTER_ONLY: dict[str, str] = {
     "empty_replicas_come_into_the_isr": "reassignment",
     "who_registers_again_has_everything": "empty disk",
     "min_in_sync_ignored": "all but one",
+    "replaced_member_may_commit": "clients cut off",
 }
 """The one kind of fault that strikes in the run of a bug that only that one shows, and seldom."""
