@@ -1,5 +1,7 @@
 """Records of `__transaction_state`: what is written is read back, and what makes no sense is not believed."""
 
+import weakref
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -118,6 +120,19 @@ def test_partitions_are_written_in_order() -> None:
     assert record.value is not None
     topics = decode_value(TransactionLogValue, record.value).transaction_partitions
     assert [(each.topic, each.partition_ids) for each in topics] == [("a", (0,)), ("orders", (9, 10))]
+
+
+def test_the_partitions_of_a_large_transaction_are_written_in_order_and_not_kept() -> None:
+    """A producer of version 2 adds its partitions one by one: each record has another set, and none of them returns."""
+    many = [TopicPartition(topic, index) for index in range(5000) for topic in ("orders", "a")]
+    partitions = frozenset(many)
+    kept = weakref.ref(partitions)
+    value = decode_value(TransactionLogValue, encode_txn(msgspec.structs.replace(FULL, partitions=partitions), 1))
+    indexes = tuple(range(5000))
+    written_topics = [(each.topic, each.partition_ids) for each in value.transaction_partitions]
+    assert written_topics == [("a", indexes), ("orders", indexes)]
+    del partitions
+    assert kept() is None
 
 
 def test_the_latest_record_of_an_id_counts_and_a_tombstone_removes_it() -> None:
