@@ -4,10 +4,10 @@
     python cluster_crash.py --rounds 5 --form mixed --seed 1 --series 3 --state ""
 
 A round copies three partitions of a topic to another, each by a client of another family, while one process after the
-other is killed or stopped and started again. Then the copy must be the original, once each and in order. Five rounds
-are a series on a cluster of its own, which ends with a clean stop: the three data directories must agree below their
-high watermarks (cluster.md 8 and 11). Of the brokers three are Eosin's, or one is Apache Kafka's (`--form mixed`), or
-all are, which tells what is the clients' own doing (`--form kafka`).
+other is killed, stopped or paused and comes back. Then the copy must be the original, once each and in order. Five
+rounds are a series on a cluster of its own, which ends with a clean stop: the three data directories must agree below
+their high watermarks (cluster.md 8 and 11). Of the brokers three are Eosin's, or one is Apache Kafka's (`--form
+mixed`), or all are, which tells what is the clients' own doing (`--form kafka`).
 
 The seed decides who goes away when, and for how long. Every other series is at durability fsync. The state file holds
 the series that are done and their figures, so a run that was stopped goes on where it was.

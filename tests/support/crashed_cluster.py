@@ -9,7 +9,9 @@ One process is away at a time, so that what asks for two replicas goes on.
 
 import asyncio
 import json
+import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -54,7 +56,9 @@ PARTS: Final = {
     "controller": 1,
 }
 """Who is taken away, and how often."""
-WAYS: Final = {"killed": 2, "stopped": 1}
+PAUSED: Final = "paused"
+WAYS: Final = {"killed": 2, "stopped": 1, PAUSED: 2}
+"""A paused process (SIGSTOP) comes back as one that has not noticed what it was deposed of meanwhile."""
 LONGEST_AWAY_S: Final = 6.0
 _IN_TIME_S: Final = 90
 _ANSWER_WITHIN_S: Final = 10
@@ -167,6 +171,9 @@ class CrashedCluster:
         spare = chance.choice(tuple(self.brokers))
         if part == "controller":
             self.losses[f"controller {way}"] += 1
+            if way == PAUSED:
+                _pause(self.controller.pid, away_s)
+                return
             (self.controller.kill if way == "killed" else self.controller.stop)()
             time.sleep(away_s)
             self.controller.start()
@@ -174,6 +181,9 @@ class CrashedCluster:
         node_id = self.holder(part, of) or spare
         broker = self.brokers[node_id]
         self.losses[f"{part} on {program_of(broker)} {way}"] += 1
+        if way == PAUSED:
+            _pause(broker.pid, away_s)
+            return
         if way == "killed":
             broker.kill()
         else:
@@ -225,6 +235,15 @@ class CrashedCluster:
                     raise Violation(f"{first} and {second} have nothing committed of {topic}: {done.stdout}")
             batches += sum(equal.values())
         return batches
+
+
+def _pause(pid: int, seconds: float) -> None:
+    """Let a process stand still for so long."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        time.sleep(seconds)
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 async def _partitions(client: Client, *topics: str) -> list[MetadataResponsePartition]:
