@@ -192,6 +192,11 @@ class Partitions:
         """Bytes appended to any log of this broker and not durable yet."""
         return self._log_manager.flusher.backlog_bytes
 
+    @property
+    def is_disk_full(self) -> bool:
+        """Whether records of clients are refused for want of space."""
+        return self._log_manager.space.refuses_records or self._log_manager.space.is_full
+
     async def volume(self) -> "FreeBytes | None":
         """The room of the file system that the logs are on; None when there is no limit or it cannot be asked."""
         try:

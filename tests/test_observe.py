@@ -237,7 +237,7 @@ def empty_panels(address: str) -> set[str]:
 
 
 def answers(address: str, expression: str) -> bool:
-    query = expression.replace("$__rate_interval", "10s").replace("$instance", ".*")
+    query = expression.replace("$__rate_interval", "1m").replace("$instance", ".*")
     return bool(told_by(address, f"query?query={urllib.parse.quote(query)}")["result"])
 
 

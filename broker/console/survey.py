@@ -53,6 +53,8 @@ class BrokerRow(msgspec.Struct, frozen=True):
     partitions_left_out: int
     is_joined: bool
     """Whether other brokers of its cluster have partitions and ids that this one does not tell of."""
+    is_disk_full: bool = False
+    """Whether records are refused for want of space."""
     address: str = ""
     """Where clients find it; empty for one of several, whose listeners may be for other brokers."""
 
@@ -290,6 +292,7 @@ class Survey:
             ids_left_out=ids_left_out,
             partitions_left_out=partitions_left_out,
             is_joined=self._services.cluster.is_joined,
+            is_disk_full=self._services.partitions.is_disk_full,
             address=self._address(),
         )
         if row != self._broker:

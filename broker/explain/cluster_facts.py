@@ -127,6 +127,7 @@ class ClusterFacts:
             high_watermark=offsets.high_watermark,
             open=tuple([await self._open(each, partition) for each in held[:MOST_OPEN]]),
             heals_after_ms=-1 if told is None else told.heals_after_ms,
+            is_disk_full=told is not None and told.is_disk_full,
             sources=(OVER_KAFKA,) if told is None else (OVER_KAFKA, *told.sources),
         )
 

@@ -99,6 +99,8 @@ class PartitionFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     sources: tuple[str, ...] = ()
     is_known: bool = True
     """Whether there is such a partition."""
+    is_disk_full: bool = False
+    """Whether its leader refuses records for want of space."""
 
     @property
     def behind(self) -> int:

@@ -132,6 +132,12 @@ def _next(facts: PartitionFacts, first: OpenProducer) -> Next | None:
 
 
 def _evidence(facts: PartitionFacts) -> tuple[str, ...]:
-    if len(facts.open) < 2:
-        return ()
-    return (f"{plural(len(facts.open), 'transaction')} are open here; this is the oldest",)
+    found = []
+    if facts.is_disk_full:
+        found.append(
+            f"the disk of broker {facts.leader} is full: producers are told KAFKA_STORAGE_ERROR and try again, readers"
+            " go on; records are taken again as soon as there is room"
+        )
+    if len(facts.open) > 1:
+        found.append(f"{plural(len(facts.open), 'transaction')} are open here; this is the oldest")
+    return tuple(found)

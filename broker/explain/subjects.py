@@ -12,11 +12,20 @@ from eosin.broker.explain.facts import GroupFacts, TransactionFacts
 from eosin.broker.explain.group_sentences import explain_group
 from eosin.broker.explain.partition_sentences import explain_partition, explain_topic
 from eosin.broker.explain.sentences import explain_transaction
+from eosin.client.errors import BrokerError
+from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, is_legal_topic_name
 
 KINDS: Final = ("txn", "partition", "topic", "group", "producer")
 _PARTITION: Final = re.compile(r"(?P<topic>.+)-(?P<index>[0-9]{1,9})")
 _PRODUCER: Final = re.compile(r"[0-9]{1,18}")
+_DENIED: Final = frozenset(
+    {
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    }
+)
 MOST_PARTITIONS: Final = 200
 """Of a topic, that are asked about."""
 
@@ -24,22 +33,41 @@ MOST_PARTITIONS: Final = 200
 async def find(cluster: ClusterFacts, subject: str, kind: str | None) -> Explained:
     """Explain whatever `subject` is; `kind` says which, where several have that name. Raises ClientError."""
     found: list[tuple[str, Explained]] = []
+    denied: dict[str, BrokerError] = {}
     for each in KINDS if kind is None else (kind,):
         if found and each in ("topic", "producer"):
             continue  # asked for only when nothing else has the name
-        explained = await _explain(cluster, subject, each)
+        try:
+            explained = await _explain(cluster, subject, each)
+        except BrokerError as error:
+            if error.code not in _DENIED:
+                raise
+            denied[each] = error
+            continue
         if explained is not None and explained.is_known:
             found.append((each, explained))
+    if denied and not found:
+        raise next(iter(denied.values()))  # it may be that, and nothing else has the name
     if not found:
         return await _unknown(cluster, subject, kind)
     (_, first), others = found[0], [each for each, _ in found[1:]]
+    if denied:
+        unseen = " or a ".join(_WORDS[each] for each in denied)
+        note = f"whether there is a {unseen} of that name, too, is not told: it needs the right to describe it"
+        first = msgspec.structs.replace(first, evidence=(*first.evidence, note))
     if others:
         also = f"there is also a {_WORDS[others[0]]} of that name: --as {others[0]}"
         return msgspec.structs.replace(first, evidence=(*first.evidence, also))
     return first
 
 
-_WORDS: Final = {"partition": "partition", "topic": "topic", "group": "group", "producer": "producer id"}
+_WORDS: Final = {
+    "txn": "transactional id",
+    "partition": "partition",
+    "topic": "topic",
+    "group": "group",
+    "producer": "producer id",
+}
 
 
 async def _explain(cluster: ClusterFacts, subject: str, kind: str) -> Explained | None:

@@ -73,6 +73,7 @@ class Knowledge:
                     high_watermark=log.high_watermark,
                     error="" if log.failure is None else str(log.failure),
                     heals_after_ms=self._services.config.transaction_max_timeout_ms + GRACE_MS,
+                    is_disk_full=self._services.partitions.is_disk_full,
                     sources=(BROKER,),
                 )
         return None

@@ -53,6 +53,11 @@ class BrokerMetrics:
             "Bytes that are written and not durable yet.",
             self._services.partitions.unflushed_bytes,
         )
+        yield single(
+            "eosin_disk_full",
+            "1 while records are refused for want of space on the disk; reads go on.",
+            float(self._services.partitions.is_disk_full),
+        )
 
     def _answered(self) -> Iterator[Family]:
         stats = self._requests

@@ -16,6 +16,7 @@ from wire import Wire, data_offsets, now_ms, unique, until
 from wire_group import commit_offset, fetch_offset
 from wire_producer import transactional
 
+from eosin.client.http import get
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
@@ -56,9 +57,17 @@ def larger_disk(tmp_path: Path) -> Iterator[Path]:
     yield from mounted(tmp_path / "disk", mebibytes=9)
 
 
+async def told(process: BrokerProcess, path: str, text: str) -> bool:
+    """Whether the HTTP listener answers that."""
+    answer = await get(f"http://{process.http_address}/{path}", timeout_ms=10_000)
+    return answer.status == 200 and text in answer.body.decode()
+
+
 @pytest.mark.parametrize("durability", ["os", "fsync"])
 async def test_a_full_disk_refuses_writes_and_serves_reads_until_there_is_space(disk: Path, durability: str) -> None:
-    with BrokerProcess(disk / "data", durability=durability, settings=SETTINGS) as process:
+    process = BrokerProcess(disk / "data", durability=durability, settings=SETTINGS)
+    process.options = ("--http", "0")
+    with process:
         wire = await Wire.open(process.address)
         partition, group = await wire.partition(), unique("group")
         producer = await transactional(wire)
@@ -70,6 +79,9 @@ async def test_a_full_disk_refuses_writes_and_serves_reads_until_there_is_space(
         batch = build_batch([NewRecord(b"k", bytes(20_000))], timestamp=1)
         assert (await wire.produce(partition, batch)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert data_offsets((await wire.fetch(partition)).records) == [first]
+        assert await told(process, "metrics", "eosin_disk_full 1.0")
+        assert await told(process, f"api/v1/partitions/{partition}", '"is_disk_full":true')
+        assert await told(process, "readyz", '"ready":true'), "readers go on"
         ended = asyncio.ensure_future(producer.end(commit=True))
         stored = asyncio.ensure_future(commit_offset(wire, unique("group"), partition, 1))
         done, _ = await asyncio.wait((ended, stored), timeout=1)
@@ -83,6 +95,7 @@ async def test_a_full_disk_refuses_writes_and_serves_reads_until_there_is_space(
 
         ballast.unlink()
         await asyncio.wait((ended, stored))
+        await until(lambda: told(process, "metrics", "eosin_disk_full 0.0"))
         async with asyncio.timeout(10):
             answer = ended.result()
             while answer.error_code != NONE:

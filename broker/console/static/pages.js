@@ -38,7 +38,7 @@ export class Overview extends Component {
     const events = this.events.of(versions.events, 0, () => newest(tables.events.values()).slice(0, FEW));
     const ends = this.ends.of(versions.ends, 0, () => newest(tables.ends.values()).slice(0, FEW));
     return html`<h1>Overview</h1>
-      <p class=${`health${broker?.held || broker?.offline ? " trouble" : ""}`} id="health">${health(broker, held[0]?.held_by)}${broker?.held > 0 && held[0] ? html` <a href=${to("partitions", held[0].key)}>Why, and until when</a>` : ""}</p>
+      <p class=${`health${broker?.held || broker?.offline || broker?.is_disk_full ? " trouble" : ""}`} id="health">${health(broker, held[0]?.held_by)}${broker?.held > 0 && held[0] ? html` <a href=${to("partitions", held[0].key)}>Why, and until when</a>` : ""}</p>
       ${broker && html`<dl class="figures">
         ${[["open", broker.open], ["deciding", broker.preparing], ["transactional ids", broker.ids], ["partitions", broker.partitions], ["held back", broker.held], ["groups", broker.groups]].map(([name, count]) => html`<div key=${name}><dt>${name}</dt><dd>${number(count)}</dd></div>`)}
         <div><dt>durability</dt><dd class="word">${broker.durability}</dd></div></dl>`}

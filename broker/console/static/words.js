@@ -61,6 +61,7 @@ export const short = (name) => (name.length <= 48 ? name : `${name.slice(0, 47)}
 export function health(broker, held) {
   if (!broker) return "Nothing is known yet.";
   const parts = [];
+  if (broker.is_disk_full) parts.push("the disk is full: records are refused until there is room, readers go on");
   if (broker.offline) parts.push(`${plural(broker.offline, "log")} offline`);
   if (broker.held) parts.push(`committed readers are held back in ${plural(broker.held, "partition")}${held ? `, first by ${short(held)}` : ""}`);
   if (broker.preparing) parts.push(`${plural(broker.preparing, "transaction")} waiting for markers`);

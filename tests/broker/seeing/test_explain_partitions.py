@@ -7,12 +7,17 @@ import pytest
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
 from wire_producer import idempotent
 
+from eosin.broker.config.broker import STANDARD_AUTHORIZER
 from eosin.broker.explain.facts import GroupFacts, GroupPartition, OpenProducer, PartitionFacts, TransactionFacts
 from eosin.broker.explain.group_sentences import explain_group
 from eosin.broker.explain.partition_sentences import explain_partition
 from eosin.broker.recorder.events import ClientIdentity
+from eosin.broker.security.acls import Acl, PatternType, Permission
+from eosin.broker.security.resources import Operation, ResourceType
 from eosin.client.admin import Admin
 from eosin.client.client import Client
+from eosin.client.errors import BrokerError
+from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 
 ORDERS_1 = TopicPartition("orders", 1)
@@ -186,6 +191,32 @@ async def test_a_group_that_is_not_there_is_said_so(broker: ObservedBroker) -> N
         "there is no group nobody: it was never used, or its offsets have expired.",
         False,
     )
+
+
+async def test_who_may_not_see_transactional_ids_is_still_told_of_a_partition() -> None:
+    rights = {"authorizer_class_name": STANDARD_AUTHORIZER, "allow_everyone_if_no_acl_found": True}
+    async with observed_broker(**rights) as broker:
+        everybody, denied = ("User:ANONYMOUS", "*", Operation.DESCRIBE), Permission.DENY
+        entries = [
+            Acl(kind, "*", PatternType.LITERAL, *everybody, denied)
+            for kind in (ResourceType.TRANSACTIONAL_ID, ResourceType.GROUP)
+        ]
+        assert broker.server.services.acls is not None
+        assert [each.error for each in await broker.server.services.acls.create(entries)] == [ErrorCode.NONE] * 2
+        found = await broker.explain("orders-0")
+        assert found.sentence.startswith("orders-0: no transaction is open")
+        assert found.evidence == (
+            "whether there is a transactional id or a group of that name, too, is not told: it needs the right to"
+            " describe it",
+        )
+        with pytest.raises(BrokerError, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
+            await broker.explain("invoicing")
+
+
+def test_a_full_disk_is_told_with_the_partitions_of_its_broker() -> None:
+    facts = PartitionFacts("orders-0", NOW_MS, leader=1, last_stable=9, high_watermark=9, is_disk_full=True)
+    (told,) = explain_partition(facts).evidence
+    assert told.startswith("the disk of broker 1 is full: producers are told KAFKA_STORAGE_ERROR")
 
 
 def group_of(*partitions: GroupPartition, members: int = 1, held_by: tuple[str, ...] = ()) -> GroupFacts:
