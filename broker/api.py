@@ -55,7 +55,7 @@ class RequestContext:
     client_software_name: str = ""
     client_software_version: str = ""
     session: Session = NOBODY
-    """Who the peer is, and what it may do: `context.session.may(...)`."""
+    """The peer, and what it may do: `context.session.may(...)`."""
     peer: str = "?"
     """HOST:PORT of the client."""
     connection: Pausable | None = field(default=None, repr=False, compare=False)

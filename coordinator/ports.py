@@ -136,7 +136,7 @@ class TransactionVerifier(Protocol):
 
 
 class Requester(Protocol):
-    """Who sent a request, as far as its connection tells."""
+    """The client that sent a request, as far as its connection tells."""
 
     @property
     def client_id(self) -> str | None:

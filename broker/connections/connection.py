@@ -92,7 +92,7 @@ class Connection(asyncio.BufferedProtocol):
         self.peer = "?"
         """HOST:PORT of the client."""
         self.session = NOBODY
-        """Who the client is; change it by `adopt` only."""
+        """The client's identity; change it by `adopt` only."""
         self.software = ("", "")
         """The client library's name and version, as in its ApiVersions request; empty before (KIP-511)."""
         self.idle_rounds = 0

@@ -37,7 +37,7 @@ class Refusable(Protocol):
 
 
 class RefusalLog:
-    """Who was refused why since the last reports."""
+    """The peers that were refused since the last reports, each with the reason."""
 
     def __init__(self, max_kinds: int = MAX_KINDS) -> None:
         self._max_kinds = max_kinds

@@ -1,8 +1,8 @@
 """`RecordAccess`: what the console may show of a topic's records (console.md 6).
 
-Always true: who may not read a topic as a client, reads it in the console neither. The console reads as one principal,
-`eosin.console.principal`, which the authorizer decides about; where there is none, but every listener asks for a proof
-of who a client is, the page needs the token, which is such a proof.
+Always true: a topic that somebody may not read as a client is hidden in the console, too. The console reads as one
+principal, `eosin.console.principal`, which the authorizer decides about. Where there is none, but every listener asks
+for a proof of who a client is, the page needs the token, which is such a proof.
 """
 
 from enum import Enum
@@ -39,7 +39,7 @@ class RecordAccess:
         self._is_super = config.eosin_console_principal in config.super_principals
 
     def session(self, host: str) -> Session:
-        """Whoever looks from the address `host`, as the authorizer knows it."""
+        """The reader at the address `host`, as the authorizer knows it."""
         return Session(
             principal=self._principal,
             listener=LISTENER,

@@ -37,7 +37,7 @@ class Table(Generic[Key]):
         self._gone: dict[Key, int] = {}
         """When each row went, oldest first."""
         self._whole_since = 0
-        """Whoever has less than this version has missed rows that went and are forgotten."""
+        """A page with an older version than this has missed rows that went and are forgotten."""
 
     def __len__(self) -> int:
         return len(self._rows)

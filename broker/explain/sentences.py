@@ -127,7 +127,7 @@ def _headline(facts: TransactionFacts) -> Notable | None:
 
 
 def _present(facts: TransactionFacts, notable: Notable) -> str:
-    """Who has the id now."""
+    """The producer that has the id now."""
     history = facts.history
     if not facts.state or notable.kind is Kind.EXPIRED or history is None:
         return ""

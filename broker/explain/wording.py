@@ -49,7 +49,7 @@ def name(text: str) -> str:
 
 
 def client(who: ClientIdentity | None) -> str:
-    """Who it was: `orders-1 (apache-kafka-java 4.3.1) at 10.0.0.7:51122`; empty when that is not known."""
+    """A client: `orders-1 (apache-kafka-java 4.3.1) at 10.0.0.7:51122`; empty when that is not known."""
     if who is None:
         return ""
     # confluent-kafka's version is `2.16.1-rdkafka-2.16.0`.

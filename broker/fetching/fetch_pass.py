@@ -84,7 +84,7 @@ class FetchLimits:
         self.nearest = nearest
         """None for whom only this broker can serve."""
         self.session = session
-        """Whom to ask what may be read; None for a follower, and where everybody may read everything."""
+        """Says what may be read; None for a follower, and where everybody may read everything."""
 
 
 class PartitionFetch:

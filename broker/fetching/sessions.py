@@ -96,7 +96,7 @@ class FetchSession:
     ) -> None:
         self.session_id = session_id
         self.owner = owner
-        """Who opened it: nobody else may go on with it, or end it (security.md 6.2)."""
+        """The user that opened it: nobody else may go on with it, or end it (security.md 6.2)."""
         self.uses_topic_ids = uses_topic_ids
         self.partitions: dict[Hashable, Wanted] = {each.key: each for each in wanted}
         self.epoch = 1

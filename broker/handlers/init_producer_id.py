@@ -67,7 +67,7 @@ async def handle(request: InitProducerIdRequest, context: RequestContext, servic
 
 
 def _check(request: InitProducerIdRequest, context: RequestContext) -> ErrorCode:
-    """Whoever may write anywhere may write idempotently (KIP-679)."""
+    """A user that may write anywhere may write idempotently (KIP-679)."""
     session, transactional_id = context.session, request.transactional_id
     if transactional_id is None:
         if session.may(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True):

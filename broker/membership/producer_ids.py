@@ -34,7 +34,7 @@ class QuorumProducerIds:
 
     async def allocate_block(self) -> range:
         """The next block, never given out before. One request; raises NoProducerIds, also for STALE_BROKER_EPOCH,
-        after which the next registration's epoch may be accepted. Who asks waits before the next try."""
+        after which the next registration's epoch may be accepted. The caller waits before the next try."""
         request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self._broker_epoch())
         try:
             response = await self._channel.request(ApiKey.ALLOCATE_PRODUCER_IDS, request, timeout_ms=REQUEST_TIMEOUT_MS)

@@ -50,7 +50,7 @@ class AdvertisedListener:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerIdentity:
-    """Who a broker is, for the life of its process."""
+    """A broker's identity, for the life of its process."""
 
     node_id: int
     cluster_id: str

@@ -257,10 +257,10 @@ class Cluster(Protocol):
         when there is no such partition."""
 
     def partition_state(self, partition: TopicPartition) -> PartitionState | None:
-        """Who holds the partition and who leads it; None when there is no such partition."""
+        """The replicas of the partition and its leader; None when there is no such partition."""
 
     def quorum(self) -> Quorum:
-        """Who keeps the metadata log, and how far it is."""
+        """The nodes that keep the metadata log, and how far it is."""
 
     def log_config(self, topic: str) -> "LogConfig":
         """The settings of a topic's logs: its own over the broker's defaults. For an unknown topic, the defaults."""

@@ -341,7 +341,7 @@ class JoinedCluster(ControllerRequests):
         return None if found is None else _state(found, self.image)
 
     def quorum(self) -> Quorum:
-        """Who leads the metadata log and how far this broker has followed it; the controllers alone know the rest."""
+        """The leader of the metadata log, and how far this broker has followed it; only the controllers know more."""
         leader = self._find_leader()
         leader_id, epoch = (NO_LEADER, self.image.epoch) if leader is None else (leader.node_id, leader.epoch)
         return Quorum(leader_id, epoch, self.image.offset + 1, ())

@@ -27,7 +27,7 @@ class MetadataWriter:
         self._turns: dict[str, asyncio.Future[None]] = {}
 
     async def turn(self, turn: str) -> None:
-        """Wait until no change of `turn` is on its way. Whoever returns from here checks and writes without
+        """Wait until no change of `turn` is on its way. The caller checks and writes after it without
         an await."""
         while (other := self._turns.get(turn)) is not None:
             await asyncio.shield(other)

@@ -107,7 +107,7 @@ class CoordinatorRoutes:
         return pending
 
     def _coordinator(self, transactional_id: str) -> RemoteVerifier | ErrorCode | None:
-        """Who coordinates the id: None for this broker."""
+        """The broker that coordinates the id; None for this one."""
         topic = self._cluster.topics.get(TRANSACTION_STATE_TOPIC)
         if topic is None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -76,7 +76,7 @@ class RegisteredBroker:
 
 @dataclass(frozen=True, slots=True)
 class PartitionRegistration:
-    """Who holds a partition and who leads it, by node ids."""
+    """The replicas and the leader of a partition, by node ids."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]

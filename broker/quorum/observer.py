@@ -53,7 +53,7 @@ _ABSENT: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class ObserverConfig:
-    """Who this broker is and where the quorum may be found (cluster.md 1.2)."""
+    """This broker's identity, and where the quorum may be found (cluster.md 1.2)."""
 
     cluster_id: str
     node_id: int
@@ -154,7 +154,7 @@ class Observer:
         self.epoch = 0
         """The newest raft epoch that was heard of."""
         self._leader_id: int | None = None
-        """Who leads in `epoch`, if that is known and it has answered since."""
+        """The leader in `epoch`, if it is known and has answered since."""
         self._leader_address: Address | None = None
         self._followed: ActiveController | None = None
         """What the last `Follow` said."""

@@ -58,7 +58,7 @@ class Cause(StrEnum):
 
 
 class ClientIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who sent a request."""
+    """The client that sent a request."""
 
     client_id: str = ""
     software: str = ""
@@ -132,7 +132,7 @@ class Notable(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str = ""
     cause: str = ""
     who: ClientIdentity | None = None
-    """Who was refused, or whose transaction it was."""
+    """The client that was refused, or whose transaction it was."""
     by: Takeover | None = None
     """What raised the epoch."""
     count: int = 1
@@ -175,7 +175,7 @@ class History(msgspec.Struct, frozen=True, omit_defaults=True):
     since_ms: int
     """When the recorder began: of anything before, only what a file kept is known."""
     owner: ClientIdentity | None = None
-    """Who introduced itself last."""
+    """The client that has introduced itself last."""
     owner_ms: int = NO_TIME
     opened_by: ClientIdentity | None = None
     events: tuple[HistoryEvent, ...] = ()

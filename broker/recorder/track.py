@@ -57,7 +57,7 @@ class Track:
         self.counted = 0
         """What the recorder has counted of `bytes`."""
         self.owner: Requester | None = None
-        """Who introduced itself last; the context of its requests, which holds nothing else."""
+        """The client that has introduced itself last; the context of its requests, which holds nothing else."""
         self.owner_ms = NO_TIME
         self.begun_ms = NO_TIME
         """Of the open transaction."""

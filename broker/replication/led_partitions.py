@@ -59,7 +59,7 @@ class _Led:
 
     def __init__(self, log: "PartitionLog", topic_id: Uuid, led: LedPartition) -> None:
         self.deletions: list[tuple[int, asyncio.Future[ErrorCode]]] = []
-        """Who waits until every live replica starts at an offset."""
+        """The waits until every live replica starts at an offset."""
         self.idle: dict[int, _Idle] = {}
         """Followers, by node id, that have everything, and what their fetches since then have said."""
         self.log = log

@@ -77,7 +77,7 @@ class Arrival:
         self.stage = "tcp"
         """How far the peer has come, for the log: tcp, tls or the SASL mechanism."""
         self.abort: Callable[[], None] | None = None
-        """Ends the connection when the time is over. Whoever serves the connection now sets it."""
+        """Ends the connection when the time is over. The layer that serves the connection now sets it."""
         self._deadline: asyncio.TimerHandle | None = arrivals.loop.call_later(
             arrivals.limits.timeout_ms / 1000, self._expire
         )

@@ -36,7 +36,7 @@ class SecurityProtocol(IntEnum):
 
 
 class Principal(NamedTuple):
-    """Who somebody is; two of them are equal when type and name are, byte for byte (security.md 4.3.7)."""
+    """A user or a group of them; two are equal when type and name are, byte for byte (security.md 4.3.7)."""
 
     kind: str
     """`User` for everybody that Eosin authenticates."""
@@ -47,7 +47,7 @@ class Principal(NamedTuple):
 
 
 ANONYMOUS: Final = Principal("User", "ANONYMOUS")
-"""Whoever reaches a listener that asks for no proof."""
+"""The user of a listener that asks for no proof."""
 
 
 class Authorizer(Protocol):

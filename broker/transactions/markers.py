@@ -88,7 +88,7 @@ class LocalMarkers:
         self._has_enough_in_sync = has_enough_in_sync
 
     def bind(self, groups: "GroupCoordinator") -> None:
-        """Whoever owns the offsets in `__consumer_offsets`, from now on."""
+        """The owner of the offsets in `__consumer_offsets`, from now on."""
         self._groups = groups
 
     async def write_markers(self, markers: Sequence[MarkersForPartitions]) -> Mapping[MarkerKey, ErrorCode]:

@@ -117,7 +117,7 @@ class TransactionVerification:
         self._queues: dict[ProducerIdAndEpoch, asyncio.Future[None]] = {}
 
     def bind(self, verifier: TransactionVerifier) -> None:
-        """Whom to ask from now on."""
+        """The verifier that is asked from now on."""
         self._verifier = verifier
 
     def verify_now(self, request: VerificationRequest) -> bool:
@@ -244,7 +244,7 @@ def _begin(request: VerificationRequest) -> list[TransactionalBatch]:
             producer_id=header.producer_id,
             producer_epoch=header.producer_epoch,
             base_sequence=header.base_sequence,
-            # Who adds its partitions as it goes starts each of them with sequence 0 (KAFKA-18202).
+            # A producer that adds partitions as it goes starts each with sequence 0 (KAFKA-18202).
             from_zero=request.adds_partitions,
         )
         batch.guard = batch.outcome = None

@@ -43,7 +43,7 @@ class SecurityProtocol(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """Whom to trust, and with what to identify ourselves."""
+    """The authorities that are trusted, and the certificate that identifies this client."""
 
     truststore_location: str | None = None
     truststore_certificates: str | None = None
@@ -63,7 +63,7 @@ class TlsSettings:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Who a client is, and how it proves that."""
+    """A client's user, and the proof of it."""
 
     mechanism: Mechanism
     user: str = ""

@@ -29,7 +29,7 @@ class PendingRequest:
         self.transactional_id = transactional_id
         self.event = event
         self.who = who
-        """Who asks, where that is known: for the observer alone."""
+        """The client that asks, where it is known: for the observer alone."""
         self.reply: Reply | None = None
         self.waits = False
         """Whether it is queued in `Entry.waiting`, to be decided again."""

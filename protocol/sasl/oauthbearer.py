@@ -29,7 +29,7 @@ class BearerLogin:
 
     token: str
     authzid: str
-    """Whom it wants to act as; must be empty or the token's principal, which the reader of the token compares."""
+    """The user to act as; must be empty or the token's principal, which the reader of the token compares."""
     extensions: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:

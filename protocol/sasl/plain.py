@@ -1,4 +1,4 @@
-"""PLAIN: the user and the password in one message (RFC 4616; security.md 3.5). Whoever reads the wire has both."""
+"""PLAIN: the user and the password in one message (RFC 4616; security.md 3.5). A reader of the wire has both."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -27,7 +27,7 @@ def plain_message(user: str, password: str) -> bytes:
 
 
 def read_plain(message: bytes) -> PlainLogin | Failure:
-    """Read `[authzid] NUL user NUL password`. Who wants to act as another user fails."""
+    """Read `[authzid] NUL user NUL password`. Acting as another user is refused."""
     if len(message) > _MAX_MESSAGE_BYTES:
         return Failure("the message is too long")
     try:

@@ -1,9 +1,9 @@
 """`LostCopies`: replicas that nobody may lead because nobody knows whether they are complete, and what an operator says
 of them (cluster.md 4.18).
 
-A broker leaves a marker in its data directory for each such replica. Whoever accepts the loss renames it, whether the
-broker runs or not; the broker acts on the new name and removes it. Always true: a loss can be accepted only while a
-broker waits for that, so that no acceptance is left over for a later loss.
+A broker leaves a marker in its data directory for each such replica. An operator who accepts the loss renames it, with
+the broker running or stopped; the broker acts on the new name and removes it. Always true: a loss can be accepted only
+while a broker waits for that, so that no acceptance is left over for a later loss.
 """
 
 import contextlib

@@ -14,7 +14,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "rights.md"
 _INTRODUCTION = """\
 # Rights
 
-What a broker with an authorizer ([security](security.md)) asks of whoever sends a request, in the order in which it
+What a broker with an authorizer ([security](security.md)) asks of the sender of a request, in the order in which it
 asks. Code 29 is TOPIC_AUTHORIZATION_FAILED, 30 GROUP_, 31 CLUSTER_ and 53 TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
 
 `make docs` writes this page from what each API declares.

@@ -31,7 +31,7 @@ _MECHANISMS: Final = (Mechanism.SCRAM_SHA_512, Mechanism.SCRAM_SHA_256, Mechanis
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkTls:
-    """Whom to trust at the other end of a link, and with what to identify this broker."""
+    """The authorities that are trusted at the other end of a link, and the certificate that identifies this broker."""
 
     listener: str
     key_store: KeyStoreSettings | None

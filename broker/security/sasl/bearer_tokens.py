@@ -77,7 +77,7 @@ class Keys(Protocol):
 
 
 class Bearer(NamedTuple):
-    """Whom a good token names."""
+    """The user that a good token names."""
 
     user: str
     expires_s: float
@@ -104,7 +104,7 @@ class TokenReader:
         """By the hash of the token: a client comes with one more than once."""
 
     def read(self, token: str) -> Bearer | Failure:
-        """Whom it names, or why nobody."""
+        """The user that it names, or why it names none."""
         now_s = self._clock.now_ms() / 1000
         digest = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
         known = self._good.get(digest)

@@ -16,7 +16,7 @@ MECHANISMS_KEY: Final = "sasl.enabled.mechanisms"
 JAAS_KEY: Final = "sasl.jaas.config"
 SERVED: Final = (Mechanism.SCRAM_SHA_512, Mechanism.SCRAM_SHA_256, Mechanism.PLAIN, Mechanism.OAUTHBEARER)
 _IN_THE_CLEAR: Final = (Mechanism.PLAIN, Mechanism.OAUTHBEARER)
-"""Who reads the wire can log in as well."""
+"""Mechanisms whose secrets a reader of the wire could use to log in."""
 _JAVA: Final = "org.apache.kafka.common.security.oauthbearer"
 _STOOD_IN_FOR: Final = {
     "sasl.server.callback.handler.class": (

@@ -65,7 +65,7 @@ async def open_tokens(config: BrokerConfig, clock: Clock, listener: str) -> Toke
 
 
 def _trusted(config: BrokerConfig, listener: str) -> ClientContext | None:
-    """Whom to trust when keys are fetched; None for the system's authorities. Raises `StartError`."""
+    """The authorities trusted when keys are fetched; None for the system's authorities. Raises `StartError`."""
     type_, location, password, certificates = (_own(config, key, listener) for key in TRUST_STORE_OF_KEYS)
     if location is None and certificates is None:
         return None

@@ -108,7 +108,7 @@ class TlsListener:
         return connection
 
     def _principal(self, layer: TlsLayer) -> Principal:
-        """Who the client's certificate names (security.md 3.7). Raises PeerRefused."""
+        """The user that the client's certificate names (security.md 3.7). Raises PeerRefused."""
         engine = layer.get_extra_info("ssl_object")
         certificate = engine.getpeercert(True)
         if certificate is None:

@@ -35,9 +35,9 @@ class TransactionCheck:
         self.txns: dict[str, Txn] = {}
         """Every transactional id in its newest state."""
         self.is_reliable = True
-        """Whether all of the log could be read. Whoever reads it sets this."""
+        """Whether all of the log could be read. The reader sets this."""
         self.is_complete = True
-        """Whether the log still has every record that was ever written. Whoever reads it sets this."""
+        """Whether the log still has every record that was ever written. The reader sets this."""
         self._since = since
         self._partitions = partitions
         self._prepared: dict[str, Txn] = {}

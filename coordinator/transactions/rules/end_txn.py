@@ -164,8 +164,8 @@ def _error_of_other_id(txn: Txn, request: EndTxn) -> ErrorCode:
 
 
 def _stranger(txn: Txn, request: EndTxn, error: ErrorCode) -> Decision:
-    """Neither the producer's pair nor its last one. Who wants to abort what has timed out has what it wants: the abort
-    is durable (transactions.md 12.3.4). Clients of version 2 are told the pair to go on with."""
+    """Neither the producer's pair nor its last one. An abort of a timed-out transaction succeeds: it
+    is aborted already, durably (transactions.md 12.3.4). Clients of version 2 are told the pair to go on with."""
     pair = (request.producer_id, request.producer_epoch)
     if request.commit or txn.timed_out != pair:
         return refuse_producer(txn, error, pair)

@@ -131,7 +131,7 @@ _JAVA_VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})(?:.*-(ccs|ce))?")
 
 def profile_of(software: str, version: str, *, client_id: str | None, can_return: bool) -> Profile:
     """The profile of a client by the name and version that it gave, both "" for none; `can_return` is what the id's
-    last InitProducerId said (`Txn.can_return`): who has no room for its pair cannot ask for a new epoch."""
+    last InitProducerId said (`Txn.can_return`): a client without room for its pair cannot ask for a new epoch."""
     if not can_return:
         return Profile.REBUILT
     if not software:
