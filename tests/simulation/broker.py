@@ -3,8 +3,12 @@
 import logging
 
 from eosin.broker.config.broker import BrokerConfig
+from eosin.storage.log.config import DAY_MS
 from simulation.history import History
 from simulation.plan import Plan
+
+EXPIRATION_MS = 150
+"""A transactional id is forgotten after this, where a plan wants that."""
 
 
 def config_of(plan: Plan) -> BrokerConfig:
@@ -25,6 +29,8 @@ def config_of(plan: Plan) -> BrokerConfig:
         log_retention_check_interval_ms=100,
         transaction_two_phase_commit_enable=any(app.decides for app in plan.apps),
         transaction_timeout_recovery="on" if plan.recovers else "kafka",
+        transactional_id_expiration_ms=EXPIRATION_MS if plan.expires else DAY_MS,
+        transaction_remove_expired_transaction_cleanup_interval_ms=EXPIRATION_MS // 3,
     )
 
 

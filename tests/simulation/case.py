@@ -106,6 +106,14 @@ class Case:
             and (each.instance != transaction.instance or each.lost)
         )
 
+    def may_have_expired(self, transaction: Transaction, error: str, answered: int) -> bool:
+        """Whether it was refused because its id was forgotten, which never happens to an open transaction."""
+        return (
+            self.history.ids_expire
+            and error == "INVALID_PRODUCER_ID_MAPPING"
+            and not any(write.acknowledged and write.answered < answered for write in transaction.writes)
+        )
+
 
 def records(batch: LoggedBatch) -> list[Seen]:
     """The records of a batch as it lies in a log."""

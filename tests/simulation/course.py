@@ -36,6 +36,7 @@ class Course:
     def __init__(self, plan: Plan, *, trace: Callable[[str], None] | None = None) -> None:
         self.plan = plan
         self.history = History()
+        self.history.ids_expire = plan.expires
         self.scheduler = Scheduler(report=self._report, max_steps=self.max_steps)
         self.network = Process(self.scheduler, "network")  # type: ignore[abstract]
         self._trace = None if trace is None else self._traced(trace)

@@ -237,6 +237,8 @@ class History:
         """Groups whose members copy what they read, and from where."""
         self.ages_differ = False
         """Whether a transaction may be older for its next coordinator than for the one before: clocks were set."""
+        self.ids_expire = False
+        """Whether an id that opens nothing for a while is forgotten, so that its producer is refused."""
         self.may_be_stale = False
         """Whether a leader may have answered that did not know of its successor yet: it refuses from memory, and
         writes nothing."""

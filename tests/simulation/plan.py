@@ -90,6 +90,8 @@ class Plan:
     """Whether a producer may go on after a timeout (`transaction.timeout.recovery`)."""
     retains: bool
     """Whether there is a topic from which retention removes what is old."""
+    expires: bool
+    """Whether a transactional id is forgotten when it was unused for a moment."""
     deletions: int
     """How often a topic is deleted and created again."""
     faults: tuple[FaultPlan, ...]
@@ -129,6 +131,7 @@ def plan_of(seed: int) -> Plan:
         few_epochs=chance.random() < 0.15,
         recovers=chance.random() < 0.85,
         retains=chance.random() < 0.2,
+        expires=seed % 16 == 4,
         deletions=chance.choice((0, 0, 0, 0, 1, 2, 3)),
         faults=_faults(chance, durability),
     )

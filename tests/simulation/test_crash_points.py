@@ -42,6 +42,7 @@ class ScriptedRun(Run):
             few_epochs=False,
             recovers=True,
             retains=False,
+            expires=False,
             deletions=0,
             faults=(),
         )

@@ -49,6 +49,7 @@ BUGS: dict[str, Bug] = {
         coordinator_bugs.timeout_forgotten,
         coordinator_bugs.generation_not_checked,
         coordinator_bugs.replaced_member_may_commit,
+        coordinator_bugs.open_transaction_expires,
         coordinator_bugs.commit_taken_for_abort,
     )
 }
@@ -91,6 +92,7 @@ CAUGHT_BY: dict[str, int] = {
     "timeout_forgotten": 1,
     "generation_not_checked": 59,
     "replaced_member_may_commit": 1261,
+    "open_transaction_expires": 4,
     "commit_taken_for_abort": 0,
 }
 """A seed whose run catches the bug; `python -m simulation --hunt` finds them when plans change."""

@@ -10,12 +10,14 @@ import msgspec
 
 from eosin.coordinator.groups.offsets.store import OffsetStore
 from eosin.coordinator.groups.rules import checks
+from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 from eosin.coordinator.transactions.effect_runner import EffectRunner
 from eosin.coordinator.transactions.log import encoder
 from eosin.coordinator.transactions.rules import decide as decide_module
 from eosin.coordinator.transactions.rules import end_txn, init_producer_id
+from eosin.coordinator.transactions.rules.effects import Forget, Persist
 from eosin.coordinator.transactions.rules.events import DeadlinePassed, Loaded
-from eosin.coordinator.transactions.rules.state import TransactionState, Txn
+from eosin.coordinator.transactions.rules.state import Pending, TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
 
 
@@ -159,6 +161,27 @@ def replaced_member_may_commit() -> Iterator[None]:
         return ErrorCode.NONE if error is ErrorCode.FENCED_INSTANCE_ID else error
 
     with patch.object(checks, "transactional_commit", careless):
+        yield
+
+
+@contextmanager
+def open_transaction_expires() -> Iterator[None]:
+    """A transactional id is forgotten that was not written for a while, though a transaction is open."""
+
+    def careless(txn: Txn, event: Any, now_ms: int) -> Any:
+        if txn.pending is not None or txn.updated_ms > now_ms - event.expiration_ms:
+            return txn, ()
+        dead = msgspec.structs.replace(txn, state=TransactionState.DEAD)
+        return msgspec.structs.replace(txn, pending=Pending(dead, (Forget(),))), (Persist(dead),)
+
+    def all_of_them(self: TransactionCoordinator) -> None:
+        for entry in list(self._entries.values()):
+            self._expire(entry.partition, (entry,))
+
+    with (
+        patch.object(decide_module, "_expire", careless),
+        patch.object(TransactionCoordinator, "_expire_ids", all_of_them),
+    ):
         yield
 
 

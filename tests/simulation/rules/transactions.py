@@ -73,6 +73,8 @@ def commits_fail_for_a_reason(case: Case) -> Violations:
         if transaction.end_answered == NEVER or transaction.acknowledged:
             continue
         ended = transaction.end_answered, transaction.ended_ms
+        if case.may_have_expired(transaction, transaction.error, transaction.end_answered):
+            continue
         if not case.may_be_refused(transaction, *ended, by_coordinator=True):
             yield f"{transaction.name} was refused for no reason: {transaction.error}"
 

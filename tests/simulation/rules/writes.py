@@ -81,6 +81,8 @@ def writes_fail_for_a_reason(case: Case) -> Violations:
         if write.partition == DELETED and case.may_be_gone(write.values[0]):
             continue  # what it follows on is gone
         transaction = write.transaction
+        if transaction is not None and case.may_have_expired(transaction, write.error, write.answered):
+            continue
         if transaction is None or not case.may_be_refused(transaction, write.answered, write.answered_ms):
             yield f"a write of {write.instance} was refused for no reason: {write.error}, {write.values}"
 
