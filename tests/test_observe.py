@@ -159,7 +159,7 @@ async def test_promtool_reads_what_a_broker_answers() -> None:
     assert not ours, ours
 
 
-NEEDS_MORE = {"RefusalLog", "ISR changes", "Followers behind"}
+NEEDS_MORE = {"Refusals", "ISR changes", "Followers behind"}
 """Panels that stay empty beside a broker that is alone and refuses no marker."""
 
 
