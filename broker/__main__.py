@@ -28,7 +28,7 @@ COMMANDS: Final = {
     "check": "verify the data directory of a stopped broker",
     "compare": "compare the replicas in the data directories of two stopped brokers",
     "partition": "accept the loss of records that a partition's only copy had",
-    "topics": "list, make, describe, change and delete topics",
+    "topics": "list, make, describe, change and delete topics, delete records",
     "produce": "write lines of standard input as records, in transactions if asked for",
     "consume": "write the records of topics to standard output",
     "groups": "list, describe, move and delete consumer groups",

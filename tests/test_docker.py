@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
-from container_engine import base_image
+from container_engine import base_image, compose, knows_profiles
 
 from eosin.broker.cli.health import parser as health_parser
 from eosin.broker.cli.serve import configured
@@ -126,3 +126,12 @@ def test_without_an_engine_the_tests_of_the_image_end_with_one_sentence() -> Non
 def test_the_base_image_is_the_one_that_the_broker_runs_in() -> None:
     assert base_image() == "python:3.13-slim"
     assert re.findall(r"^FROM (python\S*)", DOCKERFILE, re.MULTILINE) == [base_image()] * 3
+
+
+def test_a_compose_command_that_knows_no_profiles_is_left_out(tmp_path: Path) -> None:
+    for name, told in (("old", "usage: old {up,down}"), ("new", "usage: new [--profile NAME] {up,down}")):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho '{told}'\n")
+        (tmp_path / name).chmod(0o755)
+        words = compose(["podman"], {"EOSIN_COMPOSE": str(tmp_path / name)})
+        assert words == [str(tmp_path / name)]
+        assert knows_profiles(words) == (name == "new")

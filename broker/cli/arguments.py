@@ -74,6 +74,14 @@ def partition_number(text: str) -> int:
     return int(text)
 
 
+def topic_partitions(text: str) -> tuple[str, tuple[int, ...]]:
+    """The type of an option that names a topic, or some of its partitions; none means all."""
+    name, colon, numbers = text.partition(":")
+    if not name or (colon and not numbers):
+        raise argparse.ArgumentTypeError(f"must be TOPIC or TOPIC:N,N, not {text!r}")
+    return name, tuple(partition_number(number) for number in numbers.split(",")) if numbers else ()
+
+
 def setting(text: str) -> tuple[str, str]:
     """The type of an option that sets something: NAME=VALUE."""
     name, equals, value = text.partition("=")

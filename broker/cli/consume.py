@@ -15,6 +15,7 @@ from eosin.broker.cli.records.consumption import Plan, consume
 from eosin.broker.cli.records.output_lines import FIELDS, Format, json_format, text_format
 from eosin.broker.cli.records.positions import Kind, start
 from eosin.broker.cli.remote_commands import add_connection, attempt
+from eosin.broker.cli.standard_files import output_is_closed
 from eosin.client.consumer import Isolation
 
 _COMMAND: Final = "consume"
@@ -23,13 +24,15 @@ _COMMAND: Final = "consume"
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
     options = parser().parse_args(arguments)
-    complaint = _complaint(options)
+    complaint = "standard output is closed" if output_is_closed() else _complaint(options)
     if complaint:
         return fail(_COMMAND, complaint)
     plan = Plan(
         topics=tuple(dict.fromkeys(options.topics)),
         partitions=tuple(sorted(set(options.partition))),
         begin=options.begin,
+        end=options.end,
+        group=options.group,
         count=options.count,
         follow=options.follow,
         isolation=Isolation[options.isolation.upper()],
@@ -49,6 +52,8 @@ def parser() -> Parser:
             "eosin consume orders --follow --from latest",
             "eosin consume orders --from -10 --show partition,offset,key",
             "eosin consume orders --from 15m --json",
+            "eosin consume orders --from 2026-01-31 --to 2026-02-01",
+            "eosin consume orders --group readers --count 1 --show offset",
             "eosin consume orders --isolation read_uncommitted --control",
         ],
     )
@@ -62,6 +67,17 @@ def parser() -> Parser:
         help="earliest, latest, an offset, -N for the last N of each partition, a time (2026-01-31T08:00, UTC), or how"
         " long ago (15m) (earliest)",
     )
+    options.add_argument(
+        "--to",
+        dest="end",
+        type=start,
+        metavar="WHERE",
+        help="stop before that place, which is told as for --from (latest)",
+    )
+    group = options.add_argument(
+        "--group", metavar="GROUP", help="begin where this group is, where it has a position; it is not moved"
+    )
+    completed_by("group", group)
     options.add_argument("--count", type=count, metavar="N", help="stop after so many records")
     options.add_argument("-f", "--follow", action="store_true", help="go on at the end, and wait for more")
     options.add_argument(
@@ -104,6 +120,8 @@ def _complaint(options: Namespace) -> str | None:
     """What is wrong with the options together, as a sentence."""
     if options.begin.kind is Kind.LATEST and not options.follow:
         return "--from latest needs --follow: nothing is there yet"
+    if options.end is not None and options.follow:
+        return "--to ends at a place, --follow never does"
     if options.json and options.show:
         return "--json shows every field, --show is for text"
     return None

@@ -8,11 +8,11 @@ from argparse import ArgumentTypeError, Namespace
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from eosin.broker.cli.arguments import Parser, completed_by, fail, partition_number
+from eosin.broker.cli.arguments import Parser, completed_by, fail, topic_partitions
 from eosin.broker.cli.records.offset_files import offsets_in
 from eosin.broker.cli.records.positions import Kind, Start, offsets_of, start, timestamp_ms
 from eosin.broker.cli.remote_commands import NotThere, Row, add_common, answer_lines, shown
-from eosin.broker.cli.topics import existing
+from eosin.broker.cli.topics import existing, named_partitions
 from eosin.client.client import Client
 from eosin.client.consumer import Consumer, Isolation
 from eosin.client.groups import GroupAdmin, GroupState
@@ -163,14 +163,6 @@ def _add_topic(parser: Parser, *, required: bool) -> None:
 # Where a group may be put -------------------------------------------------------------------------------------------
 
 
-def topic_partitions(text: str) -> tuple[str, tuple[int, ...]]:
-    """The type of an option that names a topic, or some of its partitions; none means all."""
-    name, colon, numbers = text.partition(":")
-    if not name or (colon and not numbers):
-        raise ArgumentTypeError(f"must be TOPIC or TOPIC:N,N, not {text!r}")
-    return name, tuple(partition_number(number) for number in numbers.split(",")) if numbers else ()
-
-
 def _offset(text: str) -> Start:
     if not (text.isascii() and text.isdigit() and int(text) < 2**63):
         raise ArgumentTypeError(f"must be an offset, not {text!r}")
@@ -242,10 +234,10 @@ async def _reset(client: Client, options: Namespace) -> Sequence[str]:
     _require_idle(group)
     committed = await admin.offsets(options.group)
     if options.from_file:
-        await _named(client, [(each.topic, (each.partition,)) for each in options.from_file])
+        await named_partitions(client, [(each.topic, (each.partition,)) for each in options.from_file])
         wanted = await _within(client, options.from_file)
     else:
-        named = await _named(client, options.topic)
+        named = await named_partitions(client, options.topic)
         partitions = list(dict.fromkeys([*named, *(committed if options.all_topics else ())]))
         if not partitions:
             raise NotThere(f"group {options.group!r} has no position")
@@ -313,19 +305,6 @@ def _require_idle(group: GroupState) -> None:
         count = len(group.members)
         what = "1 member" if count == 1 else f"{count} members"
         raise NotThere(f"group {group.group_id!r} is {group.state} with {what}: stop them first")
-
-
-async def _named(client: Client, topics: Sequence[tuple[str, tuple[int, ...]]]) -> list[TopicPartition]:
-    found = await existing(client, [name for name, _ in topics])
-    named = []
-    for name, numbers in topics:
-        if name not in found:
-            raise NotThere(f"there is no topic {name!r}")
-        for number in numbers or sorted(found[name].partitions):
-            if number not in found[name].partitions:
-                raise NotThere(f"topic {name!r} has no partition {number}")
-            named.append(TopicPartition(name, number))
-    return named
 
 
 async def _places(

@@ -30,6 +30,15 @@ def open_closed_ones(*, needs_output: bool) -> None:
         sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
 
 
+def output_is_closed() -> bool:
+    """Whether standard output takes nothing, for a command that would be long at work before it found out."""
+    try:
+        os.write(1, b"")
+    except OSError as error:
+        return error.errno == errno.EBADF
+    return False
+
+
 def until_output_fails(run: Callable[[], int]) -> int:
     """The exit code of `run`, with all of its output written; 0, without a word, when the reader of the output has
     gone, and 2, with one sentence, when it cannot be written."""

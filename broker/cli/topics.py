@@ -1,4 +1,4 @@
-"""`eosin topics list | create | describe | alter | delete`: the topics of any Kafka cluster.
+"""`eosin topics list | create | describe | alter | delete | delete-records`: the topics of any Kafka cluster.
 
 Always true: a command that is given several topics looks whether all of them are there (or not there yet) before it
 changes any.
@@ -10,7 +10,8 @@ from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from eosin.broker.cli.arguments import Parser, completed_by, count, fail, setting
+from eosin.broker.cli.arguments import Parser, completed_by, count, fail, setting, topic_partitions
+from eosin.broker.cli.records.positions import offsets_of, start
 from eosin.broker.cli.remote_commands import NotThere, Row, add_common, answer_lines, shown
 from eosin.client.admin import Admin
 from eosin.client.client import Client
@@ -20,6 +21,7 @@ from eosin.client.offsets import EARLIEST, LATEST, list_offsets
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, uuid_text
 from eosin.protocol.schemas.create_topics import CreatableTopicResult
+from eosin.runtime.clock import SystemClock
 
 _COMMAND: Final = "topics"
 _NOBODY: Final = -1
@@ -31,6 +33,7 @@ _BETWEEN_LOOKS_S: Final = 0.05
 
 _LISTED: Final = {"topic": "TOPIC", "partitions": "PARTITIONS", "replication_factor": "REPLICATION FACTOR"}
 _CREATED: Final = {**_LISTED, "configs": "CONFIGS"}
+_DELETED: Final = {"topic": "TOPIC", "partition": "PARTITION", "before": "LOG START BEFORE", "after": "AFTER"}
 _PARTITIONS: Final = {
     "partition": "PARTITION",
     "leader": "LEADER",
@@ -61,7 +64,9 @@ def parser() -> Parser:
         description="Show, make, change and delete topics.",
         examples=["eosin topics create orders --partitions 3", "eosin topics list", "eosin topics describe orders"],
     )
-    actions = options.add_subparsers(dest="action", required=True, metavar="list|create|describe|alter|delete")
+    actions = options.add_subparsers(
+        dest="action", required=True, metavar="list|create|describe|alter|delete|delete-records"
+    )
     listing = actions.add_parser(
         "list",
         help="all topics",
@@ -106,6 +111,19 @@ def parser() -> Parser:
     )
     completed_by("topic", deleting.add_argument("topics", nargs="+", metavar="TOPIC"))
     deleting.add_argument("--if-exists", action="store_true", help="leave out those that are not there")
+    _add_record_deletion(
+        actions.add_parser(
+            "delete-records",
+            help="delete the oldest records of topics",
+            description="Delete the records of partitions up to a place in each, which open transactions are never"
+            " before. Without --execute: show what would be done.",
+            examples=[
+                "eosin topics delete-records orders --before latest",
+                "eosin topics delete-records orders:0,2 --before 7d --execute",
+                "eosin topics delete-records orders invoices --before 2026-01-31 --execute",
+            ],
+        )
+    )
     for action in actions.choices.values():
         add_common(action)
     return options
@@ -148,6 +166,20 @@ def _add_altering(altering: Parser) -> None:
         help="put a setting back to its default; may be repeated",
     )
     altering.add_argument("--dry-run", action="store_true", help="ask whether it could be done, and do nothing")
+
+
+def _add_record_deletion(deletion: Parser) -> None:
+    topics = deletion.add_argument("topics", nargs="+", type=topic_partitions, metavar="TOPIC[:N,N]")
+    completed_by("topic", topics)
+    deletion.add_argument(
+        "--before",
+        required=True,
+        type=start,
+        metavar="WHERE",
+        help="an offset, latest (all records), -N to keep the last N offsets of each partition, a time"
+        " (2026-01-31T08:00, UTC), or how long ago (7d)",
+    )
+    deletion.add_argument("--execute", action="store_true", help="do it")
 
 
 # What is asked ------------------------------------------------------------------------------------------------------
@@ -222,12 +254,30 @@ async def _delete(client: Client, options: Namespace) -> Sequence[str]:
     return shown([_listed(found[name]) for name in sorted(found)], _LISTED, options)
 
 
+async def _delete_records(client: Client, options: Namespace) -> Sequence[str]:
+    partitions = list(dict.fromkeys(await named_partitions(client, options.topics)))
+    now_ms = SystemClock().now_ms()
+    before = await offsets_of(client, options.before, partitions, isolation=Isolation.READ_COMMITTED, now_ms=now_ms)
+    starts = await list_offsets(client, dict.fromkeys(partitions, EARLIEST))
+    rows: list[Row] = []
+    for each in partitions:
+        after = max(before[each], starts[each])
+        if options.execute and after > starts[each]:
+            after = await Admin(client).delete_records(each, after)
+        rows.append({"topic": each.topic, "partition": each.partition, "before": starts[each], "after": after})
+    lines = shown(rows, _DELETED, options)
+    if not options.execute and not options.json:
+        lines.append("Nothing was deleted: --execute does it.")
+    return lines
+
+
 _ACTIONS: Final[Mapping[str, Action]] = {
     "list": _list,
     "create": _create,
     "describe": _describe,
     "alter": _alter,
     "delete": _delete,
+    "delete-records": _delete_records,
 }
 
 
@@ -236,6 +286,20 @@ async def existing(client: Client, names: Sequence[str]) -> dict[str, TopicInfo]
     found = await Admin(client).topics(list(dict.fromkeys(names)))
     absent = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
     return {name: found.topic(name) for name in names if found.topics[name].error not in absent}
+
+
+async def named_partitions(client: Client, topics: Sequence[tuple[str, tuple[int, ...]]]) -> list[TopicPartition]:
+    """The partitions that `topic_partitions` names. Raises NotThere."""
+    found = await existing(client, [name for name, _ in topics])
+    named = []
+    for name, numbers in topics:
+        if name not in found:
+            raise NotThere(f"there is no topic {name!r}")
+        for number in numbers or sorted(found[name].partitions):
+            if number not in found[name].partitions:
+                raise NotThere(f"topic {name!r} has no partition {number}")
+            named.append(TopicPartition(name, number))
+    return named
 
 
 def _require_all(names: Sequence[str], found: Mapping[str, TopicInfo]) -> None:

@@ -282,3 +282,33 @@ def test_a_topic_that_is_deleted_in_the_middle_is_said(shell: Shell) -> None:
     for process in (writer, reader):
         code, said = ended(process)
         assert (code, said.count("\n"), "UNKNOWN_TOPIC" in said) == (1, 1, True), said
+
+
+def test_reading_ends_before_a_place(shell: Shell) -> None:
+    topic = shell.topic()
+    rows = [f'{{"value":"{n}","timestamp":{1767225600000 + n * 1000}}}\n' for n in range(5)]
+    shell.ok("produce", topic, "--json", given="".join(rows).encode())
+    assert shell.ok("consume", topic, "--from", "1", "--to", "3").lines == ["1", "2"]
+    assert shell.ok("consume", topic, "--to", "-1").lines == ["0", "1", "2", "3"]
+    assert shell.ok("consume", topic, "--from", "2026-01-01T00:00:01", "--to", "2026-01-01T00:00:04").lines == [
+        *("1", "2", "3")
+    ]
+    assert shell.ok("consume", topic, "--from", "3", "--to", "2").lines == []
+    assert shell.ok("consume", topic, "--to", "99").lines == ["0", "1", "2", "3", "4"]
+    code, said = shell.refused("consume", topic, "--to", "3", "--follow")
+    assert (code, said) == (2, "eosin consume: --to ends at a place, --follow never does")
+
+
+def test_reading_begins_where_a_group_is_and_does_not_move_it(shell: Shell) -> None:
+    topic, group = shell.topic(2), unique("group")
+    for partition in ("0", "1"):
+        shell.ok("produce", topic, "--partition", partition, given=b"1\n2\n3\n")
+    shell.ok("groups", "reset-offsets", group, "--topic", f"{topic}:0", "--to-offset", "2", "--execute")
+    asked = ("consume", topic, "--group", group, "--show", "partition,offset")
+    assert sorted(shell.ok(*asked).lines) == ["0\t2\t3", "1\t0\t1", "1\t1\t2", "1\t2\t3"]
+    assert sorted(shell.ok(*asked, "--from", "-1").lines) == ["0\t2\t3", "1\t2\t3"]
+    assert shell.ok(*asked, "--partition", "0").lines == ["0\t2\t3"]
+    shell.ok("topics", "delete-records", f"{topic}:0", "--before", "latest", "--execute")
+    assert shell.ok(*asked, "--partition", "0").lines == []
+    code, said = shell.refused("consume", topic, "--group", unique("nobody"))
+    assert (code, said.endswith(f" has no position in {topic}")) == (1, True)

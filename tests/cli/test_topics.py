@@ -1,6 +1,7 @@
 """`eosin topics` against Eosin and Apache Kafka."""
 
 import pytest
+from broker_process import wait_until
 from shell import Shell
 from wire import unique
 
@@ -89,3 +90,42 @@ def test_without_a_broker_the_exit_code_is_2(shell: Shell) -> None:
     for arguments in (["topics", "list"], ["produce", "orders"], ["consume", "orders"]):
         code, said = shell.refused(*arguments, "--bootstrap-server", "127.0.0.1:1")
         assert (code, "Connection refused" in said) == (2, True)
+
+
+def test_the_oldest_records_are_deleted_once_they_were_shown(shell: Shell) -> None:
+    topic = shell.topic(2)
+    shell.ok("produce", topic, "--partition", "0", given=b"1\n2\n3\n")
+    shell.ok("produce", topic, "--partition", "1", given=b"4\n")
+    looked = shell.ok("topics", "delete-records", topic, "--before", "-1")
+    assert looked.lines[-1] == "Nothing was deleted: --execute does it."
+    assert sorted(shell.ok("consume", topic).lines) == ["1", "2", "3", "4"]
+    rows = shell.ok("topics", "delete-records", topic, "--before", "-1", "--execute", "--json").rows
+    assert [(row["partition"], row["before"], row["after"]) for row in rows] == [(0, 0, 2), (1, 0, 0)]
+    assert sorted(shell.ok("consume", topic).lines) == ["3", "4"]
+    (row,) = shell.ok("topics", "delete-records", f"{topic}:0", "--before", "1", "--execute", "--json").rows
+    assert (row["before"], row["after"]) == (2, 2)
+    shell.ok("topics", "delete-records", f"{topic}:1", "--before", "2000-01-01", "--execute")
+    assert sorted(shell.ok("consume", topic).lines) == ["3", "4"]
+    shell.ok("topics", "delete-records", topic, "--before", "latest", "--execute")
+    assert shell.ok("consume", topic).lines == []
+    for arguments, code, sentence in (
+        ([f"{topic}:2", "--before", "1"], 1, f"topic {topic!r} has no partition 2"),
+        ([unique("absent"), "--before", "1"], 1, "there is no topic"),
+        ([topic], 2, "--before"),
+        ([topic, "--before", "soon"], 2, "must be earliest, latest"),
+    ):
+        given, said = shell.refused("topics", "delete-records", *arguments)
+        assert (given, sentence in said) == (code, True), said
+
+
+def test_records_of_an_open_transaction_are_not_deleted(shell: Shell) -> None:
+    topic = shell.topic()
+    shell.ok("produce", topic, given=b"1\n")
+    with shell.start("produce", topic, "--transactional-id", unique("tx")) as writer:
+        assert writer.stdin is not None
+        writer.stdin.write(b"2\n")
+        writer.stdin.flush()
+        wait_until(lambda: shell.ok("consume", topic, "--isolation", "read_uncommitted").lines == ["1", "2"], 30)
+        shell.ok("topics", "delete-records", topic, "--before", "latest", "--execute")
+        writer.communicate(timeout=30)
+    assert shell.ok("consume", topic).lines == ["2"]

@@ -2,6 +2,7 @@
 
     make docker-test                        # docker if it answers, else podman
     make docker-test EOSIN_ENGINE=podman    # that one
+    make docker-test EOSIN_ENGINE=podman EOSIN_COMPOSE=~/venv/bin/podman-compose
 
 The base image is pulled. Where none can be pulled, `docker/debian-base.sh` makes it of Debian's packages (as root).
 What is missing is told in one sentence, with exit code 2.
@@ -51,12 +52,21 @@ def engine(environment: Mapping[str, str]) -> list[str]:
     raise Missing(f"no container engine answers ({tried} tried): start Docker or install podman")
 
 
-def compose(words: Sequence[str]) -> list[str]:
-    """The command for compose files that goes with an engine, or nothing where there is none."""
+def compose(words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """The command for compose files: the one that is named, else the one that goes with an engine, or nothing where
+    there is none."""
+    if named := shlex.split(environment.get("EOSIN_COMPOSE", "")):
+        return named
     if _runs([*words, "compose", "version"], _ANSWERS_WITHIN_S):
         return [*words, "compose"]
     beside = shutil.which("podman-compose")
     return [beside] if beside and Path(words[0]).name == "podman" else []
+
+
+def knows_profiles(words: Sequence[str]) -> bool:
+    """Whether a compose command can do what the tests ask of it; podman-compose can from 1.0.7 on."""
+    told = subprocess.run([*words, "--help"], capture_output=True, text=True, check=False, timeout=_ANSWERS_WITHIN_S)
+    return "--profile" in told.stdout
 
 
 def _need_base(words: Sequence[str]) -> None:
@@ -81,12 +91,13 @@ def main() -> int:
     except Missing as missing:
         print(f"docker-test: {missing}", file=sys.stderr)
         return 2
-    composing = compose(words)
+    composing = compose(words, os.environ)
     if not composing:
-        print(
-            "docker-test: the compose file is left out, since neither a compose plugin nor podman-compose is here",
-            flush=True,
-        )
+        print("docker-test: the compose files are left out: neither a compose plugin nor podman-compose is here")
+    elif not knows_profiles(composing):
+        print(f"docker-test: the compose files are left out: {shlex.join(composing)} is too old to know --profile")
+        composing = []
+    sys.stdout.flush()
     # Podman's own format of images has no health checks.
     named = {"EOSIN_ENGINE": shlex.join(words), "EOSIN_COMPOSE": shlex.join(composing), "BUILDAH_FORMAT": "docker"}
     tests = [sys.executable, "-m", "pytest", "-q", "-rs", str(ROOT / "tests" / "test_docker_engine.py"), *sys.argv[1:]]

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from eosin.broker.cli.records.output_lines import Format
-from eosin.broker.cli.records.positions import Start, offsets_of
+from eosin.broker.cli.records.positions import Kind, Start, offsets_of
 from eosin.broker.cli.records.progress import Progress
 from eosin.broker.cli.remote_commands import NotThere
 from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.consumer import ConsumedRecord, Consumer, Isolation
 from eosin.client.errors import BrokerError
+from eosin.client.groups import GroupAdmin
 from eosin.client.offsets import EARLIEST, LATEST, list_offsets
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -33,6 +34,10 @@ class Plan:
     partitions: tuple[int, ...]
     """Of each topic; empty for all."""
     begin: Start
+    end: Start | None
+    """None for the present end."""
+    group: str | None
+    """Read on from where it is."""
     count: int | None
     follow: bool
     isolation: Isolation
@@ -45,15 +50,18 @@ async def consume(client: Client, plan: Plan) -> int:
     partitions = await _partitions(client, plan)
     now_ms = SystemClock().now_ms()
     positions = await offsets_of(client, plan.begin, partitions, isolation=plan.isolation, now_ms=now_ms)
+    if plan.group is not None:
+        positions |= await _of_group(client, plan.group, positions)
     ends = None
     if not plan.follow:
-        ends = await list_offsets(client, dict.fromkeys(partitions, LATEST), isolation=plan.isolation)
+        end = plan.end or Start(Kind.LATEST)
+        ends = await offsets_of(client, end, partitions, isolation=plan.isolation, now_ms=now_ms)
     to_terminal = sys.stdout.isatty()
     progress = Progress("read", is_shown=not to_terminal)
     written = await _Reading(client, plan, positions, ends, progress).run()
     if not to_terminal:
         progress.end(f"{written:,} records read")
-    if ends is not None and plan.isolation is Isolation.READ_COMMITTED and sys.stderr.isatty():
+    if ends is not None and plan.end is None and plan.isolation is Isolation.READ_COMMITTED and sys.stderr.isatty():
         await _tell_of_open_transactions(client, ends)
     return 0
 
@@ -70,6 +78,15 @@ async def _partitions(client: Client, plan: Plan) -> list[TopicPartition]:
                 raise NotThere(f"topic {name!r} has no partition {each}")
         partitions += [TopicPartition(name, each) for each in plan.partitions or there]
     return partitions
+
+
+async def _of_group(client: Client, group: str, positions: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Where the group is in those partitions, or where they begin if that is gone."""
+    committed = {each: at for each, at in (await GroupAdmin(client).offsets(group)).items() if each in positions}
+    if not committed:
+        raise NotThere(f"group {group!r} has no position in {', '.join(sorted({each.topic for each in positions}))}")
+    starts = await list_offsets(client, dict.fromkeys(committed, EARLIEST))
+    return {each: max(at, starts[each]) for each, at in committed.items()}
 
 
 class _Reading:
