@@ -38,7 +38,7 @@ def test_malformed_offsets_are_reported(content: bytes) -> None:
         decode_offsets(content)
 
 
-def test_partition_metadata() -> None:
+def test_partition_metadata_is_written_and_read_back() -> None:
     content = encode_partition_metadata(TOPIC_ID)
     assert content == f"version: 0\ntopic_id: {uuid_text(TOPIC_ID)}".encode()
     assert decode_partition_metadata(content) == TOPIC_ID

@@ -236,7 +236,7 @@ async def test_a_marker_refreshes_its_producer() -> None:
 # The last stable offset and the aborted list
 
 
-async def test_two_transactions_interleaved() -> None:
+async def test_of_two_transactions_the_older_one_holds_readers_back() -> None:
     logs = Logs()
     log = await logs.open()
     for _ in range(10):

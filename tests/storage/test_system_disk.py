@@ -72,7 +72,7 @@ def test_a_file_is_replaced_whole(place: tuple[Disk, str], durable: bool) -> Non
     assert disk.modified_ms(f"{root}/a") > 0
 
 
-def test_directories(place: tuple[Disk, str]) -> None:
+def test_directories_are_made_listed_renamed_and_removed(place: tuple[Disk, str]) -> None:
     disk, root = place
     disk.make_directory(f"{root}/x/y")
     disk.make_directory(f"{root}/x/y")
