@@ -40,6 +40,7 @@ from eosin.storage.log.segmented_log import SegmentedLog
 from simulation.planted import Bug
 from simulation.planted.coordinator_bugs import (
     generation_not_checked,
+    open_transaction_expires,
     prepared_transaction_aborted,
     replaced_member_may_commit,
 )
@@ -361,6 +362,7 @@ CLUSTER_BUGS: dict[str, Bug] = {
         prepared_transaction_aborted,
         generation_not_checked,
         replaced_member_may_commit,
+        open_transaction_expires,
     )
 }
 """Every bug by its name."""
@@ -392,6 +394,7 @@ CLUSTER_CAUGHT_BY: dict[str, int] = {
     "prepared_transaction_aborted": 107,
     "generation_not_checked": 64,
     "replaced_member_may_commit": 121,
+    "open_transaction_expires": 52,
 }
 """A seed whose run catches the bug; `python -m simulation --cluster --hunt` finds them when plans change."""
 

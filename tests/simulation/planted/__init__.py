@@ -92,7 +92,7 @@ CAUGHT_BY: dict[str, int] = {
     "timeout_forgotten": 1,
     "generation_not_checked": 59,
     "replaced_member_may_commit": 1261,
-    "open_transaction_expires": 4,
+    "open_transaction_expires": 20,
     "commit_taken_for_abort": 0,
 }
 """A seed whose run catches the bug; `python -m simulation --hunt` finds them when plans change."""
