@@ -371,7 +371,7 @@ CLUSTER_CAUGHT_BY: dict[str, int] = {
     "high_watermark_from_the_own_end": 6,
     "acknowledged_by_the_leader_alone": 0,
     "log_cut_at_the_high_watermark": 0,
-    "divergence_not_told": 5,
+    "divergence_not_told": 21,
     "coordinators_do_not_resign": 19,
     "isr_shrunk_before_the_controller_agrees": 42,
     "marker_acknowledged_before_it_is_replicated": 38,
