@@ -64,8 +64,8 @@ def parser() -> Parser:
         type=start,
         default="earliest",
         metavar="WHERE",
-        help="earliest, latest, an offset, -N for the last N of each partition, a time (2026-01-31T08:00, UTC), or how"
-        " long ago (15m) (earliest)",
+        help="earliest, latest, an offset, -N for the last N offsets of each partition, a time (2026-01-31T08:00, UTC),"
+        " or how long ago (15m) (earliest)",
     )
     options.add_argument(
         "--to",

@@ -55,8 +55,8 @@ def start(text: str) -> Start:
         return Start(Kind.SINCE, timestamp_ms(text))
     except ValueError:
         raise ArgumentTypeError(
-            "must be earliest, latest, an offset, -N for the last N, a time such as 2026-01-31T08:00 or 15m ago (15m),"
-            f" not {text!r}"
+            "must be earliest, latest, an offset, -N for the last N offsets, a time such as 2026-01-31T08:00 or 15m ago"
+            f" (15m), not {text!r}"
         ) from None
 
 
