@@ -9,7 +9,6 @@ import pytest
 from joined_broker import JoinedBroker
 from kraft_node import KafkaBroker, QuorumController
 from real_clients import confluent
-from wire import unique
 
 from eosin.protocol.records.header import batches
 
@@ -32,16 +31,6 @@ def kafka(
 ) -> Iterator[KafkaBroker]:
     with KafkaBroker(tmp_path_factory.mktemp("kafka") / "kafka", controller, node_id=next(node_ids)) as broker:
         yield broker
-
-
-def create(controller: QuorumController, address: str, *node_ids: int) -> str:
-    """A topic of one partition, led by the first of these brokers."""
-    name = unique("topic")
-    replicas = ":".join(map(str, node_ids))
-    controller.run(
-        "kafka-topics.sh", "--bootstrap-server", address, "--create", "--topic", name, "--replica-assignment", replicas
-    )
-    return name
 
 
 def produce(addresses: str, topic: str) -> None:
@@ -78,7 +67,7 @@ def test_a_follower_has_the_bytes_of_its_leader(
     controller: QuorumController, eosin: JoinedBroker, kafka: KafkaBroker, leads: str
 ) -> None:
     order = (kafka.node_id, eosin.node_id) if leads == "kafka" else (eosin.node_id, kafka.node_id)
-    topic = create(controller, eosin.address, *order)
+    topic = controller.create_topic(eosin.address, *order)
     produce(f"{eosin.address},{kafka.address}", topic)
     ours, theirs = eosin.data_dir, kafka.folder / "data"
     eventually(lambda: held(ours, topic) == held(theirs, topic), "the follower does not have what its leader has")
@@ -88,7 +77,7 @@ def test_a_follower_has_the_bytes_of_its_leader(
 def test_eosin_leads_what_it_followed_when_apache_kafka_is_killed_and_takes_it_back(
     controller: QuorumController, eosin: JoinedBroker, kafka: KafkaBroker
 ) -> None:
-    topic = create(controller, eosin.address, kafka.node_id, eosin.node_id)
+    topic = controller.create_topic(eosin.address, kafka.node_id, eosin.node_id)
     both = f"{eosin.address},{kafka.address}"
     produce(both, topic)
     kafka.kill()
@@ -105,7 +94,7 @@ def test_eosin_leads_what_it_followed_when_apache_kafka_is_killed_and_takes_it_b
 def test_eosin_goes_on_following_apache_kafka_after_a_kill_9(
     controller: QuorumController, eosin: JoinedBroker, kafka: KafkaBroker
 ) -> None:
-    topic = create(controller, kafka.address, kafka.node_id, eosin.node_id)
+    topic = controller.create_topic(kafka.address, kafka.node_id, eosin.node_id)
     producer = confluent.CLIENT.producer(kafka.address)
     for number in range(3 * RECORDS):
         if number == RECORDS:

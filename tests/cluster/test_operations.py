@@ -11,7 +11,6 @@ from committing import Committing, read_all
 from joined_broker import JoinedBroker
 from kraft_node import KafkaBroker, QuorumController
 from toolchains import skipped_without
-from wire import unique
 
 _IN_TIME_S = 60
 _REPLICATED = {
@@ -32,15 +31,6 @@ def controller(tmp_path: Path) -> Iterator[QuorumController]:
         yield made
 
 
-def create(controller: QuorumController, address: str, *node_ids: int) -> str:
-    name = unique("topic")
-    replicas = ":".join(map(str, node_ids))
-    controller.run(
-        "kafka-topics.sh", "--bootstrap-server", address, "--create", "--topic", name, "--replica-assignment", replicas
-    )
-    return name
-
-
 def described(controller: QuorumController, address: str, *arguments: str) -> str:
     return controller.run("kafka-topics.sh", "--bootstrap-server", address, "--describe", *arguments)
 
@@ -54,7 +44,7 @@ def test_a_rolling_restart_shows_no_error_to_a_client_that_commits(
     ]
     with brokers[0], brokers[1]:
         addresses = ",".join(each.address for each in brokers)
-        topic = create(controller, addresses, 1, 2)
+        topic = controller.create_topic(addresses, 1, 2)
         committing = Committing(addresses, topic)
         for each in brokers:
             time.sleep(1)
@@ -80,7 +70,7 @@ def test_whoever_outgrows_eosin_moves_to_apache_kafka_while_clients_commit(
     second = KafkaBroker(tmp_path / "kafka-4", controller, node_id=4, settings=_REPLICATED)
     with eosin, other, kafka, second:
         addresses = f"{eosin.address},{other.address},{kafka.address},{second.address}"
-        topic = create(controller, addresses, 1, 2)
+        topic = controller.create_topic(addresses, 1, 2)
         committing = Committing(addresses, topic)
         time.sleep(1)
         plan = tmp_path / "plan.json"

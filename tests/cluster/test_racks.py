@@ -52,15 +52,6 @@ def pair(controller: QuorumController, tmp_path_factory: pytest.TempPathFactory)
         yield made
 
 
-def create(controller: QuorumController, address: str, *node_ids: int) -> str:
-    name = unique("topic")
-    replicas = ":".join(map(str, node_ids))
-    controller.run(
-        "kafka-topics.sh", "--bootstrap-server", address, "--create", "--topic", name, "--replica-assignment", replicas
-    )
-    return name
-
-
 def commit_and_abort(addresses: str, topic: str) -> list[bytes]:
     """Transactions, in turns committed and aborted; what readers of committed records are to see."""
     producer = confluent.CLIENT.producer(addresses, transactional_id=unique("tx"))
@@ -129,7 +120,7 @@ def test_a_consumer_reads_from_the_follower_in_its_rack_and_from_the_leader_when
     controller: QuorumController, pair: dict[str, JoinedBroker]
 ) -> None:
     addresses = ",".join(each.address for each in pair.values())
-    topic = create(controller, addresses, 1, 2)
+    topic = controller.create_topic(addresses, 1, 2)
     committed = commit_and_abort(addresses, topic)
     consumer = reader(addresses, topic, "b")
     assert read(consumer, len(committed)) == committed
@@ -151,7 +142,7 @@ def test_a_java_consumer_reads_from_the_follower_in_its_rack(
     controller: QuorumController, pair: dict[str, JoinedBroker]
 ) -> None:
     addresses = ",".join(each.address for each in pair.values())
-    topic = create(controller, addresses, 1, 2)
+    topic = controller.create_topic(addresses, 1, 2)
     committed = commit_and_abort(addresses, topic)
     told = controller.run(
         "kafka-console-consumer.sh", "--bootstrap-server", addresses, "--topic", topic, "--from-beginning",
@@ -174,7 +165,7 @@ def test_beside_apache_kafka_each_kind_sends_consumers_to_the_other(
     with KafkaBroker(tmp_path / "kafka", controller, node_id=node_id, settings=settings("k")) as kafka:
         addresses = f"{eosin.address},{kafka.address}"
         order = (node_id, eosin.node_id) if leads == "kafka" else (eosin.node_id, node_id)
-        topic = create(controller, addresses, *order)
+        topic = controller.create_topic(addresses, *order)
         committed = commit_and_abort(addresses, topic)
         consumer = reader(addresses, topic, rack)
         assert read(consumer, len(committed)) == committed
