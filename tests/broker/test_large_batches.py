@@ -180,6 +180,7 @@ async def test_first_batches_of_many_partitions_are_written_one_after_the_other_
 
 @pytest.mark.slow
 @pytest.mark.parametrize("large", ["gzip", "records"])
+@pytest.mark.usefixtures("young_heap")
 async def test_the_event_loop_does_not_check_what_is_large(large: str) -> None:
     chance = random.Random(1)
     records = [NewRecord(None, bytes(chance.randint(1, 30))) for _ in range(40_000)]

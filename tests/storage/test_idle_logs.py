@@ -90,6 +90,7 @@ def test_a_table_encodes_to_the_same_file_as_one_made_anew() -> None:
     assert sorted(table.encode().splitlines()[2:]) == sorted(encode_offsets(expected).splitlines()[2:])
 
 
+@pytest.mark.usefixtures("young_heap")
 def test_a_table_of_100_000_lines_of_which_one_has_changed_is_encoded_in_no_time() -> None:
     table = OffsetTable()
     for index in range(100_000):

@@ -49,6 +49,7 @@ async def test_few_entries_are_described_at_once() -> None:
 
 
 @pytest.mark.parametrize("count", [FEW + 2, pytest.param(100_000, marks=pytest.mark.full)])
+@pytest.mark.usefixtures("young_heap")
 async def test_many_entries_leave_turns_of_the_loop_to_others(count: int) -> None:
     """In the time that this thread worked: what else the machine does must not count."""
     entries, longest, turns = services(count), 0.0, 0

@@ -284,6 +284,7 @@ def test_the_oracle_has_cases_of_every_kind() -> None:
     assert len(answers) == 4
 
 
+@pytest.mark.usefixtures("young_heap")
 def test_100000_entries_take_one_more_within_the_time_of_a_blink() -> None:
     acls = [allow(Operation.READ, f"topic-{number}", principal=f"User:u{number % 1000}") for number in range(100_000)]
     authorizer = authorizer_of(*acls)

@@ -180,6 +180,7 @@ def test_a_rule_that_means_nothing_is_refused_at_the_start(rules: str) -> None:
         parse_rules(rules)
 
 
+@pytest.mark.usefixtures("young_heap")
 def test_a_catastrophic_pattern_takes_linear_time() -> None:
     rules = parse_rules("RULE:^(a+)+$/x/,DEFAULT")
     before = time.process_time()

@@ -80,6 +80,7 @@ async def test_a_crash_while_entries_are_written_leaves_all_of_a_request_or_none
 
 
 @pytest.mark.full
+@pytest.mark.usefixtures("young_heap")
 async def test_one_entry_more_beside_100000_is_added_at_once_and_counts_before_its_answer() -> None:
     """Case 45 of security.md 9.3, in time of the processor: other work of the machine must not count."""
     async with guarded_broker(eosin_acl_max_entries=200_000) as broker:
