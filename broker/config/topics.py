@@ -206,7 +206,7 @@ _ALL: Final = (
     _config(
         "leader.replication.throttled.replicas",
         Kind.LIST,
-        "Replicas whose leaders are throttled; Eosin throttles the receiving end alone.",
+        "Replicas (partition:broker, or *) that a leader sends at leader.replication.throttled.rate until in sync.",
     ),
     _config(
         "follower.replication.throttled.replicas",

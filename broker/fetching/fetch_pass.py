@@ -48,6 +48,15 @@ class FollowerFetcher(Protocol):
     def waited(self) -> None:
         """The fetch has waited: what it says of the follower has been heard."""
 
+    def is_held(self, log: "PartitionLog") -> bool:
+        """Whether it gets nothing of `log` for now, since copies are throttled."""
+
+    def held_ms(self) -> int:
+        """How long that lasts."""
+
+    def sent(self, log: "PartitionLog", size: int) -> None:
+        """So many bytes of `log` go to it."""
+
 
 class Nearest(Protocol):
     """Where a consumer had better read (KIP-392)."""
@@ -90,7 +99,7 @@ class FetchLimits:
 class PartitionFetch:
     """One wanted partition, as the pass found it."""
 
-    __slots__ = ("diverging", "error", "log", "preferred", "result", "wanted")
+    __slots__ = ("diverging", "error", "is_held", "log", "preferred", "result", "wanted")
 
     log: "PartitionLog"
     """Only set without an error."""
@@ -100,6 +109,8 @@ class PartitionFetch:
         self.error = ErrorCode.NONE
         self.diverging: tuple[int, int] | None = None
         """The largest epoch not above the fetcher's, and where it ends, when that shows that the logs part."""
+        self.is_held = False
+        """Whether a throttle keeps its records from the follower for now."""
         self.preferred = NO_REPLICA
         """The broker that the consumer is sent to, without records."""
         self.result: ReadResult | None = None
@@ -146,12 +157,21 @@ class FetchPass:
     def watches(self) -> list[Watch]:
         """What to wait for."""
         found = [
-            Watch(each.log, offset=each.wanted.fetch_offset, limit=each.wanted.max_bytes) for each in self.partitions
+            Watch(each.log, offset=each.wanted.fetch_offset, limit=each.wanted.max_bytes)
+            for each in self.partitions
+            if not each.is_held
         ]
         for wanted in self._idle:
             assert wanted.idle is not None
             found.append(Watch(wanted.idle.log, offset=wanted.fetch_offset, limit=wanted.max_bytes))
         return found
+
+    def wait_ms(self, max_wait_ms: int) -> int:
+        """How long to wait at most, where the fetcher would wait for `max_wait_ms`."""
+        follower = self._limits.follower
+        if follower is None or not any(each.is_held for each in self.partitions):
+            return max_wait_ms
+        return min(max_wait_ms, follower.held_ms())
 
     def _not_idle(self, wanted: Sequence[Wanted]) -> Sequence[Wanted]:
         follower = self._limits.follower
@@ -170,6 +190,8 @@ class FetchPass:
             self.settled = True
         elif partition.diverging is not None or self._is_sent_away(partition):
             self.settled = True
+        elif self._limits.follower is not None and self._limits.follower.is_held(partition.log):
+            partition.is_held = True
         elif self.available < self._limits.min_bytes:
             self._count(partition)
         return partition
@@ -260,12 +282,14 @@ class FetchPass:
 
     def _advance(self) -> Awaitable[ReadResult] | None:
         """Read on until a log has to fetch its bytes from the disk."""
-        isolation = self._limits.isolation
+        isolation, follower = self._limits.isolation, self._limits.follower
         while self._at < len(self.partitions):
             partition = self.partitions[self._at]
             self._at += 1
             if partition.error or partition.diverging is not None or partition.preferred != NO_REPLICA:
                 continue
+            if follower is not None and (partition.is_held or follower.is_held(partition.log)):
+                continue  # the answer so far may have spent what the throttle allows
             first = self._left == self._limits.max_bytes
             limit = max(0, min(partition.wanted.max_bytes, self._left))
             if limit == 0 and not first:
@@ -306,6 +330,8 @@ class FetchPass:
         if size:
             partition.result = result
             self._left -= size
+            if self._limits.follower is not None:
+                self._limits.follower.sent(partition.log, size)
             if as_range(result.records) is None:
                 self._memory_left -= size
                 if self._memory_left < 0:

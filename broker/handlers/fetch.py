@@ -75,7 +75,7 @@ async def handle(request: FetchRequest, context: RequestContext, services: Servi
             found.watches(),
             isolation=limits.isolation,
             min_bytes=limits.min_bytes,
-            max_wait_ms=request.max_wait_ms,
+            max_wait_ms=found.wait_ms(request.max_wait_ms),
         )
         if limits.follower is not None:
             limits.follower.waited()

@@ -47,7 +47,7 @@ from eosin.broker.replication.health import ReplicationHealth
 from eosin.broker.replication.led_partitions import LedPartitions
 from eosin.broker.replication.replica_directories import ReplicaDirectories
 from eosin.broker.replication.replica_set import ReplicaSet
-from eosin.broker.replication.throttle import FollowerThrottle
+from eosin.broker.replication.throttle import FollowerThrottle, LeaderThrottle
 from eosin.broker.start_error import StartError
 from eosin.broker.transactions.two_phase_replicas import TwoPhaseReplicas
 from eosin.broker.transactions.version_follower import TransactionVersionFollower
@@ -218,7 +218,8 @@ class JoinedNode:
         """Lead and follow what the metadata give to this broker, from the image of now on. Raises OSError."""
         config = self._config
         throttle = FollowerThrottle(config.node_id, self.cluster.image)
-        self.cluster.on_image.append(throttle.apply)
+        leader_throttle = LeaderThrottle(config.node_id, self.cluster.image)
+        self.cluster.on_image += [throttle.apply, leader_throttle.apply]
         self._pool = FetcherPool(
             config.node_id,
             FollowerConfig(
@@ -243,6 +244,7 @@ class JoinedNode:
             appended=partitions.long_polls.progress,
             clock=self._clock,
             max_lag_ms=config.replica_lag_time_max_ms,
+            throttle=leader_throttle,
         )
         self._replicas = ReplicaSet(
             config.node_id,

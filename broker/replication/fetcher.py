@@ -51,8 +51,8 @@ class Throttle(Protocol):
     def is_on(self) -> bool:
         """Whether anything is throttled."""
 
-    def received(self, partition: "TopicPartition", count: int, now_ms: int) -> None:
-        """So many bytes of a partition came."""
+    def count(self, partition: "TopicPartition", size: int, now_ms: int) -> None:
+        """So many bytes of a partition were copied."""
 
     def holds(self, partition: "TopicPartition", now_ms: int) -> bool:
         """Whether a partition is not to be fetched now."""
@@ -242,7 +242,7 @@ class Fetcher:
             if data.records:
                 self._session.got_data(key)
                 if self._throttle is not None and self._throttle.is_on:
-                    self._throttle.received(replica.partition, len(data.records), now_ms)
+                    self._throttle.count(replica.partition, len(data.records), now_ms)
                 if replica.waits_for_sync:
                     self._syncing[key] = patience_ends_ms
 

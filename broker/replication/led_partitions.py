@@ -19,7 +19,7 @@ from eosin.broker.replication.led_partition import IsrChange, LedPartition, Part
 from eosin.broker.replication.nearest import Endpoint, nearest_replica
 from eosin.broker.replication.positions import Registrations
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import Uuid
+from eosin.protocol.names import TopicPartition, Uuid
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import TurnQueue
 from eosin.storage.log.log_results import Appended, AppendResult, Refused
@@ -43,6 +43,23 @@ class IsrChanges(Protocol):
 
     def withdraw(self, topic_id: Uuid, partition: int) -> None:
         """Ask for nothing more of a partition that this broker does not lead any more."""
+
+
+class Throttle(Protocol):
+    """What limits how fast followers that are not in sync are sent records (`LeaderThrottle`)."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is throttled."""
+
+    def count(self, partition: "TopicPartition", size: int, now_ms: int) -> None:
+        """So many bytes of a partition were copied."""
+
+    def is_spent(self, partition: "TopicPartition", now_ms: int) -> bool:
+        """Whether a partition is throttled, and more than the rate allows has been copied."""
+
+    def free_at_ms(self, now_ms: int) -> int:
+        """When it will hold nothing, unless more goes."""
 
 
 class WaitingBatch(Protocol):
@@ -111,6 +128,7 @@ class LedPartitions:
         appended: "Callable[[PartitionLog], None]",
         clock: Clock,
         max_lag_ms: int,
+        throttle: Throttle | None = None,
     ) -> None:
         """`brokers` gives every registered broker as of now, `own_epoch` this broker's epoch. `appended` is called with
         each log that is led when its log end has moved: fetches of followers wait for that. `max_lag_ms` is
@@ -122,6 +140,7 @@ class LedPartitions:
         self._appended = appended
         self._clock = clock
         self._max_lag_ms = max_lag_ms
+        self._throttle = throttle
         self._led: dict[PartitionLog, _Led] = {}
         self._looks = TurnQueue(clock, steps_per_turn=LOOKS_PER_TURN)
         self.shrinks = 0
@@ -240,6 +259,27 @@ class LedPartitions:
             return None
         idle = held.idle[follower.node_id] = _Idle(held, follower)
         return idle
+
+    def is_held(self, log: "PartitionLog", node_id: int) -> bool:
+        """Whether the throttle keeps the records of a log from a follower for now. One in sync is never kept."""
+        throttle, held = self._throttle, self._led.get(log)
+        return (
+            throttle is not None
+            and throttle.is_on
+            and held is not None
+            and node_id not in held.led.isr
+            and throttle.is_spent(log.topic_partition, self.now_ms)
+        )
+
+    def held_ms(self) -> int:
+        """How long the throttle keeps records from followers."""
+        now_ms = self.now_ms
+        return 0 if self._throttle is None else self._throttle.free_at_ms(now_ms) - now_ms
+
+    def sent(self, log: "PartitionLog", size: int) -> None:
+        """So many bytes of a log go to a follower, in sync or not."""
+        if self._throttle is not None and self._throttle.is_on:
+            self._throttle.count(log.topic_partition, size, self.now_ms)
 
     def _hear(self, held: _Led, node_id: int) -> None:
         """Take in what the fetches of an idle follower have said."""
@@ -418,6 +458,18 @@ class Follower:
         """What the fetch says of the follower has been heard."""
         self._has_waited = True
         self.brokers = self._led_partitions.brokers
+
+    def is_held(self, log: "PartitionLog") -> bool:
+        """Whether it gets nothing of `log` for now, since copies are throttled."""
+        return self._led_partitions.is_held(log, self.node_id)
+
+    def held_ms(self) -> int:
+        """How long that lasts."""
+        return self._led_partitions.held_ms()
+
+    def sent(self, log: "PartitionLog", size: int) -> None:
+        """So many bytes of `log` go to it."""
+        self._led_partitions.sent(log, size)
 
     def _fetch(self, wanted: "Wanted") -> FollowerFetch:
         return FollowerFetch(

@@ -1,13 +1,15 @@
-"""`FollowerThrottle`: how fast this broker copies replicas that an operator has throttled (KIP-73; cluster.md 4.17).
+"""`FollowerThrottle` and `LeaderThrottle`: how fast replicas that an operator has throttled are copied (KIP-73;
+cluster.md 4.17).
 
-`kafka-reassign-partitions --throttle` lists the replicas that move, and sets a rate at both ends. This is the
-receiving end: what replicas of the list bring counts, and one that is not in sync waits while more has come than the
-rate allows. Always true: over any time the bytes counted exceed the rate by one response at most; a replica in sync
-never waits, or it would fall out; and what is not throttled costs one look at an empty mapping.
+`kafka-reassign-partitions --throttle` lists the replicas that move, and sets a rate at both ends. Each end of a copy
+keeps its own: what replicas of the list bring to this broker, or take from it, counts, and one that is not in sync
+waits while more has gone than the rate allows. Always true: over any time the bytes counted exceed the rate by one
+response at most; a replica in sync never waits, or it would fall out; and what is not throttled costs one look at an
+empty mapping.
 """
 
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from eosin.broker.quorum.image import ResourceType
 
@@ -15,14 +17,17 @@ if TYPE_CHECKING:
     from eosin.broker.quorum.image import ClusterImage, ImageDelta
     from eosin.protocol.names import TopicPartition
 
-RATE: Final = "follower.replication.throttled.rate"
-REPLICAS: Final = "follower.replication.throttled.replicas"
 _EVERY: Final = "*"
 _ALL_BROKERS: Final = ""
 
 
-class FollowerThrottle:
-    """The throttle of one broker, for everything that it follows."""
+class _Throttle:
+    """One end's throttle on one broker."""
+
+    RATE: ClassVar[str]
+    """The setting of brokers with the bytes a second."""
+    REPLICAS: ClassVar[str]
+    """The setting of topics that lists what is throttled."""
 
     def __init__(self, node_id: int, image: "ClusterImage") -> None:
         self._node_id = node_id
@@ -32,7 +37,7 @@ class FollowerThrottle:
         self._topics: dict[str, frozenset[int] | None] = {}
         """The partitions whose replica on this broker is throttled, by topic; None for all of them."""
         self._owed = 0.0
-        """Bytes that came beyond the rate."""
+        """Bytes that went beyond the rate."""
         self._owed_since_ms = 0
         self._take(image, [(kind, name) for kind, name in image.configs])
 
@@ -46,21 +51,18 @@ class FollowerThrottle:
         self._image = delta.after
         self._take(delta.after, delta.configs_changed)
 
-    def received(self, partition: "TopicPartition", count: int, now_ms: int) -> None:
-        """So many bytes of a partition came."""
+    def count(self, partition: "TopicPartition", size: int, now_ms: int) -> None:
+        """So many bytes of a partition were copied."""
         if self._is_listed(partition):
             self._pay(now_ms)
-            self._owed += count
+            self._owed += size
 
-    def holds(self, partition: "TopicPartition", now_ms: int) -> bool:
-        """Whether a partition is not to be fetched now."""
-        if self._rate is None or not self._is_listed(partition) or self.free_at_ms(now_ms) <= now_ms:
-            return False
-        registration = self._image.partition(*partition)
-        return registration is not None and self._node_id not in registration.isr
+    def is_spent(self, partition: "TopicPartition", now_ms: int) -> bool:
+        """Whether a partition is throttled, and more than the rate allows has been copied."""
+        return self._rate is not None and self._is_listed(partition) and self.free_at_ms(now_ms) > now_ms
 
     def free_at_ms(self, now_ms: int) -> int:
-        """When what came beyond the rate will be made up for, unless more comes; `now_ms` when it is."""
+        """When what went beyond the rate will be made up for, unless more goes; `now_ms` when it is."""
         self._pay(now_ms)
         if not self._owed or self._rate is None:
             return now_ms
@@ -79,34 +81,53 @@ class FollowerThrottle:
         for kind, name in changed:
             if kind == ResourceType.TOPIC:
                 configs = image.configs.get((kind, name))
-                listed = _NOTHING if configs is None else partitions_of(configs, self._node_id)
+                listed = _NOTHING if configs is None else partitions_of(configs.get(self.REPLICAS, ""), self._node_id)
                 if listed is None or listed:
                     self._topics[name] = listed
                 else:
                     self._topics.pop(name, None)
             elif kind == ResourceType.BROKER:
-                self._rate = rate_of(image, self._node_id)
+                self._rate = self._rate_in(image)
+
+    def _rate_in(self, image: "ClusterImage") -> int | None:
+        """The bytes a second that this broker's own settings, or else those of all brokers, allow."""
+        for name in (str(self._node_id), _ALL_BROKERS):
+            value = image.configs.get((ResourceType.BROKER, name), {}).get(self.RATE)
+            if value is not None and value.strip().isdecimal():
+                return int(value)
+        return None
+
+
+class FollowerThrottle(_Throttle):
+    """For everything that a broker follows."""
+
+    RATE = "follower.replication.throttled.rate"
+    REPLICAS = "follower.replication.throttled.replicas"
+
+    def holds(self, partition: "TopicPartition", now_ms: int) -> bool:
+        """Whether a partition is not to be fetched now."""
+        if not self.is_spent(partition, now_ms):
+            return False
+        registration = self._image.partition(*partition)
+        return registration is not None and self._node_id not in registration.isr
+
+
+class LeaderThrottle(_Throttle):
+    """For everything that a broker leads. Who leads knows which followers are in sync."""
+
+    RATE = "leader.replication.throttled.rate"
+    REPLICAS = "leader.replication.throttled.replicas"
 
 
 _NOTHING: Final[frozenset[int]] = frozenset()
 
 
-def rate_of(image: "ClusterImage", node_id: int) -> int | None:
-    """The bytes a second that a broker's own settings, or else those of all brokers, allow; None without a limit."""
-    for name in (str(node_id), _ALL_BROKERS):
-        value = image.configs.get((ResourceType.BROKER, name), {}).get(RATE)
-        if value is not None and value.strip().isdecimal():
-            return int(value)
-    return None
-
-
-def partitions_of(configs: Mapping[str, str], node_id: int) -> frozenset[int] | None:
-    """The partitions of a topic, with these settings, whose replica on a broker is throttled; None for all of them.
+def partitions_of(listed: str, node_id: int) -> frozenset[int] | None:
+    """The partitions of a topic whose replica on a broker is throttled, by what is `listed`; None for all of them.
     What is not of the form `partition:broker,...` or `*` counts for nothing."""
-    value = configs.get(REPLICAS, "").strip()
-    if value == _EVERY:
+    if listed.strip() == _EVERY:
         return None
-    pairs = (each.split(":") for each in value.split(","))
+    pairs = (each.split(":") for each in listed.split(","))
     return frozenset(
         int(pair[0])
         for pair in pairs

@@ -218,6 +218,40 @@ def test_a_replica_that_moves_under_a_throttle_arrives_no_faster_than_that(
         tools("kafka-topics.sh", "--delete", "--topic", name)
 
 
+@pytest.mark.full
+def test_an_eosin_leader_sends_to_a_new_replica_of_apache_kafka_no_faster_than_its_throttle(
+    tools: Tools, broker: JoinedBroker, controller: QuorumController, node_ids: Iterator[int], tmp_path: Path
+) -> None:
+    """The leader's throttle alone: nothing limits what arrives."""
+    name, size, rate = unique("topic"), 3_000_000, 400_000
+    ahead = 1_100_000  # one fetch of a partition
+    tools("kafka-topics.sh", "--create", "--topic", name, "--replica-assignment", str(broker.node_id))
+    producer = confluent.CLIENT.producer(broker.address)
+    for _ in range(size // 10_000):
+        producer.send(name, random.randbytes(10_000), partition=0)
+    producer.flush()
+    of_topic = ("kafka-configs.sh", "--alter", "--entity-type", "topics", "--entity-name", name)
+    of_all = ("kafka-configs.sh", "--alter", "--entity-type", "brokers", "--entity-default")
+    tools(*of_topic, "--add-config", f"leader.replication.throttled.replicas=0:{broker.node_id}")
+    tools(*of_all, "--add-config", f"leader.replication.throttled.rate={rate}")
+    with KafkaBroker(tmp_path / "kafka", controller, node_id=next(node_ids)) as to:
+        plan = tmp_path / "plan.json"
+        replicas = [broker.node_id, to.node_id]
+        plan.write_text(
+            json.dumps({"version": 1, "partitions": [{"topic": name, "partition": 0, "replicas": replicas}]})
+        )
+        move = ("--reassignment-json-file", str(plan))
+        tools("kafka-reassign-partitions.sh", "--execute", *move)
+        log = tmp_path / "kafka" / "data" / f"{name}-0" / f"{0:020d}.log"
+        began, there = time.monotonic(), size_of(log)
+        assert there < size
+        wait_until(lambda: size_of(log) >= size, 60, 0.1)
+        assert time.monotonic() - began > (size - there - ahead) / rate
+        tools(*of_all, "--delete-config", "leader.replication.throttled.rate")
+        tools(*of_topic, "--delete-config", "leader.replication.throttled.replicas")
+        tools("kafka-topics.sh", "--delete", "--topic", name)
+
+
 class Committer(threading.Thread):
     """Commits one record after another until it is stopped; the first error ends it."""
 

@@ -43,8 +43,8 @@ class HeldBack:
     def is_on(self) -> bool:
         return self.free_at > 0
 
-    def received(self, partition: TopicPartition, count: int, now_ms: int) -> None:
-        self.counted.append((partition.partition, count))
+    def count(self, partition: TopicPartition, size: int, now_ms: int) -> None:
+        self.counted.append((partition.partition, size))
 
     def holds(self, partition: TopicPartition, now_ms: int) -> bool:
         return partition.partition in self.partitions and now_ms < self.free_at

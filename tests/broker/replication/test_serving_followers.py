@@ -69,11 +69,35 @@ class Controller:
         return isr
 
 
+class OneRate:
+    """A throttle (`Throttle`) of every partition: so many bytes a second, once a test has said so."""
+
+    def __init__(self) -> None:
+        self.rate = 0
+        self.free_ms = 0
+        self.counted = 0
+
+    @property
+    def is_on(self) -> bool:
+        return self.rate > 0
+
+    def count(self, partition: TopicPartition, size: int, now_ms: int) -> None:
+        self.counted += size
+        self.free_ms = max(self.free_ms, now_ms) + size * 1000 // self.rate
+
+    def is_spent(self, partition: TopicPartition, now_ms: int) -> bool:
+        return now_ms < self.free_ms
+
+    def free_at_ms(self, now_ms: int) -> int:
+        return max(now_ms, self.free_ms)
+
+
 class Leader:
     """A broker that leads `orders-0`, whose other replicas are on brokers 2 and 3."""
 
     def __init__(self, broker: DataBroker, log: PartitionLog) -> None:
         self.broker = broker
+        self.throttle = OneRate()
         self.log = log
         self.controller = Controller()
         self.brokers = {node_id: Broker(100 * node_id) for node_id in (1, 2, 3)}
@@ -85,6 +109,7 @@ class Leader:
             appended=broker.partitions.long_polls.progress,
             clock=broker.clock,
             max_lag_ms=LAG_MS,
+            throttle=self.throttle,
         )
         broker.services.led_partitions = self.leading
 
@@ -348,6 +373,82 @@ async def test_after_a_wait_the_leader_looks_again_whether_it_leads() -> None:
     leads.broker.partitions.long_polls.interrupt(leads.log)
     response = await leads.broker.answer(fetch.API, waiting, 17)
     assert response.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def throttled_leader() -> Leader:
+    """Follower 2 is in sync, follower 3 is not, and has been sent one batch beyond the rate: two seconds' worth."""
+    leads = await leader()
+    leads.lead(1, 2, replicas=(1, 2, 3))
+    for value in ("a", "b"):
+        leads.broker.begin_produce(batch(value))
+    await settle()
+    size = len((await leads.fetched(2, 1)).records or b"")
+    leads.throttle.rate = size // 2
+    leads.throttle.count(TopicPartition("orders", 0), size, leads.leading.now_ms)
+    return leads
+
+
+async def test_a_throttled_follower_out_of_sync_gets_its_records_when_the_rate_allows_it() -> None:
+    leads = await throttled_leader()
+    before = leads.throttle.counted
+    answer = await leads.fetched(3, 0)
+    assert (answer.error_code, answer.records, answer.high_watermark) == (0, b"", leads.log.high_watermark)
+    waiting = leads.broker.begin(fetch.API, leads.fetch_request(3, 0, max_wait_ms=30_000), 17)
+    await settle()
+    leads.broker.begin_produce(batch("c"))
+    leads.broker.clock.advance(1999)
+    await settle()
+    assert not waiting.done(), "what is written does not end its wait"
+    leads.broker.clock.advance(1)
+    await settle()
+    assert waiting.done(), "it does not wait for longer than the throttle does"
+    sent = len(waiting.result().responses[0].partitions[0].records)
+    assert sent > 0
+    assert leads.throttle.counted == before + sent
+
+
+async def test_a_fetch_that_the_throttle_holds_for_longer_than_it_waits_is_answered_without_records() -> None:
+    leads = await throttled_leader()
+    waiting = leads.broker.begin(fetch.API, leads.fetch_request(3, 0, max_wait_ms=500), 17)
+    await settle()
+    leads.broker.clock.advance(500)
+    await settle()
+    assert waiting.result().responses[0].partitions[0].records == b""
+
+
+async def test_a_follower_in_sync_is_never_throttled_and_what_it_gets_counts() -> None:
+    leads = await throttled_leader()
+    before = leads.throttle.counted
+    sent = len((await leads.fetched(2, 0)).records or b"")
+    assert sent > 0
+    assert leads.throttle.counted == before + sent
+    leads.lead(1, 2, 3, partition_epoch=2)
+    assert (await leads.fetched(3, 0)).records, "it has come into sync"
+
+
+async def test_one_answer_brings_one_throttled_partition_beyond_the_rate() -> None:
+    """A follower asks for many partitions at once: they do not all come because the rate allowed the first."""
+    leads = await leader()
+    await leads.broker.create_topic("others")
+    other = leads.broker.log("others")
+    other.become_leader(5)
+    leads.lead(1, replicas=(1, 3))
+    leads.leading.lead(other, other.topic_id, Partition((1, 3), (1,), 5, 1))
+    for log in (leads.log, other):
+        assert isinstance(log.append(batch("a"), now_ms=1), Appended)
+    await settle()
+    request = leads.fetch_request(3, 0)
+    both = (*request.topics, msgspec.structs.replace(request.topics[0], topic_id=other.topic_id))
+    request = msgspec.structs.replace(request, topics=both)
+
+    async def sent() -> list[bool]:
+        response = await leads.broker.call(fetch.API, request, 17)
+        return [bool(topic.partitions[0].records) for topic in response.responses]
+
+    assert await sent() == [True, True]
+    leads.throttle.rate = 1
+    assert await sent() == [True, False]
+    assert await sent() == [False, False]
 
 
 class Session:
