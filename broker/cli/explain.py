@@ -15,11 +15,12 @@ import msgspec
 from eosin.broker.cli.arguments import Parser, fail
 from eosin.broker.cli.output import until_broken_pipe
 from eosin.broker.cli.remote_commands import add_connection, attempt, moment
+from eosin.broker.cli.security_options import principal_of
 from eosin.broker.explain.cluster_facts import ClusterFacts
 from eosin.broker.explain.explained import Explained
 from eosin.broker.explain.sentences import explain_transaction
 from eosin.broker.explain.stored_facts import stored_transaction
-from eosin.broker.explain.subjects import KINDS, find
+from eosin.broker.explain.subjects import KINDS, NotTold, find
 from eosin.broker.explain.wording import client as client_words
 from eosin.broker.recorder.events import HistoryEvent
 from eosin.client.client import Client
@@ -89,10 +90,19 @@ def parser() -> Parser:
 
 async def _ask(client: Client, token: str | None, options: Namespace) -> int:
     """Explain once; with `--follow` again and again, and print whatever is new."""
-    cluster = ClusterFacts(client, http=options.http, token=token, timeout_ms=max(1, round(options.timeout * 1000)))
+    cluster = ClusterFacts(
+        client,
+        http=options.http,
+        token=token,
+        timeout_ms=max(1, round(options.timeout * 1000)),
+        principal=principal_of(options),
+    )
     told = ""
     while True:
-        found = await find(cluster, options.subject, options.kind)
+        try:
+            found = await find(cluster, options.subject, options.kind)
+        except NotTold as error:
+            return fail(COMMAND, str(error), code=1)
         for complaint in cluster.complaints:
             print(f"eosin {COMMAND}: {complaint}", file=sys.stderr)
         cluster.complaints.clear()

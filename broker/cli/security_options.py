@@ -31,3 +31,19 @@ def security_of(options: Any) -> "ConnectionSecurity | None":
     from eosin.client.security.settings import read_settings
 
     return ConnectionSecurity.of(read_settings(options.command_config))
+
+
+def principal_of(options: Any) -> str:
+    """Who connects, as far as a client knows: `User:app`; a broker may map a certificate or a token to any name.
+    Raises ValueError with a sentence."""
+    if options.command_config is None:
+        return "User:ANONYMOUS"
+    from eosin.client.security.settings import read_settings
+
+    settings = read_settings(options.command_config)
+    if settings.login is not None and settings.protocol.has_sasl:
+        return f"User:{settings.login.user}" if settings.login.user else "the principal of this token"
+    tls = settings.tls
+    if settings.protocol.has_tls and tls is not None and (tls.keystore_location or tls.keystore_certificate_chain):
+        return "the principal of this certificate"
+    return "User:ANONYMOUS"

@@ -9,7 +9,15 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from eosin.broker.explain.facts import GroupFacts, GroupPartition, OpenProducer, PartitionFacts, TransactionFacts
+from eosin.broker.explain.facts import (
+    GroupFacts,
+    GroupPartition,
+    OpenProducer,
+    PartitionFacts,
+    ProducerFacts,
+    ProducerPlace,
+    TransactionFacts,
+)
 from eosin.broker.recorder.events import ClientIdentity
 from eosin.broker.recorder.group_events import GroupHistory
 from eosin.client.admin import Admin, ResourceType
@@ -32,6 +40,12 @@ RECORDER: Final = "the broker's flight recorder"
 _WILDCARDS: Final = frozenset({"", "0.0.0.0", "[::]", "::"})
 _REST: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort"})
 
+_TOPIC_DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+_NOBODYS: Final = "eosin-explain-is-this-shown"
+"""A transactional id that nobody uses."""
+
+MOST_BROKERS: Final = 20
+"""That are asked about a producer id."""
 MOST_OPEN: Final = 20
 """Open transactions of a partition whose coordinators are asked."""
 NOTHING_COMMITTED: Final = -1
@@ -44,17 +58,29 @@ T = TypeVar("T")
 class ClusterFacts:
     """Asks one cluster."""
 
-    def __init__(self, client: Client, *, http: str | None, token: str | None, timeout_ms: int) -> None:
-        """`http` is HOST:PORT of one broker's HTTP listener; None finds each broker's own by its settings."""
+    def __init__(
+        self,
+        client: Client,
+        *,
+        http: str | None,
+        token: str | None,
+        timeout_ms: int,
+        principal: str = "User:ANONYMOUS",
+    ) -> None:
+        """`http` is HOST:PORT of one broker's HTTP listener; None finds each broker's own by its settings. `principal`
+        is who asks, in words."""
         self._client = client
         self._http = http
         self._token = token
+        self.principal = principal
         self._timeout_ms = timeout_ms
         self._clock = SystemClock()
         self.complaints: list[str] = []
         """What could not be asked, each as a sentence."""
         self._unrecorded: set[int] = set()
         """Brokers that could record what happens to transactional ids, and do not."""
+        self._denied: set[int | None] = set()
+        """Brokers that do not tell their settings."""
 
     def now_ms(self) -> int:
         """The time here."""
@@ -90,12 +116,16 @@ class ClusterFacts:
     # Partitions -----------------------------------------------------------------------------------------------------
 
     async def partitions_of(self, topic: str) -> list[TopicPartition]:
-        """The partitions of a topic; none when there is no such topic."""
+        """The partitions of a topic; none when there is no such topic. Raises BrokerError where it must not be
+        seen."""
         found = (await self._client.fetch_metadata([topic])).topics.get(topic)
+        if found is not None and found.error == _TOPIC_DENIED:
+            raise BrokerError(_TOPIC_DENIED, f"looking for topic {topic}")
         return [] if found is None else [TopicPartition(topic, index) for index in sorted(found.partitions)]
 
     async def partition(self, partition: TopicPartition) -> PartitionFacts:
-        """One partition, and the transactions that it holds open."""
+        """One partition, and the transactions that it holds open. Raises BrokerError where its topic must not be
+        seen."""
         subject, now_ms = str(partition), self.now_ms()
         if partition not in await self.partitions_of(partition.topic):
             return PartitionFacts(subject, now_ms, is_known=False)
@@ -109,11 +139,20 @@ class ClusterFacts:
         told = await self._over_http(f"partitions/{part(subject)}", PartitionFacts, node_id)
         if told is not None and told.error:
             return told
+        lacks_right = ""
+        producers: tuple[ProducerState, ...] = ()
         try:
             offsets = await OffsetAdmin(self._client).of(partition)
+        except BrokerError as error:
+            if error.code is _TOPIC_DENIED:
+                raise
+            return PartitionFacts(subject, now_ms, leader=node_id, error=str(error), sources=(OVER_KAFKA,))
+        try:
             producers = await TransactionAdmin(self._client).producers(partition)
         except BrokerError as error:
-            return PartitionFacts(subject, now_ms, leader=node_id, error=str(error), sources=(OVER_KAFKA,))
+            if error.code is not _TOPIC_DENIED:
+                return PartitionFacts(subject, now_ms, leader=node_id, error=str(error), sources=(OVER_KAFKA,))
+            lacks_right = f"READ on Topic {partition.topic}"
         held = sorted(
             (each for each in producers if each.current_txn_start_offset >= 0),
             key=lambda each: each.current_txn_start_offset,
@@ -129,16 +168,20 @@ class ClusterFacts:
             heals_after_ms=-1 if told is None else told.heals_after_ms,
             is_disk_full=told is not None and told.is_disk_full,
             sources=(OVER_KAFKA,) if told is None else (OVER_KAFKA, *told.sources),
+            oldest=None if told is None else told.oldest,
+            lacks_right=lacks_right,
         )
 
     async def _open(self, producer: ProducerState, partition: TopicPartition) -> OpenProducer:
         """A transaction as its partition and its coordinator know it. One that its coordinator will not end is none of
         its."""
-        is_asked, transaction = True, None
+        is_asked, is_hidden, transaction = True, False, None
         try:
             transactional_id = await self.owner_of(producer.producer_id)
             if transactional_id is not None:
                 transaction = await self.transaction(transactional_id)
+            else:
+                is_hidden = not await self._sees_all_ids()
         except ClientError:
             is_asked = False
         if transaction is not None and not _ends(transaction, producer, partition):
@@ -150,12 +193,37 @@ class ClusterFacts:
             producer.last_timestamp,
             transaction,
             is_asked,
+            is_hidden,
         )
+
+    async def _sees_all_ids(self) -> bool:
+        """Whether a transactional id that nobody has is shown as unknown: who may not see it is not told of others
+        either, since lists leave out what one may not see."""
+        try:
+            await TransactionAdmin(self._client).describe(_NOBODYS)
+        except BrokerError as error:
+            return error.code is not ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return True
 
     async def owner_of(self, producer_id: int) -> str | None:
         """The transactional id that has a producer id; None when no coordinator knows one. Raises ClientError."""
         found = await TransactionAdmin(self._client).list_transactions(producer_ids=(producer_id,))
         return found[0].transactional_id if found else None
+
+    async def producer(self, producer_id: int) -> ProducerFacts | None:
+        """A producer id as the partitions of brokers with a recorder know it; None when nobody does."""
+        nodes: list[int | None] = [None]
+        if self._http is None:
+            nodes = [*sorted((await self._client.fetch_metadata([])).brokers)[:MOST_BROKERS]]
+        found = [await self._over_http(f"producers/{producer_id}", ProducerFacts, each) for each in nodes]
+        told = [each for each in found if each is not None]
+        if not told:
+            return None
+        best: dict[str, ProducerPlace] = {}
+        for place in sorted((place for each in told for place in each.places), key=lambda place: -place.last_ms):
+            best.setdefault(place.partition, place)  # of replicas, the one that wrote last
+        left_out = max(each.left_out for each in told)
+        return ProducerFacts(producer_id, told[0].now_ms, tuple(best.values()), left_out, told[0].sources)
 
     # Groups ---------------------------------------------------------------------------------------------------------
 
@@ -198,7 +266,12 @@ class ClusterFacts:
         offsets = await admin.of(partition)
         between, first = None, max(committed, offsets.log_start)
         if committed >= 0 and first < offsets.last_stable:
-            between = await admin.between(partition, first, offsets.last_stable)
+            try:
+                between = await admin.between(partition, first, offsets.last_stable)
+            except BrokerError as error:
+                if error.code is not _TOPIC_DENIED:
+                    raise
+                self.complaints.append(f"what lies before the group is not counted without READ on {partition.topic}")
         if offsets.high_watermark > offsets.last_stable:
             for each in (await self.partition(partition)).open[:1]:
                 if each.transaction is not None:
@@ -218,11 +291,16 @@ class ClusterFacts:
     async def _pending_in(self, group_id: str) -> TransactionFacts | None:
         """The oldest transaction that is open in the group's partition of `__consumer_offsets`: offsets of this group
         may be another's of that partition."""
-        partitions = await self.partitions_of(CONSUMER_OFFSETS_TOPIC)
-        if not partitions:
+        try:
+            partitions = await self.partitions_of(CONSUMER_OFFSETS_TOPIC)
+            if not partitions:
+                return None
+            index = partition_for(group_id, len(partitions))
+            held = (await self.partition(TopicPartition(CONSUMER_OFFSETS_TOPIC, index))).open
+        except BrokerError as error:
+            if error.code is not _TOPIC_DENIED:
+                raise
             return None
-        index = partition_for(group_id, len(partitions))
-        held = (await self.partition(TopicPartition(CONSUMER_OFFSETS_TOPIC, index))).open
         known = [each.transaction for each in held if each.transaction is not None]
         return known[0] if len(known) == 1 else None
 
@@ -268,6 +346,14 @@ class ClusterFacts:
             if host in _WILDCARDS and ":" in told:
                 host = (await self._client.fetch_metadata([])).brokers[node_id].host
             return f"{host or '127.0.0.1'}:{port}"
+        except BrokerError as error:
+            if error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED and node_id not in self._denied:
+                self._denied.add(node_id)
+                self.complaints.append(
+                    "where a broker's recorder listens is not told without DESCRIBE_CONFIGS on Cluster kafka-cluster:"
+                    " --http HOST:PORT names it"
+                )
+            return None
         except ClientError:
             return None  # Apache Kafka, or an older broker: it tells nothing more
 

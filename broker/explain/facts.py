@@ -46,6 +46,8 @@ class TransactionFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where the facts come from, in words."""
     lacks_recorder: bool = False
     """Whether it was asked of an Eosin that records nothing, because nobody asked it to."""
+    forgotten_ms: int = NO_TIME
+    """When its coordinator forgets it unless it is used; -1 while a transaction is open, and where nobody tells."""
 
     @property
     def is_open(self) -> bool:
@@ -77,6 +79,23 @@ class OpenProducer(msgspec.Struct, frozen=True, omit_defaults=True):
     """What its coordinator knows; None when no coordinator does."""
     is_asked: bool = True
     """Whether all coordinators could be asked."""
+    is_hidden: bool = False
+    """Whether a coordinator may know of it without saying so: whoever asks may not see every transactional id."""
+
+
+class OldestRecords(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The oldest records of a partition, which retention drops next: all of one segment."""
+
+    first_offset: int
+    end_offset: int
+    due_ms: int = NO_TIME
+    """When `retention.ms` lets them go; -1 for never."""
+    is_due_by_size: bool = False
+    """Whether `retention.bytes` lets them go now."""
+    is_replicated: bool = True
+    """Whether they lie below the high watermark."""
+    is_decided: bool = True
+    """Whether they lie below the last stable offset."""
 
 
 class PartitionFacts(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -101,11 +120,39 @@ class PartitionFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether there is such a partition."""
     is_disk_full: bool = False
     """Whether its leader refuses records for want of space."""
+    oldest: OldestRecords | None = None
+    """What retention drops next, where the leader tells it."""
+    lacks_right: str = ""
+    """The right that whoever asks lacks to see its transactions, as `READ on Topic orders`."""
 
     @property
     def behind(self) -> int:
         """Offsets that readers of committed records may not read yet."""
         return max(0, self.high_watermark - self.last_stable)
+
+
+class ProducerPlace(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A producer id in one partition."""
+
+    partition: str
+    producer_epoch: int
+    last_sequence: int
+    last_ms: int
+    """When something was written for it last, by the broker's clock."""
+    forgotten_ms: int = NO_TIME
+    """When the partition forgets it unless it writes; -1 while it has a transaction open there."""
+
+
+class ProducerFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A producer id that no transactional id has, as partitions know it."""
+
+    producer_id: int
+    now_ms: int
+    places: tuple[ProducerPlace, ...] = ()
+    """Where it wrote last first."""
+    left_out: int = 0
+    """Partitions that know it and are not among them."""
+    sources: tuple[str, ...] = ()
 
 
 class GroupPartition(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from eosin.broker.explain.explained import Explained, Next
-from eosin.broker.explain.facts import OpenProducer, PartitionFacts
+from eosin.broker.explain.facts import OldestRecords, OpenProducer, PartitionFacts
 from eosin.broker.explain.sentences import next_of
 from eosin.broker.explain.timeline import timeline_of
 from eosin.broker.explain.wording import client, clipped, duration, moment, name, number, plural
@@ -18,7 +18,7 @@ def explain_partition(facts: PartitionFacts) -> Explained:
         sentence=clipped(_sentence(facts, first) + "."),
         cause=_cause(facts, first),
         evidence=_evidence(facts),
-        next=None if facts.error or first is None else _next(facts, first),
+        next=None if facts.error else _retention(facts) if first is None else _next(facts, first),
         timeline=timeline_of(None if transaction is None else transaction.history),
         sources=facts.sources,
         is_known=facts.is_known,
@@ -61,6 +61,9 @@ def _sentence(facts: PartitionFacts, first: OpenProducer | None) -> str:
             return f"{subject} has no leader: nothing of it can be read or written"
         return f"{subject} cannot be read on broker {facts.leader}, which leads it: {name(facts.error)}"
     if first is None:
+        if facts.lacks_right:
+            stand = f"{subject}: committed readers stand at {number(facts.last_stable)}"
+            return f"{stand}, {plural(facts.behind, 'record')} behind: by whom is not told without {facts.lacks_right}"
         if facts.behind:
             return (
                 f"{subject}: committed readers stand at {number(facts.last_stable)},"
@@ -89,6 +92,8 @@ def _holder(facts: PartitionFacts, first: OpenProducer) -> str:
     if transaction is None:
         if not first.is_asked:
             return f"a transaction of {pair}; not all coordinators could be asked about it"
+        if first.is_hidden:
+            return f"a transaction of {pair}; of whom is not told without DESCRIBE on every TransactionalId"
         last = f", last written at {moment(first.last_ms, facts.now_ms)}" if first.last_ms >= 0 else ""
         return f"a transaction of {pair}{last}, of which no coordinator knows: it hangs"
     history = transaction.history
@@ -108,8 +113,10 @@ def _cause(facts: PartitionFacts, first: OpenProducer | None) -> str:
     if facts.error:
         return "no_leader" if facts.leader < 0 else "offline"
     if first is None:
-        return ""
+        return "not_authorized" if facts.lacks_right else ""
     if first.transaction is None:
+        if first.is_hidden:
+            return "not_authorized"
         return "hanging" if first.is_asked else "unknown"
     if first.transaction.never_times_out:
         return "prepared"
@@ -119,7 +126,7 @@ def _cause(facts: PartitionFacts, first: OpenProducer | None) -> str:
 def _next(facts: PartitionFacts, first: OpenProducer) -> Next | None:
     if first.transaction is not None:
         return next_of(first.transaction)
-    if not first.is_asked:
+    if not first.is_asked or first.is_hidden:
         return None
     topic, _, index = facts.partition.rpartition("-")
     command = f"`eosin transactions abort {topic} {index} --start-offset {first.first_offset}`"
@@ -138,6 +145,43 @@ def _evidence(facts: PartitionFacts) -> tuple[str, ...]:
             f"the disk of broker {facts.leader} is full: producers are told KAFKA_STORAGE_ERROR and try again, readers"
             " go on; records are taken again as soon as there is room"
         )
+    oldest = facts.oldest
+    if oldest is not None and not oldest.is_decided and (why := _due(oldest, facts.now_ms)):
+        found.append(f"{_range(oldest)} {why}, and stay until every transaction in them is decided")
     if len(facts.open) > 1:
         found.append(f"{plural(len(facts.open), 'transaction')} are open here; this is the oldest")
     return tuple(found)
+
+
+def _retention(facts: PartitionFacts) -> Next | None:
+    """When retention drops the oldest records, or what it waits for."""
+    oldest = facts.oldest
+    if oldest is None or facts.behind:
+        return None
+    due = _due(oldest, facts.now_ms)
+    if due and not oldest.is_replicated:
+        return Next(f"{_capital(_range(oldest))} {due}, and stay until all replicas in sync have them.")
+    if due:
+        return Next(f"{_capital(_range(oldest))} {due}: the next round of retention removes them.")
+    if oldest.due_ms < 0:
+        return None
+    left = duration(oldest.due_ms - facts.now_ms)
+    at = moment(oldest.due_ms, facts.now_ms)
+    return Next(f"Retention keeps {_range(oldest)} until {at} (for {left}; retention.ms).", oldest.due_ms)
+
+
+def _due(oldest: OldestRecords, now_ms: int) -> str:
+    """Why retention may drop them, as far as that is up to time and size; empty when it may not."""
+    if oldest.is_due_by_size:
+        return "are beyond retention.bytes"
+    if 0 <= oldest.due_ms < now_ms:
+        return f"are past retention.ms since {moment(oldest.due_ms, now_ms)}"
+    return ""
+
+
+def _range(oldest: OldestRecords) -> str:
+    return f"offsets {number(oldest.first_offset)} to {number(oldest.end_offset - 1)}"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

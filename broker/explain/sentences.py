@@ -213,7 +213,11 @@ def _next(facts: TransactionFacts, notable: Notable | None) -> Next | None:
     if facts.is_preparing:
         return Next("The coordinator goes on trying; until then requests of the id get CONCURRENT_TRANSACTIONS.")
     if notable is None:
-        return None
+        if facts.forgotten_ms < 0:
+            return None
+        at, left = moment(facts.forgotten_ms, now_ms), duration(facts.forgotten_ms - now_ms)
+        when = f"{at} (in {left}; transactional.id.expiration.ms)" if facts.forgotten_ms > now_ms else "the next look"
+        return Next(f"Unless it is used, the coordinator forgets it at {when}.", facts.forgotten_ms)
     if notable.kind is Kind.TIMEOUT or notable.cause == Cause.TIMEOUT:
         return Next("The producer may come back with its pair; a longer transaction.timeout.ms gives it more time.")
     if notable.cause == Cause.SUCCESSOR and notable.count > 2:

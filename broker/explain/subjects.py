@@ -2,6 +2,7 @@
 (console.md 3)."""
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -11,8 +12,10 @@ from eosin.broker.explain.explained import Explained
 from eosin.broker.explain.facts import GroupFacts, TransactionFacts
 from eosin.broker.explain.group_sentences import explain_group
 from eosin.broker.explain.partition_sentences import explain_partition, explain_topic
+from eosin.broker.explain.producer_sentences import explain_producer
 from eosin.broker.explain.sentences import explain_transaction
-from eosin.client.errors import BrokerError
+from eosin.broker.explain.wording import name
+from eosin.client.errors import BrokerError, ClientError
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, is_legal_topic_name
 
@@ -47,13 +50,14 @@ async def find(cluster: ClusterFacts, subject: str, kind: str | None) -> Explain
         if explained is not None and explained.is_known:
             found.append((each, explained))
     if denied and not found:
-        raise next(iter(denied.values()))  # it may be that, and nothing else has the name
+        raise NotTold(_denial(subject, list(denied), cluster.principal))  # it may be that, and nothing else is
     if not found:
         return await _unknown(cluster, subject, kind)
     (_, first), others = found[0], [each for each, _ in found[1:]]
     if denied:
         unseen = " or a ".join(_WORDS[each] for each in denied)
-        note = f"whether there is a {unseen} of that name, too, is not told: it needs the right to describe it"
+        rights = _rights(subject, list(denied))
+        note = f"whether there is a {unseen} of that name, too, is not told: {cluster.principal} lacks {rights}"
         first = msgspec.structs.replace(first, evidence=(*first.evidence, note))
     if others:
         also = f"there is also a {_WORDS[others[0]]} of that name: --as {others[0]}"
@@ -61,6 +65,29 @@ async def find(cluster: ClusterFacts, subject: str, kind: str | None) -> Explain
     return first
 
 
+class NotTold(ClientError):
+    """Whether there is such a thing is not told to who asks: the message says which right is missing."""
+
+
+def _denial(subject: str, kinds: Sequence[str], principal: str) -> str:
+    """The same words whether there is such a thing or not."""
+    return (
+        f"whether there is {' or '.join(f'a {_WORDS[each]}' for each in kinds)} {name(subject)} is not told to"
+        f" {principal}, who lacks {_rights(subject, kinds)} (`eosin acls add` gives it)"
+    )
+
+
+def _rights(subject: str, kinds: Sequence[str]) -> str:
+    """What it takes to see `subject`: an operation and a resource for each kind."""
+    wanted: dict[str, list[str]] = {}
+    for kind in kinds:
+        partition = partition_of(subject) if kind == "partition" else None
+        of = subject if partition is None else partition.topic
+        wanted.setdefault(of, []).append(_RESOURCES[kind])
+    return " and ".join(f"DESCRIBE on {' or '.join(kinds)} {name(of)}" for of, kinds in wanted.items())
+
+
+_RESOURCES: Final = {"txn": "TransactionalId", "partition": "Topic", "topic": "Topic", "group": "Group"}
 _WORDS: Final = {
     "txn": "transactional id",
     "partition": "partition",
@@ -98,7 +125,8 @@ async def _producer(cluster: ClusterFacts, subject: str) -> Explained | None:
         return None
     transactional_id = await cluster.owner_of(int(subject))
     if transactional_id is None:
-        return None
+        known = await cluster.producer(int(subject))
+        return None if known is None else explain_producer(known)
     facts = await cluster.transaction(transactional_id)
     return None if facts is None else explain_transaction(facts)
 

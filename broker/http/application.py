@@ -60,6 +60,7 @@ def application(
             Route("/api/v1/transactions/{name:path}", told(knowledge.transaction)),
             Route("/api/v1/partitions/{name:path}", told(knowledge.partition)),
             Route("/api/v1/groups/{name:path}", told(knowledge.group)),
+            Route("/api/v1/producers/{name:path}", told(knowledge.producer)),
         ],
     )
 

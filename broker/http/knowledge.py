@@ -7,7 +7,15 @@ pair was fenced, which markers are outstanding.
 from typing import Final
 
 from eosin.broker.api import Services
-from eosin.broker.explain.facts import MarkersLeft, PartitionFacts, TransactionFacts
+from eosin.broker.explain.facts import (
+    NO_TIME,
+    MarkersLeft,
+    OldestRecords,
+    PartitionFacts,
+    ProducerFacts,
+    ProducerPlace,
+    TransactionFacts,
+)
 from eosin.broker.recorder.events import History, Kind
 from eosin.broker.recorder.group_events import GroupHistory
 from eosin.broker.recorder.group_recorder import GroupRecorder
@@ -15,9 +23,14 @@ from eosin.broker.recorder.recorder import FlightRecorder
 from eosin.broker.transactions.hanging import GRACE_MS
 from eosin.coordinator.transactions.rules.state import NO_TIMESTAMP, STATE_NAMES, Txn
 from eosin.protocol.names import TopicPartition
+from eosin.runtime.turns import in_turns
+from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.log.retention import oldest_segment
 
 SOURCE: Final = "the broker's flight recorder"
 BROKER: Final = "the broker"
+MOST_PLACES: Final = 50
+"""Partitions of a producer id that are told."""
 
 
 class Knowledge:
@@ -51,7 +64,36 @@ class Knowledge:
             node_id=self._services.cluster.node_id,
             left=tuple(str(each) for each in transactions.markers_to_write(transactional_id)),
             history=history,
+            expires_after_ms=self._services.config.transactional_id_expiration_ms,
         )
+
+    async def producer(self, name: str) -> ProducerFacts | None:
+        """What this broker's partitions know of a producer id; None when they do not know it."""
+        if not (name.isdecimal() and len(name) < 19):
+            return None
+        producer_id, clock = int(name), self._services.clock
+        after_ms = self._services.config.producer_id_expiration_ms
+        found: list[ProducerPlace] = []
+
+        def look(log: PartitionLog) -> None:
+            entry = log.producer_state.get(producer_id)
+            if entry is not None:
+                found.append(
+                    ProducerPlace(
+                        str(log.topic_partition),
+                        entry.producer_epoch,
+                        entry.last_sequence,
+                        entry.last_append_ms,
+                        NO_TIME if entry.has_transaction else entry.last_append_ms + after_ms,
+                    )
+                )
+
+        await in_turns(self._services.partitions.hosted_logs(), look, clock)
+        if not found:
+            return None
+        found.sort(key=lambda each: (-each.last_ms, each.partition))
+        left_out = max(0, len(found) - MOST_PLACES)
+        return ProducerFacts(producer_id, clock.now_ms(), tuple(found[:MOST_PLACES]), left_out, (BROKER,))
 
     async def group(self, group_id: str) -> GroupHistory | None:
         """What has happened to a group; None when nothing is known of it here."""
@@ -62,21 +104,23 @@ class Knowledge:
         partition = _partition_of(name)
         if partition is None:
             return None
-        for hosted, log in self._services.partitions.hosted():
-            if hosted == partition:
-                return PartitionFacts(
-                    name,
-                    self._services.clock.now_ms(),
-                    leader=self._services.cluster.node_id,
-                    log_start=log.log_start_offset,
-                    last_stable=log.last_stable_offset,
-                    high_watermark=log.high_watermark,
-                    error="" if log.failure is None else str(log.failure),
-                    heals_after_ms=self._services.config.transaction_max_timeout_ms + GRACE_MS,
-                    is_disk_full=self._services.partitions.is_disk_full,
-                    sources=(BROKER,),
-                )
-        return None
+        log = self._services.partitions.hosted_log(partition)
+        if log is None:
+            return None
+        oldest = oldest_segment(log)
+        return PartitionFacts(
+            name,
+            self._services.clock.now_ms(),
+            leader=self._services.cluster.node_id,
+            log_start=log.log_start_offset,
+            last_stable=log.last_stable_offset,
+            high_watermark=log.high_watermark,
+            error="" if log.failure is None else str(log.failure),
+            heals_after_ms=self._services.config.transaction_max_timeout_ms + GRACE_MS,
+            is_disk_full=self._services.partitions.is_disk_full,
+            sources=(BROKER,),
+            oldest=None if oldest is None else OldestRecords(*oldest),
+        )
 
 
 def _partition_of(name: str) -> TopicPartition | None:
@@ -84,7 +128,15 @@ def _partition_of(name: str) -> TopicPartition | None:
     return TopicPartition(topic, int(index)) if dash and index.isdecimal() and len(index) < 10 else None
 
 
-def _facts(txn: Txn, *, now_ms: int, node_id: int, left: tuple[str, ...], history: History | None) -> TransactionFacts:
+def _facts(
+    txn: Txn,
+    *,
+    now_ms: int,
+    node_id: int,
+    left: tuple[str, ...],
+    history: History | None,
+    expires_after_ms: int,
+) -> TransactionFacts:
     markers = None
     if txn.is_preparing:
         refused = (
@@ -113,4 +165,5 @@ def _facts(txn: Txn, *, now_ms: int, node_id: int, left: tuple[str, ...], histor
         in_doubt=txn.pending is not None and txn.pending.in_doubt,
         history=history,
         sources=("the coordinator", *((SOURCE,) if history is not None else ())),
+        forgotten_ms=txn.updated_ms + expires_after_ms if txn.is_at_rest else NO_TIME,
     )

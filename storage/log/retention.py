@@ -4,7 +4,7 @@ Always true: the log start offset moves first and never back, never beyond the h
 first; their files are renamed at once and unlinked later, so that running reads finish.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from eosin.storage.disk.space import Need
 from eosin.storage.log.segment import DELETED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, Segment, stem
@@ -13,6 +13,41 @@ if TYPE_CHECKING:
     from eosin.storage.log.partition_log import PartitionLog
 
 SNAPSHOT_SUFFIX: Final = ".snapshot"
+NEVER: Final = -1
+
+
+class OldestSegment(NamedTuple):
+    """What retention thinks of the segment that goes next."""
+
+    first_offset: int
+    end_offset: int
+    due_ms: int
+    """When `retention.ms` lets it go; -1 for never."""
+    is_due_by_size: bool
+    """Whether `retention.bytes` lets it go now."""
+    is_replicated: bool
+    """Whether all of it lies below the high watermark."""
+    is_decided: bool
+    """Whether all of it lies below the last stable offset."""
+
+
+def oldest_segment(log: "PartitionLog") -> OldestSegment | None:
+    """The segment that retention would drop next; None when its topic keeps everything, or there is no record."""
+    config = log.config
+    if log.unusable is not None or not config.is_deleted_by_retention or not len(log.segments):
+        return None
+    segment = log.segments[0]
+    if not segment.size:
+        return None
+    by_size = config.retention_bytes >= 0 and log.segments.size_bytes - config.retention_bytes >= segment.size
+    return OldestSegment(
+        max(segment.base_offset, log.log_start_offset),
+        segment.end_offset,
+        _age_base(log, segment) + config.retention_ms if config.retention_ms >= 0 else NEVER,
+        by_size,
+        segment.end_offset <= log.high_watermark,
+        segment.end_offset <= log.last_stable_offset,
+    )
 
 
 def delete_old_segments(log: "PartitionLog", now_ms: int) -> list[str]:

@@ -8,15 +8,22 @@ from observed_broker import ORDERS_0, ObservedBroker, observed_broker
 from wire_producer import idempotent
 
 from eosin.broker.config.broker import STANDARD_AUTHORIZER
-from eosin.broker.explain.facts import GroupFacts, GroupPartition, OpenProducer, PartitionFacts, TransactionFacts
+from eosin.broker.explain.facts import (
+    GroupFacts,
+    GroupPartition,
+    OldestRecords,
+    OpenProducer,
+    PartitionFacts,
+    TransactionFacts,
+)
 from eosin.broker.explain.group_sentences import explain_group
 from eosin.broker.explain.partition_sentences import explain_partition
+from eosin.broker.explain.subjects import NotTold
 from eosin.broker.recorder.events import ClientIdentity
 from eosin.broker.security.acls import Acl, PatternType, Permission
 from eosin.broker.security.resources import Operation, ResourceType
 from eosin.client.admin import Admin
 from eosin.client.client import Client
-from eosin.client.errors import BrokerError
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 
@@ -61,10 +68,13 @@ async def test_any_broker_tells_whose_transaction_it_is_though_not_which_client(
     )
 
 
-async def test_a_partition_without_open_transactions_says_how_far_its_readers_come(broker: ObservedBroker) -> None:
+async def test_a_partition_without_open_transactions_says_how_far_its_readers_come_and_what_retention_keeps(
+    broker: ObservedBroker,
+) -> None:
     await (await idempotent(await broker.wire())).append(ORDERS_0, 5)
     assert await text(broker, "orders-0") == (
-        "orders-0: no transaction is open, and committed readers can read up to 5, the high watermark."
+        "orders-0: no transaction is open, and committed readers can read up to 5, the high watermark. Retention keeps"
+        " offsets 0 to 4 until T (for 7 days; retention.ms)."
     )
 
 
@@ -193,24 +203,115 @@ async def test_a_group_that_is_not_there_is_said_so(broker: ObservedBroker) -> N
     )
 
 
+RIGHTS = {"authorizer_class_name": STANDARD_AUTHORIZER, "allow_everyone_if_no_acl_found": True}
+
+
+async def deny(broker: ObservedBroker, operation: Operation, *kinds: ResourceType) -> None:
+    """Nobody may do that with any such resource, from now on."""
+    entries = [Acl(kind, "*", PatternType.LITERAL, "User:ANONYMOUS", "*", operation, Permission.DENY) for kind in kinds]
+    assert broker.server.services.acls is not None
+    assert {each.error for each in await broker.server.services.acls.create(entries)} == {ErrorCode.NONE}
+
+
 async def test_who_may_not_see_transactional_ids_is_still_told_of_a_partition() -> None:
-    rights = {"authorizer_class_name": STANDARD_AUTHORIZER, "allow_everyone_if_no_acl_found": True}
-    async with observed_broker(**rights) as broker:
-        everybody, denied = ("User:ANONYMOUS", "*", Operation.DESCRIBE), Permission.DENY
-        entries = [
-            Acl(kind, "*", PatternType.LITERAL, *everybody, denied)
-            for kind in (ResourceType.TRANSACTIONAL_ID, ResourceType.GROUP)
-        ]
-        assert broker.server.services.acls is not None
-        assert [each.error for each in await broker.server.services.acls.create(entries)] == [ErrorCode.NONE] * 2
+    async with observed_broker(**RIGHTS) as broker:
+        await broker.producer("invoicing")
+        await deny(broker, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ResourceType.GROUP)
         found = await broker.explain("orders-0")
         assert found.sentence.startswith("orders-0: no transaction is open")
         assert found.evidence == (
-            "whether there is a transactional id or a group of that name, too, is not told: it needs the right to"
-            " describe it",
+            "whether there is a transactional id or a group of that name, too, is not told: User:ANONYMOUS lacks"
+            " DESCRIBE on TransactionalId or Group orders-0",
         )
-        with pytest.raises(BrokerError, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
-            await broker.explain("invoicing")
+        hidden = (
+            "whether there is a transactional id or a group {} is not told to User:ANONYMOUS, who lacks DESCRIBE on"
+            " TransactionalId or Group {} (`eosin acls add` gives it)"
+        )
+        for name in ("invoicing", "nobody"):  # the same whether there is one or not
+            with pytest.raises(NotTold) as refused:
+                await broker.explain(name)
+            assert str(refused.value) == hidden.format(name, name)
+
+
+async def test_a_transaction_of_an_id_that_must_not_be_seen_is_not_called_hanging() -> None:
+    async with observed_broker(**RIGHTS) as broker:
+        producer = await broker.producer("invoicing")
+        await producer.append(ORDERS_0, 2)
+        await deny(broker, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
+        found = await broker.explain("orders-0")
+        assert (found.cause, found.text) == (
+            "not_authorized",
+            "orders-0: committed readers stand at 0, 2 records behind: a transaction of producer"
+            f" {producer.producer_id}/0; of whom is not told without DESCRIBE on every TransactionalId.",
+        )
+
+
+async def test_without_read_on_a_topic_the_offsets_are_told_and_the_missing_right() -> None:
+    async with observed_broker(**RIGHTS) as broker:
+        producer = await broker.producer("invoicing")
+        await producer.append(ORDERS_0, 2)
+        acls = broker.server.services.acls
+        assert acls is not None
+        allowed = ("User:ANONYMOUS", "*", Operation.DESCRIBE, Permission.ALLOW)
+        await acls.create([Acl(ResourceType.TOPIC, "orders", PatternType.LITERAL, *allowed)])
+        found = await broker.explain("orders-0")
+        assert (found.cause, found.text) == (
+            "not_authorized",
+            "orders-0: committed readers stand at 0, 2 records behind: by whom is not told without READ on Topic"
+            " orders.",
+        )
+
+
+async def test_a_topic_that_must_not_be_seen_is_denied_in_the_same_words_as_one_that_is_not_there() -> None:
+    async with observed_broker(**RIGHTS) as broker:
+        await deny(broker, Operation.DESCRIBE, ResourceType.TOPIC)
+        for topic in ("orders", "nothing"):
+            with pytest.raises(NotTold) as refused:
+                await broker.explain(f"{topic}-0", "partition")
+            assert str(refused.value) == (
+                f"whether there is a partition {topic}-0 is not told to User:ANONYMOUS, who lacks DESCRIBE on Topic"
+                f" {topic} (`eosin acls add` gives it)"
+            )
+
+
+async def test_an_idempotent_producer_id_says_where_it_wrote_and_when_it_is_forgotten() -> None:
+    async with observed_broker(producer_id_expiration_ms=3_600_000) as broker:
+        producer = await idempotent(await broker.wire())
+        await producer.append(ORDERS_0, 3)
+        found = await broker.explain(str(producer.producer_id))
+        assert without_times(found.text) == (
+            f"no coordinator has a transactional id for producer {producer.producer_id}: an idempotent producer, epoch"
+            " 0, known in orders-0, written last at T. Its partition forgets it at T (in 60 min;"
+            " producer.id.expiration.ms) unless it writes again."
+        )
+        assert without_times(found.evidence[0]) == "orders-0: epoch 0, last sequence 2, forgotten at T"
+        assert found.next is not None
+        log = broker.server.services.partitions.get(ORDERS_0)
+        assert found.next.at_ms == log.producer_state.get(producer.producer_id).last_append_ms + 3_600_000  # type: ignore[union-attr]
+
+
+async def test_records_that_retention_would_drop_wait_for_an_undecided_transaction(broker: ObservedBroker) -> None:
+    producer = await broker.producer("invoicing")
+    await producer.append(ORDERS_0, 2)
+    async with Client(broker.address) as client:
+        await Admin(client).alter_configs("orders", {"retention.bytes": "0"})
+    found = await broker.explain("orders-0")
+    assert found.evidence == (
+        "offsets 0 to 1 are beyond retention.bytes, and stay until every transaction in them is decided",
+    )
+    await producer.commit()
+    await producer.completed()
+    assert (await text(broker, "orders-0")).endswith(
+        "Offsets 0 to 2 are beyond retention.bytes: the next round of retention removes them."
+    )
+
+
+def test_records_past_their_time_that_replicas_lack_stay() -> None:
+    late = OldestRecords(0, 9, due_ms=NOW_MS - 60_000, is_replicated=False, is_decided=True)
+    facts = PartitionFacts("orders-0", NOW_MS, leader=1, last_stable=9, high_watermark=9, oldest=late)
+    assert explain_partition(facts).text.endswith(
+        " Offsets 0 to 8 are past retention.ms since 22:12:20.000, and stay until all replicas in sync have them."
+    )
 
 
 def test_a_full_disk_is_told_with_the_partitions_of_its_broker() -> None:

@@ -25,7 +25,7 @@ async def broker() -> AsyncIterator[ObservedBroker]:
 
 def without_times(text: str) -> str:
     """Times as T, durations as D, ports as P: what differs from run to run."""
-    text = re.sub(r"\d\d:\d\d:\d\d\.\d{3}", "T", text)
+    text = re.sub(r"(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{3}", "T", text)
     text = re.sub(r"127\.0\.0\.1:\d+", "P", text)
     return re.sub(r"\d+(\.\d)? (ms|s)\b", "D", text)
 
@@ -142,7 +142,8 @@ async def test_a_committed_transaction_says_who_and_how_long(broker: ObservedBro
     await producer.completed()
     assert await sentence(broker, "invoicing") == (
         "invoicing has nothing open: its last transaction by orders-1 at P was committed at T after D in 1 partition;"
-        f" producer {producer.producer_id}/1."
+        f" producer {producer.producer_id}/1. Unless it is used, the coordinator forgets it at T (in 7 days;"
+        " transactional.id.expiration.ms)."
     )
 
 
