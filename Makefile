@@ -183,7 +183,7 @@ docs: setup  ## write the pages that come from the code
 
 console-pictures: setup  ## draw the pictures of docs/console.md (needs Chromium)
 	mkdir -p docs/images
-	CONSOLE_PICTURES=$(CURDIR)/docs/images $(BIN)/pytest -q tests/broker/seeing/test_console_in_a_browser.py -k pictures
+	CONSOLE_PICTURES=$(CURDIR)/docs/images $(BIN)/pytest -q tests/broker/console/test_in_a_browser.py -k pictures
 
 transcripts: setup  ## rewrite the expectations of the coordinator's transcripts; review the diff
 	EOSIN_REWRITE_TRANSCRIPTS=1 $(BIN)/pytest -q tests/coordinator -k transcript

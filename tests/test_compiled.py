@@ -34,7 +34,7 @@ SAME = (
     "tests/storage/test_partition_log_transactions.py",
     "tests/storage/test_record_walk.py",
     "tests/storage/test_validation.py",
-    "tests/broker/test_connection.py",
+    "tests/broker/connections/test_connection.py",
     "tests/broker/security/test_authorizer.py",
 )
 PATCHED = (

@@ -26,7 +26,7 @@ from eosin.broker.cli.serve import configured
 ROOT = Path(__file__).parent.parent
 OBSERVE = ROOT / "docker" / "observe"
 COMPOSE = (ROOT / "docker" / "compose.observe.yaml").read_text()
-GOLDEN = ROOT / "tests" / "broker" / "seeing" / "metrics.txt"
+GOLDEN = ROOT / "tests" / "broker" / "metrics" / "metrics.txt"
 IN_A_CLUSTER = {
     "kafka_server_replicamanager_isrshrinks": "",
     "kafka_server_replicamanager_isrexpands": "",

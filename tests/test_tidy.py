@@ -53,6 +53,13 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.module
 
 
+def test_the_folders_of_a_rooms_tests_are_named_after_its_own() -> None:
+    tests = ROOT / "tests"
+    folders = {path.parent for path in (tests / "broker").rglob("test_*.py")}
+    assert len(folders) > 15
+    assert not [name_of(folder) for folder in folders if not (ROOT / folder.relative_to(tests)).is_dir()]
+
+
 def test_every_folder_with_code_is_packaged(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, list[str]] = {}
     monkeypatch.setattr("setuptools.setup", asked.update)

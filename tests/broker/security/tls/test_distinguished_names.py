@@ -20,7 +20,7 @@ from eosin.broker.config.settings import SettingError
 from eosin.broker.security.tls.distinguished_names import UnusableName, rfc2253, subject_of
 from eosin.broker.security.tls.principal_rules import NoRule, parse_rules
 
-JAVA_PROGRAM = Path(__file__).parents[2] / "support" / "java" / "distinguished-names" / "DistinguishedNames.java"
+JAVA_PROGRAM = Path(__file__).parents[3] / "support" / "java" / "distinguished-names" / "DistinguishedNames.java"
 
 CN, ORG, COUNTRY, UID, DC = (
     NameOID.COMMON_NAME,

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import pytest
 from free_ports import free_port
 
-PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "security" / "tutorial.md"
+PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "security" / "tutorial.md"
 PORT: Final = "9093"
 """On the page."""
 SERVE: Final = "eosin serve"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from shell import Shell
 
-DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 PAGES = ("cli.md", "quickstart.md")
 
 _VARYING = (
