@@ -3,6 +3,7 @@
 Asks over Kafka's APIs, so that it works with every broker; an Eosin with `--http` tells more: who did it, and why.
 """
 
+import asyncio
 import re
 import sys
 from argparse import Namespace
@@ -18,15 +19,16 @@ from eosin.broker.cli.remote_commands import add_connection, attempt, moment
 from eosin.broker.cli.security_options import principal_of
 from eosin.broker.explain.cluster_facts import ClusterFacts
 from eosin.broker.explain.explained import Explained
-from eosin.broker.explain.sentences import explain_transaction
-from eosin.broker.explain.stored_facts import stored_transaction
+from eosin.broker.explain.stored_facts import StoredFacts
 from eosin.broker.explain.subjects import KINDS, NotTold, find
 from eosin.broker.explain.wording import client as client_words
 from eosin.broker.recorder.events import HistoryEvent
 from eosin.client.client import Client
+from eosin.protocol.codec import DecodeError
 from eosin.runtime.clock import SystemClock
 from eosin.storage.disk.interfaces import DirectoryInUse, UnusableDirectory
 from eosin.storage.disk.system import ReadOnlyDisk
+from eosin.storage.inspection.directory import lock
 
 COMMAND: Final = "explain"
 FOLLOW_MS: Final = 1000
@@ -49,21 +51,26 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _stored(options: Namespace) -> int:
-    """Explain a transactional id from the files of a stopped broker."""
-    if options.kind not in (None, "txn"):
-        return fail(
-            COMMAND, "--data-dir explains transactional ids only; `eosin check` and `eosin dump-log` show the rest"
-        )
-    path = Path(options.data_dir).as_posix()
+    """Explain from the files of a stopped broker."""
+    path, disk = Path(options.data_dir).as_posix(), ReadOnlyDisk()
+    if options.follow:
+        return fail(COMMAND, "--follow asks a running cluster, and --data-dir reads the files of a stopped broker")
     try:
-        facts = stored_transaction(ReadOnlyDisk(), path, options.subject, SystemClock().now_ms())
+        held = lock(disk, path)
+        try:
+            files = StoredFacts(disk, path)
+            found = asyncio.run(find(files, options.subject, options.kind))
+        finally:
+            held.release()
     except DirectoryInUse:
         return fail(COMMAND, f"a broker is at work in {path}: ask it instead, without --data-dir")
     except UnusableDirectory as error:
         return fail(COMMAND, str(error))
     except OSError as error:
         return fail(COMMAND, f"cannot read {error.filename}: {error.strerror}" if error.filename else str(error))
-    found = explain_transaction(facts)
+    except DecodeError as error:
+        return fail(COMMAND, f"{path} has records that cannot be read: {error}; `eosin check` tells more")
+    found = msgspec.structs.replace(found, evidence=(*found.evidence, f"from {files.source}"))
     return until_broken_pipe(lambda: _print(found, timeline=options.timeline, as_json=options.json))
 
 
@@ -72,11 +79,15 @@ def parser() -> Parser:
     options = Parser(
         prog="eosin explain",
         description="Say why a transactional id, a partition, a topic, a group or a producer id is as it is.",
-        examples=["eosin explain invoicing-1", "eosin explain invoicing-1 --timeline"],
+        examples=[
+            "eosin explain invoicing-1",
+            "eosin explain invoicing-1 --timeline",
+            "eosin explain orders-0 --data-dir /var/lib/eosin",
+        ],
     )
     options.add_argument("subject", metavar="TRANSACTIONAL-ID | TOPIC-PARTITION | TOPIC | GROUP | PRODUCER-ID")
     options.add_argument("--as", dest="kind", choices=KINDS, help="what the subject is, where several have that name")
-    options.add_argument("--data-dir", metavar="DIR", help="from the files of a stopped broker, transactional ids only")
+    options.add_argument("--data-dir", metavar="DIR", help="from the files of a stopped broker")
     options.add_argument("--timeline", action="store_true", help="the events behind it, too")
     options.add_argument("--follow", action="store_true", help="ask again each second, and tell what is new")
     options.add_argument("--json", action="store_true", help="one JSON object")

@@ -48,6 +48,8 @@ class TransactionFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether it was asked of an Eosin that records nothing, because nobody asked it to."""
     forgotten_ms: int = NO_TIME
     """When its coordinator forgets it unless it is used; -1 while a transaction is open, and where nobody tells."""
+    is_stored: bool = False
+    """Whether it is as the files of a stopped broker say."""
 
     @property
     def is_open(self) -> bool:
@@ -124,6 +126,8 @@ class PartitionFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """What retention drops next, where the leader tells it."""
     lacks_right: str = ""
     """The right that whoever asks lacks to see its transactions, as `READ on Topic orders`."""
+    is_stored: bool = False
+    """Whether it is as the files of a stopped broker say."""
 
     @property
     def behind(self) -> int:
@@ -140,7 +144,10 @@ class ProducerPlace(msgspec.Struct, frozen=True, omit_defaults=True):
     last_ms: int
     """When something was written for it last, by the broker's clock."""
     forgotten_ms: int = NO_TIME
-    """When the partition forgets it unless it writes; -1 while it has a transaction open there."""
+    """When the partition forgets it unless it writes; -1 while it has a transaction open there, and where nobody
+    tells."""
+    is_open: bool = False
+    """Whether it has a transaction open there."""
 
 
 class ProducerFacts(msgspec.Struct, frozen=True, omit_defaults=True):

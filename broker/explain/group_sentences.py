@@ -172,5 +172,5 @@ def _line(each: GroupPartition) -> str:
     lag = f"{name(each.partition)}: committed {number(each.committed)}, lag {number(each.lag)}"
     controls = f", {plural(each.control_records, 'control record')}" if each.control_records > 0 else ""
     undecided = f", {number(each.undecided)} undecided" if each.undecided else ""
-    about = "" if each.records >= 0 else " (offsets: too much to count)"
+    about = "" if each.records >= 0 else " (offsets, not counted)"
     return f"{lag}{controls}{undecided}{about}"

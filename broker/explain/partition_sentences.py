@@ -54,6 +54,8 @@ def explain_topic(topic: str, partitions: Sequence[PartitionFacts], *, sources: 
 
 def _sentence(facts: PartitionFacts, first: OpenProducer | None) -> str:
     subject = name(facts.partition)
+    if not facts.is_known and facts.is_stored:
+        return f"the files have nothing of partition {subject}: it is empty, on another broker, or there is none"
     if not facts.is_known:
         return f"there is no partition {subject}"
     if facts.error:

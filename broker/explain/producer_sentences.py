@@ -28,7 +28,7 @@ def explain_producer(facts: ProducerFacts) -> Explained:
 def _next(facts: ProducerFacts) -> Next | None:
     due = [each.forgotten_ms for each in facts.places]
     if min(due) < 0:
-        return None  # of an open transaction, which its partition explains
+        return None  # a transaction is open, which its partition explains; or nobody tells
     at_ms = max(due)
     left_ms = at_ms - facts.now_ms
     when = f"{moment(at_ms, facts.now_ms)} (in {duration(left_ms)}; producer.id.expiration.ms)"
@@ -41,6 +41,8 @@ def _next(facts: ProducerFacts) -> Next | None:
 def _line(place: ProducerPlace, now_ms: int) -> str:
     sequence = f"last sequence {number(place.last_sequence)}" if place.last_sequence >= 0 else "no records"
     told = f"{name(place.partition)}: epoch {place.producer_epoch}, {sequence}"
-    if place.forgotten_ms < 0:
+    if place.is_open:
         return f"{told}, a transaction is open"
+    if place.forgotten_ms < 0:
+        return told
     return f"{told}, forgotten at {moment(place.forgotten_ms, now_ms)}"

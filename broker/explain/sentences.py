@@ -204,12 +204,16 @@ def _next(facts: TransactionFacts, notable: Notable | None) -> Next | None:
         deadline_ms = facts.deadline_ms
         if facts.never_times_out:
             return Next("It is kept until its database decides (KIP-939).")
+        if deadline_ms >= 0 and facts.is_stored:
+            return Next(f"Its coordinator aborts it once it runs, after {moment(deadline_ms, now_ms)}.", deadline_ms)
         if deadline_ms >= 0:
             left_ms = deadline_ms - now_ms
             when = f"in {duration(left_ms)}" if left_ms > 0 else "now due"
             return Next(f"It will be aborted at {moment(deadline_ms, now_ms)} ({when}).", deadline_ms)
     if facts.in_doubt:
         return Next("A record of it may or may not be in the log: the coordinator writes it again until it is.")
+    if facts.is_preparing and facts.is_stored:
+        return Next("Its coordinator writes the markers that are missing once it runs.")
     if facts.is_preparing:
         return Next("The coordinator goes on trying; until then requests of the id get CONCURRENT_TRANSACTIONS.")
     if notable is None:

@@ -3,13 +3,12 @@
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
-from eosin.broker.explain.cluster_facts import ClusterFacts
 from eosin.broker.explain.explained import Explained
-from eosin.broker.explain.facts import GroupFacts, TransactionFacts
+from eosin.broker.explain.facts import GroupFacts, PartitionFacts, ProducerFacts, TransactionFacts
 from eosin.broker.explain.group_sentences import explain_group
 from eosin.broker.explain.partition_sentences import explain_partition, explain_topic
 from eosin.broker.explain.producer_sentences import explain_producer
@@ -33,7 +32,36 @@ MOST_PARTITIONS: Final = 200
 """Of a topic, that are asked about."""
 
 
-async def find(cluster: ClusterFacts, subject: str, kind: str | None) -> Explained:
+class Knows(Protocol):
+    """Who is asked: a cluster, or the files of a stopped broker. Each may raise BrokerError, or OSError."""
+
+    @property
+    def principal(self) -> str:
+        """Who asks, in words."""
+
+    def now_ms(self) -> int:
+        """The time."""
+
+    async def transaction(self, transactional_id: str) -> TransactionFacts | None:
+        """One transactional id; None when nobody knows it."""
+
+    async def partitions_of(self, topic: str) -> list[TopicPartition]:
+        """The partitions of a topic; none when there is no such topic."""
+
+    async def partition(self, partition: TopicPartition) -> PartitionFacts:
+        """One partition."""
+
+    async def group(self, group_id: str) -> GroupFacts:
+        """One group."""
+
+    async def owner_of(self, producer_id: int) -> str | None:
+        """The transactional id that has a producer id."""
+
+    async def producer(self, producer_id: int) -> ProducerFacts | None:
+        """A producer id that no transactional id has."""
+
+
+async def find(cluster: Knows, subject: str, kind: str | None) -> Explained:
     """Explain whatever `subject` is; `kind` says which, where several have that name. Raises ClientError."""
     found: list[tuple[str, Explained]] = []
     denied: dict[str, BrokerError] = {}
@@ -97,7 +125,7 @@ _WORDS: Final = {
 }
 
 
-async def _explain(cluster: ClusterFacts, subject: str, kind: str) -> Explained | None:
+async def _explain(cluster: Knows, subject: str, kind: str) -> Explained | None:
     match kind:
         case "txn":
             facts = await cluster.transaction(subject)
@@ -113,14 +141,14 @@ async def _explain(cluster: ClusterFacts, subject: str, kind: str) -> Explained 
             return await _producer(cluster, subject)
 
 
-async def _topic(cluster: ClusterFacts, subject: str) -> Explained | None:
+async def _topic(cluster: Knows, subject: str) -> Explained | None:
     if not is_legal_topic_name(subject):
         return None
     partitions = (await cluster.partitions_of(subject))[:MOST_PARTITIONS]
     return explain_topic(subject, [await cluster.partition(each) for each in partitions])
 
 
-async def _producer(cluster: ClusterFacts, subject: str) -> Explained | None:
+async def _producer(cluster: Knows, subject: str) -> Explained | None:
     if not _PRODUCER.fullmatch(subject):
         return None
     transactional_id = await cluster.owner_of(int(subject))
@@ -139,7 +167,7 @@ def partition_of(subject: str) -> TopicPartition | None:
     return TopicPartition(found["topic"], int(found["index"]))
 
 
-async def _unknown(cluster: ClusterFacts, subject: str, kind: str | None) -> Explained:
+async def _unknown(cluster: Knows, subject: str, kind: str | None) -> Explained:
     if kind == "group":
         return explain_group(GroupFacts(subject, cluster.now_ms(), ""))
     if kind == "partition" and (partition := partition_of(subject)) is not None:

@@ -85,6 +85,7 @@ class Knowledge:
                         entry.last_sequence,
                         entry.last_append_ms,
                         NO_TIME if entry.has_transaction else entry.last_append_ms + after_ms,
+                        entry.has_transaction,
                     )
                 )
 

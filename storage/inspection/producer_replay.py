@@ -97,6 +97,17 @@ class ProducerReplay:
         """The first offset of the oldest open transaction."""
         return next(iter(self._open.values()), None)
 
+    def adopt(self, entry: ProducerEntry) -> None:
+        """A producer as a snapshot has it, before the first batch; those with a transaction come in the order of its
+        first offset."""
+        known = self.producers[entry.producer_id] = Known(entry.producer_id)
+        known.producer_epoch = entry.producer_epoch
+        known.last_sequence = entry.last_sequence
+        known.last_timestamp = entry.last_timestamp
+        known.coordinator_epoch = entry.coordinator_epoch
+        if entry.has_transaction:
+            known.first_offset = self._open[entry.producer_id] = entry.transaction_first_offset
+
     def data(self, header: BatchHeader) -> Doubt | None:
         """The next data batch of a producer."""
         known = self.producers.get(header.producer_id)

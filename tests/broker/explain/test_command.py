@@ -128,7 +128,6 @@ def test_apache_kafka_is_explained_as_far_as_its_apis_tell(tmp_path: Path) -> No
         ("x", "--timeout", "0"),
         ("x", "--http-token-file", "/nowhere/token"),
         ("x", "--data-dir", "/nowhere"),
-        ("x", "--data-dir", ".", "--as", "group"),
     ],
 )
 def test_what_cannot_be_asked_is_one_sentence_and_exit_code_2(
