@@ -206,3 +206,21 @@ class GroupObserver(Protocol):
     def offsets_completed(self, held: Mapping[str, int], marker: Marker, now_ms: int) -> None:
         """A transaction's marker is durable: its offsets are visible or forgotten. `held`: of how many partitions, by
         group."""
+
+    def offsets_unstable(
+        self, group_id: str, partitions: Sequence[TopicPartition], *, who: Requester | None, now_ms: int
+    ) -> None:
+        """A reader that wants stable offsets is told UNSTABLE_OFFSET_COMMIT for these partitions."""
+
+    def commit_refused(
+        self,
+        group_id: str,
+        error: ErrorCode,
+        *,
+        member_id: str,
+        generation_id: int,
+        pair: tuple[int, int] | None,
+        who: Requester | None,
+        now_ms: int,
+    ) -> None:
+        """Offsets of a group that is there were refused; `pair` is that of a transaction's producer."""

@@ -112,6 +112,12 @@ def _of_a_group(event: HistoryEvent) -> str:
             return f"a transaction commits offsets of {plural(event.count, 'partition')}"
         case groups.DROPPED:
             return f"a transaction is aborted, and its offsets of {plural(event.count, 'partition')} with it"
+        case groups.UNSTABLE:
+            told = "a reader is told UNSTABLE_OFFSET_COMMIT for"
+            return f"{told} {event.what}: offsets of an open transaction{_repeated(event)}"
+        case groups.REFUSED:
+            of, _, error = event.what.rpartition(": ")
+            return f"a commit of offsets is refused with {error}: {of}{_repeated(event)}"
         case groups.LOADED:
             return f"this broker reads the group from its log: {plural(event.count, 'member')}"
         case groups.MOVED:
@@ -126,3 +132,9 @@ def _within(count: int) -> str:
 
 def _times(count: int) -> str:
     return f", {plural(count, 'time')}" if count > 1 else ""
+
+
+def _repeated(event: HistoryEvent) -> str:
+    if event.count < 2:
+        return ""
+    return f", {plural(event.count, 'time')} within {duration(event.at_ms - event.since_ms)}"

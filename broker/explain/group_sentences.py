@@ -7,9 +7,9 @@ from eosin.broker.explain.event_words import in_words
 from eosin.broker.explain.explained import Explained, Next
 from eosin.broker.explain.facts import GroupFacts, GroupPartition
 from eosin.broker.explain.sentences import next_of
-from eosin.broker.explain.wording import LONGEST_SENTENCE, clipped, moment, name, number, plural
+from eosin.broker.explain.wording import LONGEST_SENTENCE, client, clipped, moment, name, number, plural
 from eosin.broker.recorder.events import HistoryEvent
-from eosin.broker.recorder.group_events import last_rebalance, rebalances
+from eosin.broker.recorder.group_events import REPEATING, last_rebalance, rebalances
 
 LOOP_MS: Final = 600_000
 """Rebalances within this time make a loop ..."""
@@ -29,6 +29,7 @@ def explain_group(facts: GroupFacts) -> Explained:
     evidence = [
         _line(each) for each in facts.partitions if each.offsets_behind or each.undecided or each.is_out_of_range
     ]
+    evidence += _refused(facts)
     if rebalance and not fits:
         evidence.insert(0, rebalance)
     return Explained(
@@ -55,6 +56,21 @@ def _rebalance(facts: GroupFacts) -> str:
     if over is None:
         return f"it has been rebalancing since {at} because {began.what}"
     return f"it rebalanced last at {at} (generation {over.what}) because {began.what}"
+
+
+def _refused(facts: GroupFacts) -> list[str]:
+    """Commits that were refused, and readers that wait for stable offsets, as far as somebody has recorded it; the
+    latest first."""
+    events = () if facts.history is None else facts.history.events
+    found = [each for each in events if each.kind in REPEATING]
+    return [
+        clipped(f"at {moment(each.at_ms, facts.now_ms)} {_by(each)}{each.words}") for each in reversed(in_words(found))
+    ]
+
+
+def _by(event: HistoryEvent) -> str:
+    who = client(event.who)
+    return f"{who}: " if who else ""
 
 
 def _loop(facts: GroupFacts) -> list[HistoryEvent]:

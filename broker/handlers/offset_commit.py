@@ -43,7 +43,8 @@ async def handle(request: OffsetCommitRequest, context: RequestContext, services
     offsets = list(_known_offsets(request, names, counts, expires))
     answers: Iterator[ErrorCode] = iter(())
     if offsets:
-        committer = Committer(request.generation_id_or_member_epoch, request.member_id, request.group_instance_id)
+        generation_id = request.generation_id_or_member_epoch
+        committer = Committer(generation_id, request.member_id, request.group_instance_id, context)
         answers = iter(
             await services.groups.offsets.commit(
                 request.group_id, offsets, committer=committer, api_version=context.api_version

@@ -77,17 +77,17 @@ async def _fetch(
     partition is an error; of all that there are, it is left out (security.md 4.6)."""
     session, wanted = context.session, _partitions(topics)
     if session.authorizer is None:
-        error, found = await services.groups.offsets.fetch(group_id, wanted, require_stable=require_stable)
+        error, found = await services.groups.offsets.fetch(group_id, wanted, require_stable=require_stable, who=context)
         return error, list(found)
     if wanted is None:
-        error, found = await services.groups.offsets.fetch(group_id, None, require_stable=require_stable)
+        error, found = await services.groups.offsets.fetch(group_id, None, require_stable=require_stable, who=context)
         names = dict.fromkeys(each.partition.topic for each in found)
         shown = frozenset(session.filter(Operation.DESCRIBE, ResourceType.TOPIC, names))
         return error, [each for each in found if each.partition.topic in shown]
     names = dict.fromkeys(each.topic for each in wanted)
     shown = frozenset(name for name in names if session.may(Operation.DESCRIBE, ResourceType.TOPIC, name))
     error, found = await services.groups.offsets.fetch(
-        group_id, [each for each in wanted if each.topic in shown], require_stable=require_stable
+        group_id, [each for each in wanted if each.topic in shown], require_stable=require_stable, who=context
     )
     if error is not ErrorCode.NONE:
         return error, list(found)

@@ -46,7 +46,7 @@ async def handle(
             offsets,
             transactional_id=request.transactional_id,
             producer=ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
-            committer=Committer(request.generation_id, request.member_id, request.group_instance_id),
+            committer=Committer(request.generation_id, request.member_id, request.group_instance_id, context),
             api_version=context.api_version,
         )
         answers = iter([error and _told(error, request, context, services) for error in settled])

@@ -167,6 +167,8 @@ class HistoryEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     who: ClientIdentity | None = None
     words: str = ""
     """What it means, where it is explained."""
+    since_ms: int = NO_TIME
+    """When the same was seen first, of what repeats; `count` is how often."""
 
 
 class History(msgspec.Struct, frozen=True, omit_defaults=True):

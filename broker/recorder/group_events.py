@@ -4,15 +4,18 @@ Whoever joined, left or was expelled is named by client id and host, with the me
 one clause, which the sentences of `eosin explain` take over.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
 
 from eosin.broker.explain.wording import client, clipped, duration
-from eosin.broker.recorder.events import ClientIdentity, HistoryEvent
+from eosin.broker.recorder.events import ClientIdentity, HistoryEvent, identity_of
 from eosin.coordinator.groups.rules.events import Event, Join, Leave, Loaded, TimerFired, TimerKind, Unloaded
 from eosin.coordinator.groups.rules.group import Group, GroupState, Member
+from eosin.coordinator.ports import Requester
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
 
 JOINED: Final = "joined"
 LEFT: Final = "left"
@@ -28,6 +31,11 @@ STABLE: Final = "stable"
 COMMITTED: Final = "offsets_committed"
 """In a transaction; likewise the next."""
 DROPPED: Final = "offsets_dropped"
+UNSTABLE: Final = "offsets_unstable"
+"""A reader of stable offsets was told UNSTABLE_OFFSET_COMMIT."""
+REFUSED: Final = "commit_refused"
+"""Offsets were refused: of a member that is none any more, of another generation, of a producer that is fenced."""
+REPEATING: Final = frozenset({UNSTABLE, REFUSED})
 LOADED: Final = "loaded"
 MOVED: Final = "moved"
 
@@ -138,6 +146,28 @@ def _event(at_ms: int, kind: str, what: str = "", *, count: int = 0, who: Client
 def offsets_event(now_ms: int, producer_id: int, producer_epoch: int, *, commit: bool, partitions: int) -> HistoryEvent:
     """A transaction with offsets of the group is over."""
     return HistoryEvent(now_ms, COMMITTED if commit else DROPPED, producer_id, producer_epoch, "", partitions)
+
+
+def unstable_event(partitions: Sequence[TopicPartition], who: Requester | None, now_ms: int) -> HistoryEvent:
+    """A reader waits for offsets of a transaction; all its tries are one event."""
+    more = f" and {len(partitions) - 1} more" if len(partitions) > 1 else ""
+    return HistoryEvent(now_ms, UNSTABLE, -1, -1, f"{partitions[0]}{more}", 1, identity_of(who), since_ms=now_ms)
+
+
+def refused_event(
+    error: ErrorCode,
+    *,
+    member_id: str,
+    generation_id: int,
+    pair: tuple[int, int] | None,
+    who: Requester | None,
+    now_ms: int,
+) -> HistoryEvent:
+    """A commit of offsets was refused."""
+    of = [f"member {clipped(member_id)}"] if member_id else []
+    of += [f"generation {generation_id}"] if generation_id >= 0 else []
+    what = f"{', '.join(of) or 'no member'}: {error.name}"
+    return HistoryEvent(now_ms, REFUSED, *(pair or (-1, -1)), what, 1, identity_of(who), since_ms=now_ms)
 
 
 def rebalances(history: GroupHistory, since_ms: int) -> list[HistoryEvent]:

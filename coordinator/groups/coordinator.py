@@ -80,6 +80,7 @@ class GroupCoordinator:
     def observe(self, observer: GroupObserver) -> None:
         """Tell `observer` of every decision from now on (console.md 2.2)."""
         self._shards.observe(observer)
+        self.offsets.observer = observer
 
     # Life
 

@@ -67,7 +67,7 @@ class ObservedBroker:
 
     async def explain(self, subject: str, kind: str | None = None, *, over_http: bool = True) -> Explained:
         """What `eosin explain` finds, asked over sockets; without HTTP as of any other broker."""
-        async with Client(self.address) as client:
+        async with Client(self.address, client_id="eosin-cli") as client:
             asked = ClusterFacts(client, http=self.http if over_http else None, token=None, timeout_ms=5000)
             found = await find(asked, subject, kind)
         assert not asked.complaints

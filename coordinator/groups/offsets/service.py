@@ -17,7 +17,7 @@ from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.coordinator.groups.rules.subscription import CONSUMER_PROTOCOL, subscribed_topics
 from eosin.coordinator.groups.rules.write_errors import of_offsets
 from eosin.coordinator.groups.shard import Shard, Shards
-from eosin.coordinator.ports import TransactionVerifier
+from eosin.coordinator.ports import GroupObserver, Requester, TransactionVerifier
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, ProducerIdAndEpoch, TopicPartition
 from eosin.runtime.clock import Clock
@@ -39,6 +39,8 @@ class Committer(NamedTuple):
     generation_id: int = -1
     member_id: str = ""
     instance_id: str | None = None
+    who: Requester | None = None
+    """The client, for who observes."""
 
 
 class FetchedOffset(NamedTuple):
@@ -59,6 +61,7 @@ class OffsetRequests:
         self._verifier = verifier
         self._clock = clock
         self._config = config
+        self.observer: GroupObserver | None = None
 
     def verify_with(self, verifier: TransactionVerifier) -> None:
         """Ask `verifier` about transactions from now on."""
@@ -84,6 +87,7 @@ class OffsetRequests:
                 generation_id=committer.generation_id,
             )
         if error is not ErrorCode.NONE:
+            self._note_refusal(group_id, group, error, committer)
             return [error] * len(offsets)
         if group is not None and committer.member_id in group.members and checks.keeps_session_alive(group):
             shard.runner.restart_session(group, committer.member_id)
@@ -133,6 +137,7 @@ class OffsetRequests:
         COMMIT marker, and a request for stable offsets gets UNSTABLE_OFFSET_COMMIT until then."""
         refusal, shard = await self._admit(group_id, transactional_id, producer, api_version)
         if shard is None:
+            self._note_refusal(group_id, self._group(group_id), refusal, committer, producer)
             return [_translate(refusal, api_version)] * len(offsets)
         group = shard.groups.get(group_id)
         if group is None:
@@ -145,6 +150,7 @@ class OffsetRequests:
                 generation_id=committer.generation_id,
             )
         if error is not ErrorCode.NONE:
+            self._note_refusal(group_id, group, error, committer, producer)
             return [error] * len(offsets)
         fitting, answers = self._split(offsets)
         if fitting:
@@ -158,6 +164,30 @@ class OffsetRequests:
             )
             _answer(answers, _translate(await self._outcome(write), api_version))
         return answers
+
+    def _group(self, group_id: str) -> Group | None:
+        shard = self._shards.of_group(group_id)
+        return None if isinstance(shard, ErrorCode) else shard.groups.get(group_id)
+
+    def _note_refusal(
+        self,
+        group_id: str,
+        group: Group | None,
+        error: ErrorCode,
+        committer: Committer,
+        producer: ProducerIdAndEpoch | None = None,
+    ) -> None:
+        """Tell who observes that a group which is there got no offsets."""
+        if self.observer is not None and group is not None:
+            self.observer.commit_refused(
+                group_id,
+                error,
+                member_id=committer.member_id,
+                generation_id=committer.generation_id,
+                pair=None if producer is None else (producer.producer_id, producer.producer_epoch),
+                who=committer.who,
+                now_ms=self._clock.now_ms(),
+            )
 
     async def _admit(
         self, group_id: str, transactional_id: str, producer: ProducerIdAndEpoch, api_version: int
@@ -209,7 +239,12 @@ class OffsetRequests:
     # Reading
 
     async def fetch(
-        self, group_id: str, partitions: Sequence[TopicPartition] | None, *, require_stable: bool
+        self,
+        group_id: str,
+        partitions: Sequence[TopicPartition] | None,
+        *,
+        require_stable: bool,
+        who: Requester | None = None,
     ) -> tuple[ErrorCode, list[FetchedOffset]]:
         """OffsetFetch: what is committed for some partitions, or with None for all that the group has committed.
 
@@ -229,12 +264,17 @@ class OffsetRequests:
         wanted = partitions
         if wanted is None:
             wanted = list(store.partitions(group_id) if require_stable else store.committed(group_id))
-        return ErrorCode.NONE, [
+        found = [
             _unstable(each)
             if require_stable and store.is_pending(group_id, each)
             else self._fetch_one(shard, group_id, each)
             for each in wanted
         ]
+        if require_stable and self.observer is not None:
+            unstable = [each.partition for each in found if each.error]
+            if unstable:
+                self.observer.offsets_unstable(group_id, unstable, who=who, now_ms=self._clock.now_ms())
+        return ErrorCode.NONE, found
 
     async def _caught_up(self, shard: Shard, group_id: str) -> ErrorCode:
         """Wait until the shard has everything that was accepted for the group before."""

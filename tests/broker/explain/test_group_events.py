@@ -1,6 +1,7 @@
 """What happens to consumer groups of unmodified clients, and what `eosin explain` says of it (console.md 2.1 and 3)."""
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -11,15 +12,23 @@ import pytest
 from broker_process import BrokerProcess
 from confluent_kafka import Consumer, Producer, TopicPartition
 from manual_clock import ManualClock
+from observed_broker import ORDERS_0, observed_broker
 from wire import unique
 
 from eosin.broker.explain.facts import GroupFacts, GroupPartition
 from eosin.broker.explain.group_sentences import explain_group
 from eosin.broker.recorder.events import HistoryEvent
 from eosin.broker.recorder.group_events import GroupHistory
-from eosin.broker.recorder.group_recorder import PRODUCERS, RING, GroupRecorder
+from eosin.broker.recorder.group_recorder import PRODUCERS, REPEATING, RING, GroupRecorder
 from eosin.coordinator.groups.rules.events import Event, Join, Leave, LeavingMember, TimerFired, TimerKind, TimerName
 from eosin.coordinator.groups.rules.group import Group, GroupState, Member
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.schemas.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from eosin.protocol.schemas.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from eosin.storage.log.log_results import Marker
 
 NOW_MS = 1_700_000_000_000
@@ -313,3 +322,68 @@ def numbered(number: int, *members: Member) -> Group:
 def test_a_group_that_nobody_has_recorded_is_told_without_a_reason() -> None:
     assert "rebalanc" not in explain_group(GroupFacts("g", NOW_MS, "Stable")).sentence
     assert "rebalanc" not in explain_group(GroupFacts("g", NOW_MS, "Stable", history=GroupHistory(NOW_MS))).sentence
+
+
+async def test_a_reader_that_waits_for_stable_offsets_is_one_event_that_counts() -> None:
+    async with observed_broker() as broker:
+        producer = await broker.producer("copier")
+        await producer.commit_offsets("readers", ORDERS_0, 2)
+        for client_id in ("reader-1", "reader-1", "eosin-cli"):
+            wire = await broker.wire(client_id)
+            topic = OffsetFetchRequestTopics("orders", partition_indexes=(0,))
+            asked = OffsetFetchRequest(
+                groups=(OffsetFetchRequestGroup("readers", topics=(topic,)),), require_stable=True
+            )
+            (answer,) = (await wire.ask(asked, 8)).groups
+            assert answer.topics[0].partitions[0].error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
+        found = await broker.explain("readers")
+        assert found.cause == "pending_offsets"
+        told = next(each for each in found.evidence if "UNSTABLE" in each)
+        assert re.sub(r"\d\d:\d\d:\d\d\.\d{3}|127\.0\.0\.1:\d+|[0-9.]+ m?s$", "T", told) == (
+            "at T reader-1 at T: a reader is told UNSTABLE_OFFSET_COMMIT for orders-0: offsets of an open transaction,"
+            " 2 times within T"
+        )
+
+
+async def test_commits_that_are_refused_say_of_whom_and_why() -> None:
+    async with observed_broker() as broker:
+        producer = await broker.producer("copier")
+        await producer.commit_offsets("readers", ORDERS_0, 2)
+        await producer.commit()
+        await producer.completed()
+        partition = OffsetCommitRequestPartition(0, 3)
+        request = OffsetCommitRequest(
+            "readers", 7, "gone-1", topics=(OffsetCommitRequestTopic("orders", partitions=(partition,)),)
+        )
+        wire = await broker.wire("reader-1")
+        for _ in range(3):
+            (topic,) = (await wire.ask(request, 8)).topics
+            assert topic.partitions[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        await broker.producer("copier", client_id="successor")
+        assert await producer.commit_offsets("readers", ORDERS_0, 4) == ErrorCode.INVALID_PRODUCER_EPOCH
+        found = await broker.explain("readers")
+        told = [re.sub(r"\d\d:\d\d:\d\d\.\d{3}|127\.0\.0\.1:\d+|[0-9.]+ m?s$", "T", each) for each in found.evidence]
+        assert told[-2:] == [
+            "at T orders-1 at T: a commit of offsets is refused with PRODUCER_FENCED: no member",
+            "at T reader-1 at T: a commit of offsets is refused with UNKNOWN_MEMBER_ID: member gone-1, generation 7,"
+            " 3 times within T",
+        ]
+        assert [each.kind for each in found.timeline if each.kind == "commit_refused"] == ["commit_refused"] * 2
+
+
+def test_a_group_keeps_a_few_kinds_of_refusals_and_counts_their_memory() -> None:
+    recorder = GroupRecorder(ManualClock(NOW_MS))
+    for number in range(REPEATING + 5):
+        recorder.commit_refused(
+            "readers",
+            ErrorCode.ILLEGAL_GENERATION,
+            member_id=f"m{number}",
+            generation_id=1,
+            pair=None,
+            who=None,
+            now_ms=NOW_MS + number,
+        )
+    history = recorder.history("readers")
+    assert history is not None
+    assert [each.what.split(",")[0] for each in history.events] == [f"member m{5 + n}" for n in range(REPEATING)]
+    assert recorder.events == REPEATING
