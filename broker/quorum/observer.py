@@ -16,6 +16,7 @@ from eosin.broker.quorum.batches import LogBatch, control_records, is_whole_snap
 from eosin.broker.quorum.errors import QuorumLost, QuorumUnreadable
 from eosin.broker.quorum.leader import ActiveController
 from eosin.client.addresses import Address
+from eosin.client.errors import known_code
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import Uuid
@@ -330,7 +331,7 @@ class Observer:
                 f"the controller at {self._asked} does not authorize this broker: it needs CLUSTER_ACTION on Cluster"
             )
         if error != ErrorCode.NONE:
-            raise _Refused(f"error {error}")
+            raise _Refused(f"{self._asked} answers {_name(error)}")
 
     def _judge(
         self, leader: LeaderIdAndEpoch, error: int, endpoints: Mapping[int, Address], now_ms: int
@@ -350,7 +351,7 @@ class Observer:
         is_hint = error in (ErrorCode.NONE, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if is_hint and has_learned and self._leader_address is not None:
             return (*self._leader_effects(), self._next_request())
-        raise _Refused(f"error {error}")
+        raise _Refused(f"{self._asked} answers {_name(error)}")
 
     def _learn(self, leader: LeaderIdAndEpoch, endpoints: Mapping[int, Address]) -> bool:
         """Adopt epoch and leader; whether that was news."""
@@ -498,6 +499,11 @@ class Observer:
                 f"node.id {self._config.node_id} is the id of a controller: brokers and controllers share one "
                 f"namespace of ids (cluster.md 1.1)"
             )
+
+
+def _name(error: int) -> str:
+    known = known_code(error)
+    return f"error {error}" if known is None else known.name
 
 
 def _only_partition(response: FetchResponse) -> PartitionData:

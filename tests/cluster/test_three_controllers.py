@@ -1,11 +1,15 @@
-"""The metadata follower with a quorum of three controllers: the leader dies, and another one is followed."""
+"""A quorum of three controllers: the leader dies, and another one is followed; all of them are replaced at run time
+(KIP-853)."""
 
 import asyncio
 import os
+import re
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from joined_broker import JoinedBroker
 from kraft_node import QuorumController
 from toolchains import skipped_without
 
@@ -25,8 +29,10 @@ LIMIT_S = 60
 class Voter(QuorumController):
     """One of several controllers, formatted with all of them (`--initial-controllers`) instead of `--standalone`."""
 
-    def __init__(self, folder: Path, node_id: int) -> None:
+    def __init__(self, folder: Path, node_id: int, *, is_initial: bool = True) -> None:
+        """One that is not there from the beginning is an observer until somebody adds it."""
         super().__init__(folder, node_id=node_id)
+        self._is_initial = is_initial
         self.directory_id = uuid_text(bytes((node_id & 0xFF | 1,)) + os.urandom(15))
 
     def belong(self, cluster_id: str, voters: "list[Voter]") -> None:
@@ -36,10 +42,22 @@ class Voter(QuorumController):
         self._voters = ",".join(f"{voter.node_id}@{voter.address}:{voter.directory_id}" for voter in voters)
 
     def _filled_in(self, start: str) -> list[str]:
-        words = [self._voters if word == "--standalone" else word for word in super()._filled_in(start)]
-        if self._voters in words:
-            words.insert(words.index(self._voters), "--initial-controllers")
+        words = super()._filled_in(start)
+        if "--standalone" in words:
+            at = words.index("--standalone")
+            words[at : at + 1] = (
+                ["--initial-controllers", self._voters] if self._is_initial else ["--no-initial-controllers"]
+            )
         return words
+
+    @property
+    def stored_directory_id(self) -> str:
+        """The id that its directory was formatted with."""
+        return dict(
+            line.split("=", 1)
+            for line in (self.folder / "data" / "meta.properties").read_text().splitlines()
+            if "=" in line
+        )["directory.id"]
 
     def run(self, *command: str) -> str:
         return self._cluster_id if command[1:] == ("random-uuid",) else super().run(*command)
@@ -97,6 +115,39 @@ async def test_another_voter_is_followed_when_the_leader_dies(voters: list[Voter
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+def test_a_broker_stays_when_the_controllers_that_it_was_started_with_are_replaced_through_it(tmp_path: Path) -> None:
+    """cluster.md 3.4 and 5.1: Kafka's tool adds and removes voters by way of an Eosin broker."""
+    with skipped_without():
+        first, second = (Voter(tmp_path / str(node_id), node_id) for node_id in VOTERS[:2])
+    cluster_id = uuid_text(b"\1" + os.urandom(15))
+    fresh = Voter(tmp_path / "fresh", 1009, is_initial=False)
+    with ExitStack() as stack:
+        for voter in (first, second, fresh):
+            voter.belong(cluster_id, [first, second])
+            stack.enter_context(voter)
+        broker = stack.enter_context(JoinedBroker(tmp_path / "broker", first, node_id=1))
+
+        def quorum(*arguments: str) -> tuple[int, str]:
+            return fresh.outcome("kafka-metadata-quorum.sh", "--bootstrap-server", broker.address, *arguments)
+
+        add = ("--command-config", str(fresh.properties), "add-controller")
+        code, said = quorum(*add)
+        assert (code, "Added controller 1009" in said) == (0, True), said
+        code, said = quorum(*add)
+        assert (code, "is already part of the set of voters" in said) == (1, True), said
+        for voter in (first, second):
+            of = ("--controller-id", str(voter.node_id), "--controller-directory-id", voter.stored_directory_id)
+            code, said = quorum("remove-controller", *of)
+            assert (code, "Removed" in said) == (0, True), said
+            voter.stop()
+            assert fresh.create_topic(broker.address, 1), "the broker has found who leads now"
+        code, said = quorum("remove-controller", *of)
+        assert (code, "Cannot remove voter" in said) == (1, True), said
+        code, said = quorum("describe", "--status")
+        assert re.findall(r'"id": (\d+)', said.partition("CurrentVoters")[2].partition("\n")[0]) == ["1009"]
+        assert broker.stop() == 0
 
 
 async def until(task: "asyncio.Task[None]", is_so: Callable[[], bool]) -> None:
