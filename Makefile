@@ -1,6 +1,6 @@
 # Everything a newcomer needs: `make run` starts a broker, `make test` proves the checkout.
 # Variables: PYTHON (the interpreter for .venv), PYTHONS (those that get a wheel), ARGS (for run, bench and conformance), FRAMES, SEED and FIRST_CHUNK (for fuzz),
-# ROUNDS and SEED (for crash and cluster-crash), MIXED (for cluster-crash), MINUTES (for soak), COMPILED=1 (for run and bench: the broker that `make compiled` has built).
+# ROUNDS and SEED (for crash and cluster-crash), MIXED and CLIENTS (for cluster-crash), MINUTES (for soak), COMPILED=1 (for run and bench: the broker that `make compiled` has built).
 
 PYTHON ?= python3
 PYTHONS ?= $(PYTHON)
@@ -119,8 +119,8 @@ quick: setup lint  ## the inner loop: lint and the tests that need no second pro
 	$(BIN)/pytest -q -n $(WORKERS) -m "not slow and not spark" --ignore tests/clients --ignore tests/crash
 
 # Goes on where it stopped, its books in bench-results/. MIXED=1: one of the three brokers is Apache Kafka's.
-cluster-crash: setup bytecode  ## kill brokers and the controller of a cluster under copiers for ROUNDS rounds (MIXED=1; needs Java)
-	$(BIN)/python tests/support/cluster_crash.py --rounds $(ROUNDS) --seed $(SEED) $(if $(MIXED),--form mixed) $(ARGS)
+cluster-crash: setup bytecode  ## kill brokers and the controller of a cluster under copiers for ROUNDS rounds (MIXED=1, CLIENTS=java-4.4.0,eosin; needs Java)
+	$(BIN)/python tests/support/cluster_crash.py --rounds $(ROUNDS) --seed $(SEED) $(if $(MIXED),--form mixed) $(if $(CLIENTS),--clients $(CLIENTS)) $(ARGS)
 
 cluster-clients: setup bytecode  ## the client suite against three Eosin brokers, everything with three replicas (ARGS="-k groups"; needs Java)
 	CLIENT_WORKERS=$(CLIENT_WORKERS) $(BIN)/python tests/support/cluster_clients.py $(ARGS)

@@ -1,8 +1,8 @@
 """APIs that only a broker of several machines has: what there is to change or to ask of its controllers, beyond what a
 broker alone serves too (cluster.md 5.1).
 
-`Forwarding` passes each on to the active controller. Delegation tokens are the exception: a broker refuses them itself
-on a connection that has proved no one's identity, as Apache Kafka does, and no connection to Eosin can ask for one.
+`Forwarding` passes each on to the active controller. Delegation tokens are the exception: a broker refuses them itself,
+as one of Apache Kafka does that has no `delegation.token.secret.key`. Nobody could log in to Eosin with one.
 """
 
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ from typing import Any, Final, NoReturn
 from eosin.broker.api import Api, Refuse, RequestContext, Services
 from eosin.broker.security.access import Access, on_the_cluster, open_to_all
 from eosin.broker.security.resources import Operation
+from eosin.broker.security.session import ANONYMOUS
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.add_raft_voter import AddRaftVoterResponse
@@ -45,7 +46,12 @@ def _has_no_tokens(key: ApiKey, versions: range, response: type[Message]) -> Api
     refuse = _all_fails(response)
 
     def respond(request: Any, context: RequestContext, services: Services) -> Any:
-        return refuse(request, context, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+        session = context.session
+        has_identity = session.security_protocol.has_sasl or session.principal != ANONYMOUS
+        no = (
+            ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED if has_identity else ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        )
+        return refuse(request, context, no)
 
     access = open_to_all("it is refused, whoever asks")
     return Api(key=key, versions=versions, respond=respond, refuse=refuse, access=access)

@@ -1,17 +1,20 @@
 """What the console of a broker that has joined a cluster changes (console.md 5).
 
-The broker is alone in its cluster: elsewhere the log of transactions is on whichever broker was asked for it first, and
-the console writes test records only where its own broker coordinates them.
+The first broker is alone in its cluster: elsewhere the log of transactions is on whichever broker was asked for it
+first, and the console writes test records only where its own broker coordinates them.
 """
 
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from broker_process import wait_until
 from free_ports import free_port
 from joined_broker import JoinedBroker
 from kraft_node import QuorumController
+from real_clients import confluent
+from toolchains import skipped_without
 from wire import unique
 
 HEADERS = {"authorization": "Bearer correct-horse"}
@@ -59,3 +62,49 @@ def test_the_console_of_one_of_several_machines_makes_changes_and_deletes_topics
         assert "offset 0" in act("test-record", partition=f"{name}-0", value="x", outcome="commit")
         assert act("delete-topic", **which, typed=name) == f"Topic {name} was deleted."
         wait_until(lambda: http.get(f"topics/{name}").status_code == 404, 40)
+
+
+@pytest.mark.full
+def test_the_console_of_a_broker_that_coordinates_nothing_says_so(tmp_path: Path) -> None:
+    """It writes records to what it leads, and no transaction."""
+    (tmp_path / "token").write_text("correct-horse")
+    with skipped_without():
+        made = QuorumController(tmp_path / "controller")  # of its own: its one coordinator is the first broker
+    one_partition = {"transaction.state.log.num.partitions": "1"}
+    settings = {
+        **one_partition,
+        "eosin.http.listener": str(free_port()),
+        "eosin.http.token.file": str(tmp_path / "token"),
+        "eosin.console.enable": "true",
+        "eosin.console.actions.enable": "true",
+    }
+    with (
+        made as controller,
+        JoinedBroker(tmp_path / "coordinator", controller, node_id=1, settings=one_partition) as coordinator,
+    ):
+        producer = confluent.CLIENT.producer(coordinator.address, transactional_id=unique("tx"))
+        producer.init()
+        producer.close()
+        with (
+            JoinedBroker(tmp_path / "other", controller, node_id=2, settings=settings) as other,
+            httpx.Client(
+                base_url=f"http://{other.http_address}/api/v1/",
+                headers={"authorization": "Bearer correct-horse"},
+                timeout=40,
+            ) as http,
+        ):
+            ours = controller.create_topic(other.address, 2)
+            theirs = controller.create_topic(other.address, 1)
+
+            def test_record(topic: str, outcome: str) -> tuple[int, str]:
+                asked = {"partition": f"{topic}-0", "value": "x", "outcome": outcome}
+                answer = http.post("actions/test-record", json=asked)
+                return answer.status_code, answer.text
+
+            assert test_record(ours, "plain")[0] == 200
+            code, said = test_record(ours, "commit")
+            assert code == 503
+            assert "this broker coordinates no transactions: ask another one's console" in said
+            code, said = test_record(theirs, "plain")
+            assert code == 404
+            assert f"this broker has no log of '{theirs}-0'" in said

@@ -40,6 +40,6 @@ def test_a_campaign_that_was_stopped_goes_on_with_its_books(tmp_path: Path) -> N
 def test_the_books_of_another_campaign_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "books.json"
     Books(path, form="mixed", seed=3).done(Figures(5))
-    for form, seed in (("eosin", 3), ("mixed", 4)):
-        with pytest.raises(ValueError, match="is about form mixed and seed 3"):
-            Books(path, form=form, seed=seed)
+    for form, seed, clients in (("eosin", 3, CLIENTS), ("mixed", 4, CLIENTS), ("mixed", 3, ("eosin",))):
+        with pytest.raises(ValueError, match=r"is about form mixed and seed 3 with .*aiokafka"):
+            Books(path, form=form, seed=seed, clients=clients)

@@ -64,6 +64,8 @@ def test_a_transaction_runs_over_sasl_ssl_alone_with_rights_and_users_of_the_quo
     assert "resourceType=TRANSACTIONAL_ID" in listed
     described = run("kafka-configs.sh", *to, "--describe", "--entity-type", "users", "--entity-name", "alice")
     assert "SCRAM-SHA-512=iterations=4096" in described
+    code, said = cluster.controller.outcome("kafka-delegation-tokens.sh", *to, "--describe")
+    assert (code, "Delegation Token feature is not enabled" in said) == (1, True), said
     # A request that is passed on is judged by the client's own rights, not by the broker's.
     alice = ("--bootstrap-server", first.address, "--command-config", cluster.command_config("alice", PASSWORD))
     code, said = cluster.controller.outcome("kafka-topics.sh", *alice, "--create", "--topic", unique("not-hers"))

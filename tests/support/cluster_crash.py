@@ -2,10 +2,12 @@
 
     python cluster_crash.py --rounds 20 [--form mixed] [--seed 1] [--state FILE]
     python cluster_crash.py --rounds 5 --form mixed --seed 1 --series 3 --state ""
+    python cluster_crash.py --rounds 20 --clients java-4.4.0,eosin,eosin
 
-A round copies three partitions of a topic to another, each by a client of another family, while one process after the
-other is killed, stopped or paused and comes back. Then the copy must be the original, once each and in order. Five
-rounds are a series on a cluster of its own, which ends with a clean stop: the three data directories must agree below
+A round copies the partitions of a topic to another, each by a client of its own, while one process after the other is
+killed, stopped or paused and comes back. The clients are three families in Python, which speak TV1, or those that are
+named: Java from 4 on and Eosin's own speak TV2. Then the copy must be the original, once each and in order. Five rounds
+are a series on a cluster of its own, which ends with a clean stop: the three data directories must agree below
 their high watermarks (cluster.md 8 and 11). Of the brokers three are Eosin's, or one is Apache Kafka's (`--form
 mixed`), or all are, which tells what is the clients' own doing (`--form kafka`).
 
@@ -25,20 +27,23 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import confluent_kafka as ck
+import copier
 from confluent_kafka.admin import AdminClient, NewTopic
 from crashed_cluster import FORMS, Copied, CrashedCluster, Violation
-from real_clients import confluent
+from real_clients import confluent, franz_go
 
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 
-COPIER: Final = Path(__file__).parent / "copier.py"
+COPIER: Final = Path(copier.__file__)
 CLIENTS: Final = ("confluent-kafka", "kafka-python", "aiokafka")
+CHOICE: Final = tuple(name for name in copier.CLIENTS if name != franz_go.CLIENT.name)
+"""A session of franz-go reads every partition of its topic."""
 SOURCE, TARGET = "source", "target"
 RECORDS: Final = 3000
 """Of each partition, in a round."""
@@ -47,7 +52,8 @@ ROUND_S: Final = 600
 ROUNDS_PER_SERIES: Final = 5
 DURABILITIES: Final = ("os", "fsync")
 _STUCK: Final = re.compile(
-    r"^a copier is stuck and starts again: \['([^']+)'.*?real_clients/\w+\.py\", line \d+ in (?!_call)(\w+)",
+    r"^a copier is stuck and starts again: \['([^']+)'"
+    r".*?(?:real_clients/\w+|own_client)\.py\", line \d+ in (?!_call|_run)(\w+)",
     re.DOTALL | re.MULTILINE,
 )
 """What a copier says before it starts itself again, and its stack: the client, and the call that did not return."""
@@ -91,16 +97,17 @@ class Figures:
 class Books:
     """What is done, in a file; without a path, nowhere."""
 
-    def __init__(self, path: Path | None, *, form: str, seed: int) -> None:
-        """Go on with what the file says. It must be about the same form and seed: raises ValueError."""
+    def __init__(self, path: Path | None, *, form: str, seed: int, clients: Sequence[str] = CLIENTS) -> None:
+        """Go on with what the file says. It must be about the same form, seed and clients: raises ValueError."""
         self.series = 0
         self.figures = Figures()
         self._path = path
-        self._about = {"form": form, "seed": seed}
+        self._about = {"form": form, "seed": seed, "clients": list(clients)}
         if path is not None and path.exists():
             kept: dict[str, Any] = json.loads(path.read_text())
             if {name: kept.get(name) for name in self._about} != self._about:
-                raise ValueError(f"{path} is about form {kept.get('form')} and seed {kept.get('seed')}")
+                about = f"form {kept.get('form')} and seed {kept.get('seed')} with {kept.get('clients')}"
+                raise ValueError(f"{path} is about {about}")
             self.series = kept["series"]
             counters = {name: Counter(kept["figures"][name]) for name in ("losses", "stuck")}
             self.figures = Figures(**{**kept["figures"], **counters})
@@ -118,7 +125,14 @@ class Books:
 
 
 def series(
-    folder: Path, *, form: str, durability: str, seed: str, rounds: int, say: Callable[[str], None] = print
+    folder: Path,
+    *,
+    form: str,
+    durability: str,
+    seed: str,
+    rounds: int,
+    clients: Sequence[str] = CLIENTS,
+    say: Callable[[str], None] = print,
 ) -> Figures:
     """So many rounds on a cluster in that folder. Raises Violation, and NotHere without Java."""
     figures = Figures()
@@ -126,9 +140,9 @@ def series(
         for number in range(rounds):
             chance = random.Random(f"{seed}/{number}")
             started = time.monotonic()
-            _round(cluster, number, chance)
+            _round(cluster, number, chance, clients)
             seconds = round(time.monotonic() - started)
-            figures.add(Figures(1, len(CLIENTS) * RECORDS, longest_round_s=seconds))
+            figures.add(Figures(1, len(clients) * RECORDS, longest_round_s=seconds))
             say(f"round {number} of {form}, {durability}: {seconds} s, {cluster.losses.total()} taken away so far")
         cluster.stop()
         figures.batches = cluster.agree(*(f"{name}-{number}" for name in (SOURCE, TARGET) for number in range(rounds)))
@@ -138,18 +152,18 @@ def series(
     return figures
 
 
-def _round(cluster: CrashedCluster, number: int, chance: random.Random) -> None:
+def _round(cluster: CrashedCluster, number: int, chance: random.Random, clients: Sequence[str]) -> None:
     source, target = f"{SOURCE}-{number}", f"{TARGET}-{number}"
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    for made in admin.create_topics([NewTopic(each, len(CLIENTS), 3) for each in (source, target)]).values():
+    for made in admin.create_topics([NewTopic(each, len(clients), 3) for each in (source, target)]).values():
         made.result(30)
-    _fill(cluster.bootstrap, source)
-    _copy(cluster, source, target, chance)
+    _fill(cluster.bootstrap, source, len(clients))
+    _copy(cluster, source, target, chance, clients)
     cluster.wait_in_sync(source, target, TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC)
-    _check(cluster.bootstrap, target)
+    _check(cluster.bootstrap, target, len(clients))
 
 
-def _fill(bootstrap: str, topic: str) -> None:
+def _fill(bootstrap: str, topic: str, partitions: int) -> None:
     failed: list[ck.KafkaError] = []
     producer = ck.Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
 
@@ -158,14 +172,14 @@ def _fill(bootstrap: str, topic: str) -> None:
             failed.append(error)
 
     for number in range(RECORDS):
-        for partition in range(len(CLIENTS)):
+        for partition in range(partitions):
             producer.produce(topic, b"%d" % number, partition=partition, on_delivery=delivered)
         producer.poll(0)
     if producer.flush(60) or failed:
         raise Violation(f"the records to copy were not all taken: {failed[:1]}")
 
 
-def _copy(cluster: CrashedCluster, source: str, target: str, chance: random.Random) -> None:
+def _copy(cluster: CrashedCluster, source: str, target: str, chance: random.Random, clients: Sequence[str]) -> None:
     environment = {
         **os.environ,
         "EOSIN_COPIER_STUCK_AFTER_S": "20",
@@ -183,30 +197,30 @@ def _copy(cluster: CrashedCluster, source: str, target: str, chance: random.Rand
                 stderr=log,
                 env=environment,
             )
-            for partition, client in enumerate(CLIENTS)
+            for partition, client in enumerate(clients)
         ]  # fmt: skip
         deadline = time.monotonic() + ROUND_S
         try:
-            while any(copier.poll() is None for copier in copiers):
+            while any(each.poll() is None for each in copiers):
                 if time.monotonic() > deadline:
-                    late = [client for client, copier in zip(CLIENTS, copiers, strict=True) if copier.poll() is None]
+                    late = [client for client, each in zip(clients, copiers, strict=True) if each.poll() is None]
                     raise Violation(f"after {ROUND_S} s {', '.join(late)} had not copied everything")
                 time.sleep(chance.uniform(0.5, 4))
-                partition = chance.randrange(len(CLIENTS))
+                partition = chance.randrange(len(clients))
                 cluster.disturb(chance, Copied(target, partition, copier=f"copy-{source}-{partition}"))
         finally:
-            for copier in copiers:
-                if copier.poll() is None:
-                    copier.kill()
-                copier.wait(10)
-    codes = [copier.returncode for copier in copiers]
+            for each in copiers:
+                if each.poll() is None:
+                    each.kill()
+                each.wait(10)
+    codes = [each.returncode for each in copiers]
     if any(codes):
         raise Violation(f"copiers ended with {codes}")
 
 
-def _check(bootstrap: str, target: str) -> None:
+def _check(bootstrap: str, target: str, partitions: int) -> None:
     """The copy is the original, once each and in order. Raises Violation."""
-    for partition in range(len(CLIENTS)):
+    for partition in range(partitions):
         consumer = confluent.CLIENT.consumer(bootstrap, group=f"readers-{target}")
         consumer.assign({(target, partition): 0})
         found = [each.value for each in consumer.read(RECORDS, timeout_s=60)] + [
@@ -221,21 +235,39 @@ def _check(bootstrap: str, target: str) -> None:
             raise Violation(f"{target}-{partition} has {len(found)} records of {RECORDS}: {what}")
 
 
+def _clients(text: str) -> tuple[str, ...]:
+    """The clients that are named. Raises ArgumentTypeError."""
+    names = tuple(text.split(","))
+    unknown = [name for name in names if name not in CHOICE]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no client {unknown[0]!r}: there are {', '.join(CHOICE)}")
+    return names
+
+
 def main() -> int:
     """Run until so many rounds are done, or one series fails."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=20, help="in all, those of the state file included")
     parser.add_argument("--form", choices=tuple(FORMS), default="eosin", help="whose brokers")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--clients",
+        type=_clients,
+        default=CLIENTS,
+        help=f"who copies, one partition each (default: {','.join(CLIENTS)}; known: {', '.join(CHOICE)})",
+    )
     parser.add_argument("--series", type=int, help="begin with this series, whatever the state file says")
     parser.add_argument(
-        "--state", help="the file of figures (default: bench-results/cluster-crash-FORM-SEED.json); empty: none"
+        "--state",
+        help="the file of figures (default: bench-results/cluster-crash-FORM-SEED.json, with other clients named); "
+        "empty: none",
     )
     options = parser.parse_args()
     path = options.state
     if path is None:
-        path = f"bench-results/cluster-crash-{options.form}-{options.seed}.json"
-    books = Books(Path(path) if path else None, form=options.form, seed=options.seed)
+        others = "" if options.clients == CLIENTS else "-" + "+".join(options.clients)
+        path = f"bench-results/cluster-crash-{options.form}-{options.seed}{others}.json"
+    books = Books(Path(path) if path else None, form=options.form, seed=options.seed, clients=options.clients)
     if options.series is not None:
         books.series = options.series
     while (left := options.rounds - books.figures.rounds) > 0:
@@ -249,6 +281,7 @@ def main() -> int:
                     durability=DURABILITIES[number % len(DURABILITIES)],
                     seed=f"{options.seed}/{number}",
                     rounds=rounds,
+                    clients=options.clients,
                     say=lambda line: print(line, flush=True),
                 )
             )
@@ -256,6 +289,7 @@ def main() -> int:
             traceback.print_exc()
             print(
                 f"FAILED: --form {options.form} --seed {options.seed} --series {number} --rounds {rounds} "
+                f"--clients {','.join(options.clients)} "
                 f'--state ""; what is left is in {folder}'
             )
             return 1

@@ -13,6 +13,7 @@ from eosin.broker.joined.forwarding import FORWARDED, Forwarding, decode
 from eosin.broker.membership.registration import FEATURES
 from eosin.broker.metadata.cluster import NO_LEADER
 from eosin.broker.registry import BY_KEY
+from eosin.broker.security.session import NOBODY, Principal, SecurityProtocol, Session
 from eosin.protocol.codec import EncodedBody, decode_body, decode_request_header, encode_request
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.headers import SIZE_BYTES
@@ -83,7 +84,9 @@ class World(ScriptedCluster):
         self.apis = Forwarding(self.cluster, channel).apis(BY_KEY)
         self.publish(broker(HERE), *topic("orders", partition("orders")))
 
-    async def ask(self, key: ApiKey, version: int, message: Message, *, correlation_id: int = 5) -> Any:
+    async def ask(
+        self, key: ApiKey, version: int, message: Message, *, correlation_id: int = 5, session: Session = NOBODY
+    ) -> Any:
         frame = memoryview(b"".join(encode_request(key, version, correlation_id, "client", message))[SIZE_BYTES:])
         self.frame = bytes(frame)
         request = decode(key, version, frame, decode_request_header(frame).body_offset)
@@ -92,7 +95,7 @@ class World(ScriptedCluster):
             cluster=self.cluster,
             transactions=SimpleNamespace(has_open_two_phase=self.has_open_two_phase),
         )
-        context = RequestContext(version, "client", "/192.0.2.7", "PLAINTEXT")
+        context = RequestContext(version, "client", "/192.0.2.7", "PLAINTEXT", session=session)
         response = await self.apis[key].response(request, context, services)
         return decode_body(key, version, response) if isinstance(response, EncodedBody) else response
 
@@ -384,7 +387,25 @@ async def test_settings_of_groups_and_client_metrics_are_told_as_the_controllers
     ]
 
 
-async def test_delegation_tokens_are_refused_as_on_any_connection_without_an_identity() -> None:
+@pytest.mark.parametrize(
+    ("session", "error"),
+    [
+        (Session(), ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED),
+        (Session(security_protocol=SecurityProtocol.SSL), ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED),
+        (
+            Session(security_protocol=SecurityProtocol.SSL, principal=Principal("User", "CN=alice")),
+            ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED,
+        ),
+        (
+            Session(security_protocol=SecurityProtocol.SASL_PLAINTEXT, principal=Principal("User", "alice")),
+            ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED,
+        ),
+    ],
+    ids=["no identity", "no certificate", "a certificate", "a password"],
+)
+async def test_delegation_tokens_are_refused_as_by_apache_kafka_without_a_secret_key(
+    session: Session, error: ErrorCode
+) -> None:
     world = World()
     for key, request in (
         (ApiKey.CREATE_DELEGATION_TOKEN, CreateDelegationTokenRequest()),
@@ -392,8 +413,8 @@ async def test_delegation_tokens_are_refused_as_on_any_connection_without_an_ide
         (ApiKey.EXPIRE_DELEGATION_TOKEN, ExpireDelegationTokenRequest()),
         (ApiKey.DESCRIBE_DELEGATION_TOKEN, DescribeDelegationTokenRequest()),
     ):
-        response = await world.ask(key, 2, request)
-        assert response.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        response = await world.ask(key, 2, request, session=session)
+        assert response.error_code == error
     assert not world.controller.envelopes
 
 
