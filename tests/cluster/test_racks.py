@@ -2,6 +2,8 @@
 brokers of Eosin, and with one of Apache Kafka on either side."""
 
 import itertools
+import os
+import signal
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -72,7 +74,7 @@ def commit_and_abort(addresses: str, topic: str) -> list[bytes]:
     return committed
 
 
-def reader(addresses: str, topic: str, rack: str) -> confluent_kafka.Consumer:
+def reader(addresses: str, topic: str, rack: str, **more: int) -> confluent_kafka.Consumer:
     config: dict[str, Any] = {
         "bootstrap.servers": addresses,
         "group.id": unique("reader"),
@@ -80,6 +82,7 @@ def reader(addresses: str, topic: str, rack: str) -> confluent_kafka.Consumer:
         "isolation.level": "read_committed",
         "enable.auto.commit": False,
         "auto.offset.reset": "error",
+        **more,
     }
     consumer = confluent_kafka.Consumer(config)
     consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
@@ -135,6 +138,36 @@ def test_a_consumer_reads_from_the_follower_in_its_rack_and_from_the_leader_when
     consumer.close()
     eventually(lambda: bytes_out(pair["a"], topic) > 0, "the leader has sent nothing")
     pair["b"].start()
+
+
+@pytest.mark.full
+def test_a_consumer_leaves_a_follower_that_is_paused_and_comes_back_to_it(
+    controller: QuorumController, pair: dict[str, JoinedBroker]
+) -> None:
+    """Its connections stay open and its kernel takes requests: only time shows that it does not answer."""
+    addresses = ",".join(each.address for each in pair.values())
+    topic = controller.create_topic(addresses, 1, 2)
+    committed = commit_and_abort(addresses, topic)
+    consumer = reader(addresses, topic, "b", **{"socket.timeout.ms": 3000})
+    assert read(consumer, len(committed)) == committed
+    eventually(lambda: bytes_out(pair["b"], topic) > 0, "the follower has sent nothing")
+    os.kill(pair["b"].pid, signal.SIGSTOP)
+    try:
+        more = commit_and_abort(pair["a"].address, topic)
+        assert read(consumer, len(more)) == more
+        eventually(lambda: bytes_out(pair["a"], topic) > 0, "the leader has sent nothing")
+    finally:
+        os.kill(pair["b"].pid, signal.SIGCONT)
+    last = commit_and_abort(pair["a"].address, topic)
+    assert read(consumer, len(last)) == last, "whoever serves it now has all that is decided"
+    consumer.close()
+    described = ("kafka-topics.sh", "--bootstrap-server", addresses, "--describe", "--topic", topic)
+    eventually(lambda: "Isr: 1,2" in controller.run(*described), "the follower does not come back into sync")
+    before = bytes_out(pair["b"], topic)
+    again = reader(addresses, topic, "b")
+    assert read(again, 3 * len(committed)) == [*committed, *more, *last]
+    again.close()
+    eventually(lambda: bytes_out(pair["b"], topic) > before, "the follower in sync serves its rack again")
 
 
 @pytest.mark.full

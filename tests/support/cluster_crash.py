@@ -52,8 +52,7 @@ ROUND_S: Final = 600
 ROUNDS_PER_SERIES: Final = 5
 DURABILITIES: Final = ("os", "fsync")
 _STUCK: Final = re.compile(
-    r"^a copier is stuck and starts again: \['([^']+)'"
-    r".*?(?:real_clients/\w+|own_client)\.py\", line \d+ in (?!_call|_run)(\w+)",
+    r"^a copier is stuck and starts again: \['([^']+)'.*?line \d+ in (\w+)\n *File \"[^\"]*/copier\.py\"",
     re.DOTALL | re.MULTILINE,
 )
 """What a copier says before it starts itself again, and its stack: the client, and the call that did not return."""
