@@ -60,10 +60,10 @@ if TYPE_CHECKING:
     from eosin.broker.joined.node import JoinedNode
     from eosin.broker.observability import Observability
     from eosin.broker.peers.links import Links
-    from eosin.broker.security.arrivals import Arrival, Arrivals
     from eosin.broker.security.first_users import FirstUser
     from eosin.broker.security.sasl.listeners import SaslListeners
     from eosin.broker.security.tls.listeners import TlsListeners
+    from eosin.broker.security.unauthenticated_peers import UnauthenticatedPeer, UnauthenticatedPeers
 
 log = logging.getLogger(__name__)
 
@@ -406,12 +406,12 @@ class Server:
         self._limit_connections(self.config)
         loop = asyncio.get_running_loop()
         backlog = self.config.socket_listen_backlog_size
-        secured: Mapping[str, Callable[[Arrival], asyncio.BaseProtocol]] = {}
-        arrivals: Arrivals | None = None
+        secured: Mapping[str, Callable[[UnauthenticatedPeer], asyncio.BaseProtocol]] = {}
+        unauthenticated_peers: UnauthenticatedPeers | None = None
         if self.tls is not None or self._sasl is not None:
             from eosin.broker.security.secured_listeners import secured_connections
 
-            secured, arrivals = secured_connections(self.config, self.host, self.tls, self._sasl, loop)
+            secured, unauthenticated_peers = secured_connections(self.config, self.host, self.tls, self._sasl, loop)
         for listener, bound in self._sockets:
             try:
                 bound.listen(backlog)
@@ -421,7 +421,7 @@ class Server:
             if layer is None:
                 acceptor = Acceptor(bound, self._factory(listener, loop), self.host, listener.name)
             else:
-                acceptor = Acceptor(bound, layer, self.host, listener.name, arrivals)
+                acceptor = Acceptor(bound, layer, self.host, listener.name, unauthenticated_peers)
             self._listening.append(acceptor)
         most = longest_backlog()
         if most is not None and most < backlog:

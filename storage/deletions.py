@@ -16,7 +16,7 @@ from eosin.storage.checkpoints.checkpoint_saver import CheckpointSaver
 from eosin.storage.checkpoints.recovery_points import OffsetCheckpoints
 from eosin.storage.disk.data_directory import DELETED, STRAY, DataDirectory
 from eosin.storage.disk.delayed_delete import DelayedDelete
-from eosin.storage.disk.space import Need
+from eosin.storage.disk.space import WritePurpose
 from eosin.storage.log.context import LogContext
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.log_table import LogTable
@@ -129,7 +129,7 @@ class Deletions:
         self._truncations.cancel(log)
         self._context.flusher.forget(log)
         log.release_files()
-        renamed = space.attempt(Need.VITAL, self._directory.retire, partition, reason, chance)
+        renamed = space.attempt(WritePurpose.VITAL, self._directory.retire, partition, reason, chance)
         if renamed is not None and reason == DELETED:
             self._delayed.add_tree(renamed, due_ms=self._clock.elapsed_ms() + log.config.file_delete_delay_ms)
         self._checkpoints.forget(partition)

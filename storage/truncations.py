@@ -19,7 +19,7 @@ from eosin.storage.checkpoints.checkpoint_saver import CheckpointSaver
 from eosin.storage.checkpoints.cleaner_offsets import CleanerOffsets
 from eosin.storage.checkpoints.recovery_points import OffsetCheckpoints
 from eosin.storage.disk.interfaces import TornWrite
-from eosin.storage.disk.space import Need
+from eosin.storage.disk.space import WritePurpose
 from eosin.storage.journal.mark import JournalMark
 from eosin.storage.log.batch_scan import walk
 from eosin.storage.log.context import LogContext
@@ -202,7 +202,7 @@ class Truncations:
 
     async def _save_epochs(self, log: PartitionLog) -> None:
         """Until that is done, a start drops the epochs behind the end by itself."""
-        self._context.space.attempt(Need.VITAL, log.write_epochs)
+        self._context.space.attempt(WritePurpose.VITAL, log.write_epochs)
 
     # Starting anew --------------------------------------------------------------------------------------------------
 

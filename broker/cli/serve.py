@@ -34,7 +34,6 @@ log = logging.getLogger(__name__)
 
 OK = 0
 FAILED = 1
-UNUSABLE = 2
 CONSOLE_PORT = 9100
 """Where `--console` is, when nothing says where to listen for HTTP."""
 

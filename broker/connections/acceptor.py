@@ -18,7 +18,7 @@ from eosin.broker.connections.host import ConnectionHost
 
 if TYPE_CHECKING:
     from eosin.broker.connections.limits import ConnectionLimits, Counted
-    from eosin.broker.security.arrivals import Arrival, Arrivals
+    from eosin.broker.security.unauthenticated_peers import UnauthenticatedPeer, UnauthenticatedPeers
 
 BoundSocket: TypeAlias = socket.socket
 """For those who only hand one on."""
@@ -41,14 +41,15 @@ class Acceptor:
         make: Callable[..., asyncio.BaseProtocol],
         host: ConnectionHost,
         listener: str,
-        arrivals: "Arrivals | None" = None,
+        unauthenticated_peers: "UnauthenticatedPeers | None" = None,
     ) -> None:
         """`bound` listens already and does not block; it is closed with the acceptor. `listener` is its name. With
-        `arrivals`, of listeners whose peers have to prove who they are, `make` gets the `Arrival` of the connection."""
+        `unauthenticated_peers`, of listeners whose peers have to prove who they are, `make` gets the
+        `UnauthenticatedPeer` of the connection."""
         self._bound = bound
         self._listener = listener
         self._make = make
-        self._arrivals = arrivals
+        self._unauthenticated_peers = unauthenticated_peers
         self._host = host
         self._loop = asyncio.get_running_loop()
         self._addresses: dict[socket.socket, str] = {}
@@ -136,24 +137,24 @@ class Acceptor:
                 return
 
     async def _connect(self, accepted: socket.socket) -> None:
-        arrival: Arrival | None = None
+        unauthenticated: UnauthenticatedPeer | None = None
         limits = self._host.limits
         try:
             accepted.setblocking(False)
             if self._host.connection_delay_ms is not None and self._is_held(accepted):
                 return
             make = self._make
-            if self._arrivals is not None:
-                arrival = self._arrivals.admit(accepted.getpeername()[0], self._listener)
-                if arrival is None:
+            if self._unauthenticated_peers is not None:
+                unauthenticated = self._unauthenticated_peers.admit(accepted.getpeername()[0], self._listener)
+                if unauthenticated is None:
                     accepted.close()
                     return
-                make = partial(make, arrival)
+                make = partial(make, unauthenticated)
             await self._loop.connect_accepted_socket(make, accepted)
         except OSError:  # the client is gone already
             accepted.close()
-            if arrival is not None:
-                arrival.end()
+            if unauthenticated is not None:
+                unauthenticated.end()
         finally:
             self._host.arriving -= 1
             if limits is not None:

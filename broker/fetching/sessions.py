@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 INITIAL_EPOCH: Final = 0
 """A full fetch that asks for a new session."""
-FINAL_EPOCH: Final = -1
-"""A full fetch that closes its session and wants none."""
 NO_SESSION: Final = 0
 
 MIN_EVICTION_MS: Final = 120_000
@@ -154,7 +152,7 @@ class FetchSessions:
     ) -> FullFetch | IncrementalFetch | ErrorCode:
         """What a request of `owner` wants, with the help of its session if it has one; or the error of the whole
         request."""
-        epoch = request.session_epoch
+        epoch = request.session_epoch  # below the initial one: a full fetch that closes its session and wants none
         if epoch > INITIAL_EPOCH:
             return self._continue(request, uses_topic_ids=uses_topic_ids, owner=owner)
         if request.session_id != NO_SESSION and self._owned(request.session_id, owner) is not None:

@@ -16,7 +16,6 @@ from eosin.broker.membership.states import (
     Begin,
     Closed,
     DirectoriesFailed,
-    Due,
     Effect,
     Enter,
     EpochNotSaved,
@@ -34,6 +33,7 @@ from eosin.broker.membership.states import (
     SaveEpoch,
     SendHeartbeat,
     StopWanted,
+    TimerExpired,
     Wake,
     decide,
 )
@@ -203,7 +203,7 @@ class Membership:
     def _set_timer(self, delay_ms: int) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._clock.call_later(delay_ms, lambda: self._happened(Due()))
+        self._timer = self._clock.call_later(delay_ms, lambda: self._happened(TimerExpired()))
 
     # Requests
 

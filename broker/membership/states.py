@@ -81,7 +81,7 @@ class Begin:
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class TimerExpired:
     """The time that `Wake` has set is over."""
 
 
@@ -154,7 +154,7 @@ class Closed:
 
 Event = (
     Begin
-    | Due
+    | TimerExpired
     | NotAnswered
     | RegistrationAnswered
     | HeartbeatAnswered
@@ -191,7 +191,7 @@ class SendHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """Report `Due` after this time, instead of any earlier `Wake`."""
+    """Report `TimerExpired` after this time, instead of any earlier `Wake`."""
 
     delay_ms: int
 
@@ -235,7 +235,7 @@ def decide(member: MemberState, event: Event, now_ms: int, limits: Limits) -> De
     match event:
         case Begin():
             return _register(replace(member, registering_since_ms=now_ms), now_ms, limits)
-        case Due():
+        case TimerExpired():
             return _due(member, now_ms, limits)
         case NotAnswered():
             return _not_answered(member, event.why, now_ms, limits)

@@ -38,7 +38,7 @@ class LeaderLog(Protocol):
         """The offset of the next record."""
 
 
-class Surroundings(NamedTuple):
+class LeaderContext(NamedTuple):
     """What decisions depend on beside the partition and its log."""
 
     brokers: Registrations
@@ -74,34 +74,34 @@ class Next(NamedTuple):
 
 
 def election_or_change(
-    led: LedPartition | None, node_id: int, metadata: PartitionMetadata, log: LeaderLog, around: Surroundings
+    led: LedPartition | None, node_id: int, metadata: PartitionMetadata, log: LeaderLog, context: LeaderContext
 ) -> Next:
     """The metadata log names this broker, `node_id`, as the leader: in a new leader epoch, or in the same one with
     other replicas or another ISR."""
     if led is None or led.leader_epoch != metadata.leader_epoch:
-        led = become_leader(node_id, metadata, log_end=log.log_end_offset, now_ms=around.now_ms)
+        led = become_leader(node_id, metadata, log_end=log.log_end_offset, now_ms=context.now_ms)
     else:
-        led = metadata_changed(led, metadata, now_ms=around.now_ms)
-    return Next(led, _high_watermark(led, log, around))
+        led = metadata_changed(led, metadata, now_ms=context.now_ms)
+    return Next(led, _high_watermark(led, log, context))
 
 
-def refusal(led: LedPartition, fetch: FollowerFetch, around: Surroundings) -> ErrorCode:
+def refusal(led: LedPartition, fetch: FollowerFetch, context: LeaderContext) -> ErrorCode:
     """Why a fetch of a follower is not served; NONE when it is. Its leader epoch has been checked. A broker without a
     replica is told UNKNOWN_LEADER_EPOCH if it told a leader epoch, since our image may be behind; an incarnation before
     the registered one NOT_LEADER_OR_FOLLOWER."""
     if led.follower(fetch.node_id) is None:
         return ErrorCode.UNKNOWN_LEADER_EPOCH if fetch.leader_epoch >= 0 else ErrorCode.NOT_LEADER_OR_FOLLOWER
-    registered = around.brokers.get(fetch.node_id)
+    registered = context.brokers.get(fetch.node_id)
     if fetch.told_epoch != UNKNOWN_EPOCH and registered is not None and fetch.told_epoch < registered.epoch:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     return ErrorCode.NONE
 
 
-def fetched(led: LedPartition, fetch: FollowerFetch, log: LeaderLog, around: Surroundings) -> Next:
+def fetched(led: LedPartition, fetch: FollowerFetch, log: LeaderLog, context: LeaderContext) -> Next:
     """A follower fetches, and its log is a prefix of this one."""
     follower = led.follower(fetch.node_id)
     assert follower is not None, "a fetch that refusal() lets pass"
-    registered = around.brokers.get(fetch.node_id)
+    registered = context.brokers.get(fetch.node_id)
     led = led.with_follower(
         follower.fetched(
             fetch.offset,
@@ -109,59 +109,59 @@ def fetched(led: LedPartition, fetch: FollowerFetch, log: LeaderLog, around: Sur
             told_epoch=fetch.told_epoch,
             registered_epoch=UNKNOWN_EPOCH if registered is None else registered.epoch,
             log_end=log.log_end_offset,
-            now_ms=around.now_ms,
+            now_ms=context.now_ms,
         )
     )
     asked = isr.expansion(
         led,
         fetch.node_id,
         high_watermark=log.high_watermark,
-        brokers=around.brokers,
-        own_epoch=around.own_epoch,
-        now_ms=around.now_ms,
+        brokers=context.brokers,
+        own_epoch=context.own_epoch,
+        now_ms=context.now_ms,
     )
-    return _asked(led, asked, log, around)
+    return _asked(led, asked, log, context)
 
 
-def looked_for_lag(led: LedPartition, log: LeaderLog, around: Surroundings) -> Next:
+def looked_for_lag(led: LedPartition, log: LeaderLog, context: LeaderContext) -> Next:
     """It is time to look whose replica lags. Followers outside the ISR may no longer hold the high watermark either."""
     asked = isr.shrinking(
         led,
         log_end=log.log_end_offset,
-        own_epoch=around.own_epoch,
-        now_ms=around.now_ms,
-        max_lag_ms=around.max_lag_ms,
+        own_epoch=context.own_epoch,
+        now_ms=context.now_ms,
+        max_lag_ms=context.max_lag_ms,
     )
-    return _asked(led, asked, log, around)
+    return _asked(led, asked, log, context)
 
 
 def controller_answered(
-    led: LedPartition, change: IsrChange, answer: IsrAnswer, log: LeaderLog, around: Surroundings
+    led: LedPartition, change: IsrChange, answer: IsrAnswer, log: LeaderLog, context: LeaderContext
 ) -> Next:
     """The controller has answered a change, or could not be asked (NETWORK_EXCEPTION)."""
-    led, after = isr.answered(led, change, answer, now_ms=around.now_ms)
-    return Next(led, _high_watermark(led, log, around), change if after is AfterAnswer.RETRY else None)
+    led, after = isr.answered(led, change, answer, now_ms=context.now_ms)
+    return Next(led, _high_watermark(led, log, context), change if after is AfterAnswer.RETRY else None)
 
 
-def surroundings_changed(led: LedPartition, log: LeaderLog, around: Surroundings) -> Next:
+def context_changed(led: LedPartition, log: LeaderLog, context: LeaderContext) -> Next:
     """More of the leader's log is durable, brokers came or went, or the topic's settings changed."""
-    return Next(led, _high_watermark(led, log, around))
+    return Next(led, _high_watermark(led, log, context))
 
 
-def _asked(led: LedPartition, asked: LedPartition | None, log: LeaderLog, around: Surroundings) -> Next:
+def _asked(led: LedPartition, asked: LedPartition | None, log: LeaderLog, context: LeaderContext) -> Next:
     if asked is None:
-        return Next(led, _high_watermark(led, log, around))
-    return Next(asked, _high_watermark(asked, log, around), asked.pending)
+        return Next(led, _high_watermark(led, log, context))
+    return Next(asked, _high_watermark(asked, log, context), asked.pending)
 
 
-def _high_watermark(led: LedPartition, log: LeaderLog, around: Surroundings) -> int:
+def _high_watermark(led: LedPartition, log: LeaderLog, context: LeaderContext) -> int:
     return next_high_watermark(
         led,
         log.high_watermark,
         durable_end=log.durable_end,
         log_end=log.log_end_offset,
-        brokers=around.brokers,
-        min_in_sync=around.min_in_sync,
-        now_ms=around.now_ms,
-        max_lag_ms=around.max_lag_ms,
+        brokers=context.brokers,
+        min_in_sync=context.min_in_sync,
+        now_ms=context.now_ms,
+        max_lag_ms=context.max_lag_ms,
     )

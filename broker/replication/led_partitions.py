@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from eosin.broker.replication import isr, leading
 from eosin.broker.replication.isr import IsrAnswer
-from eosin.broker.replication.leading import FollowerFetch, Next, Surroundings
+from eosin.broker.replication.leading import FollowerFetch, LeaderContext, Next
 from eosin.broker.replication.led_partition import IsrChange, LedPartition, PartitionMetadata, low_watermark
 from eosin.broker.replication.nearest import Endpoint, nearest_replica
 from eosin.broker.replication.positions import Registrations
@@ -163,8 +163,10 @@ class LedPartitions:
         held = self._led.get(log)
         if held is not None:
             self._metadata_changed(held)
-        around = self._around(log)
-        after = leading.election_or_change(None if held is None else held.led, self._node_id, registration, log, around)
+        context = self._context(log)
+        after = leading.election_or_change(
+            None if held is None else held.led, self._node_id, registration, log, context
+        )
         if held is None:
             held = self._led[log] = _Led(log, topic_id, after.led)
             log.on_durable = self._durable
@@ -206,7 +208,7 @@ class LedPartitions:
         def look(held: _Led) -> None:
             for node_id in held.idle:
                 self._hear(held, node_id)
-            self._take(held, leading.looked_for_lag(held.led, held.log, self._around(held.log)))
+            self._take(held, leading.looked_for_lag(held.led, held.log, self._context(held.log)))
 
         self._looks.add(self._each(look))
 
@@ -238,7 +240,7 @@ class LedPartitions:
         held = self._led.get(log)
         if held is None:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return leading.refusal(held.led, fetch, self._around(log))
+        return leading.refusal(held.led, fetch, self._context(log))
 
     def fetched(self, log: "PartitionLog", fetch: FollowerFetch) -> None:
         """A follower fetches, is not refused, and its log is a prefix of this one: it has what lies below."""
@@ -247,7 +249,7 @@ class LedPartitions:
             if held.idle:
                 self._hear(held, fetch.node_id)
                 held.idle.pop(fetch.node_id, None)
-            self._take(held, leading.fetched(held.led, fetch, log, self._around(log)))
+            self._take(held, leading.fetched(held.led, fetch, log, self._context(log)))
             if held.deletions:
                 self._look_at_deletions(held)
 
@@ -378,8 +380,8 @@ class LedPartitions:
 
     # Decisions ------------------------------------------------------------------------------------------------------
 
-    def _around(self, log: "PartitionLog") -> Surroundings:
-        return Surroundings(
+    def _context(self, log: "PartitionLog") -> LeaderContext:
+        return LeaderContext(
             self._brokers(),
             self._own_epoch(),
             log.config.min_insync_replicas,
@@ -393,7 +395,7 @@ class LedPartitions:
             self._move(held)
 
     def _move(self, held: _Led) -> None:
-        self._take(held, leading.surroundings_changed(held.led, held.log, self._around(held.log)))
+        self._take(held, leading.context_changed(held.led, held.log, self._context(held.log)))
 
     def _take(self, held: _Led, after: Next) -> None:
         """The state first: what is woken by the high watermark may look at it."""
@@ -409,8 +411,8 @@ class LedPartitions:
         if self._led.get(held.log) is not held:
             return
         self._metadata_changed(held)
-        around = self._around(held.log)
-        self._take(held, leading.controller_answered(held.led, change, answer, held.log, around))
+        context = self._context(held.log)
+        self._take(held, leading.controller_answered(held.led, change, answer, held.log, context))
 
     def _report(self, held: _Led, before: LedPartition) -> None:
         has_shrunk = len(held.led.isr) < len(before.isr)

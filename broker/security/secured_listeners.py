@@ -14,8 +14,12 @@ from typing import TYPE_CHECKING
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.config.listeners import SASL_PROTOCOLS
 from eosin.broker.metadata.log import METADATA_PARTITION
-from eosin.broker.security.arrivals import Arrival, Arrivals, arrivals_of
 from eosin.broker.security.credentials import SECRET_BYTES
+from eosin.broker.security.unauthenticated_peers import (
+    UnauthenticatedPeer,
+    UnauthenticatedPeers,
+    unauthenticated_peers_of,
+)
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import Uuid
 
@@ -60,11 +64,11 @@ def secured_connections(
     tls: "TlsListeners | None",
     sasl: "SaslListeners | None",
     loop: asyncio.AbstractEventLoop,
-) -> tuple[Mapping[str, Callable[[Arrival], asyncio.BaseProtocol]], Arrivals]:
+) -> tuple[Mapping[str, Callable[[UnauthenticatedPeer], asyncio.BaseProtocol]], UnauthenticatedPeers]:
     """What makes the connections of each such listener, and who counts them until their peers are known."""
     with_sasl = {} if sasl is None else sasl.connections(loop)
-    made: dict[str, Callable[[Arrival], asyncio.BaseProtocol]] = {**with_sasl}
+    made: dict[str, Callable[[UnauthenticatedPeer], asyncio.BaseProtocol]] = {**with_sasl}
     if tls is not None:
         handshakes_max = config.eosin_tls_handshakes_max
         made.update(tls.open(config.protocols, host, handshakes_max=handshakes_max, loop=loop, above=with_sasl))
-    return made, arrivals_of(config, host.refusals, loop)
+    return made, unauthenticated_peers_of(config, host.refusals, loop)

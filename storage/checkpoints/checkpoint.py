@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.storage.disk.flusher import Flush
 from eosin.storage.disk.interfaces import LACKING_DESCRIPTORS, WholeSync
-from eosin.storage.disk.space import Need, is_no_space
+from eosin.storage.disk.space import WritePurpose, is_no_space
 from eosin.storage.indexes.rows import IndexRows, IndexWrite
 from eosin.storage.log.retention import SNAPSHOT_SUFFIX, snapshot_path
 from eosin.storage.log.segment import offsets_of
@@ -46,7 +46,7 @@ class Checkpoint:
         "_keep",
         "_lock",
         "_log",
-        "_need",
+        "_purpose",
         "_saved_bytes",
         "_small_files",
         "_snapshots",
@@ -55,13 +55,18 @@ class Checkpoint:
     )
 
     def __init__(
-        self, log: "PartitionLog", elapsed_ms: int, need: Need = Need.UPKEEP, *, together: bool = False
+        self,
+        log: "PartitionLog",
+        elapsed_ms: int,
+        purpose: WritePurpose = WritePurpose.UPKEEP,
+        *,
+        together: bool = False,
     ) -> None:
-        """Collect everything up to the log end; on a full disk it takes room from the reserve for `need`. `together`:
-        `run_together` carries it out. Raises OSError when a file cannot be opened."""
+        """Collect everything up to the log end; on a full disk it takes room from the reserve for `purpose`.
+        `together`: `run_together` carries it out. Raises OSError when a file cannot be opened."""
         state = log.checkpoint_state
         self._log = log
-        self._need = need
+        self._purpose = purpose
         self._disk = log.context.disk
         self._directory = log.directory
         self._lock = threading.Lock()
@@ -134,7 +139,7 @@ class Checkpoint:
         self._drop_obsolete_snapshots()
 
     def _attempt(self, write: Callable[[], None]) -> None:
-        self._log.context.space.attempt(self._need, write)
+        self._log.context.space.attempt(self._purpose, write)
 
     def _drop_obsolete_snapshots(self) -> None:
         for offset in offsets_of(self._disk.list(self._directory), SNAPSHOT_SUFFIX):

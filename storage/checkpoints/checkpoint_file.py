@@ -7,7 +7,7 @@ content, or newer, is in the file.
 import threading
 
 from eosin.storage.disk.interfaces import Disk
-from eosin.storage.disk.space import DiskSpace, Need
+from eosin.storage.disk.space import DiskSpace, WritePurpose
 
 
 class CheckpointFile:
@@ -49,7 +49,7 @@ class CheckpointFile:
     def _write(self, version: int, content: bytes, durable: bool) -> None:
         with self._lock:
             if version > self._written:
-                self._space.attempt(Need.VITAL, self._disk.write_atomic, self._path, content, durable=durable)
+                self._space.attempt(WritePurpose.VITAL, self._disk.write_atomic, self._path, content, durable=durable)
                 self._written = version
                 self._content = content
                 self._is_synced = durable

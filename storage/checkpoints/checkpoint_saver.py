@@ -15,7 +15,7 @@ from eosin.runtime.turns import in_turns
 from eosin.storage.checkpoints.checkpoint import Checkpoint, run_together
 from eosin.storage.disk.flusher import Durability
 from eosin.storage.disk.interfaces import Disk, WholeSync
-from eosin.storage.disk.space import Need, is_no_space
+from eosin.storage.disk.space import WritePurpose, is_no_space
 from eosin.storage.log.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("eosin.storage")
@@ -49,7 +49,7 @@ class CheckpointSaver:
         self._durability = durability
         self._unsaved: dict[PartitionLog, None] = {}
         self._saving: dict[PartitionLog, tuple[Checkpoint, asyncio.Task[None]]] = {}
-        self._need = Need.UPKEEP
+        self._purpose = WritePurpose.UPKEEP
         self._wait_until_ms = 0
 
     @property
@@ -112,7 +112,7 @@ class CheckpointSaver:
         if log.files_busy or log.unusable is not None or log not in self._unsaved:
             return
         try:
-            checkpoint = Checkpoint(log, self._clock.elapsed_ms(), self._need)
+            checkpoint = Checkpoint(log, self._clock.elapsed_ms(), self._purpose)
         except OSError as error:
             if not self._waits_for_space(error):
                 _LOG.error("%s: a checkpoint could not begin: %s", log.topic_partition, error)
@@ -152,7 +152,7 @@ class CheckpointSaver:
 
     async def save_all(self, sync: WholeSync | None) -> None:
         """Save every log, many of them by `sync` of the whole file system. Nothing may be appended any more."""
-        self._need = Need.STOP
+        self._purpose = WritePurpose.STOP
         logs = [log for log in self._unsaved if log.unusable is None]
         for log in logs:
             if log.segments.active is not None:
@@ -171,7 +171,7 @@ class CheckpointSaver:
         begun: list[Checkpoint] = []
         for log in logs:
             with contextlib.suppress(OSError):
-                begun.append(Checkpoint(log, self._clock.elapsed_ms(), self._need, together=True))
+                begun.append(Checkpoint(log, self._clock.elapsed_ms(), self._purpose, together=True))
                 del self._unsaved[log]
         saved = await self._disk.off_loop(run_together, sync, begun)
         for checkpoint in begun:

@@ -23,7 +23,7 @@ from eosin.runtime.chance import Chance
 from eosin.storage.disk.interfaces import Disk, Lock, UnusableDirectory
 from eosin.storage.disk.meta_properties import FILE_NAME as META_PROPERTIES
 from eosin.storage.disk.meta_properties import DirectoryKind, MetaProperties, claimed
-from eosin.storage.disk.space import DiskSpace, Need, is_no_space
+from eosin.storage.disk.space import DiskSpace, WritePurpose, is_no_space
 
 LOCK: Final = ".lock"
 CLEAN_MARK: Final = ".kafka_cleanshutdown"
@@ -156,7 +156,7 @@ class DataDirectory:
     def save_broker_epoch(self, broker_epoch: int) -> None:
         """Note, durably, the epoch with which this broker is about to be unfenced. Blocks. Raises OSError."""
         self._space.attempt(
-            Need.VITAL,
+            WritePurpose.VITAL,
             self._disk.write_atomic,
             f"{self.path}/{BROKER_EPOCH}",
             _epoch_file(broker_epoch),
@@ -184,7 +184,7 @@ class DataDirectory:
         if BOOT_ID in names and self._disk.read_whole(path) == boot_id:
             return True
         try:
-            self._space.attempt(Need.VITAL, self._disk.write_atomic, path, boot_id, durable=False)
+            self._space.attempt(WritePurpose.VITAL, self._disk.write_atomic, path, boot_id, durable=False)
         except OSError as error:
             if not is_no_space(error):
                 raise
@@ -206,7 +206,11 @@ class DataDirectory:
     def mark_clean(self, *, broker_epoch: int) -> None:
         """Mark the stop as clean, since everything is saved: the last call before `close`. Blocks."""
         self._space.attempt(
-            Need.VITAL, self._disk.write_atomic, f"{self.path}/{CLEAN_MARK}", _epoch_file(broker_epoch), durable=True
+            WritePurpose.VITAL,
+            self._disk.write_atomic,
+            f"{self.path}/{CLEAN_MARK}",
+            _epoch_file(broker_epoch),
+            durable=True,
         )
 
     def close(self) -> None:

@@ -37,7 +37,7 @@ def is_no_space(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in _NO_SPACE and not isinstance(error, TornWrite)
 
 
-class Need(IntEnum):
+class WritePurpose(IntEnum):
     """The purpose of a write: how much of the reserve it may use up."""
 
     RECORDS = 0
@@ -50,7 +50,7 @@ class Need(IntEnum):
     """Metadata, log starts, recovery points: all of it."""
 
 
-_KEPT: Final = {Need.RECORDS: 1.0, Need.UPKEEP: 0.5, Need.STOP: 0.125, Need.VITAL: 0.0}
+_KEPT: Final = {WritePurpose.RECORDS: 1.0, WritePurpose.UPKEEP: 0.5, WritePurpose.STOP: 0.125, WritePurpose.VITAL: 0.0}
 
 
 class DiskSpace:
@@ -78,24 +78,24 @@ class DiskSpace:
 
     # A write that finds no space ------------------------------------------------------------------------------------
 
-    def attempt(self, need: Need, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Call `function`, again as often as there was no space and the reserve has some for `need`. Blocks. Raises
+    def attempt(self, purpose: WritePurpose, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Call `function`, again as often as there was no space and the reserve has some for `purpose`. Blocks. Raises
         OSError."""
         while True:
             try:
                 return function(*args, **kwargs)
             except OSError as error:
-                if not self.makes_room(error, need):
+                if not self.makes_room(error, purpose):
                     raise
 
-    def makes_room(self, error: OSError, need: Need) -> bool:
+    def makes_room(self, error: OSError, purpose: WritePurpose) -> bool:
         """Whether to try a call again that failed with `error`: it found no space, and there is a little more now."""
         if not is_no_space(error):
             return False
         with self._lock:
             if not self.is_full:
                 self._enter(error)
-            if self._give(need):
+            if self._give(purpose):
                 return True
             self._refused += 1
             self._refused_in_all += 1
@@ -117,9 +117,9 @@ class DiskSpace:
             error.strerror,
         )
 
-    def _give(self, need: Need) -> bool:
+    def _give(self, purpose: WritePurpose) -> bool:
         held = self._held_bytes()
-        left = max(held - max(self._wanted_bytes // _PIECES, 1), int(self._wanted_bytes * _KEPT[need]))
+        left = max(held - max(self._wanted_bytes // _PIECES, 1), int(self._wanted_bytes * _KEPT[purpose]))
         if left >= held:
             return False
         try:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from eosin.storage.disk.flusher import Flush
-from eosin.storage.disk.space import Need
+from eosin.storage.disk.space import WritePurpose
 from eosin.storage.journal.mark import FILE_NAME as JOURNAL_MARK
 from eosin.storage.journal.mark import JournalMark
 from eosin.storage.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
@@ -103,7 +103,7 @@ class LogCut:
 
     def _write_mark(self, mark: JournalMark) -> None:
         path = f"{self._directory}/{JOURNAL_MARK}"
-        self._space.attempt(Need.VITAL, self._disk.write_atomic, path, mark.encode(), durable=True)
+        self._space.attempt(WritePurpose.VITAL, self._disk.write_atomic, path, mark.encode(), durable=True)
 
     def _unlink(self, path: str) -> None:
         if self._disk.size(path) is not None:

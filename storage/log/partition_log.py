@@ -22,7 +22,7 @@ from eosin.protocol.records.batch import (
 )
 from eosin.protocol.records.header import LOG_APPEND_TIME, NO_TIMESTAMP, plain_batch
 from eosin.storage.disk.interfaces import Buffer, TornWrite
-from eosin.storage.disk.space import Need, is_no_space
+from eosin.storage.disk.space import WritePurpose, is_no_space
 from eosin.storage.indexes.aborted import AbortedRow
 from eosin.storage.log.committed_log import NOT_LEADER, CommittedLog
 from eosin.storage.log.config import LogConfig
@@ -46,14 +46,14 @@ from eosin.storage.producers.snapshot import encode_snapshot
 from eosin.storage.producers.state import EndedTransaction, repeated
 
 _TO_HIGH_WATERMARK: Final = -1
-_NEEDS: Final = {METADATA_TOPIC: Need.VITAL, TRANSACTION_STATE_TOPIC: Need.UPKEEP}
+_PURPOSES: Final = {METADATA_TOPIC: WritePurpose.VITAL, TRANSACTION_STATE_TOPIC: WritePurpose.UPKEEP}
 """What may be written while the disk is full."""
 
 
 class PartitionLog(CommittedLog):
     """One partition's log. Nothing of it is on disk before its first append."""
 
-    __slots__ = ("_need", "on_append")
+    __slots__ = ("_purpose", "on_append")
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class PartitionLog(CommittedLog):
             leader_epoch=leader_epoch,
             log_start_offset=log_start_offset,
         )
-        self._need = _NEEDS.get(topic_partition.topic, Need.RECORDS)
+        self._purpose = _PURPOSES.get(topic_partition.topic, WritePurpose.RECORDS)
         self.on_append: Callable[[PartitionLog], None] | None = None
         """Called, in the event loop, when a leader's append has moved the log end; as restricted as `on_progress`."""
 
@@ -104,7 +104,7 @@ class PartitionLog(CommittedLog):
             header = read_header(batch)
         from_client = origin is AppendOrigin.CLIENT
         has_producer = header.producer_id >= 0
-        if self.context.space.refuses_records and self._need is Need.RECORDS:
+        if self.context.space.refuses_records and self._purpose is WritePurpose.RECORDS:
             if has_producer and from_client:
                 self.producer_state.refused_for_now(header)
             return self._no_space()
@@ -130,7 +130,7 @@ class PartitionLog(CommittedLog):
                 )
                 break
             except OSError as error:
-                if not self.context.space.makes_room(error, self._need):
+                if not self.context.space.makes_room(error, self._purpose):
                     if has_producer and from_client:
                         self.producer_state.refused_for_now(header)
                     return self._write_failed(error)
@@ -151,7 +151,7 @@ class PartitionLog(CommittedLog):
         its size is checked. `awaited` as in `append`."""
         if self._no_appends is not None:
             return self._no_appends
-        if self.context.space.refuses_records and self._need is Need.RECORDS:
+        if self.context.space.refuses_records and self._purpose is WritePurpose.RECORDS:
             return self._no_space()
         offset, epoch = self.log_end_offset, self.leader_epoch
         batch = plain_batch(records, count=count, timestamp=now_ms, base_offset=offset, partition_leader_epoch=epoch)
@@ -162,7 +162,7 @@ class PartitionLog(CommittedLog):
                 self.write((batch,), size=size, last_offset=offset + count - 1, max_timestamp=now_ms, now_ms=now_ms)
                 break
             except OSError as error:
-                if not self.context.space.makes_room(error, self._need):
+                if not self.context.space.makes_room(error, self._purpose):
                     return self._write_failed(error)
         self.context.flusher.appended(self, size, (batch,), awaited=awaited)
         if self.on_append is not None:
@@ -222,7 +222,7 @@ class PartitionLog(CommittedLog):
                 break
             except OSError as error:
                 # Retention can delete the records of a transaction only once it has ended.
-                if not self.context.space.makes_room(error, max(self._need, Need.UPKEEP)):
+                if not self.context.space.makes_room(error, max(self._purpose, WritePurpose.UPKEEP)):
                     return self._write_failed(error)
         ended = self.producer_state.marker_appended(
             producer_id=marker.producer_id,
@@ -320,7 +320,7 @@ class PartitionLog(CommittedLog):
             return self._unusable
         assert self._no_appends is not None, "a leader's log takes nothing from elsewhere"
         assert not self.is_truncating, "its end is not known yet"
-        if self.context.space.refuses_records and self._need is Need.RECORDS:
+        if self.context.space.refuses_records and self._purpose is WritePurpose.RECORDS:
             return self._no_space()
         is_empty = not len(self.segments)
         found = leader_batches(data, log_end_offset=self.log_end_offset, is_empty=is_empty, max_epoch=max_epoch)
@@ -362,7 +362,7 @@ class PartitionLog(CommittedLog):
                 )
                 break
             except OSError as error:
-                if not self.context.space.makes_room(error, self._need):
+                if not self.context.space.makes_room(error, self._purpose):
                     return error
         if header.producer_id >= 0:
             self._follow_producer(header, batch, now_ms)

@@ -6,7 +6,7 @@ first; their files are renamed at once and unlinked later, so that running reads
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from eosin.storage.disk.space import Need
+from eosin.storage.disk.space import WritePurpose
 from eosin.storage.log.segment import DELETED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, Segment, stem
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def delete_old_segments(log: "PartitionLog", now_ms: int) -> list[str]:
         return []
     if count == len(log.segments):
         # The active segment goes too: an empty one takes its place.
-        log.context.space.attempt(Need.VITAL, log.roll, now_ms)
+        log.context.space.attempt(WritePurpose.VITAL, log.roll, now_ms)
     survivor = log.segments[count]
     if not _has_snapshot_from(log, survivor.base_offset):
         return []
@@ -83,7 +83,7 @@ def _has_snapshot_from(log: "PartitionLog", base_offset: int) -> bool:
         if offset == base_offset:
             context = log.context
             path, durable = snapshot_path(log, offset), context.flusher.defers
-            context.space.attempt(Need.VITAL, context.disk.write_atomic, path, snapshot, durable=durable)
+            context.space.attempt(WritePurpose.VITAL, context.disk.write_atomic, path, snapshot, durable=durable)
             return True
     return log.checkpoint_state.saved_recovery_point >= base_offset
 

@@ -15,7 +15,7 @@ from eosin.protocol.records.batch import CorruptRecords, batches
 from eosin.storage.checkpoints.checkpoint import is_read_again
 from eosin.storage.disk.checkpoint_formats import PARTITION_METADATA, MalformedCheckpoint, decode_partition_metadata
 from eosin.storage.disk.interfaces import Disk
-from eosin.storage.disk.space import Need
+from eosin.storage.disk.space import WritePurpose
 from eosin.storage.journal.found import FoundJournal
 from eosin.storage.journal.mark import FILE_NAME as JOURNAL_MARK
 from eosin.storage.journal.mark import JournalMark
@@ -309,7 +309,7 @@ def _take_from_journal(log: PartitionLog, order: LoadOrder, now_ms: int) -> int:
     if order.journal is None:
         return end
     # Without room the replay begins again, and compares the batches that it had appended.
-    log.context.space.attempt(Need.VITAL, _replay, log, order, order.journal, now_ms)
+    log.context.space.attempt(WritePurpose.VITAL, _replay, log, order, order.journal, now_ms)
     if log.log_end_offset > end:
         _LOG.info("%s: offsets %d..%d were in the journal only", log.topic_partition, end, log.log_end_offset - 1)
         log.checkpoint_state.drop_snapshots()  # of a roll meanwhile: nothing is known of producers yet

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from eosin.protocol.records.batch import CorruptRecords, verify_crc
 from eosin.storage.disk.interfaces import Disk
-from eosin.storage.disk.space import Need
+from eosin.storage.disk.space import WritePurpose
 from eosin.storage.log.batch_scan import scan_batches
 from eosin.storage.log.segment import INDEX_SUFFIXES, LOG_SUFFIX, MAX_RELATIVE_OFFSET, NO_TIMESTAMP, Segment
 from eosin.storage.recovery.completeness import missing
@@ -117,12 +117,12 @@ def _cut(log: "PartitionLog", segment: Segment, size: int, now_ms: int) -> None:
         aside,
     )
     space, disk = log.context.space, log.context.disk
-    copy = space.attempt(Need.VITAL, disk.open, aside, create=True)
+    copy = space.attempt(WritePurpose.VITAL, disk.open, aside, create=True)
     try:
         position = size
         while position < file.size:
             data = file.read(position, _COPY_BYTES)
-            space.attempt(Need.VITAL, copy.append, [data])
+            space.attempt(WritePurpose.VITAL, copy.append, [data])
             position += len(data)
     finally:
         copy.close()

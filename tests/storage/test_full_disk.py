@@ -10,7 +10,7 @@ from logs import DATA_DIR, Logs, appended
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.storage.disk.space import RESERVE, DiskSpace, Need
+from eosin.storage.disk.space import RESERVE, DiskSpace, WritePurpose
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.log_results import Appended, AppendResult, Refused
 from eosin.storage.log.partition_log import PartitionLog
@@ -178,7 +178,7 @@ async def test_a_full_disk_is_one_line_when_it_begins_one_a_minute_and_one_when_
     ]
 
 
-def test_the_rest_of_the_reserve_depends_on_the_need() -> None:
+def test_the_rest_of_the_reserve_depends_on_the_purpose_of_the_write() -> None:
     disk = FakeDisk()
     disk.make_directory(DATA_DIR)
     disk.space = 10 * RESERVE_BYTES
@@ -186,15 +186,15 @@ def test_the_rest_of_the_reserve_depends_on_the_need() -> None:
     assert space.fill()
     full = OSError(errno.ENOSPC, "no space")
     for need, left in (
-        (Need.RECORDS, RESERVE_BYTES),
-        (Need.UPKEEP, RESERVE_BYTES // 2),
-        (Need.STOP, RESERVE_BYTES // 8),
-        (Need.VITAL, None),
+        (WritePurpose.RECORDS, RESERVE_BYTES),
+        (WritePurpose.UPKEEP, RESERVE_BYTES // 2),
+        (WritePurpose.STOP, RESERVE_BYTES // 8),
+        (WritePurpose.VITAL, None),
     ):
         while space.makes_room(full, need):
             pass
         assert disk.size(f"{DATA_DIR}/{RESERVE}") == left
-    assert not space.makes_room(OSError(errno.EIO, "broken"), Need.VITAL)
+    assert not space.makes_room(OSError(errno.EIO, "broken"), WritePurpose.VITAL)
 
 
 @pytest.mark.parametrize(("setting", "total", "held"), [(1000, 2**40, 1000), (1000, 6400, 200), (0, 2**40, None)])

@@ -198,7 +198,7 @@ class Node:
         self.seen += 1
         self.replicas.apply(delta(before, after, ORDERS, brokers_changed=True))
         if self.led is not None:
-            self._next(leading.surroundings_changed(self.led, self._led_log(), self._around()))
+            self._next(leading.context_changed(self.led, self._led_log(), self._context()))
 
     _image = ClusterImage()
 
@@ -266,7 +266,7 @@ class Node:
 
     def lead(self, log: PartitionLog, topic_id: Uuid, registration: PartitionRegistration) -> None:
         log.on_durable = self._leader_durable
-        self._next(leading.election_or_change(self.led, self.node_id, registration, log, self._around()))
+        self._next(leading.election_or_change(self.led, self.node_id, registration, log, self._context()))
 
     def resign(self, log: PartitionLog) -> None:
         self.led = None
@@ -277,10 +277,10 @@ class Node:
 
     def _leader_durable(self, log: PartitionLog) -> None:
         if self.led is not None:
-            self._next(leading.surroundings_changed(self.led, log, self._around()))
+            self._next(leading.context_changed(self.led, log, self._context()))
 
-    def _around(self) -> leading.Surroundings:
-        return leading.Surroundings(self._image.brokers, self.broker_epoch, 2, MAX_LAG_MS, self.world.now_ms)
+    def _context(self) -> leading.LeaderContext:
+        return leading.LeaderContext(self._image.brokers, self.broker_epoch, 2, MAX_LAG_MS, self.world.now_ms)
 
     def _next(self, then: leading.Next) -> None:
         self.led = then.led
@@ -290,11 +290,11 @@ class Node:
 
     def isr_answered(self, change: IsrChange, answer: IsrAnswer) -> None:
         if self.led is not None and self.log is not None:
-            self._next(leading.controller_answered(self.led, change, answer, self.log, self._around()))
+            self._next(leading.controller_answered(self.led, change, answer, self.log, self._context()))
 
     def look_for_lag(self) -> None:
         if self.led is not None:
-            self._next(leading.looked_for_lag(self.led, self._led_log(), self._around()))
+            self._next(leading.looked_for_lag(self.led, self._led_log(), self._context()))
 
     def produce(self, count: int) -> None:
         if self.led is None or self.log is None:
@@ -346,7 +346,7 @@ class Node:
             wanted.fetch_offset,
             wanted.log_start_offset,
         )
-        error = leading.refusal(self.led, told, self._around())
+        error = leading.refusal(self.led, told, self._context())
         if error:
             return PartitionData(error_code=error)
         if wanted.fetch_offset < log.log_start_offset:
@@ -359,7 +359,7 @@ class Node:
                 return PartitionData(diverging_epoch=EpochEndOffset(epoch, end), high_watermark=log.high_watermark)
         if wanted.fetch_offset > log.log_end_offset:
             return PartitionData(error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
-        self._next(leading.fetched(self.led, told, log, self._around()))
+        self._next(leading.fetched(self.led, told, log, self._context()))
         read = log.read(wanted.fetch_offset, max_bytes=wanted.partition_max_bytes, isolation=None, min_one_batch=True)
         assert isinstance(read, ReadResult)
         assert not hasattr(read.records, "send_to")

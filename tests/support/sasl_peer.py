@@ -10,13 +10,13 @@ from manual_clock import ManualClock
 from eosin.broker.api import Api
 from eosin.broker.connections.host import ConnectionHost
 from eosin.broker.handlers import sasl_authenticate, sasl_handshake
-from eosin.broker.security.arrivals import ArrivalLimits, Arrivals
 from eosin.broker.security.credentials import Credentials, StoredCredential
 from eosin.broker.security.sasl.exchanges import NewExchange, ScramExchange
 from eosin.broker.security.sasl.failure_delays import FailureDelays
 from eosin.broker.security.sasl.gate import SaslGate, SaslListener
 from eosin.broker.security.sasl.lookup import MECHANISMS, NUMBERS
 from eosin.broker.security.session import SecurityProtocol
+from eosin.broker.security.unauthenticated_peers import UnauthenticatedPeerLimits, UnauthenticatedPeers
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.sasl.scram_client import ScramClient
 from eosin.protocol.sasl.scram_credentials import credential_of
@@ -66,8 +66,8 @@ class SaslBroker:
             max_reauth_ms=dict.fromkeys(Mechanism, max_reauth_ms),
             is_super=lambda principal: principal.name == "root",
         )
-        limits = ArrivalLimits(timeout_ms=timeout_ms)
-        self.arrivals = Arrivals(limits, self.host.refusals, asyncio.get_running_loop())
+        limits = UnauthenticatedPeerLimits(timeout_ms=timeout_ms)
+        self.unauthenticated_peers = UnauthenticatedPeers(limits, self.host.refusals, asyncio.get_running_loop())
 
     def peer(self) -> "SaslPeer":
         """A client that has just connected."""
@@ -78,12 +78,12 @@ class SaslPeer(FakePeer):
     """A client library reduced to its bytes, SASL included."""
 
     def __init__(self, broker: SaslBroker) -> None:
-        arrival = broker.arrivals.admit("127.0.0.1", "INSIDE")
-        assert arrival is not None
+        unauthenticated = broker.unauthenticated_peers.admit("127.0.0.1", "INSIDE")
+        assert unauthenticated is not None
         super().__init__(
             broker.host,
             listener="INSIDE",
-            new_gate=lambda connection: SaslGate(broker.listener, connection, broker.host, arrival),
+            new_gate=lambda connection: SaslGate(broker.listener, connection, broker.host, unauthenticated),
         )
 
     async def one(self, key: ApiKey, version: int, message: Any) -> Any:

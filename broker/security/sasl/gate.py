@@ -33,7 +33,7 @@ from eosin.runtime.clock import Timer
 if TYPE_CHECKING:
     from eosin.broker.connections.connection import Connection
     from eosin.broker.connections.host import ConnectionHost
-    from eosin.broker.security.arrivals import Arrival
+    from eosin.broker.security.unauthenticated_peers import UnauthenticatedPeer
 
 USER: Final = "User"
 """The type of every principal that SASL proves."""
@@ -63,19 +63,32 @@ class SaslListener:
 class SaslGate:
     """The gate of one connection, for all its authentications."""
 
-    __slots__ = ("_arrival", "_connection", "_exchange", "_expiry", "_host", "_listener", "_states", "_tokens_api")
+    __slots__ = (
+        "_connection",
+        "_exchange",
+        "_expiry",
+        "_host",
+        "_listener",
+        "_states",
+        "_tokens_api",
+        "_unauthenticated",
+    )
 
     def __init__(
-        self, listener: SaslListener, connection: "Connection", host: "ConnectionHost", arrival: "Arrival"
+        self,
+        listener: SaslListener,
+        connection: "Connection",
+        host: "ConnectionHost",
+        unauthenticated: "UnauthenticatedPeer",
     ) -> None:
-        """`arrival` counts the peer, and its time, until it is known."""
+        """`unauthenticated` counts the peer, and its time, until it is known."""
         self._listener = listener
         self._connection = connection
         self._host = host
         self._states = Authentication(tuple(listener.exchanges))
         self._exchange: ServerExchange | None = None
         """The exchange under way."""
-        self._arrival = arrival
+        self._unauthenticated = unauthenticated
         self._expiry: Timer | None = None
         """Looks at the connection after its session has expired."""
 
@@ -83,13 +96,13 @@ class SaslGate:
 
     def opened(self) -> None:
         """The peer is connected, and unknown."""
-        self._connection.limit_frames(self._listener.max_receive_bytes, self._arrival.memory)
-        self._arrival.stage = "sasl"
-        self._arrival.abort = self._connection.abort
+        self._connection.limit_frames(self._listener.max_receive_bytes, self._unauthenticated.memory)
+        self._unauthenticated.stage = "sasl"
+        self._unauthenticated.abort = self._connection.abort
 
     def closed(self) -> None:
         """The connection is gone."""
-        self._arrival.end()
+        self._unauthenticated.end()
         self._forget_expiry()
         self._exchange = None
 
@@ -152,7 +165,7 @@ class SaslGate:
             return SaslHandshakeResponse(error_code=error)
         if error is ErrorCode.NONE:
             self._exchange = self._listener.exchanges[request.mechanism]()
-            self._arrival.stage = request.mechanism
+            self._unauthenticated.stage = request.mechanism
         else:
             self._note("a SASL mechanism that is not enabled", audit.shown(request.mechanism))
             self._connection.end_after_answers()
@@ -207,7 +220,7 @@ class SaslGate:
         )
         connection.adopt(session)
         connection.limit_frames(self._host.max_frame_bytes, self._host.spare_buffers.memory)
-        self._arrival.end()
+        self._unauthenticated.end()
         if self._host.limits is not None:
             close_if_too_many(self._host, connection)
         self._forget_expiry()
@@ -229,7 +242,7 @@ class SaslGate:
         mechanism, connection = self._states.mechanism, self._connection
         self._states.failed()
         self._exchange = None
-        self._arrival.hold()
+        self._unauthenticated.hold()
         self._note(f"authentication failed with {mechanism}", reason)
         delay_ms = self._listener.failures.failed(connection.session.host)
         if delay_ms:

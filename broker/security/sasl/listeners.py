@@ -22,8 +22,8 @@ from eosin.protocol.sasl.steps import Mechanism
 
 if TYPE_CHECKING:
     from eosin.broker.connections.host import ConnectionHost
-    from eosin.broker.security.arrivals import Arrival
     from eosin.broker.security.sasl.tokens import Tokens
+    from eosin.broker.security.unauthenticated_peers import UnauthenticatedPeer
 
 
 class SaslListeners:
@@ -54,15 +54,15 @@ class SaslListeners:
         """Whether a listener lets nobody in but users of the store."""
         return any(not listener.has_other_users for listener in self._by_name.values())
 
-    def connections(self, loop: asyncio.AbstractEventLoop) -> "dict[str, Callable[[Arrival], Connection]]":
+    def connections(self, loop: asyncio.AbstractEventLoop) -> "dict[str, Callable[[UnauthenticatedPeer], Connection]]":
         """What makes the connections of each listener; of one with TLS, what is above it."""
         return {name: partial(self._connection, name, listener, loop) for name, listener in self._by_name.items()}
 
     def _connection(
-        self, name: str, listener: SaslListener, loop: asyncio.AbstractEventLoop, arrival: "Arrival"
+        self, name: str, listener: SaslListener, loop: asyncio.AbstractEventLoop, unauthenticated: "UnauthenticatedPeer"
     ) -> Connection:
         host = self._host
-        return Connection(host, name, loop, new_gate=lambda made: SaslGate(listener, made, host, arrival))
+        return Connection(host, name, loop, new_gate=lambda made: SaslGate(listener, made, host, unauthenticated))
 
     def close(self) -> None:
         """Begin no more checks of passwords."""

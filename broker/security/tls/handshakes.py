@@ -12,7 +12,7 @@ from typing import Final, Protocol
 PER_TURN: Final = 4
 
 
-class Shaking(Protocol):
+class HandshakingPeer(Protocol):
     """A connection in its handshake."""
 
     def step(self) -> None:
@@ -29,11 +29,11 @@ class Handshakes:
         self._loop = loop
         self._limit = limit
         self.under_way = 0
-        self._waiting: dict[Shaking, None] = {}
-        self._ready: dict[Shaking, None] = {}
+        self._waiting: dict[HandshakingPeer, None] = {}
+        self._ready: dict[HandshakingPeer, None] = {}
         self._turn: asyncio.Handle | None = None
 
-    def begin(self, peer: Shaking) -> bool:
+    def begin(self, peer: HandshakingPeer) -> bool:
         """Whether `peer` may begin; if not, it waits until `admitted` is called."""
         if self.under_way >= self._limit:
             self._waiting[peer] = None
@@ -41,13 +41,13 @@ class Handshakes:
         self.under_way += 1
         return True
 
-    def ready(self, peer: Shaking) -> None:
+    def ready(self, peer: HandshakingPeer) -> None:
         """Something came from `peer`: it gets a step in one of the next turns of the loop."""
         self._ready[peer] = None
         if self._turn is None:
             self._turn = self._loop.call_soon(self._run)
 
-    def leave(self, peer: Shaking, *, had_begun: bool) -> None:
+    def leave(self, peer: HandshakingPeer, *, had_begun: bool) -> None:
         """The handshake is over, or the peer is gone."""
         self._ready.pop(peer, None)
         self._waiting.pop(peer, None)

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 from eosin.broker.connections.refusal_log import RefusalLog
-from eosin.broker.security.arrivals import Arrival
 from eosin.broker.security.tls.handshakes import Handshakes
+from eosin.broker.security.unauthenticated_peers import UnauthenticatedPeer
 from eosin.protocol.types import Buffer
 
 SCRATCH_BYTES: Final = 65_536
@@ -62,7 +62,7 @@ _REASONS: Final = {
 }
 
 
-class Upper(Protocol):
+class ApplicationProtocol(Protocol):
     """What a layer needs of the connection above it: an `asyncio.BufferedProtocol`."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -96,7 +96,7 @@ class TlsHost:
     """The listener's."""
     context: ssl.SSLContext
     """For new connections; replaced when certificates are."""
-    connect: "Callable[[TlsLayer], Upper]"
+    connect: "Callable[[TlsLayer], ApplicationProtocol]"
     """The connection for a peer whose handshake is done, told of its transport. Raises PeerRefused."""
     refusals: RefusalLog
     handshakes: Handshakes
@@ -111,6 +111,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
 
     __slots__ = (
         "_address",
+        "_application",
         "_barren",
         "_closing",
         "_engine",
@@ -129,12 +130,11 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         "_raw",
         "_raw_paused",
         "_told",
-        "_upper",
-        "arrival",
+        "unauthenticated",
     )
 
-    def __init__(self, host: TlsHost, arrival: Arrival, loop: asyncio.AbstractEventLoop) -> None:
-        self.arrival: Arrival | None = arrival
+    def __init__(self, host: TlsHost, unauthenticated: UnauthenticatedPeer, loop: asyncio.AbstractEventLoop) -> None:
+        self.unauthenticated: UnauthenticatedPeer | None = unauthenticated
         """Until the peer is known."""
         self._host = host
         self._loop = loop
@@ -144,7 +144,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         """Made when the first bytes have come."""
         self._raw: asyncio.Transport | None = None
         self._address: tuple[str, int] = ("?", 0)
-        self._upper: Upper | None = None
+        self._application: ApplicationProtocol | None = None
         self._greeting = 0
         """Bytes received before the handshake was done."""
         self._barren = 0
@@ -180,9 +180,9 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         self._raw = cast(asyncio.Transport, transport)
         self._address = (transport.get_extra_info("peername") or self._address)[:2]
         self._host.layers[self] = None
-        assert self.arrival is not None
-        self.arrival.stage = "tls"
-        self.arrival.abort = self.abort
+        assert self.unauthenticated is not None
+        self.unauthenticated.stage = "tls"
+        self.unauthenticated.abort = self.abort
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next ciphertext goes."""
@@ -193,7 +193,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         if self._closing:
             return
         scratch = self._host.scratch
-        if self._upper is None:
+        if self._application is None:
             self._incoming.write(scratch[:nbytes])
             self._greeted(nbytes)
             return
@@ -214,7 +214,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         """The socket is gone."""
         if self._has_slot and self._incoming.pending:
             self.step()  # its last words, which often say why: it does not trust our certificate
-        if self._greeting and self._upper is None and not self._closing:
+        if self._greeting and self._application is None and not self._closing:
             self._refuse(_LEFT)
         self._closing = True
         self._raw = None
@@ -224,12 +224,12 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
             self._later = None
         if self._queue is not None:
             self._queue.clear()
-        if self.arrival is not None:
-            self.arrival.end()
-            self.arrival = None
-        upper, self._upper = self._upper, None
-        if upper is not None:
-            upper.connection_lost(exc)
+        if self.unauthenticated is not None:
+            self.unauthenticated.end()
+            self.unauthenticated = None
+        application, self._application = self._application, None
+        if application is not None:
+            application.connection_lost(exc)
 
     def pause_writing(self) -> None:
         """The raw transport is full."""
@@ -288,7 +288,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
     def _finish_handshake(self) -> None:
         self._leave_handshake()
         try:
-            self._upper = self._host.connect(self)
+            self._application = self._host.connect(self)
         except PeerRefused as refused:
             self._refuse(*refused.args)
             return
@@ -307,10 +307,10 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         engine, incoming, total = self._engine, self._incoming, 0
         assert engine is not None
         while incoming.pending or engine.pending():
-            upper = self._upper
-            if self._paused or self._closing or upper is None:
+            application = self._application
+            if self._paused or self._closing or application is None:
                 return total
-            view = upper.get_buffer(-1)
+            view = application.get_buffer(-1)
             room, got, is_over, is_empty = len(view), 0, False, False
             try:
                 while got < room:
@@ -329,7 +329,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
                 return total
             if got:
                 total += got
-                upper.buffer_updated(got)
+                application.buffer_updated(got)
             if is_over:
                 self.close()
             if is_empty:
@@ -423,9 +423,9 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
             return
         if self._closing:
             self._shut_down()
-        elif self._told and self.get_write_buffer_size() <= self._low and self._upper is not None:
+        elif self._told and self.get_write_buffer_size() <= self._low and self._application is not None:
             self._told = False
-            self._upper.resume_writing()
+            self._application.resume_writing()
 
     @staticmethod
     def _next_piece(queue: "deque[memoryview]") -> Buffer:
@@ -462,9 +462,9 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
 
     def _tell(self) -> None:
         """Stop the connection when too much is unsent."""
-        if not self._told and self._upper is not None and self.get_write_buffer_size() > self._high:
+        if not self._told and self._application is not None and self.get_write_buffer_size() > self._high:
             self._told = True
-            self._upper.pause_writing()
+            self._application.pause_writing()
 
     def _go_on(self) -> None:
         """In a turn of its own: what the last one left."""
@@ -472,7 +472,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         if self._raw is None:
             return
         if not self._closing and not self._paused:
-            if self._upper is not None:
+            if self._application is not None:
                 self._read()
             elif self._has_slot:
                 self._host.handshakes.ready(self)
@@ -496,7 +496,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         engine, self._engine = self._engine, None
         if self._raw is None:
             return
-        if engine is not None and self._upper is not None:
+        if engine is not None and self._application is not None:
             with contextlib.suppress(ssl.SSLError):  # it waits for the peer's close_notify, which we do not
                 engine.unwrap()
             self._send_outgoing()

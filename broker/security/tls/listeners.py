@@ -17,7 +17,6 @@ from eosin.broker.connections.host import ConnectionHost
 from eosin.broker.connections.limits import close_if_too_many
 from eosin.broker.process.logging_format import fields
 from eosin.broker.security import audit
-from eosin.broker.security.arrivals import Arrival
 from eosin.broker.security.session import ANONYMOUS, Principal, SecurityProtocol
 from eosin.broker.security.tls.contexts import BuiltContext, build_context
 from eosin.broker.security.tls.distinguished_names import UnusableName, rfc2253, subject_of
@@ -26,6 +25,7 @@ from eosin.broker.security.tls.layer import SCRATCH_BYTES, PeerRefused, TlsHost,
 from eosin.broker.security.tls.principal_rules import NoRule, parse_rules
 from eosin.broker.security.tls.reload import StoreWatch
 from eosin.broker.security.tls.settings import TlsSettings, tls_settings
+from eosin.broker.security.unauthenticated_peers import UnauthenticatedPeer
 from eosin.broker.start_error import StartError
 from eosin.runtime.background import Background
 from eosin.runtime.clock import Clock
@@ -39,7 +39,7 @@ class TlsShared:
     handshakes: Handshakes
     scratch: memoryview
     loop: asyncio.AbstractEventLoop
-    above: Mapping[str, Callable[[Arrival], Connection]]
+    above: Mapping[str, Callable[[UnauthenticatedPeer], Connection]]
     """What makes the connections of listeners with SASL, by the listener's name."""
 
 
@@ -78,25 +78,25 @@ class TlsListener:
             self.shared.context = self._watch.built.context
         return self._watch.refused
 
-    def make(self, arrival: Arrival) -> TlsLayer:
+    def make(self, unauthenticated: UnauthenticatedPeer) -> TlsLayer:
         """The protocol object of a connection that was just accepted."""
-        return TlsLayer(self.shared, arrival, self._loop)
+        return TlsLayer(self.shared, unauthenticated, self._loop)
 
     def connect(self, layer: TlsLayer) -> Connection:
         """The connection for a peer whose handshake is done. Raises PeerRefused."""
-        arrival = layer.arrival
-        assert arrival is not None
+        unauthenticated = layer.unauthenticated
+        assert unauthenticated is not None
         if self._above is not None:
-            connection = self._above(arrival)  # which has to say yet who the peer is
-            layer.arrival = None
+            connection = self._above(unauthenticated)  # which has to say yet who the peer is
+            layer.unauthenticated = None
             connection.connection_made(layer)
             return connection
         principal = self._principal(layer)
         connection = Connection(self._host, self.settings.listener, self._loop)
         connection.connection_made(layer)
         connection.adopt(replace(connection.session, principal=principal, security_protocol=self._protocol))
-        arrival.end()
-        layer.arrival = None
+        unauthenticated.end()
+        layer.unauthenticated = None
         if self._host.limits is not None:
             close_if_too_many(self._host, connection)
         if principal is not ANONYMOUS:
@@ -145,8 +145,8 @@ class TlsListeners:
         *,
         handshakes_max: int,
         loop: asyncio.AbstractEventLoop,
-        above: Mapping[str, Callable[[Arrival], Connection]] = MappingProxyType({}),
-    ) -> dict[str, Callable[[Arrival], TlsLayer]]:
+        above: Mapping[str, Callable[[UnauthenticatedPeer], Connection]] = MappingProxyType({}),
+    ) -> dict[str, Callable[[UnauthenticatedPeer], TlsLayer]]:
         """What makes a connection of each listener. `above` has what makes those of listeners with SASL."""
         shared = TlsShared(Handshakes(loop, limit=handshakes_max), memoryview(bytearray(SCRATCH_BYTES)), loop, above)
         for watch in self._watches:

@@ -9,7 +9,6 @@ from eosin.broker.membership.states import (
     Begin,
     Closed,
     DirectoriesFailed,
-    Due,
     Effect,
     Enter,
     EpochNotSaved,
@@ -27,6 +26,7 @@ from eosin.broker.membership.states import (
     SaveEpoch,
     SendHeartbeat,
     StopWanted,
+    TimerExpired,
     Wake,
     decide,
 )
@@ -133,14 +133,14 @@ def test_a_passing_error_is_tried_again_after_the_interval(error: ErrorCode) -> 
     broker = Broker()
     broker.on(Begin())
     assert broker.refused(error, after_ms=500) == (Wake(2000),)
-    assert broker.on(Due(), after_ms=2000) == (Register(57_500),)
+    assert broker.on(TimerExpired(), after_ms=2000) == (Register(57_500),)
 
 
 def test_a_silent_controller_is_tried_again_until_the_time_is_over() -> None:
     broker = Broker()
     broker.on(Begin())
     assert broker.on(NotAnswered("nobody is there"), after_ms=59_000) == (Wake(1000),)
-    assert broker.on(Due(), after_ms=1000) == (Enter(BrokerState.SHUTTING_DOWN),)
+    assert broker.on(TimerExpired(), after_ms=1000) == (Enter(BrokerState.SHUTTING_DOWN),)
     assert broker.lost == (
         "broker 3 could not be registered in 60000 ms (initial.broker.registration.timeout.ms): nobody is there"
     )
@@ -169,7 +169,7 @@ def test_the_session_of_a_killed_predecessor_is_waited_for() -> None:
     broker.on(Begin())
     for _ in range(5):
         assert broker.refused(ErrorCode.DUPLICATE_BROKER_REGISTRATION) == (Wake(2000),)
-        assert broker.on(Due(), after_ms=2000)
+        assert broker.on(TimerExpired(), after_ms=2000)
     assert len(broker.said) == 1
     assert "waiting for the end of its session, up to 9000 ms" in broker.said[0]
     broker.on(RegistrationAnswered(ErrorCode.NONE, EPOCH, {}))
@@ -193,25 +193,25 @@ def test_another_broker_with_the_id_ends_the_start_after_two_sessions() -> None:
 def test_heartbeats_hurry_until_the_metadata_are_there() -> None:
     broker = Broker().starting()
     assert broker.on(heard(is_caught_up=False)) == (Wake(10),)
-    assert broker.on(Due(), after_ms=10) == (beat(want_fence=True, tells_cordoned=False),)
+    assert broker.on(TimerExpired(), after_ms=10) == (beat(want_fence=True, tells_cordoned=False),)
     assert broker.on(heard(is_caught_up=True, has_image=False)) == (Wake(10),)
-    broker.on(Due(), after_ms=10)
+    broker.on(TimerExpired(), after_ms=10)
     assert broker.on(heard()) == (Enter(BrokerState.RECOVERY), Wake(2000))
 
 
 def test_a_broker_is_fenced_until_it_says_that_it_is_ready() -> None:
     broker = Broker().recovering()
-    assert broker.on(Due(), after_ms=2000) == (beat(want_fence=True),)
+    assert broker.on(TimerExpired(), after_ms=2000) == (beat(want_fence=True),)
     broker.on(heard())
     assert broker.on(FenceWanted(False)) == (beat(),)
     assert broker.on(heard(is_fenced=True)) == (Wake(2000),), "the controller has not done it yet"
-    broker.on(Due(), after_ms=2000)
+    broker.on(TimerExpired(), after_ms=2000)
     assert broker.on(heard(is_fenced=False)) == (Enter(BrokerState.RUNNING), Wake(2000))
 
 
 def test_a_broker_that_gets_ready_during_a_heartbeat_says_so_right_behind_it() -> None:
     broker = Broker().recovering()
-    broker.on(Due(), after_ms=2000)
+    broker.on(TimerExpired(), after_ms=2000)
     assert broker.on(FenceWanted(False)) == ()
     assert broker.on(heard(is_fenced=True)) == (beat(),)
 
@@ -234,7 +234,7 @@ def test_a_disk_that_does_not_take_the_epoch_ends_the_membership() -> None:
 
 def test_a_response_to_an_older_heartbeat_unfences_nobody() -> None:
     broker = Broker().recovering()
-    broker.on(Due(), after_ms=2000)
+    broker.on(TimerExpired(), after_ms=2000)
     broker.on(FenceWanted(False))
     assert broker.on(heard(is_fenced=False)) == (beat(),)
     assert broker.state is BrokerState.RECOVERY
@@ -249,25 +249,25 @@ def test_a_response_to_an_older_heartbeat_unfences_nobody() -> None:
 def test_heartbeats_keep_their_interval_after_success_and_failure_alike(event: Event) -> None:
     broker = Broker().running()
     for _ in range(3):
-        assert broker.on(Due(), after_ms=2000) == (beat(),)
+        assert broker.on(TimerExpired(), after_ms=2000) == (beat(),)
         assert broker.on(event) == (Wake(2000),)
-    assert broker.on(Due()) == (beat(),)
+    assert broker.on(TimerExpired()) == (beat(),)
     assert broker.on(NotAnswered("silence")) == (Wake(2000),)
 
 
 def test_one_heartbeat_is_on_its_way_at_a_time() -> None:
     broker = Broker().running()
-    assert broker.on(Due(), after_ms=2000) == (beat(),)
-    assert broker.on(Due(), after_ms=2000) == ()
+    assert broker.on(TimerExpired(), after_ms=2000) == (beat(),)
+    assert broker.on(TimerExpired(), after_ms=2000) == ()
 
 
 def test_a_broker_that_was_fenced_goes_on_and_tells_when_it_is_unfenced() -> None:
     broker = Broker().running()
-    broker.on(Due(), after_ms=2000)
+    broker.on(TimerExpired(), after_ms=2000)
     assert broker.on(heard(is_fenced=True)) == (Wake(2000),)
     assert broker.state is BrokerState.RUNNING
     assert broker.member.is_fenced
-    broker.on(Due(), after_ms=2000)
+    broker.on(TimerExpired(), after_ms=2000)
     broker.on(heard(is_fenced=False))
     assert broker.said == [
         "the controller has fenced this broker; heartbeats go on, and unfence it",
@@ -289,12 +289,12 @@ def test_a_failed_directory_is_told_at_once_and_from_then_on() -> None:
     assert broker.on(DirectoriesFailed(offline)) == (beat(offline=offline),)
     assert broker.on(DirectoriesFailed(offline)) == ()
     broker.on(heard(is_fenced=False))
-    assert broker.on(Due(), after_ms=2000) == (beat(offline=offline),)
+    assert broker.on(TimerExpired(), after_ms=2000) == (beat(offline=offline),)
 
 
 def test_a_lost_registration_is_made_again_with_the_same_incarnation() -> None:
     broker = Broker().running()
-    broker.on(Due(), after_ms=2000)
+    broker.on(TimerExpired(), after_ms=2000)
     assert broker.on(failed(ErrorCode.STALE_BROKER_EPOCH)) == (Register(60_000),)
     assert broker.on(FenceWanted(True)) == (), "there is no registration to send a heartbeat for"
     broker.on(FenceWanted(False))
@@ -309,14 +309,14 @@ def test_a_lost_registration_is_made_again_with_the_same_incarnation() -> None:
 
 def test_an_amended_registration_needs_no_new_epoch_on_disk() -> None:
     broker = Broker().running()
-    broker.on(Due(), after_ms=2000)
+    broker.on(TimerExpired(), after_ms=2000)
     broker.on(failed(ErrorCode.STALE_BROKER_EPOCH))
     assert broker.on(RegistrationAnswered(ErrorCode.NONE, EPOCH, {})) == (beat(),)
 
 
 def test_a_broker_whose_id_another_process_took_ends() -> None:
     broker = Broker().running()
-    broker.on(Due(), after_ms=2000)
+    broker.on(TimerExpired(), after_ms=2000)
     broker.on(failed(ErrorCode.STALE_BROKER_EPOCH))
     broker.refused(ErrorCode.DUPLICATE_BROKER_REGISTRATION)
     assert broker.lost == "another broker runs with node.id 3, and the controller has taken it for this one"
@@ -324,7 +324,7 @@ def test_a_broker_whose_id_another_process_took_ends() -> None:
 
 def test_a_broker_that_may_not_send_heartbeats_ends() -> None:
     broker = Broker().running()
-    broker.on(Due(), after_ms=2000)
+    broker.on(TimerExpired(), after_ms=2000)
     broker.on(failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     assert broker.lost == "broker 3 may not send heartbeats: its principal needs CLUSTER_ACTION on the cluster"
 
@@ -336,17 +336,17 @@ def test_a_running_broker_stops_when_its_leaderships_have_moved_away() -> None:
     broker = Broker().running()
     assert broker.on(StopWanted()) == (Enter(BrokerState.PENDING_CONTROLLED_SHUTDOWN), beat(want_shut_down=True))
     assert broker.on(heard(is_fenced=False)) == (Wake(50),)
-    assert broker.on(Due(), after_ms=50) == (beat(want_shut_down=True),)
+    assert broker.on(TimerExpired(), after_ms=50) == (beat(want_shut_down=True),)
     assert broker.on(heard(is_fenced=False)) == (Wake(2000),)
-    broker.on(Due(), after_ms=2000)
+    broker.on(TimerExpired(), after_ms=2000)
     assert broker.on(HeartbeatAnswered(should_shut_down=True)) == (Enter(BrokerState.SHUTTING_DOWN),)
-    assert broker.on(Due(), after_ms=2000) == ()
+    assert broker.on(TimerExpired(), after_ms=2000) == ()
     assert broker.lost is None
 
 
 def test_the_wish_to_stop_follows_a_heartbeat_on_its_way() -> None:
     broker = Broker().running()
-    broker.on(Due(), after_ms=2000)
+    broker.on(TimerExpired(), after_ms=2000)
     assert broker.on(StopWanted()) == (Enter(BrokerState.PENDING_CONTROLLED_SHUTDOWN),)
     assert broker.on(heard(is_fenced=False)) == (beat(want_shut_down=True),)
     assert broker.on(heard(is_fenced=False)) == (Wake(50),)
@@ -356,9 +356,9 @@ def test_leaderships_that_stay_hold_a_broker_up_for_a_limited_time() -> None:
     broker = Broker().running()
     broker.on(StopWanted())
     broker.on(heard(is_fenced=False), after_ms=29_000)
-    broker.on(Due(), after_ms=50)
+    broker.on(TimerExpired(), after_ms=50)
     assert broker.on(heard(is_fenced=False)) == (Wake(950),)
-    assert broker.on(Due(), after_ms=950) == (Enter(BrokerState.SHUTTING_DOWN),)
+    assert broker.on(TimerExpired(), after_ms=950) == (Enter(BrokerState.SHUTTING_DOWN),)
     assert broker.said == ["stopping without a controlled shutdown: leaderships have not moved away in time"]
 
 
@@ -366,7 +366,7 @@ def test_a_silent_controller_holds_a_broker_up_for_a_limited_time() -> None:
     broker = Broker().running()
     broker.on(StopWanted())
     broker.on(NotAnswered("silence"), after_ms=2000)
-    assert broker.on(Due(), after_ms=27_000) == (beat(want_shut_down=True),)
+    assert broker.on(TimerExpired(), after_ms=27_000) == (beat(want_shut_down=True),)
     assert broker.on(NotAnswered("silence"), after_ms=2000) == (Enter(BrokerState.SHUTTING_DOWN),)
 
 
@@ -389,9 +389,9 @@ def test_a_broker_that_does_not_run_yet_leaves_at_once(before: str) -> None:
 
 def test_nothing_happens_after_the_end() -> None:
     broker = Broker().running()
-    broker.on(Due(), after_ms=2000)
+    broker.on(TimerExpired(), after_ms=2000)
     assert broker.on(Closed()) == (Enter(BrokerState.SHUTTING_DOWN),)
-    events: tuple[Event, ...] = (heard(), Due(), FenceWanted(True), StopWanted(), NotAnswered("x"), Closed())
+    events: tuple[Event, ...] = (heard(), TimerExpired(), FenceWanted(True), StopWanted(), NotAnswered("x"), Closed())
     for event in events:
         assert broker.on(event) == ()
     assert not broker.member.is_asking

@@ -7,7 +7,6 @@ from eosin.broker.membership.ports import BrokerState
 from eosin.broker.membership.states import (
     Begin,
     DirectoriesFailed,
-    Due,
     EpochSaved,
     Event,
     FenceWanted,
@@ -21,6 +20,7 @@ from eosin.broker.membership.states import (
     SaveEpoch,
     SendHeartbeat,
     StopWanted,
+    TimerExpired,
     Wake,
     decide,
 )
@@ -77,13 +77,13 @@ class World:
             )
             events += [answer] * 3 + [NotAnswered("silence")]
         if self.due_ms is not None:
-            events += [Due()] * 3
+            events += [TimerExpired()] * 3
         events += [EpochSaved(each) for each in self.unsaved[:1]]
         return data.draw(st.sampled_from(events))
 
     def happen(self, event: Event, after_ms: int) -> None:
         self.now_ms += after_ms
-        if isinstance(event, Due):
+        if isinstance(event, TimerExpired):
             assert self.due_ms is not None
             self.now_ms, self.due_ms = max(self.now_ms, self.due_ms), None
         if isinstance(event, RegistrationAnswered | HeartbeatAnswered | NotAnswered):

@@ -16,7 +16,7 @@ from eosin.broker.replication.isr import (
     expansion,
     shrinking,
 )
-from eosin.broker.replication.leading import FollowerFetch, Surroundings, refusal
+from eosin.broker.replication.leading import FollowerFetch, LeaderContext, refusal
 from eosin.broker.replication.led_partition import LedPartition, become_leader, metadata_changed
 from eosin.broker.replication.positions import UNKNOWN_EPOCH
 from eosin.protocol.errors import ErrorCode
@@ -357,9 +357,9 @@ def test_an_old_change_that_is_answered_late_changes_nothing() -> None:
 
 
 def refused(node_id: int, *, told_epoch: int, leader_epoch: int = 5) -> ErrorCode:
-    around = Surroundings(BROKERS, own_epoch=100, min_in_sync=1, max_lag_ms=LAG_MS, now_ms=0)
+    context = LeaderContext(BROKERS, own_epoch=100, min_in_sync=1, max_lag_ms=LAG_MS, now_ms=0)
     fetch = FollowerFetch(node_id, told_epoch, leader_epoch, offset=0, log_start_offset=0)
-    return refusal(led_by_1(Partition(replicas=(1, 2), isr=(1, 2))), fetch, around)
+    return refusal(led_by_1(Partition(replicas=(1, 2), isr=(1, 2))), fetch, context)
 
 
 def test_a_fetch_of_a_broker_without_a_replica_is_told_who_may_be_behind() -> None:

@@ -26,7 +26,7 @@ from eosin.broker.replication.followed_partition import (
     position_of,
 )
 from eosin.broker.replication.isr import IsrAnswer, brokers_changed
-from eosin.broker.replication.leading import FollowerFetch, Next, Surroundings
+from eosin.broker.replication.leading import FollowerFetch, LeaderContext, Next
 from eosin.broker.replication.truncation import Divergence
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.header import HEADER_BYTES
@@ -251,8 +251,8 @@ def _led_moves(state: State, node: int, bounds: Bounds) -> State:
     replica = state.replicas[node]
     if replica.led is None:
         return state
-    around = _around(state, replica, bounds)
-    return _leads(state, node, leading.surroundings_changed(replica.led, Log(replica), around), bounds)
+    context = _context(state, replica, bounds)
+    return _leads(state, node, leading.context_changed(replica.led, Log(replica), context), bounds)
 
 
 def _learn_step(state: State, action: Action, bounds: Bounds) -> State:
@@ -267,7 +267,7 @@ def _learn(state: State, node: int, bounds: Bounds) -> State:
     log = Log(replica)
     if image.leader == node and is_registered:
         is_new = replica.led is None or replica.led.leader_epoch != image.leader_epoch
-        after = leading.election_or_change(replica.led, node, image, log, _around(state, replica, bounds))
+        after = leading.election_or_change(replica.led, node, image, log, _context(state, replica, bounds))
         if is_new:
             log.epochs.assign(image.leader_epoch, log.log_end_offset)
         state = _with(state, node, log.into(replica, led=after.led, followed=None))
@@ -303,7 +303,7 @@ def _pause_ends(state: State, action: Action, bounds: Bounds) -> State:
 def _look_for_lag(state: State, action: Action, bounds: Bounds) -> State:
     replica = state.replicas[action.node]
     assert replica.led is not None
-    after = leading.looked_for_lag(replica.led, Log(replica), _around(state, replica, bounds))
+    after = leading.looked_for_lag(replica.led, Log(replica), _context(state, replica, bounds))
     return _leads(state, action.node, after, bounds)
 
 
@@ -352,8 +352,8 @@ def _served(state: State, request: FetchRequest, bounds: Bounds) -> tuple[State,
         is_old = position.leader_epoch < led.leader_epoch
         error = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
         return state, _refused(position, error)
-    around = _around(state, replica, bounds)
-    error = leading.refusal(led, fetch, around)
+    context = _context(state, replica, bounds)
+    error = leading.refusal(led, fetch, context)
     if error is not ErrorCode.NONE:
         return state, _refused(position, error)
     log = Log(replica)
@@ -370,7 +370,7 @@ def _served(state: State, request: FetchRequest, bounds: Bounds) -> tuple[State,
             return state, FetchAnswer(diverging, ())
     if fetch.offset > log.log_end_offset:
         return state, _refused(position, ErrorCode.OFFSET_OUT_OF_RANGE)
-    state = _leads(state, request.leader, leading.fetched(led, fetch, log, around), bounds)
+    state = _leads(state, request.leader, leading.fetched(led, fetch, log, context), bounds)
     records = replica.log[fetch.offset : fetch.offset + bounds.records_per_fetch]
     high_watermark = state.replicas[request.leader].high_watermark
     batches = _batch_header(fetch.offset) if records else b""
@@ -464,8 +464,8 @@ def _answer_change(state: State, answer: ChangeAnswer, told: IsrAnswer, bounds: 
     replica = state.replicas[answer.leader]
     if replica.incarnation != answer.incarnation or replica.led is None:
         return state
-    around = _around(state, replica, bounds)
-    after = leading.controller_answered(replica.led, answer.change, told, Log(replica), around)
+    context = _context(state, replica, bounds)
+    after = leading.controller_answered(replica.led, answer.change, told, Log(replica), context)
     return _leads(state, answer.leader, after, bounds)
 
 
@@ -548,11 +548,11 @@ _STEPS: Final = {
 # Parts of a state -----------------------------------------------------------------------------------------------------
 
 
-def _around(state: State, replica: Replica, bounds: Bounds) -> Surroundings:
+def _context(state: State, replica: Replica, bounds: Bounds) -> LeaderContext:
     image = replica.image
     assert image is not None
     brokers = dict(enumerate(image.brokers))
-    return Surroundings(brokers, replica.incarnation, bounds.min_in_sync, _NO_LAG, state.now)
+    return LeaderContext(brokers, replica.incarnation, bounds.min_in_sync, _NO_LAG, state.now)
 
 
 def _with(state: State, node: int, replica: Replica) -> State:

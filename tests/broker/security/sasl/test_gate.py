@@ -240,14 +240,14 @@ async def test_a_peer_that_never_proves_anything_is_closed_in_time() -> None:
     silent, slow, done = broker.peer(), broker.peer(), broker.peer()
     await slow.handshake()
     await done.scram("alice")
-    assert broker.arrivals.count == 2
+    assert broker.unauthenticated_peers.count == 2
     assert not silent.is_closed
     assert not slow.is_closed
     await asyncio.sleep(0.3)
     assert silent.is_closed
     assert slow.is_closed
     assert not done.is_closed
-    assert broker.arrivals.count == 0
+    assert broker.unauthenticated_peers.count == 0
 
 
 async def test_the_delay_of_a_failure_does_not_count_against_that_time() -> None:
@@ -256,12 +256,12 @@ async def test_the_delay_of_a_failure_does_not_count_against_that_time() -> None
     await peer.scram("alice", "wrong")
     await asyncio.sleep(0.2)
     assert not peer.is_closed
-    assert broker.arrivals.count == 1, "it counts as long as it is there"
+    assert broker.unauthenticated_peers.count == 1, "it counts as long as it is there"
     await passed(broker, 125)
     assert len(peer.answers()) == 1
     assert peer.is_closed
     await turns()
-    assert broker.arrivals.count == 0
+    assert broker.unauthenticated_peers.count == 0
 
 
 @pytest.mark.parametrize("size", [131_073, 209_715_200, -1])
@@ -282,8 +282,8 @@ async def test_a_large_frame_before_authentication_ends_the_connection_at_its_si
 async def test_peers_without_a_login_share_their_memory_and_leave_that_of_others_alone(broker: SaslBroker) -> None:
     size = 120_000
     begun = size.to_bytes(4, "big") + b"\x00\x24\x00\x02"
-    broker.arrivals.memory = FrameMemory(
-        limit_bytes=4 * BUFFER_BYTES + size, others=lambda: broker.arrivals.count * BUFFER_BYTES
+    broker.unauthenticated_peers.memory = FrameMemory(
+        limit_bytes=4 * BUFFER_BYTES + size, others=lambda: broker.unauthenticated_peers.count * BUFFER_BYTES
     )
     first, second, third = (broker.peer() for _ in range(3))
     for peer in (first, second):
@@ -292,13 +292,13 @@ async def test_peers_without_a_login_share_their_memory_and_leave_that_of_others
     assert (await third.scram("alice")).error_code == 0, "who logs in at once needs none of it"
     assert third.transport.reading
     third.transport.feed(begun)
-    assert broker.arrivals.memory.held_bytes == size, "and has the memory of all from then on"
+    assert broker.unauthenticated_peers.memory.held_bytes == size, "and has the memory of all from then on"
     assert broker.host.spare_buffers.memory.held_bytes == size
     first.transport.lose()
     await turns()
     assert second.transport.reading
     second.transport.lose()
-    assert broker.arrivals.memory.held_bytes == 0
+    assert broker.unauthenticated_peers.memory.held_bytes == 0
 
 
 async def test_the_ninth_token_of_an_exchange_ends_the_connection() -> None:

@@ -17,7 +17,6 @@ from tls_broker import pem_text
 
 from eosin.broker.config.sources import load_config
 from eosin.broker.connections.refusal_log import RefusalLog
-from eosin.broker.security.arrivals import ArrivalLimits, Arrivals
 from eosin.broker.security.tls.contexts import build_context
 from eosin.broker.security.tls.handshakes import PER_TURN, Handshakes
 from eosin.broker.security.tls.layer import (
@@ -31,6 +30,7 @@ from eosin.broker.security.tls.layer import (
 )
 from eosin.broker.security.tls.reload import StoreWatch
 from eosin.broker.security.tls.settings import tls_settings
+from eosin.broker.security.unauthenticated_peers import UnauthenticatedPeerLimits, UnauthenticatedPeers
 
 
 class Above:
@@ -85,16 +85,16 @@ class World:
             scratch=memoryview(bytearray(SCRATCH_BYTES)),
             layers={},
         )
-        self.arrivals = Arrivals(
-            ArrivalLimits(most=100, most_per_address=50, timeout_ms=5000), self.host.refusals, self.loop
+        self.unauthenticated_peers = UnauthenticatedPeers(
+            UnauthenticatedPeerLimits(most=100, most_per_address=50, timeout_ms=5000), self.host.refusals, self.loop
         )
 
     def connect(self, layer: TlsLayer) -> Above:
         above = Above()
         above.connection_made(layer)
-        assert layer.arrival is not None
-        layer.arrival.end()
-        layer.arrival = None
+        assert layer.unauthenticated is not None
+        layer.unauthenticated.end()
+        layer.unauthenticated = None
         self.above.append(above)
         return above
 
@@ -120,9 +120,9 @@ class Client:
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.engine = context.wrap_bio(self.incoming, self.outgoing, server_hostname="localhost")
         self.transport = FakeTransport()
-        arrival = world.arrivals.admit("127.0.0.1", "SSL")
-        assert arrival is not None
-        self.layer = TlsLayer(world.host, arrival, world.loop)
+        unauthenticated = world.unauthenticated_peers.admit("127.0.0.1", "SSL")
+        assert unauthenticated is not None
+        self.layer = TlsLayer(world.host, unauthenticated, world.loop)
         self.transport.connect(self.layer)
 
     async def shake(self, *, timeout_turns: int = 50) -> None:
@@ -189,7 +189,7 @@ async def test_what_a_client_sends_comes_out_and_answers_go_back(world: World, v
     layer.writelines([b"two", memoryview(b"three"), bytearray(b"four")])
     layer.write(data)
     assert client.read() == b"onetwothreefour" + data
-    assert world.arrivals.count == world.handshakes.under_way == 0
+    assert world.unauthenticated_peers.count == world.handshakes.under_way == 0
     assert not world.host.layers
 
 
@@ -224,7 +224,7 @@ async def test_whoever_does_not_speak_tls_gets_no_byte(
         assert client.transport.is_closing()
         assert not client.transport.sent
     assert caplog.text.count("a plain client on TLS listener SSL") == 1
-    assert world.arrivals.count == world.handshakes.under_way == len(world.host.layers) == 0
+    assert world.unauthenticated_peers.count == world.handshakes.under_way == len(world.host.layers) == 0
 
 
 async def test_a_greeting_without_end_is_cut_off(world: World) -> None:
@@ -235,7 +235,7 @@ async def test_a_greeting_without_end_is_cut_off(world: World) -> None:
         client.transport.feed(record)
         await turns()
     assert client.transport.is_closing()
-    assert world.arrivals.count == world.handshakes.under_way == 0
+    assert world.unauthenticated_peers.count == world.handshakes.under_way == 0
 
 
 async def test_so_many_handshakes_are_under_way_and_the_others_wait_their_turn(world: World) -> None:
@@ -400,7 +400,7 @@ async def test_a_flipped_bit_ends_the_connection_with_one_line(
 async def test_whoever_says_nothing_is_aborted_when_the_time_is_over(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world.arrivals.limits = ArrivalLimits(timeout_ms=50)
+    world.unauthenticated_peers.limits = UnauthenticatedPeerLimits(timeout_ms=50)
     silent, slow = world.client(), world.client()
     with contextlib.suppress(ssl.SSLWantReadError):
         slow.engine.do_handshake()
@@ -411,7 +411,7 @@ async def test_whoever_says_nothing_is_aborted_when_the_time_is_over(
     await asyncio.sleep(0.1)
     assert silent.transport.aborted
     assert slow.transport.aborted
-    assert world.arrivals.count == len(world.host.layers) == 0
+    assert world.unauthenticated_peers.count == len(world.host.layers) == 0
     assert "within 50 ms, at stage tls" in caplog.text
 
 
@@ -434,7 +434,7 @@ def test_mutated_records_end_the_connection_and_nothing_else(data: st.DataObject
         await turns()
         client.transport.lose()
         await turns()
-        assert world.arrivals.count == world.handshakes.under_way == len(world.host.layers) == 0
+        assert world.unauthenticated_peers.count == world.handshakes.under_way == len(world.host.layers) == 0
 
     logging.disable(logging.WARNING)
     try:
@@ -444,7 +444,7 @@ def test_mutated_records_end_the_connection_and_nothing_else(data: st.DataObject
 
 
 def test_counts_return_to_nothing_whatever_happens() -> None:
-    """A property of `Arrivals` alone: every admission ends once (security.md 5.7)."""
+    """A property of `UnauthenticatedPeers` alone: every admission ends once (security.md 5.7)."""
     loop = asyncio.new_event_loop()
     steps = st.lists(
         st.tuples(st.integers(0, 4), st.sampled_from(["127.0.0.1", "10.0.0.1", "2001:db8::1", "2001:db8::2"]))
@@ -452,27 +452,29 @@ def test_counts_return_to_nothing_whatever_happens() -> None:
 
     @given(steps)
     def check(steps: list[tuple[int, str]]) -> None:
-        arrivals = Arrivals(ArrivalLimits(most=5, most_per_address=3), RefusalLog(), loop)
+        unauthenticated_peers = UnauthenticatedPeers(
+            UnauthenticatedPeerLimits(most=5, most_per_address=3), RefusalLog(), loop
+        )
         held: list[Any] = []
         ended: list[Any] = []
         for step, host in steps:
             if step < 3:
-                arrival = arrivals.admit(host, "SSL")
-                if arrival is not None:
-                    held.append(arrival)
+                unauthenticated = unauthenticated_peers.admit(host, "SSL")
+                if unauthenticated is not None:
+                    held.append(unauthenticated)
             elif step == 3 and held:
                 held[0].hold()
             elif held:
                 ended.append(held.pop(0))
                 for each in ended:
                     each.end()
-            assert arrivals.count == len(held) <= 5
-            assert sum(arrivals.by_address.values()) == arrivals.count
-            assert all(0 < count <= 3 for count in arrivals.by_address.values())
+            assert unauthenticated_peers.count == len(held) <= 5
+            assert sum(unauthenticated_peers.by_address.values()) == unauthenticated_peers.count
+            assert all(0 < count <= 3 for count in unauthenticated_peers.by_address.values())
         for each in held:
             each.end()
-        assert arrivals.count == 0
-        assert not arrivals.by_address
+        assert unauthenticated_peers.count == 0
+        assert not unauthenticated_peers.by_address
 
     logging.disable(logging.WARNING)
     try:

@@ -15,7 +15,7 @@ async def main():
     await server.shutdown()
 
 asyncio.run(main())
-tls = {f"eosin.broker.security.{name}" for name in ("arrivals", "tls.layer", "tls.contexts", "tls.stores")}
+tls = {f"eosin.broker.security.{name}" for name in ("unauthenticated_peers", "tls.layer", "tls.contexts", "tls.stores")}
 print([name for name in sys.modules if name in tls or name.partition(".")[0] == "cryptography"])
 """
 

@@ -1,7 +1,7 @@
-"""`Arrivals`: connections whose peers have not proved yet who they are (security.md 2.3.6, 5.7, 6.2).
+"""`UnauthenticatedPeers`: connections whose peers have not proved yet who they are (security.md 2.3.6, 5.7, 6.2).
 
 Always true: each of them is counted once, in all and for its address, from the accept until its peer is known or it is
-gone, and `Arrival.end` is the only place that counts down. One that takes too long is aborted.
+gone, and `UnauthenticatedPeer.end` is the only place that counts down. One that takes too long is aborted.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArrivalLimits:
+class UnauthenticatedPeerLimits:
     """How many there may be and how long each may take."""
 
     most: int = 1000
@@ -29,10 +29,12 @@ class ArrivalLimits:
     """Of frames that are not whole yet, over all of them."""
 
 
-class Arrivals:
+class UnauthenticatedPeers:
     """Those of all listeners with TLS or SASL."""
 
-    def __init__(self, limits: ArrivalLimits, refusals: RefusalLog, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, limits: UnauthenticatedPeerLimits, refusals: RefusalLog, loop: asyncio.AbstractEventLoop
+    ) -> None:
         self.limits = limits
         self.refusals = refusals
         self.loop = loop
@@ -46,7 +48,7 @@ class Arrivals:
         )
         """For their frames that do not fit a buffer; the buffers count as if each of them had one."""
 
-    def admit(self, host: str, listener: str) -> "Arrival | None":
+    def admit(self, host: str, listener: str) -> "UnauthenticatedPeer | None":
         """Count a connection that was just accepted from the address `host`; None if there are too many, in all or of
         that address."""
         address = address_group(host)
@@ -59,18 +61,18 @@ class Arrivals:
         else:
             self.count += 1
             self.by_address[address] = of_address + 1
-            return Arrival(self, address, host, listener)
+            return UnauthenticatedPeer(self, address, host, listener)
         self.refusals.note(address, reason, peer=host, listener=listener)
         return None
 
 
-class Arrival:
+class UnauthenticatedPeer:
     """One connection until its peer is known."""
 
     __slots__ = ("_address", "_all", "_deadline", "_host", "_listener", "abort", "stage")
 
-    def __init__(self, arrivals: Arrivals, address: str, host: str, listener: str) -> None:
-        self._all: Arrivals | None = arrivals
+    def __init__(self, peers: UnauthenticatedPeers, address: str, host: str, listener: str) -> None:
+        self._all: UnauthenticatedPeers | None = peers
         self._address = address
         self._host = host
         self._listener = listener
@@ -78,9 +80,7 @@ class Arrival:
         """How far the peer has come, for the log: tcp, tls or the SASL mechanism."""
         self.abort: Callable[[], None] | None = None
         """Ends the connection when the time is over. The layer that serves the connection now sets it."""
-        self._deadline: asyncio.TimerHandle | None = arrivals.loop.call_later(
-            arrivals.limits.timeout_ms / 1000, self._expire
-        )
+        self._deadline: asyncio.TimerHandle | None = peers.loop.call_later(peers.limits.timeout_ms / 1000, self._expire)
 
     @property
     def memory(self) -> FrameMemory:
@@ -96,39 +96,41 @@ class Arrival:
 
     def end(self) -> None:
         """The peer is known, or gone. May be called again."""
-        arrivals = self._all
-        if arrivals is None:
+        peers = self._all
+        if peers is None:
             return
         self._all = None
         self.abort = None
         self.hold()
-        arrivals.count -= 1
-        left = arrivals.by_address[self._address] - 1
+        peers.count -= 1
+        left = peers.by_address[self._address] - 1
         if left:
-            arrivals.by_address[self._address] = left
+            peers.by_address[self._address] = left
         else:
-            del arrivals.by_address[self._address]
+            del peers.by_address[self._address]
 
     def _expire(self) -> None:
         self._deadline = None
-        arrivals, abort = self._all, self.abort
-        if arrivals is None:
+        peers, abort = self._all, self.abort
+        if peers is None:
             return
-        reason = f"the peer has not proved who it is within {arrivals.limits.timeout_ms} ms, at stage {self.stage}"
-        arrivals.refusals.note(self._host, reason, peer=self._host, listener=self._listener)
+        reason = f"the peer has not proved who it is within {peers.limits.timeout_ms} ms, at stage {self.stage}"
+        peers.refusals.note(self._host, reason, peer=self._host, listener=self._listener)
         if abort is not None:
             abort()
 
 
-def arrivals_of(config: "BrokerConfig", refusals: RefusalLog, loop: asyncio.AbstractEventLoop) -> Arrivals:
+def unauthenticated_peers_of(
+    config: "BrokerConfig", refusals: RefusalLog, loop: asyncio.AbstractEventLoop
+) -> UnauthenticatedPeers:
     """Those of a broker with these settings."""
-    limits = ArrivalLimits(
+    limits = UnauthenticatedPeerLimits(
         most=config.eosin_unauthenticated_connections_max,
         most_per_address=config.eosin_unauthenticated_connections_per_ip_max,
         timeout_ms=config.eosin_connection_setup_timeout_ms,
         memory_bytes=config.eosin_unauthenticated_memory_max_bytes,
     )
-    return Arrivals(limits, refusals, loop)
+    return UnauthenticatedPeers(limits, refusals, loop)
 
 
 def address_group(host: str) -> str:
