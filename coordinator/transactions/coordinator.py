@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger(__name__)
 
+UNHEARD_OF_ATTEMPTS: Final = 8
+"""For so many attempts (two seconds by default) a fenced coordinator may not have heard of the other's election."""
 DEADLINE_RETRY_MS: Final = 50
 """Before a timed-out transaction that could not be aborted at once is tried again."""
 ENTRIES_PER_TURN: Final = 1000
@@ -563,13 +565,15 @@ class TransactionCoordinator:
 
     def markers_fenced(self, job: MarkerJob) -> bool:
         """A partition knows a newer coordinator epoch than ours (transactions.md 5.3.1). The newer coordinator finishes
-        the job. If we still lead our partition in this very epoch, something is badly wrong: log it, and try on."""
+        the job. If we still lead our partition in this very epoch, we may not have heard of its election yet (a process
+        that was paused); something is badly wrong if that lasts. Log it, and try on."""
         index = job.coordinator_partition
         log = self._logs.log(index)
         if not isinstance(log, ErrorCode) and log.leader_epoch == job.marker.coordinator_epoch:
             if job.is_worth_a_line:
-                _LOG.error(
-                    "%s: fenced, though __transaction_state-%d is ours (attempt %d)",
+                _LOG.log(
+                    logging.INFO if job.attempts < UNHEARD_OF_ATTEMPTS else logging.ERROR,
+                    "%s: fenced, though __transaction_state-%d is ours, as far as we have heard (attempt %d)",
                     job.transactional_id,
                     index,
                     job.attempts,

@@ -7,6 +7,7 @@ import pytest
 from coordinator_fakes import ORDERS_0, ORDERS_1, FakeBroker, Producer
 
 from eosin.coordinator.replay import BATCHES_PER_TURN, COMMIT_PATIENCE_MS
+from eosin.coordinator.transactions.coordinator import UNHEARD_OF_ATTEMPTS
 from eosin.coordinator.transactions.rules.state import TransactionState
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NewRecord, build_batch
@@ -167,11 +168,12 @@ async def test_a_coordinator_that_is_fenced_by_mistake_raises_the_alarm_and_trie
     producer = Producer(broker)
     await producer.init()
     await producer.add(ORDERS_0)
-    broker.partitions.answers[ORDERS_0] = [ErrorCode.TRANSACTION_COORDINATOR_FENCED]
+    broker.partitions.answers[ORDERS_0] = [ErrorCode.TRANSACTION_COORDINATOR_FENCED] * UNHEARD_OF_ATTEMPTS
     with caplog.at_level(logging.ERROR):
         committing = start_now(producer.commit())
+        assert not caplog.text, "the news of an election may be on its way"
+        await broker.clock.run(10_000)
     assert "fenced, though __transaction_state-0 is ours" in caplog.text
-    broker.clock.advance(100)
     assert isinstance(committing, asyncio.Task)
     assert await committing is NONE
     assert broker.states("tx")[-1] is TransactionState.COMPLETE_COMMIT
