@@ -29,6 +29,9 @@ FIRST_RACK_VERSION: Final = 11
 FIRST_TOPIC_ID_VERSION: Final = 13
 NO_REPLICA: Final = -1
 FIRST_ZSTD_VERSION: Final = 10
+THROTTLED_AHEAD_MS: Final = 1000
+"""An answer may bring what a throttle allows in so long, and one partition more: followers fetch thousands of
+partitions that have little each, and one of them in an answer would be far below any rate."""
 UNREAD_BYTES: Final = 131_072
 """More than this of one partition is sent from its file: below it a copy is cheaper than what that takes."""
 
@@ -48,8 +51,9 @@ class FollowerFetcher(Protocol):
     def waited(self) -> None:
         """The fetch has waited: what it says of the follower has been heard."""
 
-    def is_held(self, log: "PartitionLog") -> bool:
-        """Whether it gets nothing of `log` for now, since copies are throttled."""
+    def is_held(self, log: "PartitionLog", *, ahead_ms: int = 0) -> bool:
+        """Whether it gets nothing of `log` for now, since copies are throttled. `ahead_ms`: what the rate allows within
+        that time may go at once."""
 
     def held_ms(self) -> int:
         """How long that lasts."""
@@ -288,7 +292,9 @@ class FetchPass:
             self._at += 1
             if partition.error or partition.diverging is not None or partition.preferred != NO_REPLICA:
                 continue
-            if follower is not None and (partition.is_held or follower.is_held(partition.log)):
+            if follower is not None and (
+                partition.is_held or follower.is_held(partition.log, ahead_ms=THROTTLED_AHEAD_MS)
+            ):
                 continue  # the answer so far may have spent what the throttle allows
             first = self._left == self._limits.max_bytes
             limit = max(0, min(partition.wanted.max_bytes, self._left))

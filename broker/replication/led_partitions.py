@@ -55,8 +55,8 @@ class Throttle(Protocol):
     def count(self, partition: "TopicPartition", size: int, now_ms: int) -> None:
         """So many bytes of a partition were copied."""
 
-    def is_spent(self, partition: "TopicPartition", now_ms: int) -> bool:
-        """Whether a partition is throttled, and more than the rate allows has been copied."""
+    def is_spent(self, partition: "TopicPartition", now_ms: int, ahead_ms: int) -> bool:
+        """Whether a partition is throttled, and more has been copied than the rate allows in another `ahead_ms`."""
 
     def free_at_ms(self, now_ms: int) -> int:
         """When it will hold nothing, unless more goes."""
@@ -262,15 +262,16 @@ class LedPartitions:
         idle = held.idle[follower.node_id] = _Idle(held, follower)
         return idle
 
-    def is_held(self, log: "PartitionLog", node_id: int) -> bool:
-        """Whether the throttle keeps the records of a log from a follower for now. One in sync is never kept."""
+    def is_held(self, log: "PartitionLog", node_id: int, ahead_ms: int) -> bool:
+        """Whether the throttle keeps the records of a log from a follower for now, though what it allows in the next
+        `ahead_ms` may go at once. One in sync is never kept."""
         throttle, held = self._throttle, self._led.get(log)
         return (
             throttle is not None
             and throttle.is_on
             and held is not None
             and node_id not in held.led.isr
-            and throttle.is_spent(log.topic_partition, self.now_ms)
+            and throttle.is_spent(log.topic_partition, self.now_ms, ahead_ms)
         )
 
     def held_ms(self) -> int:
@@ -461,9 +462,9 @@ class Follower:
         self._has_waited = True
         self.brokers = self._led_partitions.brokers
 
-    def is_held(self, log: "PartitionLog") -> bool:
+    def is_held(self, log: "PartitionLog", *, ahead_ms: int = 0) -> bool:
         """Whether it gets nothing of `log` for now, since copies are throttled."""
-        return self._led_partitions.is_held(log, self.node_id)
+        return self._led_partitions.is_held(log, self.node_id, ahead_ms)
 
     def held_ms(self) -> int:
         """How long that lasts."""

@@ -4,8 +4,8 @@ cluster.md 4.17).
 `kafka-reassign-partitions --throttle` lists the replicas that move, and sets a rate at both ends. Each end of a copy
 keeps its own: what replicas of the list bring to this broker, or take from it, counts, and one that is not in sync
 waits while more has gone than the rate allows. Always true: over any time the bytes counted exceed the rate by one
-response at most; a replica in sync never waits, or it would fall out; and what is not throttled costs one look at an
-empty mapping.
+response for each peer at most; a replica in sync never waits, or it would fall out; and what is not throttled costs
+one look at an empty mapping.
 """
 
 from collections.abc import Collection
@@ -57,9 +57,9 @@ class _Throttle:
             self._pay(now_ms)
             self._owed += size
 
-    def is_spent(self, partition: "TopicPartition", now_ms: int) -> bool:
-        """Whether a partition is throttled, and more than the rate allows has been copied."""
-        return self._rate is not None and self._is_listed(partition) and self.free_at_ms(now_ms) > now_ms
+    def is_spent(self, partition: "TopicPartition", now_ms: int, ahead_ms: int = 0) -> bool:
+        """Whether a partition is throttled, and more has been copied than the rate allows in another `ahead_ms`."""
+        return self._rate is not None and self._is_listed(partition) and self.free_at_ms(now_ms) > now_ms + ahead_ms
 
     def free_at_ms(self, now_ms: int) -> int:
         """When what went beyond the rate will be made up for, unless more goes; `now_ms` when it is."""

@@ -85,8 +85,8 @@ class OneRate:
         self.counted += size
         self.free_ms = max(self.free_ms, now_ms) + size * 1000 // self.rate
 
-    def is_spent(self, partition: TopicPartition, now_ms: int) -> bool:
-        return now_ms < self.free_ms
+    def is_spent(self, partition: TopicPartition, now_ms: int, ahead_ms: int) -> bool:
+        return now_ms + ahead_ms < self.free_ms
 
     def free_at_ms(self, now_ms: int) -> int:
         return max(now_ms, self.free_ms)
@@ -426,8 +426,9 @@ async def test_a_follower_in_sync_is_never_throttled_and_what_it_gets_counts() -
     assert (await leads.fetched(3, 0)).records, "it has come into sync"
 
 
-async def test_one_answer_brings_one_throttled_partition_beyond_the_rate() -> None:
-    """A follower asks for many partitions at once: they do not all come because the rate allowed the first."""
+async def test_one_answer_brings_throttled_partitions_until_a_second_s_worth_is_spent() -> None:
+    """A follower asks for many partitions at once: they do not all come because the rate allowed the first, and those
+    that have little come together."""
     leads = await leader()
     await leads.broker.create_topic("others")
     other = leads.broker.log("others")
@@ -446,7 +447,10 @@ async def test_one_answer_brings_one_throttled_partition_beyond_the_rate() -> No
         return [bool(topic.partitions[0].records) for topic in response.responses]
 
     assert await sent() == [True, True]
-    leads.throttle.rate = 1
+    leads.throttle.rate = 1000
+    assert await sent() == [True, True], "some hundred bytes"
+    assert await sent() == [False, False]
+    leads.throttle.rate, leads.throttle.free_ms = 1, 0
     assert await sent() == [True, False]
     assert await sent() == [False, False]
 
