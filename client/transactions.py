@@ -41,6 +41,8 @@ FIRST_COORDINATOR_EPOCH: Final = 0
 NO_TIMEOUT_MS: Final = 2**31 - 1
 """The timeout of transactions that an external coordinator decides (KIP-939)."""
 _SHORTEST_TIMEOUT_MS: Final = 1
+_NOBODYS: Final = "eosin-is-this-shown"
+"""A transactional id that nobody uses."""
 
 TRANSACTION_STATES: Final = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
 """That an id can be listed in."""
@@ -151,6 +153,15 @@ class TransactionAdmin:
 
         return await self._client.retry(attempt)
 
+    async def sees_all_ids(self) -> bool:
+        """Whether a transactional id that nobody has is shown as unknown: who may not see it is not told of others
+        either, since lists leave out what one may not see. Raises ClientError."""
+        try:
+            await self.describe(_NOBODYS)
+        except BrokerError as error:
+            return error.code is not ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return True
+
     async def describe(self, transactional_id: str) -> DescribedTransaction:
         """What the coordinator of an id knows. Raises BrokerError, TRANSACTIONAL_ID_NOT_FOUND among others."""
         request = DescribeTransactionsRequest((transactional_id,))
@@ -192,13 +203,16 @@ class TransactionAdmin:
 
     async def find_hanging(self, partitions: Sequence[TopicPartition], *, before_ms: int) -> list[OpenTransaction]:
         """The transactions open in `partitions` that will never end: they have no record since `before_ms`, and their
-        coordinator does not know them (transactions.md 10.4)."""
+        coordinator does not know them (transactions.md 10.4). Raises BrokerError where this user may not know."""
         candidates = [
             each for each in await self.open_transactions(partitions) if each.producer.last_timestamp < before_ms
         ]
         if not candidates:
             return []
         known = await self._known({each.producer.producer_id: None for each in candidates})
+        if any(each.producer.producer_id not in known for each in candidates) and not await self.sees_all_ids():
+            code, why = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "it needs DESCRIBE on every TransactionalId"
+            raise BrokerError(code, "asking whose the open transactions are", why)
         suspects = [each for each in candidates if not _will_end(each, known.get(each.producer.producer_id))]
         # One that ended while its coordinator was asked is open no more.
         places = list(dict.fromkeys(each.partition for each in suspects))

@@ -41,9 +41,6 @@ _WILDCARDS: Final = frozenset({"", "0.0.0.0", "[::]", "::"})
 _REST: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort"})
 
 _TOPIC_DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-_NOBODYS: Final = "eosin-explain-is-this-shown"
-"""A transactional id that nobody uses."""
-
 MOST_BROKERS: Final = 20
 """That are asked about a producer id."""
 MOST_OPEN: Final = 20
@@ -181,7 +178,7 @@ class ClusterFacts:
             if transactional_id is not None:
                 transaction = await self.transaction(transactional_id)
             else:
-                is_hidden = not await self._sees_all_ids()
+                is_hidden = not await TransactionAdmin(self._client).sees_all_ids()
         except ClientError:
             is_asked = False
         if transaction is not None and not _ends(transaction, producer, partition):
@@ -195,15 +192,6 @@ class ClusterFacts:
             is_asked,
             is_hidden,
         )
-
-    async def _sees_all_ids(self) -> bool:
-        """Whether a transactional id that nobody has is shown as unknown: who may not see it is not told of others
-        either, since lists leave out what one may not see."""
-        try:
-            await TransactionAdmin(self._client).describe(_NOBODYS)
-        except BrokerError as error:
-            return error.code is not ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        return True
 
     async def owner_of(self, producer_id: int) -> str | None:
         """The transactional id that has a producer id; None when no coordinator knows one. Raises ClientError."""

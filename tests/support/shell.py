@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -63,8 +64,16 @@ class Ended:
 class Shell:
     """Runs `eosin` against the broker under test. A context manager."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(
+        self, address: str, *, command_config: str | None = None, librdkafka: Mapping[str, Any] | None = None
+    ) -> None:
+        """`command_config` is the file of `--command-config`, `librdkafka` the same in the words of that library."""
         self.address = address
+        self._told = {"EOSIN_BOOTSTRAP_SERVER": address}
+        if command_config is not None:
+            self._told["EOSIN_COMMAND_CONFIG"] = command_config
+        self.librdkafka = {"bootstrap.servers": address, "log_level": 0, **(librdkafka or {})}
+        """Settings of a client of that library that logs in as the commands do."""
 
     def __enter__(self) -> Self:
         return self
@@ -78,7 +87,7 @@ class Shell:
     @property
     def environment(self) -> dict[str, str]:
         """Of a shell in which the broker's address is known."""
-        return {**os.environ, "EOSIN_BOOTSTRAP_SERVER": self.address, "PYTHONUNBUFFERED": "1"}
+        return {**os.environ, **self._told, "PYTHONUNBUFFERED": "1"}
 
     @cached_property
     def _forking(self) -> "subprocess.Popen[str]":
@@ -97,7 +106,7 @@ class Shell:
             asked = {
                 "arguments": arguments,
                 "files": [str(file) for file in files],
-                "environment": {"EOSIN_BOOTSTRAP_SERVER": self.address},
+                "environment": self._told,
             }
             process = self._forking
             assert process.stdin is not None
@@ -112,7 +121,7 @@ class Shell:
     def ok(self, *arguments: str, given: bytes = b"") -> Ended:
         """Run a command that succeeds without a word on stderr."""
         ended = self.run(*arguments, given=given)
-        assert (ended.code, ended.err) == (0, "")
+        assert (ended.code, ended.err) == (0, ""), ended.err
         return ended
 
     def refused(self, *arguments: str, given: bytes = b"") -> tuple[int, str]:

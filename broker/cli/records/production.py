@@ -24,7 +24,7 @@ from eosin.client.client import Client
 from eosin.client.errors import BrokerError, ClientError
 from eosin.client.producer import Producer
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.records.batch import HEADER_BYTES, Compression
+from eosin.protocol.records.batch import HEADER_BYTES, Compression, NewRecord, build_batch
 from eosin.runtime.clock import SystemClock
 
 _COMMAND: Final = "produce"
@@ -207,14 +207,12 @@ class _Production:
 
     def _add(self, lines: list[bytes]) -> None:
         if self._plan.parse is None:
-            longest = max(map(len, lines)) + RECORD_BYTES
-            if longest > self._largest and self._plan.compression is Compression.NONE:
-                lines = self._before_too_long(lines)
-            self.line += len(lines)
-            self._writer.add_values(lines)
-            if longest > self._largest and self._plan.compression is Compression.NONE:
+            fitting = self._before_too_large(lines)
+            self.line += len(fitting)
+            self._writer.add_values(fitting)
+            if len(fitting) < len(lines):
                 self.line += 1
-                self._refuse_length(longest)
+                self._check_size(NewRecord(None, lines[len(fitting)]))
             return
         for line in lines:
             self.line += 1
@@ -222,22 +220,32 @@ class _Production:
             self._check(parsed)
             self._writer.add(parsed.record, parsed.partition)
 
-    def _before_too_long(self, lines: list[bytes]) -> list[bytes]:
-        limit = self._largest - RECORD_BYTES
-        return lines[: next(index for index, line in enumerate(lines) if len(line) > limit)]
+    def _before_too_large(self, lines: list[bytes]) -> list[bytes]:
+        """The lines before the first one whose record the topic does not take."""
+        longest = max(map(len, lines))
+        if longest + RECORD_BYTES + HEADER_BYTES <= self._largest or self._plan.compression is not Compression.NONE:
+            return lines
+        too_large = (index for index, line in enumerate(lines) if self._too_large(NewRecord(None, line)))
+        return lines[: next(too_large, len(lines))]
 
     def _check(self, parsed: InputRecord) -> None:
         if parsed.partition is not None and parsed.partition >= self._partitions:
             raise BadLine(f"is for partition {parsed.partition}, which topic {self._plan.topic!r} does not have")
-        size = record_bytes(parsed.record)
-        if size > self._largest and self._plan.compression is Compression.NONE:
-            self._refuse_length(size)
+        self._check_size(parsed.record)
 
-    def _refuse_length(self, size: int) -> None:
-        raise BadLine(
-            f"is a record of {size - RECORD_BYTES:,} bytes, and topic {self._plan.topic!r} takes"
-            f" {self._largest:,} ({_LARGEST})"
-        )
+    def _check_size(self, record: NewRecord) -> None:
+        if size := self._too_large(record):
+            raise BadLine(
+                f"makes a batch of {size:,} bytes, and topic {self._plan.topic!r} takes {self._largest:,} ({_LARGEST})"
+            )
+
+    def _too_large(self, record: NewRecord) -> int:
+        """The bytes of a batch with this record alone, if the topic does not take it; else 0."""
+        at_most = record_bytes(record) + HEADER_BYTES
+        if at_most <= self._largest or self._plan.compression is not Compression.NONE:
+            return 0
+        size = len(build_batch([record], timestamp=0))
+        return size if size > self._largest else 0
 
     async def _finish_transaction(self) -> None:
         if self._producer.in_transaction:
@@ -250,18 +258,22 @@ class _Production:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        """The first SIGINT or SIGTERM ends the command in order, the second at once."""
+        """The first SIGINT, SIGTERM or SIGHUP ends the command in order, the second at once. A SIGHUP that is ignored,
+        as under nohup, stays so."""
         loop = asyncio.get_running_loop()
+        ending = [signal.SIGINT, signal.SIGTERM]
+        if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            ending.append(signal.SIGHUP)
 
         def stop(number: int) -> None:
             if not self._stop.done():
                 self._stop.set_result(number)
-            for each in (signal.SIGINT, signal.SIGTERM):
+            for each in ending:
                 loop.remove_signal_handler(each)
                 signal.signal(each, signal.SIG_DFL)
 
         with contextlib.suppress(NotImplementedError):  # there is no such thing on Windows
-            for each in (signal.SIGINT, signal.SIGTERM):
+            for each in ending:
                 loop.add_signal_handler(each, stop, each)
         yield
 

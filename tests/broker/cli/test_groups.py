@@ -16,7 +16,7 @@ def member(shell: Shell, group: str, topic: str, count: int, **settings: Any) ->
     """A consumer that has read and committed so many records, and stays."""
     consumer = Consumer(
         {
-            "bootstrap.servers": shell.address,
+            **shell.librdkafka,
             "group.id": group,
             "auto.offset.reset": "earliest",
             "client.id": "reader",

@@ -88,7 +88,7 @@ def test_the_input_is_a_transaction_for_each_batch(shell: Shell) -> None:
     ]
 
 
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_transaction_is_aborted_and_said(shell: Shell, by: signal.Signals) -> None:
     topic = shell.topic()
     process = shell.start("produce", topic, "--transactional-id", unique("tx"), "--batch", "2")
@@ -101,6 +101,20 @@ def test_an_interrupted_transaction_is_aborted_and_said(shell: Shell, by: signal
     assert shell.ok("consume", topic).lines == ["1", "2"]
     shown = shell.ok("consume", topic, "--isolation", "read_uncommitted", "--control", "--json").rows
     assert [row.get("value", row.get("control")) for row in shown] == ["1", "2", "COMMIT", "3", "ABORT"]
+
+
+def test_a_producer_that_shall_outlive_its_terminal_goes_on_without_it(shell: Shell) -> None:
+    topic = shell.topic()
+    ignoring = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", *PROGRAM]  # as nohup does it
+    words = ["produce", topic, "--transactional-id", unique("tx")]
+    process = subprocess.Popen([*ignoring, *words], env=shell.environment, stdin=subprocess.PIPE)
+    feed(process, b"1\n")
+    wait_until(lambda: b"1" in shell.ok("consume", topic, "--isolation", "read_uncommitted").out, LATER_S)
+    process.send_signal(signal.SIGHUP)
+    feed(process, b"2\n")
+    process.communicate(timeout=LATER_S)
+    assert process.returncode == 0
+    assert shell.ok("consume", topic).lines == ["1", "2"]
 
 
 def test_an_interrupted_producer_says_what_it_wrote(shell: Shell) -> None:
@@ -129,15 +143,28 @@ def test_a_bad_line_ends_the_command_and_a_transaction_leaves_nothing(shell: She
 
 def test_a_huge_line_is_refused_with_its_number(shell: Shell) -> None:
     topic = shell.topic(1, "--config", "max.message.bytes=2000")
-    given = b"small\n" + b"x" * 5000 + b"\nafter\n"
+    given = b"small\n" + b"x" * 5000 + b"\nafter\n" + b"x" * 6000 + b"\n"
     code, said = shell.refused("produce", topic, given=given)
     assert (code, said) == (
         2,
-        f"eosin produce: line 2 is a record of 5,000 bytes, and topic {topic!r} takes 2,000 (max.message.bytes);"
+        f"eosin produce: line 2 makes a batch of 5,070 bytes, and topic {topic!r} takes 2,000 (max.message.bytes);"
         " 1 record is written",
     )
-    assert shell.refused("produce", topic, "--key", "k", given=given)[1].startswith("eosin produce: line 2 is a record")
+    assert "line 2 makes a batch of 5,071 bytes" in shell.refused("produce", topic, "--key", "k", given=given)[1]
     assert shell.ok("consume", topic).lines == ["small", "small"]
+
+
+@pytest.mark.parametrize("options", [(), ("--header", "from=here")])
+def test_what_just_fits_is_written_and_one_byte_more_is_refused_before_a_broker_does(
+    shell: Shell, options: tuple[str, ...]
+) -> None:
+    topic = shell.topic(1, "--config", "max.message.bytes=2000")
+    code, said = shell.refused("produce", topic, *options, given=b"x" * 3000 + b"\n")
+    fits = 3000 - (int(said.split("makes a batch of ")[1].split(" bytes")[0].replace(",", "")) - 2000)
+    shell.ok("produce", topic, *options, given=b"x" * fits + b"\n")
+    assert shell.ok("consume", topic).lines == ["x" * fits]
+    code, said = shell.refused("produce", topic, *options, given=b"x" * (fits + 1) + b"\n")
+    assert (code, "makes a batch of 2,001 bytes" in said) == (2, True), said
 
 
 def test_what_is_large_and_fits_is_written(shell: Shell) -> None:

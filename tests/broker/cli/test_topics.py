@@ -14,7 +14,7 @@ def test_a_topic_is_made_listed_described_altered_and_deleted(shell: Shell) -> N
     assert (made["topic"], made["partitions"], made["configs"]) == (name, 3, {"retention.ms": "86400000"})
     assert name in [row["topic"] for row in shell.ok("topics", "list", "--json").rows]
     (found,) = shell.ok("topics", "describe", name, "--json").rows
-    assert (found["topic_id"], found["replication_factor"]) == (made["topic_id"], 1)
+    assert (found["topic_id"], found["replication_factor"]) == (made["topic_id"], made["replication_factor"])
     assert found["configs"] == {"retention.ms": "86400000"}
     assert [(each["partition"], each["log_start_offset"], each["high_watermark"]) for each in found["partitions"]] == [
         (index, 0, 0) for index in range(3)

@@ -1,0 +1,45 @@
+"""What commands say to a user who may see a part of a cluster only."""
+
+from collections.abc import Iterator
+
+import pytest
+from broker_process import BrokerProcess, wait_until
+from shell import Shell
+from wire import unique
+
+from eosin.broker.config.broker import STANDARD_AUTHORIZER
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """Who asks may do everything until an entry names a resource: then only those whom it names."""
+    settings = {"authorizer.class.name": STANDARD_AUTHORIZER, "allow.everyone.if.no.acl.found": "true"}
+    data_dir = tmp_path_factory.mktemp("guarded") / "data"
+    with BrokerProcess(data_dir, settings=settings) as broker, Shell(broker.address) as shell:
+        yield shell
+
+
+def test_a_transaction_that_may_not_be_described_is_not_said_to_hang(guarded: Shell) -> None:
+    topic = guarded.topic()
+    entry = ("--principal", "User:owner", "--transactional-id", "*", "--allow", "DESCRIBE", "--json")
+    with guarded.start("produce", topic, "--json", "--transactional-id", unique("tx")) as writer:
+        assert writer.stdin is not None
+        writer.stdin.write(b'{"value":"1","timestamp":1700000000000}\n')  # long ago, as one that hangs
+        writer.stdin.flush()
+        wait_until(lambda: guarded.ok("consume", topic, "--isolation", "read_uncommitted").lines == ["1"], 30)
+        guarded.ok("acls", "add", *entry)
+        try:
+            explained = guarded.ok("explain", f"{topic}-0", "--json")
+            code, said = guarded.refused("transactions", "find-hanging", "--topic", topic)
+        finally:
+            guarded.ok("acls", "remove", *entry)
+        writer.communicate(timeout=30)
+    (partition,) = explained.rows
+    assert "is not told without DESCRIBE on every TransactionalId" in partition["sentence"]
+    assert (code, said) == (
+        1,
+        "eosin transactions find-hanging: asking whose the open transactions are: TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+        " (it needs DESCRIBE on every TransactionalId)",
+    )
