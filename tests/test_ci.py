@@ -20,6 +20,8 @@ TOOLS = {
     "cc": "gcc",
     "chromium": "chromium",
     "make": "make",
+    "zsh": "zsh",
+    "fish": "fish",
 }
 
 
