@@ -104,6 +104,34 @@ def test_the_panels_of_the_dashboard_do_not_lie_on_each_other() -> None:
         taken |= cells
 
 
+def test_the_dashboard_has_what_grafana_asks_of_one() -> None:
+    """Grafana itself is in no package index: the names are those of its schema of dashboards (schemaVersion 39)."""
+    dashboard = json.loads((OBSERVE / "grafana-eosin.json").read_text())
+    assert {"uid", "title", "schemaVersion", "time", "templating"} <= set(dashboard)
+    variables = {each["name"]: each for each in dashboard["templating"]["list"]}
+    (asked,) = re.findall(r"label_values\((\w+), (\w+)\)", variables["instance"]["query"])
+    assert asked == ("eosin_build_info", "instance")
+    assert asked[0] in known()
+    source = {"type": "prometheus", "uid": "${datasource}"}
+    assert variables["datasource"]["query"] == source["type"]
+    numbers = [panel["id"] for panel in dashboard["panels"]]
+    assert len(numbers) == len(set(numbers))
+    for panel in dashboard["panels"]:
+        assert {"title", "gridPos"} <= set(panel)
+        if panel["type"] == "row":
+            continue
+        assert (panel["type"], panel["datasource"]) == ("timeseries", source), panel["title"]
+        letters = [target["refId"] for target in panel["targets"]]
+        assert len(letters) == len(set(letters)) > 0, panel["title"]
+        for target in panel["targets"]:
+            assert target["datasource"] == source, panel["title"]
+            used = set(re.findall(r"\$\{?(\w+)", target["expr"])) - {"__rate_interval"}
+            assert used <= set(variables), panel["title"]
+            labels = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
+            names = re.findall(r"[a-z_]{2,}", re.sub(r"\{[^}]*\}|\[[^]]*\]", " ", target["expr"]))
+            assert labels <= {"instance", *(each for name in names for each in known().get(name, ()))}, panel["title"]
+
+
 def test_the_compose_file_names_files_that_exist_and_a_broker_that_starts_so() -> None:
     mounted = re.findall(r'"\./(\S+?):', COMPOSE)
     assert len(mounted) == 5
@@ -164,7 +192,7 @@ NEEDS_MORE = {"Refusals", "ISR changes", "Followers behind"}
 
 
 @pytest.mark.slow
-def test_a_prometheus_fills_the_panels_of_the_dashboard_and_takes_the_rules(tmp_path: Path) -> None:
+def test_a_prometheus_fills_the_panels_of_the_dashboard_and_fires_alerts(tmp_path: Path) -> None:
     with skipped_without():
         program = os.environ.get("PROMETHEUS") or tool("prometheus", "a real scrape of a broker")
     broker = BrokerProcess(tmp_path / "data", durability="memory")
@@ -183,6 +211,21 @@ def test_a_prometheus_fills_the_panels_of_the_dashboard_and_takes_the_rules(tmp_
 
             until(are_filled, lambda: f"without data: {empty_panels(address)}")
             until(lambda: rules_of(address) == {"ok"}, lambda: f"rules: {rules_of(address)}")
+
+            def have_fired() -> bool:
+                kept.extend(make_traffic(broker))  # one more transaction that runs out of time
+                return ("EosinTransactionTimeouts", "firing") in alerts_of(address)
+
+            until(have_fired, lambda: f"alerts: {alerts_of(address)}")
+            fired = alerts_of(address)["EosinTransactionTimeouts", "firing"]
+            assert re.fullmatch(rf"[0-9.]+ transactions of {http} ran out of time in ten minutes", fired["summary"])
+            assert fired["ask"].startswith("eosin explain ")
+            assert not {each for each in alerts_of(address) if each[1] == "firing"} - {
+                ("EosinTransactionTimeouts", "firing")
+            }
+            broker.kill()
+            until(lambda: ("EosinDown", "pending") in alerts_of(address), lambda: f"alerts: {alerts_of(address)}")
+            assert alerts_of(address)["EosinDown", "pending"]["summary"] == f"{http} does not answer its scrapes"
 
 
 @contextmanager
@@ -244,6 +287,12 @@ def answers(address: str, expression: str) -> bool:
 def rules_of(address: str) -> set[str]:
     """How the rules are: `ok` once each was evaluated."""
     return {each["health"] for group in told_by(address, "rules")["groups"] for each in group["rules"]}
+
+
+def alerts_of(address: str) -> dict[tuple[str, str], dict[str, str]]:
+    """The annotations of each alert that is not at rest, by its name and its state: `pending` or `firing`."""
+    told = told_by(address, "alerts").get("alerts", ())
+    return {(each["labels"]["alertname"], each["state"]): each["annotations"] for each in told}
 
 
 def told_by(address: str, path: str) -> Any:
