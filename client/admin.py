@@ -145,7 +145,7 @@ class Admin:
         async def attempt() -> dict[str, DescribeConfigsResourceResult]:
             answer: DescribeConfigsResponse = await self._client.request(ApiKey.DESCRIBE_CONFIGS, request, node=node)
             for each in answer.results:
-                check(each.error_code, f"describing the settings of {resource}", each.error_message)
+                check(each.error_code, f"describing the settings of {_named(kind, resource)}", each.error_message)
             return {setting.name: setting for each in answer.results for setting in each.configs}
 
         return await self._client.retry(attempt)
@@ -168,7 +168,7 @@ class Admin:
             self._ask_controller(key, request) if node is None else self._client.request(key, request, node=node)
         )
         for each in answer.responses:
-            check(each.error_code, f"changing the settings of {resource}", each.error_message)
+            check(each.error_code, f"changing the settings of {_named(kind, resource)}", each.error_message)
 
     async def delete_records(self, partition: TopicPartition, before: int) -> int:
         """Delete the records before an offset, -1 for all that are settled; answers where the log starts now."""
@@ -190,6 +190,13 @@ class Admin:
     async def _ask_controller(self, key: ApiKey, message: Message) -> Any:
         controller = (await self._client.retry(self._client.metadata)).controller_id
         return await self._client.request(key, message, node=controller if controller >= 0 else None)
+
+
+def _named(kind: ResourceType, resource: str) -> str:
+    """A resource in words: a broker's number alone says nothing, and what all brokers share has no name."""
+    if kind is ResourceType.BROKER:
+        return f"broker {resource}" if resource else "all brokers"
+    return f"the loggers of broker {resource}" if kind is ResourceType.BROKER_LOGGER else resource
 
 
 def _owner(kind: ResourceType, resource: str) -> int | None:

@@ -61,3 +61,16 @@ def test_a_value_that_is_refused_changes_nothing(shell: Shell) -> None:
     assert [
         row for row in shell.ok("configs", "describe", "--topic", topic, "--json").rows if row["source"] == "topic"
     ] == []
+
+
+@pytest.mark.parametrize(
+    ("whose", "named"),
+    [
+        (("--broker-defaults",), "all brokers"),
+        (("--broker", "1"), "broker 1"),
+        (("--broker-logger", "1"), "the loggers of broker 1"),
+    ],
+)
+def test_a_refusal_names_what_the_settings_are_of(shell: Shell, whose: tuple[str, ...], named: str) -> None:
+    _, said = shell.refused("configs", "alter", *whose, "--set", "log.retention.ms=soon")
+    assert f"changing the settings of {named}: INVALID_" in said
