@@ -5,6 +5,7 @@ A campaign can be stopped at any time: with --state it goes on where it was, unt
 
 import argparse
 import os
+import re
 import sys
 import time
 from contextlib import ExitStack
@@ -93,7 +94,7 @@ def hunt(bugs: list[str], *, of_cluster: bool) -> int:
         if failure is None:
             print(f"    # {bug}: not caught by any seed of {HUNT}", flush=True)
         else:
-            note = "" if known.get(bug) == failure.seed else f"  # was {known.get(bug)}"
+            note = "" if str(failure.seed) in re.findall(r"\d+", str(known.get(bug))) else f"  # was {known.get(bug)}"
             print(f'    "{bug}": {failure.seed},{note}  # {failure.violations[0][:120]}', flush=True)
     return 0
 

@@ -133,6 +133,7 @@ def _figures(run: Course) -> dict[str, int]:
         "topics deleted": len(history.deletions),
         "logs with a beginning that retention took": int(retained is not None and retained.log_start_offset > 0),
         "fetches": len(history.fetches),
+        "of them from followers": sum(" at broker " in each.reader for each in history.fetches),
         "steps": run.scheduler.steps,
     }
 

@@ -107,12 +107,12 @@ class Case:
         )
 
     def may_have_expired(self, transaction: Transaction, error: str, answered: int) -> bool:
-        """Whether it was refused because its id was forgotten, which never happens to an open transaction."""
-        return (
-            self.history.ids_expire
-            and error == "INVALID_PRODUCER_ID_MAPPING"
-            and not any(write.acknowledged and write.answered < answered for write in transaction.writes)
-        )
+        """Whether it was refused because its id was forgotten, which never happens to an open transaction: it is open
+        from its first acknowledged write to the first request to end it."""
+        if not self.history.ids_expire or error != "INVALID_PRODUCER_ID_MAPPING":
+            return False
+        is_begun = any(write.acknowledged and write.answered < answered for write in transaction.writes)
+        return not is_begun or (transaction.lost_ends > 0 and transaction.end_answered == answered)
 
 
 def records(batch: LoggedBatch) -> list[Seen]:

@@ -31,6 +31,8 @@ ASK_AGAIN = frozenset(
         ErrorCode.UNSTABLE_OFFSET_COMMIT,
         ErrorCode.LEADER_NOT_AVAILABLE,
         ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
     }
 )
 """Answers after which every client sends the same request again."""
@@ -104,6 +106,11 @@ class World:
         """Ids and states of the transactions that have neither ended nor timed out."""
         return await open_transactions_of(self.machine)
 
+    def is_excused(self, error: ErrorCode) -> bool:
+        """Whether a broker may answer so to a client that names no leader epoch, for it may have been deposed without
+        hearing of it."""
+        return False
+
     def begin(self, what: str) -> int:
         """Somebody waits for `what`."""
         self._asked += 1
@@ -130,6 +137,12 @@ class Session:
         """Whom it takes for the leaders of partitions, by node id, where there are several brokers."""
         self.coordinators: dict[Coordinated, int] = {}
         """The same for the coordinators of what it has asked for."""
+        self.leader_epochs: dict[TopicPartition, int] = {}
+        """The epochs of `leaders`."""
+        self.heeds_epochs = False
+        """Whether it believes nobody who knows an older leader epoch than it knows itself (KIP-320)."""
+        self.nearest: dict[TopicPartition, int] = {}
+        """Whom it fetches from in place of the leaders (KIP-392)."""
         self.any_broker = -1
         """The one that it asks what any broker knows."""
         self.chance = random.Random(f"{world.seed}/{name}")
@@ -198,9 +211,10 @@ class Session:
                     pass
                 else:
                     error = error_of(response)
-                    if error in NEVER_EXPECTED:
+                    is_excused = world.is_excused(error)
+                    if error in NEVER_EXPECTED and not is_excused:
                         world.fault(f"{self.name} was answered {error.name} to {key.name} {request}")
-                    if error not in ASK_AGAIN:
+                    if error not in ASK_AGAIN and not is_excused:
                         return response
                 if patience_ms is not None and world.network.time() - begun > patience_ms / 1000:
                     raise GaveUp

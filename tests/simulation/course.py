@@ -10,7 +10,7 @@ from typing import Any
 from simulation.apps import App, follow, watch, write_plainly
 from simulation.broker import complaints
 from simulation.client import World
-from simulation.history import History
+from simulation.history import FinalState, History
 from simulation.look import look
 from simulation.loop import OutOfSteps, Process, Scheduler
 from simulation.machine import Machine
@@ -92,9 +92,11 @@ class Course:
                 await asyncio.gather(*self._readers)
                 await self._settle()
                 self.history.final = await look(self.world, self.plan, self.history)
+                await self._look_elsewhere(self.history.final)
                 self._note("the last crash")
                 await self._crash_again()
                 self.history.final_again = await look(self.world, self.plan, self.history)
+                await self._look_elsewhere(self.history.final_again)
         except TimeoutError:
             self.history.unanswered += list(self.world.waiting.values()) or ["the end is not reached"]
 
@@ -109,6 +111,9 @@ class Course:
     @abstractmethod
     def _end(self) -> None:
         """Nothing runs any more."""
+
+    async def _look_elsewhere(self, final: FinalState) -> None:
+        """Whoever else could have been asked, shows the same."""
 
     def _operator(self) -> Operator:
         return Operator(self.world, self.plan)

@@ -100,6 +100,8 @@ class Transaction:
     """Why ending it was refused for good, if it was."""
     ended_by: set[str] = field(default_factory=set)
     """The later instances that asked to end what this one has begun (KIP-939): each that found it open."""
+    lost_ends: int = 0
+    """Requests to end it without an answer, any of which may have ended it."""
     decided: bool = False
     """Whether a database has decided that it is to be committed, whoever does it (KIP-939)."""
     disowned: bool = False

@@ -194,7 +194,9 @@ class TransactionalProducer:
         """Commit or abort; False if it was to be committed and had timed out. Raises Over."""
         history = self.world.history
         transaction.end_requested(history.moment(), commit=commit)
+        losses = self.session.losses
         error = await self._end(commit=commit)
+        transaction.lost_ends += self.session.losses - losses
         transaction.end_response(history.moment(), self.world.now_ms, error=error.name if error else "")
         if error == ErrorCode.NONE:
             return True

@@ -35,16 +35,18 @@ class Slice(NamedTuple):
     batches: tuple[LoggedBatch, ...]
     visible: tuple[Seen, ...]
     next_offset: int
+    last_epoch: int
+    """The leader epoch of the last batch, -1 without one."""
 
 
 def opened(answer: PartitionData, offset: int) -> Slice:
     """What is in an answer to a fetch from `offset` on, and what of it the application sees."""
     logged: list[LoggedBatch] = []
     visible: list[Seen] = []
-    next_offset = offset
+    next_offset, last_epoch = offset, -1
     aborted = _Aborted(answer.aborted_transactions or ())
     for header, data in _batches(answer):
-        next_offset = header.next_offset
+        next_offset, last_epoch = header.next_offset, header.partition_leader_epoch
         marker = ""
         values: tuple[str, ...] = ()
         offsets: tuple[int, ...] = ()
@@ -71,7 +73,7 @@ def opened(answer: PartitionData, offset: int) -> Slice:
                 offsets,
             )
         )
-    return Slice(tuple(logged), tuple(visible), next_offset)
+    return Slice(tuple(logged), tuple(visible), next_offset, last_epoch)
 
 
 def _batches(answer: PartitionData) -> Iterator[tuple[BatchHeader, memoryview]]:

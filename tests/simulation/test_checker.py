@@ -263,6 +263,14 @@ def the_last_stable_offset_falls(history: History) -> None:
     history.fetches[1] = replace(history.fetches[1], last_stable_offset=3)
 
 
+def more_is_told_to_be_committed_than_there_is(history: History) -> None:
+    history.fetches[1] = replace(history.fetches[1], high_watermark=7)
+
+
+def more_is_shown_than_is_told(history: History) -> None:
+    history.fetches[1] = replace(history.fetches[1], next_offset=7, high_watermark=6)
+
+
 def the_last_stable_offset_is_above_the_high_watermark(history: History) -> None:
     history.fetches[1] = replace(history.fetches[1], last_stable_offset=7)
 
@@ -374,9 +382,11 @@ SPOILED: tuple[tuple[Callable[[History], None], set[str]], ...] = (
     (a_reader_is_shown_what_is_gone_later, {"readers_agree"}),
     (a_reader_misses_a_record, {"readers_agree"}),
     (a_reader_is_shown_an_undecided_record, {"nothing_undecided_is_shown"}),
-    (the_high_watermark_falls, {"watermarks_never_fall"}),
-    (the_last_stable_offset_falls, {"watermarks_never_fall"}),
-    (the_last_stable_offset_is_above_the_high_watermark, {"watermarks_never_fall"}),
+    (the_high_watermark_falls, {"watermarks_never_fall", "watermarks_are_in_order"}),
+    (the_last_stable_offset_falls, {"watermarks_never_fall", "watermarks_are_in_order"}),
+    (the_last_stable_offset_is_above_the_high_watermark, {"watermarks_are_in_order"}),
+    (more_is_shown_than_is_told, {"watermarks_are_in_order"}),
+    (more_is_told_to_be_committed_than_there_is, {"watermarks_are_in_order"}),
     (a_crash_takes_a_record, {"the_end_is_durable"}),
     (a_crash_takes_an_offset, {"the_end_is_durable"}),
     (two_instances_have_one_epoch, {"pairs_are_given_once"}),

@@ -62,6 +62,12 @@ NEEDS_SYNCS = frozenset({"power", "power all", "failed sync", "failed call"})
 """Those against which only durability `fsync` promises anything."""
 
 
+NEAR = frozenset({10, 12, 13, 15})
+"""The seeds, modulo 16, in whose runs brokers have racks and consumers read from the replica in theirs: the others stay
+what they were."""
+RACKS = ("r1", "r2", "r3")
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
     """A run. The same plan leads to the same history."""
@@ -76,6 +82,8 @@ class ClusterPlan:
     """How long a message between machines takes at most."""
     fetchers: int
     """`num.replica.fetchers`"""
+    near_readers: int
+    """Consumers that read from the replica in their rack; with any, each broker has a rack."""
 
 
 def cluster_plan_of(seed: int, *, only: str | None = None) -> ClusterPlan:
@@ -103,4 +111,5 @@ def cluster_plan_of(seed: int, *, only: str | None = None) -> ClusterPlan:
         min_isr=chance.choice((2, 2, 2, 1)),
         link_ms=chance.choice((1.0, 2.0, 15.0)),
         fetchers=chance.choice((1, 1, 2)),
+        near_readers=2 if seed % 16 in NEAR else 0,
     )

@@ -14,6 +14,7 @@ from eosin.broker.fetching import fetch_pass
 from eosin.broker.joined.coordinator_elections import CoordinatorElections
 from eosin.broker.membership.failing_disk import DiskFullFence
 from eosin.broker.membership.producer_ids import QuorumProducerIds
+from eosin.broker.partitions import Partitions
 from eosin.broker.peers.remote_verifier import RemoteVerifier
 from eosin.broker.quorum.image import LOST_DIRECTORY
 from eosin.broker.quorum.replay import Replay, Steps
@@ -24,6 +25,7 @@ from eosin.broker.replication.led_partition import LedPartition
 from eosin.broker.replication.led_partitions import LedPartitions
 from eosin.broker.replication.positions import Follower
 from eosin.broker.replication.replica_directories import ReplicaDirectories
+from eosin.broker.replication.replica_set import ReplicaSet
 from eosin.broker.transactions.markers import LocalMarkers, MarkerKey
 from eosin.coordinator.groups import shard as groups_shard
 from eosin.coordinator.ports import MarkersForPartitions
@@ -35,7 +37,9 @@ from eosin.coordinator.transactions.rules.effects import Reply
 from eosin.coordinator.transactions.rules.state import Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
-from eosin.storage.log.log_results import Refused
+from eosin.storage.log.log_results import Isolation, Refused
+from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.log.readable_log import ReadableLog
 from eosin.storage.log.segmented_log import SegmentedLog
 from simulation.planted import Bug
 from simulation.planted.coordinator_bugs import (
@@ -319,6 +323,64 @@ def min_in_sync_ignored() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def followers_show_what_is_not_committed() -> Iterator[None]:
+    """A consumer that reads from a follower is shown all that the follower has (KIP-392)."""
+    sound = PartitionLog.visible_end
+
+    def careless(self: PartitionLog, isolation: Isolation | None) -> int:
+        if isolation is Isolation.READ_UNCOMMITTED and self in followed:
+            return self.log_end_offset
+        return sound(self, isolation)
+
+    with _followed() as followed, patch.object(PartitionLog, "visible_end", careless):
+        yield
+
+
+@contextmanager
+def followers_show_what_is_undecided() -> Iterator[None]:
+    """A committed consumer that reads from a follower is shown all that is committed there (KIP-392)."""
+    sound = PartitionLog.visible_end
+
+    def careless(self: PartitionLog, isolation: Isolation | None) -> int:
+        return self.high_watermark if isolation is not None and self in followed else sound(self, isolation)
+
+    with _followed() as followed, patch.object(PartitionLog, "visible_end", careless):
+        yield
+
+
+@contextmanager
+def followers_tell_no_aborted_transactions() -> Iterator[None]:
+    """A committed consumer that reads from a follower hears of no aborted transaction (KIP-392)."""
+    sound = ReadableLog.aborted_rows
+
+    def careless(self: ReadableLog, *where: Any) -> Any:
+        return [] if self in followed else sound(self, *where)
+
+    with _followed() as followed, patch.object(ReadableLog, "aborted_rows", careless):
+        yield
+
+
+@contextmanager
+def _followed() -> Iterator[set[Any]]:
+    """The logs from which consumers read at followers."""
+    followed: set[Any] = set()
+    readable, take = ReplicaSet.readable, Partitions.take
+
+    def remember(self: ReplicaSet, partition: TopicPartition) -> PartitionLog | None:
+        log = readable(self, partition)
+        if log is not None:
+            followed.add(log)
+        return log
+
+    def forget(self: Partitions, partition: TopicPartition, log: PartitionLog) -> None:
+        followed.discard(log)
+        take(self, partition, log)
+
+    with patch.object(ReplicaSet, "readable", remember), patch.object(Partitions, "take", forget):
+        yield followed
+
+
 class _WallClock:
     """A clock whose monotonic time is that of the day."""
 
@@ -363,40 +425,47 @@ CLUSTER_BUGS: dict[str, Bug] = {
         generation_not_checked,
         replaced_member_may_commit,
         open_transaction_expires,
+        followers_show_what_is_not_committed,
+        followers_show_what_is_undecided,
+        followers_tell_no_aborted_transactions,
     )
 }
 """Every bug by its name."""
 
-CLUSTER_CAUGHT_BY: dict[str, int] = {
-    "high_watermark_from_the_own_end": 6,
-    "acknowledged_by_the_leader_alone": 0,
-    "log_cut_at_the_high_watermark": 0,
-    "divergence_not_told": 21,
-    "coordinators_do_not_resign": 19,
-    "isr_shrunk_before_the_controller_agrees": 30,
-    "marker_acknowledged_before_it_is_replicated": 38,
-    "followers_fetch_ahead_of_their_disks": 5,
-    "partitions_not_added_at_other_brokers": 0,
-    "producer_ids_made_up": 1,
-    "coordinator_serves_before_its_load_is_committed": 99,
-    "answers_from_memory_not_confirmed": 183,
-    "stable_offsets_from_memory": 11302,
-    "checkpoint_ahead_of_the_topic_id": 10130,
-    "changes_in_a_snapshot_not_told": 0,
-    "duplicate_accepted": 8,
-    "lag_measured_by_the_time_of_day": 20,
-    "age_of_a_transaction_read_when_it_is_stored": 11,
-    "full_disk_not_told": 5,
-    "log_opened_late_stays_lost": 21,
-    "empty_replicas_come_into_the_isr": 0,
-    "who_registers_again_has_everything": 0,
-    "min_in_sync_ignored": 0,
-    "prepared_transaction_aborted": 107,
-    "generation_not_checked": 64,
-    "replaced_member_may_commit": 121,
-    "open_transaction_expires": 52,
+CLUSTER_CAUGHT_BY: dict[str, tuple[int, ...]] = {
+    "high_watermark_from_the_own_end": (6,),
+    "acknowledged_by_the_leader_alone": (0,),
+    "log_cut_at_the_high_watermark": (0,),
+    "divergence_not_told": (21,),
+    "coordinators_do_not_resign": (19,),
+    "isr_shrunk_before_the_controller_agrees": (30,),
+    "marker_acknowledged_before_it_is_replicated": (38,),
+    "followers_fetch_ahead_of_their_disks": (5,),
+    "partitions_not_added_at_other_brokers": (0,),
+    "producer_ids_made_up": (1,),
+    "coordinator_serves_before_its_load_is_committed": (99,),
+    "answers_from_memory_not_confirmed": (183,),
+    "stable_offsets_from_memory": (11302,),
+    "checkpoint_ahead_of_the_topic_id": (10130,),
+    "changes_in_a_snapshot_not_told": (0,),
+    "duplicate_accepted": (8,),
+    "lag_measured_by_the_time_of_day": (20,),
+    "age_of_a_transaction_read_when_it_is_stored": (11,),
+    "full_disk_not_told": (5,),
+    "log_opened_late_stays_lost": (21,),
+    "empty_replicas_come_into_the_isr": (0,),
+    "who_registers_again_has_everything": (0,),
+    "min_in_sync_ignored": (0,),
+    "prepared_transaction_aborted": (107,),
+    "generation_not_checked": (64,),
+    "replaced_member_may_commit": (121,),
+    "open_transaction_expires": (52,),
+    "followers_show_what_is_not_committed": (10, 12, 42),
+    "followers_show_what_is_undecided": (10, 12, 26),
+    "followers_tell_no_aborted_transactions": (10, 12, 13),
 }
-"""A seed whose run catches the bug; `python -m simulation --cluster --hunt` finds them when plans change."""
+"""Seeds, of which the run of one at least catches the bug; `python -m simulation --cluster --hunt` finds them when
+plans change."""
 
 CLUSTER_ONLY: dict[str, str] = {
     "coordinator_serves_before_its_load_is_committed": "coordinators in turn",

@@ -8,16 +8,19 @@ from dataclasses import replace
 from quorum_log import HOST
 
 from eosin.broker.config.broker import BrokerConfig
+from eosin.broker.config.quorum import RACK_AWARE
 from eosin.protocol.names import INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC, TopicPartition
 from simulation.broker import config_of
 from simulation.clock import SimulatedClock
 from simulation.cluster.controllers import CLUSTER_ID, CONTROLLERS, Controllers
 from simulation.cluster.fabric import Fabric
 from simulation.cluster.machines import PORT, ClusterMachine, host_of
-from simulation.cluster.plan import ALONE, BROKERS, MAKES_STALE, NEEDS_SYNCS, ClusterPlan
+from simulation.cluster.near_readers import NearReader, look_at_each
+from simulation.cluster.plan import ALONE, BROKERS, MAKES_STALE, NEEDS_SYNCS, RACKS, ClusterPlan
 from simulation.cluster.replicas import Replicas
 from simulation.cluster.world import ClusterWorld
 from simulation.course import Course
+from simulation.history import FinalState
 from simulation.machine import LISTENER, Machine, Pace
 from simulation.operator import Operator
 from simulation.plan import FaultPlan
@@ -131,6 +134,12 @@ class ClusterRun(Course):
     def _operator(self) -> Operator:
         return Operator(self.world, self.plan, replicas=len(BROKERS), min_isr=self.cluster.min_isr)
 
+    def _clients(self) -> list["asyncio.Task[None]"]:
+        clients = super()._clients()
+        near = [NearReader(self.world, number, racks=RACKS) for number in range(self.cluster.near_readers)]
+        self._readers += [asyncio.create_task(each.run(lambda: self._is_over)) for each in near]
+        return clients
+
     async def _settle(self) -> None:
         await super()._settle()
         await self._calm()
@@ -166,6 +175,9 @@ class ClusterRun(Course):
         found += [f"{name} {sorted(each)}" for name, each in ends.items() if len(each) > 1]
         found += [f"{name} {sorted(each)}" for name, each in ends.items() if any(one != other for one, other in each)]
         return found
+
+    async def _look_elsewhere(self, final: FinalState) -> None:
+        self.history.faults += await look_at_each(self.world, final)
 
     async def _crash_again(self) -> None:
         for machine in self._machines:
@@ -483,6 +495,8 @@ class ClusterRun(Course):
 
 def joined(config: BrokerConfig, plan: ClusterPlan, node_id: int) -> BrokerConfig:
     """The settings of one broker of the cluster: short times, internal topics on all brokers."""
+    if plan.near_readers:
+        config = replace(config, broker_rack=RACKS[node_id % len(RACKS)], replica_selector_class=RACK_AWARE)
     return replace(
         config,
         node_id=node_id,

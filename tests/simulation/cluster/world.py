@@ -3,6 +3,7 @@ do, by Metadata and FindCoordinator."""
 
 from collections.abc import Sequence
 
+from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -72,6 +73,8 @@ class ClusterWorld(World):
         partition = _partition_of(request)
         if partition is not None:
             node_id = session.leaders.get(partition)
+            if isinstance(request, FetchRequest):
+                node_id = session.nearest.get(partition, node_id)
         elif (coordinated := _coordinated(request)) is not None:
             node_id = session.coordinators.setdefault(coordinated, -1)
         return self.machines.get(-1 if node_id is None else node_id) or self._any(session)
@@ -89,13 +92,22 @@ class ClusterWorld(World):
             found = await session.send(ApiKey.METADATA, 9, MetadataRequest(topics=None), lane=LANE)
             for topic in found.topics:
                 for each in topic.partitions:
-                    session.leaders[TopicPartition(topic.name, each.partition_index)] = each.leader_id
+                    partition = TopicPartition(topic.name, each.partition_index)
+                    if session.heeds_epochs and each.leader_epoch < session.leader_epochs.get(partition, -1):
+                        continue
+                    session.leaders[partition] = each.leader_id
+                    session.leader_epochs[partition] = each.leader_epoch
             for coordinated in list(session.coordinators):
                 request = FindCoordinatorRequest(coordinated.key, coordinated.key_type)
                 answer = await session.send(ApiKey.FIND_COORDINATOR, 3, request, lane=LANE)
                 session.coordinators[coordinated] = -1 if answer.error_code else answer.node_id
         except ConnectionLost:
             pass  # it asks another one after the next failure
+
+    def is_excused(self, error: ErrorCode) -> bool:
+        """A leader that is cut off has not what a reader has had from its successor, or from a follower of that. Who
+        heeds leader epochs is told so (`near_readers.py`)."""
+        return error is ErrorCode.OFFSET_OUT_OF_RANGE and self.history.may_be_stale
 
     async def open_transactions(self) -> tuple[str, ...]:
         listed: list[str] = []

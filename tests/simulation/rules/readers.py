@@ -73,8 +73,24 @@ def watermarks_never_fall(case: Case) -> Violations:
                 yield f"the {name} of {fetched.partition} fell from {before} to {value}, as {fetched.reader} was told"
             if not earlier or value > earlier[-1][1]:
                 earlier.append((fetched.answered, value))
+
+
+def watermarks_are_in_order(case: Case) -> Violations:
+    """No reader is told a last stable offset above the high watermark, or a high watermark that is not reached in the
+    end; and none is shown more than what it is told."""
+    for fetched in case.history.fetches:
+        is_committed = fetched.isolation is Isolation.COMMITTED
+        told = fetched.last_stable_offset if is_committed else fetched.high_watermark
+        if fetched.next_offset > max(told, fetched.offset):
+            yield f"{fetched.reader} was shown {fetched.partition} up to {fetched.next_offset}, above {told}"
         if fetched.last_stable_offset > fetched.high_watermark:
             yield f"the LSO of {fetched.partition} is above the high watermark, as {fetched.reader} was told"
+        end = case.final.partitions[fetched.partition].high_watermark
+        if fetched.high_watermark > end:
+            yield (
+                f"{fetched.reader} was told that {fetched.high_watermark} offsets of {fetched.partition} are committed,"
+                f" and in the end there are {end}"
+            )
 
 
 def the_end_is_durable(case: Case) -> Violations:
@@ -105,4 +121,10 @@ def _latest(final: FinalPartition) -> dict[str, str]:
     return {key: text for key, text in latest.items() if not is_tombstone(text)}
 
 
-RULES = (readers_agree, nothing_undecided_is_shown, watermarks_never_fall, the_end_is_durable)
+RULES = (
+    readers_agree,
+    nothing_undecided_is_shown,
+    watermarks_never_fall,
+    watermarks_are_in_order,
+    the_end_is_durable,
+)
