@@ -29,7 +29,7 @@ TYPED := $(addprefix .types/eosin/,$(ROOMS))
 WITH := $(if $(COMPILED),env PYTHONPATH=$(CURDIR)/build/compiled)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode compiled wheels sbom run check format lint imports types test test-clients test-spark-short test-full test-spark quick cluster cluster-clients cluster-crash bench fuzz crash soak codec-fuzz simulate simulate-cluster model model-replication docs console-pictures transcripts docker-test clean conformance conformance-kafka conformance-page
+.PHONY: help setup bytecode compiled wheels sbom lock audit run check format lint imports types test test-clients test-spark-short test-full test-spark quick cluster cluster-clients cluster-crash bench fuzz crash soak codec-fuzz simulate simulate-cluster model model-replication docs console-pictures transcripts docker-test clean conformance conformance-kafka conformance-page
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -77,6 +77,17 @@ sbom:  ## write dist/eosin.cdx.json: the packages that an installed Eosin consis
 	build/sbom/tool/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-format JSON \
 		--output-file dist/eosin.cdx.json build/sbom/eosin/bin/python
 	@rm -rf build/sbom; ls dist/eosin.cdx.json
+
+# Each tool has an environment of its own: what it brings along decides nothing about what is locked or asked about.
+lock: setup  ## write docker/locks: the newest packages that pyproject.toml allows, by version and hash (needs a network)
+	rm -rf build/lock && $(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --quiet --disable-pip-version-check "uv>=0.9,<1"
+	$(BIN)/python tests/support/dependency_locks.py build/lock/bin/uv
+	@rm -rf build/lock
+
+audit:  ## ask for known holes of the locked packages: 1 if there are any, 2 if nobody could be asked
+	rm -rf build/audit && $(PYTHON) -m venv build/audit \
+		&& build/audit/bin/python -m pip install --quiet --disable-pip-version-check "pip-audit>=2.9,<3"
+	build/audit/bin/python tests/support/dependency_audit.py build/audit/bin/pip-audit docker/locks/*.txt
 
 run: bytecode  ## run a broker on 127.0.0.1:9092, its logs in ./data (ARGS="--durability os" and so on)
 	exec $(WITH) $(BIN)/eosin serve $(ARGS)
