@@ -41,9 +41,12 @@ class CoordinatorLog(Protocol):
     def append(self, batch: bytes, *, now_ms: int, origin: AppendOrigin) -> AppendResult:
         """Check and write one batch, now, without waiting. Its base offset is assigned by the log."""
 
-    def append_records(self, records: bytes, *, count: int, now_ms: int, awaited: bool = True) -> AppendResult:
+    def append_records(
+        self, records: bytes, *, count: int, now_ms: int, awaited: bool = True, bounded: bool = True
+    ) -> AppendResult:
         """The same for `count` encoded records of no producer's, of which the log makes a batch. `awaited` is False
-        when nobody waits for it to be durable: the log may then take its time."""
+        when nobody waits for it to be durable: the log may then take its time. Unless it is `bounded` no setting is
+        too small for the batch."""
 
     def append_marker(self, marker: Marker, *, now_ms: int) -> AppendResult:
         """Write a transaction marker, now, without waiting."""

@@ -21,6 +21,9 @@ DYNAMIC_BROKER_SETTINGS: Final = frozenset(
 )
 """The broker settings that change without a restart."""
 
+COMPACT: Final = frozenset({"compact"})
+"""The cleanup.policy of internal topics."""
+
 Configs = dict[str, str]
 """Settings by name, as text."""
 
@@ -89,7 +92,7 @@ def check_topic_configs(configs: Mapping[str, str], *, defaults: LogConfig, inte
         log_config = with_overrides(defaults, configs)
     except SettingError as error:
         return Outcome(ErrorCode.INVALID_CONFIG, str(error))
-    if internal and log_config.cleanup_policy != frozenset({"compact"}):
+    if internal and log_config.cleanup_policy != COMPACT:
         # Retention by age would delete transactions and offsets that are still in use.
         return Outcome(ErrorCode.INVALID_CONFIG, "The cleanup.policy of an internal topic must be compact")
     return None

@@ -2,10 +2,11 @@
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.config.changes import tolerant_overrides, topic_defaults, usable_broker_configs
+from eosin.broker.config.changes import COMPACT, tolerant_overrides, topic_defaults, usable_broker_configs
 from eosin.broker.metadata.cluster import Topic
 from eosin.storage.log.config import LogConfig
 
@@ -32,6 +33,10 @@ class LogConfigs:
             if known is None:
                 return self.defaults
             config, complaints = tolerant_overrides(self.defaults, known.configs)
+            if known.internal and config.cleanup_policy != COMPACT:
+                # Controllers of Apache Kafka let it pass; retention would delete what is in use.
+                complaints.append("the cleanup.policy of an internal topic is always compact")
+                config = replace(config, cleanup_policy=COMPACT)
             for complaint in complaints:
                 _LOG.warning("topic %s: a config is ignored: %s", topic, complaint)
             self._of_topics[topic] = config

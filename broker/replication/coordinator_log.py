@@ -52,11 +52,13 @@ class ReplicatedCoordinatorLog:
             return TOO_FEW
         return self._log.append(batch, now_ms=now_ms, origin=origin)
 
-    def append_records(self, records: bytes, *, count: int, now_ms: int, awaited: bool = True) -> AppendResult:
+    def append_records(
+        self, records: bytes, *, count: int, now_ms: int, awaited: bool = True, bounded: bool = True
+    ) -> AppendResult:
         """The same for encoded records of no producer's."""
         if not self._has_enough_in_sync(self._log):
             return TOO_FEW
-        return self._log.append_records(records, count=count, now_ms=now_ms, awaited=awaited)
+        return self._log.append_records(records, count=count, now_ms=now_ms, awaited=awaited, bounded=bounded)
 
     def append_marker(self, marker: "Marker", *, now_ms: int) -> AppendResult:
         """The same for a transaction marker."""

@@ -56,7 +56,7 @@ class Confirmations:
         held = self._held.pop(partition, None)
         if held is None:
             return  # dropped
-        outcome = partition.log.append_records(RECORD, count=1, now_ms=self._clock.now_ms())
+        outcome = partition.log.append_records(RECORD, count=1, now_ms=self._clock.now_ms(), bounded=False)
         if isinstance(outcome, Refused):
             moved = outcome.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
             _refuse(held, ErrorCode.NOT_COORDINATOR if moved else ErrorCode.COORDINATOR_NOT_AVAILABLE)

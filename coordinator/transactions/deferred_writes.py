@@ -71,13 +71,8 @@ class DeferredWrites:
     def _write(self, partition: OwnedPartition, entries: Sequence[Entry]) -> None:
         records = encode_records([entry.txn for entry in entries], transaction_version=self.transaction_version)
         now_ms = self._clock.now_ms()
-        outcome = partition.log.append_records(records, count=len(entries), now_ms=now_ms, awaited=False)
+        outcome = partition.log.append_records(records, count=len(entries), now_ms=now_ms, awaited=False, bounded=False)
         if isinstance(outcome, Refused):
-            if outcome.is_too_large and len(entries) > 1:
-                middle = len(entries) // 2
-                self._write(partition, entries[:middle])
-                self._write(partition, entries[middle:])
-                return
             what = f"the end of {len(entries)} transactions"
             _LOG.warning("__transaction_state-%d: %s was refused: %s", partition.index, what, outcome.error.name)
             return

@@ -253,7 +253,9 @@ class EffectRunner:
 
     def _write(self, partition: OwnedPartition, entries: Sequence[Entry], txns: Sequence[Txn]) -> None:
         records = encode_records(txns, transaction_version=self.transaction_version)
-        outcome = partition.log.append_records(records, count=len(txns), now_ms=self._now_ms)
+        # Only what makes a transaction larger may be too large: it can always end (transactions.md 1.5.4).
+        grows = any(len(txn.partitions) > len(entry.txn.partitions) for entry, txn in zip(entries, txns, strict=True))
+        outcome = partition.log.append_records(records, count=len(txns), now_ms=self._now_ms, bounded=grows)
         if isinstance(outcome, Refused):
             if outcome.is_too_large and len(entries) > 1:
                 middle = len(entries) // 2

@@ -146,16 +146,20 @@ class PartitionLog(CommittedLog):
             self.log_start_offset,
         )
 
-    def append_records(self, records: bytes, *, count: int, now_ms: int, awaited: bool = True) -> AppendResult:
+    def append_records(
+        self, records: bytes, *, count: int, now_ms: int, awaited: bool = True, bounded: bool = True
+    ) -> AppendResult:
         """Write `count` encoded records of a coordinator as one batch without a producer, now. It is made here, so only
-        its size is checked. `awaited` as in `append`."""
+        its size is checked: not even that unless it is `bounded`, so that no setting keeps what has begun from ending.
+        `awaited` as in `append`."""
         if self._no_appends is not None:
             return self._no_appends
         if self.context.space.refuses_records and self._purpose is WritePurpose.RECORDS:
             return self._no_space()
         offset, epoch = self.log_end_offset, self.leader_epoch
         batch = plain_batch(records, count=count, timestamp=now_ms, base_offset=offset, partition_leader_epoch=epoch)
-        if (size := len(batch)) > self._segment_limit_bytes or size > self._config.max_message_bytes:
+        size = len(batch)
+        if bounded and (size > self._segment_limit_bytes or size > self._config.max_message_bytes):
             return self._too_large(size)
         while True:
             try:

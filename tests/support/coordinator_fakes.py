@@ -58,9 +58,12 @@ class StateLog:
         self._waiting: list[tuple[int, asyncio.Future[ErrorCode]]] = []
 
     def append(self, batch: bytes, *, now_ms: int, origin: AppendOrigin = AppendOrigin.COORDINATOR) -> AppendResult:
+        return self._append(batch, bounded=True)
+
+    def _append(self, batch: bytes, *, bounded: bool) -> AppendResult:
         if self.refuses_all is not None or self.refusals:
             return Refused(self.refuses_all or self.refusals.pop(0))
-        if self.max_message_bytes is not None and len(batch) > self.max_message_bytes:
+        if bounded and self.max_message_bytes is not None and len(batch) > self.max_message_bytes:
             return Refused(ErrorCode.MESSAGE_TOO_LARGE)
         self.appends += 1
         base = self.log_end_offset
@@ -75,9 +78,11 @@ class StateLog:
             self.high_watermark = self.log_end_offset
         return Appended(base, self.log_end_offset - 1)
 
-    def append_records(self, records: bytes, *, count: int, now_ms: int, awaited: bool = True) -> AppendResult:
+    def append_records(
+        self, records: bytes, *, count: int, now_ms: int, awaited: bool = True, bounded: bool = True
+    ) -> AppendResult:
         batch = bytes(plain_batch(records, count=count, timestamp=now_ms))
-        return self.append(batch, now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
+        return self._append(batch, bounded=bounded)
 
     def append_marker(self, marker: Marker, *, now_ms: int) -> AppendResult:
         raise NotImplementedError

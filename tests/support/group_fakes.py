@@ -43,7 +43,9 @@ class FakeOffsetsLog:
             return Refused(ErrorCode.INVALID_PRODUCER_EPOCH)
         return self._append(bytearray(batch))
 
-    def append_records(self, records: bytes, *, count: int, now_ms: int, awaited: bool = True) -> AppendResult:
+    def append_records(
+        self, records: bytes, *, count: int, now_ms: int, awaited: bool = True, bounded: bool = True
+    ) -> AppendResult:
         raise NotImplementedError
 
     def append_marker(self, marker: Marker, *, now_ms: int) -> AppendResult:
