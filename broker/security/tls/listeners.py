@@ -4,6 +4,7 @@ Imported by a broker that has such a listener, and by no other: `cryptography` c
 """
 
 import asyncio
+import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,6 +24,7 @@ from eosin.broker.security.tls.distinguished_names import UnusableName, rfc2253,
 from eosin.broker.security.tls.handshakes import Handshakes
 from eosin.broker.security.tls.layer import SCRATCH_BYTES, PeerRefused, TlsHost, TlsLayer
 from eosin.broker.security.tls.principal_rules import NoRule, parse_rules
+from eosin.broker.security.tls.proofs import digest_of, end, shown_here
 from eosin.broker.security.tls.reload import StoreWatch
 from eosin.broker.security.tls.settings import TlsSettings, tls_settings
 from eosin.broker.security.unauthenticated_peers import UnauthenticatedPeer
@@ -30,6 +32,9 @@ from eosin.broker.start_error import StartError
 from eosin.runtime.background import Background
 from eosin.runtime.clock import Clock
 from eosin.runtime.key_files import StoreError
+
+EXPIRY_INTERVAL_MS: Final = 1000
+"""Between two looks for clients whose certificates have expired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,7 @@ class TlsListener:
         self._protocol: Final = protocol
         self._host: Final = host
         self._loop: Final = tls.loop
+        self._trusted = digest_of(settings.trust_files)
         self.shared: Final = TlsHost(
             name=settings.listener,
             context=watch.built.context,
@@ -74,9 +80,24 @@ class TlsListener:
     async def look(self, *, forced: bool) -> str | None:
         """Give new connections another context, if the stores have changed or somebody asks for it; why they keep what
         they have, if the stores cannot be used."""
+        # Read before the stores are: what is replaced in between counts as a change of the next look.
+        trusted = await asyncio.to_thread(digest_of, self.settings.trust_files)
         if await self._watch.look(forced=forced):
             self.shared.context = self._watch.built.context
+            if trusted != self._trusted:
+                self._trusted = trusted
+                end(self._host, shown_here(self._host, self.settings.listener), "what is trusted has changed")
         return self._watch.refused
+
+    def end_expired(self) -> None:
+        """End the connections of clients whose certificate has expired since they came."""
+        now_ms = self._host.services.clock.elapsed_ms()
+        expired = [
+            connection
+            for connection in shown_here(self._host, self.settings.listener)
+            if (connection.session.expires_at_ms or 0) <= now_ms
+        ]
+        end(self._host, expired, "their certificates have expired")
 
     def make(self, unauthenticated: UnauthenticatedPeer) -> TlsLayer:
         """The protocol object of a connection that was just accepted."""
@@ -94,7 +115,14 @@ class TlsListener:
         principal = self._principal(layer)
         connection = Connection(self._host, self.settings.listener, self._loop)
         connection.connection_made(layer)
-        connection.adopt(replace(connection.session, principal=principal, security_protocol=self._protocol))
+        connection.adopt(
+            replace(
+                connection.session,
+                principal=principal,
+                security_protocol=self._protocol,
+                expires_at_ms=self._expires_at_ms(layer),
+            )
+        )
         unauthenticated.end()
         layer.unauthenticated = None
         if self._host.limits is not None:
@@ -106,6 +134,14 @@ class TlsListener:
                 extra=fields(principal=audit.shown(principal), host=session.host, listener=session.listener),
             )
         return connection
+
+    def _expires_at_ms(self, layer: TlsLayer) -> int | None:
+        """The end of the client's certificate by `Clock.elapsed_ms`; None: it has shown none."""
+        shown = layer.get_extra_info("ssl_object").getpeercert()
+        if not shown:
+            return None
+        clock = self._host.services.clock
+        return clock.elapsed_ms() + round(ssl.cert_time_to_seconds(shown["notAfter"]) * 1000) - clock.now_ms()
 
     def _principal(self, layer: TlsLayer) -> Principal:
         """The user that the client's certificate names (security.md 3.7). Raises PeerRefused."""
@@ -157,8 +193,13 @@ class TlsListeners:
     def watch(self, background: Background, *, interval_ms: int) -> None:
         """Look again and again whether stores have changed; 0: only `reload` does."""
         self._background = background
+        background.every(EXPIRY_INTERVAL_MS, "the look for expired certificates of clients", self._end_expired)
         if interval_ms > 0:
             background.every(interval_ms, "the look for changed certificates", self.look)
+
+    async def _end_expired(self) -> None:
+        for listener in self.by_name.values():
+            listener.end_expired()
 
     def reload(self) -> None:
         """Load all stores again, changed or not, while requests are served."""

@@ -63,8 +63,13 @@ class TlsSettings:
     @property
     def files(self) -> tuple[str, ...]:
         """What is read again when it changes."""
+        return (*filter(None, (self.key_store.location,)), *self.trust_files)
+
+    @property
+    def trust_files(self) -> tuple[str, ...]:
+        """What decides which certificates of clients are good."""
         trusted = None if self.trust_store is None else self.trust_store.location
-        return tuple(path for path in (self.key_store.location, trusted, self.crl_location) if path is not None)
+        return tuple(path for path in (trusted, self.crl_location) if path is not None)
 
 
 def check_tls(config: "BrokerConfig") -> list[str]:

@@ -118,6 +118,59 @@ async def test_a_revoked_certificate_is_refused(world: World) -> None:
         assert await refused(broker, bad)
 
 
+async def test_a_connection_ends_when_its_certificate_is_revoked_and_the_others_come_back(world: World) -> None:
+    """With Apache Kafka all of them live on."""
+    good, bad, gone = (world.authority.issue(name) for name in ("good", "bad", "gone"))
+    revoked = world.directory / "revoked.pem"
+    revoked.write_bytes(world.authority.revoke(gone))
+    async with tls_broker(world.authority, *world.settings(), f"eosin.ssl.crl.location={revoked}") as broker:
+        clients = [await broker.connect(broker.context(each)) for each in (good, bad)]
+        for each in clients:
+            await each.ask()
+        assert broker.server.tls is not None
+        await broker.server.tls.look(forced=True)
+        for each in clients:
+            await each.ask()  # nothing has changed
+        revoked.write_bytes(world.authority.revoke(bad))
+        await broker.server.tls.look()
+        for each in clients:
+            assert await each.ended() == b""
+        assert await refused(broker, bad)
+        assert not await refused(broker, good)
+
+
+async def test_a_connection_ends_when_its_authority_leaves_the_trust_store(world: World, tmp_path: Path) -> None:
+    """Not that of a client without a certificate, and not when the broker's own certificate is renewed."""
+    leaves, another = world.authority.below(), Authority.root()
+    store = tmp_path / "clients.pem"
+    leaves.write(store)
+    settings = (world.key_store, f"ssl.truststore.location={store}", "ssl.client.auth=requested")
+    async with tls_broker(world.authority, *settings) as broker:
+        named = await broker.connect(broker.context(leaves.issue("dora")))
+        nobody = await broker.connect(broker.context())
+        tls = broker.server.tls
+        assert tls is not None
+        world.authority.issue().write(world.directory / "broker.pem")
+        await tls.look()
+        for each in (named, nobody):
+            await each.ask()
+        another.write(store)
+        await tls.look()
+        assert await named.ended() == b""
+        await nobody.ask()
+
+
+async def test_a_connection_ends_soon_after_its_certificate(world: World) -> None:
+    soon = 3 / 86_400
+    async with tls_broker(world.authority, *world.settings()) as broker:
+        short = await broker.connect(broker.context(world.authority.issue("short", days=soon)))
+        long = await broker.connect(broker.context(world.authority.issue("long")))
+        for each in (short, long):
+            await each.ask()
+        assert await short.ended() == b""
+        await long.ask()
+
+
 async def test_rules_give_names_and_a_name_without_a_rule_is_refused(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
