@@ -166,7 +166,9 @@ class ProducerState:
         """A data batch that passed the checks was written at `base_offset`."""
         producer_id = header.producer_id
         entry = self._entries.get(producer_id)
-        if entry is None:
+        if entry is None or (entry.coordinator_epoch >= 0 and not (header.is_transactional or entry.has_transaction)):
+            # The second: whoever wrote this batch had found the owner forgotten here, and the log that is read again,
+            # or copied, still has what the owner wrote before. It must not get a stranger's batches.
             entry = self._entries[producer_id] = ProducerEntry(producer_id)
             self._refused.pop(producer_id, None)
         if header.is_transactional and entry.is_anothers:
