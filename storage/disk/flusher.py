@@ -354,8 +354,8 @@ class ThreadFlusher:
             ended, error = self._results.popleft()
             self._under_way -= 1
             ended(error)
-        if not self._is_scheduled and self._has_more:
-            self._start()
+        if self._has_more:
+            self._schedule()  # not now: what waited for these results may append more in this turn
         if self._idle is not None and self._is_idle and not self._idle.done():
             self._idle.set_result(None)
 

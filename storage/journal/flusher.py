@@ -8,6 +8,7 @@ its own files are being synced for a waiting caller; a group holds everything th
 last flush, or they are not in it.
 """
 
+import asyncio
 import errno
 import logging
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from typing import Final
 from eosin.storage.disk.flusher import Ended, Flush, Flushable, Job, ThreadFlusher, Work
 from eosin.storage.disk.interfaces import Buffer
 from eosin.storage.journal.codec import LogName
+from eosin.storage.journal.gathering import GATHER_S, Gathering
 from eosin.storage.journal.journal import Extension, GroupWrite, Journal, NoRoom
 from eosin.storage.journal.mark import JournalMark
 from eosin.storage.journal.ring import Place
@@ -60,6 +62,9 @@ class JournalFlusher(ThreadFlusher):
         """The logs whose pending bytes go into the next group."""
         self._group: GroupWrite | None = None
         """The group that is under way."""
+        self._gathering = Gathering()
+        self._gather_timer: asyncio.TimerHandle | None = None
+        """Until it fires no group begins."""
         self._settling: dict[Flushable, None] = {}
         """The logs whose files are being synced to free the journal; no caller waits for that."""
         self._to_settle: dict[Flushable, None] = {}
@@ -128,7 +133,7 @@ class JournalFlusher(ThreadFlusher):
         self._is_scheduled = False
         for log in [log for log in self._to_flush if log not in self._running and log not in self._settling]:
             self._begin(log)
-        if self._waiting and self._group is None:
+        if self._waiting and self._group is None and self._gather_timer is None:
             self._begin_group()
 
     def _begin(self, log: Flushable) -> None:
@@ -157,6 +162,7 @@ class JournalFlusher(ThreadFlusher):
         if journal is None or place is None:
             self._cannot_place(logs)
             return
+        self._gathering.began(len(logs))
         parts: list[bytes] = []
         members: list[tuple[Flushable, int, int]] = []
         for log in logs:
@@ -251,6 +257,8 @@ class JournalFlusher(ThreadFlusher):
         if error is None:
             if self._journal is not None:
                 self._journal.ring.durable(group.place)
+            if not self._is_closing and self._gathering.waits(len(group.logs), len(self._waiting)):
+                self._gather_timer = self._running_loop().call_later(GATHER_S, self._gathered)
             for log, end_offset, size in group.logs:
                 self.backlog_bytes -= size
                 log.end_flush(end_offset, None)
@@ -259,6 +267,11 @@ class JournalFlusher(ThreadFlusher):
             self._take_back(group, error)
         else:
             self._fail(group, error)
+
+    def _gathered(self) -> None:
+        self._gather_timer = None
+        if self._has_more and not self._is_scheduled:
+            self._start()
 
     def _take_back(self, group: GroupWrite, error: OSError) -> None:
         """Undo a write that found no room: a file system that copies on write needs some even to overwrite a file."""

@@ -25,6 +25,8 @@ class ManualJournalFlusher(JournalFlusher):
 
     def __init__(self) -> None:
         super().__init__(threads=0)
+        self.gathered = asyncio.Event()
+        """Set when a wait for company has ended."""
         self.jobs: list[tuple[Work, Ended]] = []
         """What a thread would do, in the order in which it was asked for."""
 
@@ -41,14 +43,35 @@ class ManualJournalFlusher(JournalFlusher):
         self._results.append((ended, outcome(work)))
         self._deliver()
 
+    @property
+    def gathers(self) -> bool:
+        """Whether the next group waits for company."""
+        return self._gather_timer is not None
+
+    def _gathered(self) -> None:
+        self.gathered.set()
+        super()._gathered()
+
+    def end_gathering(self) -> None:
+        """The time of that wait is over."""
+        assert self._gather_timer is not None
+        self._gather_timer.cancel()
+        self._gathered()
+
+    async def turns(self) -> None:
+        """A few turns of the event loop: what finds no room in the journal is tried otherwise in the next one."""
+        for _ in range(3):
+            await asyncio.sleep(0)
+
     async def run(self) -> None:
         """Do everything that there is to do."""
-        for _ in range(3):  # what finds no room in the journal is tried otherwise in the next turn
-            await asyncio.sleep(0)
-        while self.jobs:
-            self.step()
-            for _ in range(3):
-                await asyncio.sleep(0)
+        await self.turns()
+        while self.jobs or self.gathers:
+            if self.gathers:
+                self.end_gathering()
+            else:
+                self.step()
+            await self.turns()
 
 
 class JournalledLogs:

@@ -69,7 +69,7 @@ CAUGHT_BY: dict[str, int] = {
     "undecided_records_shown": 0,
     "open_transactions_forgotten": 1,
     "checksums_not_checked": 2,
-    "offsets_not_synced": 1,
+    "offsets_not_synced": 3,
     "live_marker_compacted_away": 3,
     "latest_value_compacted_away": 47,
     "compacted_segment_not_synced": 0,

@@ -13,6 +13,7 @@ from simulation.planted.journal_bugs import entry_of_a_deleted_topic_replayed
 
 from eosin.protocol.names import TopicPartition
 from eosin.storage.disk.interfaces import UnusableDirectory
+from eosin.storage.journal.gathering import LEAST_LOGS
 from eosin.storage.journal.journal import FILE_PREFIX, NOTE
 from eosin.storage.log.partition_log import PartitionLog
 
@@ -46,6 +47,68 @@ async def test_one_sync_makes_the_appends_of_many_logs_durable() -> None:
     await logs.flusher.run()
     assert {log.high_watermark for log in many} == {2}
     assert logs.disk.count("sync") == before + 1
+
+
+async def many_logs(logs: JournalledLogs, count: int) -> list[PartitionLog]:
+    """So many logs whose names are on the disk, so that their next batches go into groups."""
+    await logs.open()
+    many = [logs.log(TopicPartition("orders", index)) for index in range(count)]
+    for log in many:
+        await logs.append(log, data())
+    return many
+
+
+async def test_what_is_appended_because_a_group_is_durable_goes_into_the_next_group() -> None:
+    logs = JournalledLogs()
+    first, meanwhile, after = await many_logs(logs, 3)
+    first.append(data(), now_ms=1)
+    first.durable(2).add_done_callback(lambda _: after.append(data(), now_ms=1))
+    await logs.flusher.turns()
+    meanwhile.append(data(), now_ms=1)
+    syncs = logs.disk.count("sync")
+    logs.flusher.step()
+    await logs.flusher.turns()
+    logs.flusher.step()
+    await logs.flusher.turns()
+    assert [log.high_watermark for log in (first, meanwhile, after)] == [2, 2, 2]
+    assert logs.disk.count("sync") == syncs + 2
+
+
+async def test_behind_a_group_of_many_logs_the_next_one_waits_a_moment_for_company() -> None:
+    logs = JournalledLogs()
+    many = await many_logs(logs, LEAST_LOGS + 1)
+    for log in many[1:]:
+        log.append(data(), now_ms=1)
+    await logs.flusher.turns()
+    many[0].append(data(), now_ms=1)
+    logs.flusher.step()
+    await logs.flusher.turns()
+    assert logs.flusher.gathers
+    assert not logs.flusher.jobs
+    for log in many[1:]:
+        log.append(data(), now_ms=1)
+    await logs.flusher.turns()
+    assert not logs.flusher.jobs
+    syncs = logs.disk.count("sync")
+    logs.flusher.end_gathering()
+    logs.flusher.step()
+    assert [log.high_watermark for log in many] == [2] + [3] * LEAST_LOGS
+    assert logs.disk.count("sync") == syncs + 1
+
+
+async def test_the_wait_for_company_ends_by_itself() -> None:
+    logs = JournalledLogs()
+    many = await many_logs(logs, LEAST_LOGS)
+    for log in many:
+        log.append(data(), now_ms=1)
+    await logs.flusher.turns()
+    many[0].append(data(), now_ms=1)
+    logs.flusher.step()
+    assert logs.flusher.gathers
+    await logs.flusher.gathered.wait()
+    assert logs.flusher.jobs
+    await logs.close()
+    assert many[0].high_watermark == 3
 
 
 async def test_the_high_watermark_waits_for_the_sync_of_the_group() -> None:
