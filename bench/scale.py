@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,16 +68,20 @@ class Probe:
         self._frame = frame(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=data))
         self._wire = RawConnection(port)
         self._stopping = False
+        self._error: ConnectionError | None = None
         self.times: list[float] = []
         self._thread = threading.Thread(target=self._run)
 
     def _run(self) -> None:
-        while not self._stopping:
-            started = time.perf_counter()
-            self._wire.send(self._frame)
-            self._wire.receive()
-            self.times.append(time.perf_counter() - started)
-            time.sleep(PROBE_PAUSE_S)
+        try:
+            while not self._stopping:
+                started = time.perf_counter()
+                self._wire.send(self._frame)
+                self._wire.receive()
+                self.times.append(time.perf_counter() - started)
+                time.sleep(PROBE_PAUSE_S)
+        except ConnectionError as error:
+            self._error = error
 
     def __enter__(self) -> "Probe":
         self._thread.start()
@@ -87,6 +91,8 @@ class Probe:
         self._stopping = True
         self._thread.join()
         self._wire.close()
+        if self._error is not None:
+            print(f"the probe lost its connection after {len(self.times)} appends: {self._error}", flush=True)
 
     def milliseconds(self, share: float) -> float:
         """A percentile of what the answers took."""
@@ -119,7 +125,7 @@ def _topic(number: int) -> str:
 
 
 def _connect_all(port: int, count: int) -> tuple[list[socket.socket], int]:
-    """So many connections at once, each of which has been answered one request; and how many were refused or reset."""
+    """So many connections at once: those that have been answered one request, and how many were refused or reset."""
     hello = frame(ApiKey.API_VERSIONS, 2, ApiVersionsRequest())
     waiting: dict[int, socket.socket] = {}
     poll = select.epoll(count)
@@ -130,18 +136,23 @@ def _connect_all(port: int, count: int) -> tuple[list[socket.socket], int]:
         opened.connect_ex(("127.0.0.1", port))
         waiting[opened.fileno()] = opened
         poll.register(opened.fileno(), select.EPOLLOUT)
-    connected = list(waiting.values())
+    connected: list[socket.socket] = []
     refused = 0
     deadline = time.perf_counter() + _GIVE_UP_AFTER_S
     while waiting:
         assert time.perf_counter() < deadline, f"{len(waiting)} of {count} connections were not answered"
         for descriptor, events in poll.poll(1):
+            opened = waiting[descriptor]
             try:
-                answered = _go_on(waiting[descriptor], events, hello)
+                answered = _go_on(opened, events, hello)
             except ConnectionError:
                 refused += 1
-                answered = True
+                poll.unregister(descriptor)
+                del waiting[descriptor]
+                opened.close()
+                continue
             if answered:
+                connected.append(opened)
                 poll.unregister(descriptor)
                 del waiting[descriptor]
             elif not events & select.EPOLLIN:
@@ -160,9 +171,13 @@ def _go_on(opened: socket.socket, events: int, hello: bytes) -> bool:
         size = opened.recv(4)
         if len(size) < 4:
             raise ConnectionResetError("the connection ended before its answer")
+        opened.settimeout(_GIVE_UP_AFTER_S)
         left = struct.unpack(">i", size)[0]
         while left:
-            left -= len(opened.recv(left))
+            got = len(opened.recv(left))
+            if not got:
+                raise ConnectionResetError("the connection ended within its answer")
+            left -= got
         return True
     if events & (select.EPOLLERR | select.EPOLLHUP):
         raise ConnectionRefusedError("the connection was refused")
@@ -190,8 +205,10 @@ def _connections(broker: Broker, count: int, seconds: float) -> dict[str, float]
         during = _probed(broker.port, storm)
         after = _probed(broker.port, lambda: time.sleep(seconds))
         grown = resident_bytes(broker.pid) - before
+        idle = len(connected)
         _wait_in_fetch(connected)
         grown_waiting = resident_bytes(broker.pid) - before
+        waiting = sum(not _is_closed(each) for each in connected)
     finally:
         for each in connected:
             each.close()
@@ -201,14 +218,15 @@ def _connections(broker: Broker, count: int, seconds: float) -> dict[str, float]
         f"{name} at once, refused or reset|connections": refused,
         f"an append meanwhile, longest, {name}|ms": during.milliseconds(1.0),
         f"an append beside {name} that are idle, p99|ms": after.milliseconds(0.99),
-        f"memory of an idle connection, of {count:,}|KiB": grown / count / KIB,
-        f"memory of a connection that waits in a Fetch, of {count:,}|KiB": grown_waiting / count / KIB,
+        f"{name}, answered and closed by the broker all the same|connections": idle - waiting,
+        f"memory of an idle connection, of {count:,}|KiB": grown / max(1, idle) / KIB,
+        f"memory of a connection that waits in a Fetch, of {count:,}|KiB": grown_waiting / max(1, waiting) / KIB,
     }
 
 
 def _wait_in_fetch(connected: Sequence[socket.socket]) -> None:
-    """Each asks for the next record of the topic `quiet`, which gets none; returns when the broker has had the time to
-    let all of them wait."""
+    """Each that is still open asks for the next record of the topic `quiet`, which gets none; returns when the broker
+    has had the time to let all of them wait."""
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=MIB)
     asked = FetchRequest(
         max_wait_ms=_WAIT_IN_FETCH_MS,
@@ -219,8 +237,20 @@ def _wait_in_fetch(connected: Sequence[socket.socket]) -> None:
     )
     request = frame(ApiKey.FETCH, 11, asked)
     for each in connected:
-        each.sendall(request)
+        with suppress(ConnectionError):
+            each.sendall(request)
     time.sleep(_UNTIL_ALL_WAIT_S)
+
+
+def _is_closed(opened: socket.socket) -> bool:
+    """Whether the peer has ended the connection, from which no answer is due."""
+    opened.setblocking(False)
+    try:
+        return not opened.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
 
 
 # --- readers that do not read
@@ -243,13 +273,16 @@ def _slow_readers(broker: Broker, readers: int, seconds: float) -> dict[str, flo
     )
     request = frame(ApiKey.FETCH, 11, asked)
     with ExitStack() as stack:
-        for _ in range(readers):
-            opened = stack.enter_context(socket.create_connection(("127.0.0.1", broker.port)))
-            opened.sendall(request)
+        slow = [stack.enter_context(socket.create_connection(("127.0.0.1", broker.port))) for _ in range(readers)]
+        for opened in slow:
+            with suppress(ConnectionError):
+                opened.sendall(request)
         probe = _probed(broker.port, lambda: time.sleep(seconds))
         grown = resident_bytes(broker.pid) - before
+        closed = sum(_is_closed(each) for each in slow)
     name = f"{readers} readers that asked for {SLOW_READER_BYTES // MIB} MiB and do not read"
     return {
+        f"{name}, closed by the broker|connections": closed,
         f"memory for {name}|MiB": grown / MIB,
         f"an append beside {name}, p99|ms": probe.milliseconds(0.99),
     }
