@@ -76,7 +76,7 @@ class Services:
     groups: "GroupCoordinator"
     metadata_answers: "MetadataAnswers"
     unserved_groups: UnservedGroups = field(default_factory=UnservedGroups)
-    large_batches: LargeBatches = field(default_factory=LargeBatches)
+    large_batches: LargeBatches = field(init=False)
     response_memory: ResponseMemory = field(default_factory=ResponseMemory)
     recorder: "FlightRecorder | None" = None
     """Remembers what happened to transactional ids, where somebody wants to know."""
@@ -92,6 +92,9 @@ class Services:
     """What the authorizer decides by; None without one."""
     reload_stores: "ReloadStores | None" = None
     """Loads the key store and the trust store of a listener again; None without TLS."""
+
+    def __post_init__(self) -> None:
+        self.large_batches = LargeBatches(self.clock)
 
 
 Handler = Callable[[Any, RequestContext, Services], Coroutine[Any, Any, Any]]

@@ -43,6 +43,14 @@ class TurnQueue:
         self._jobs.append(job)
         self._work()
 
+    def take(self) -> bool:
+        """Whether one more step fits into this turn, before which no job waits: the caller takes it now."""
+        self._begin_turn()
+        if self._jobs or not self._left or self._clock.elapsed_ms() >= self._until_ms:
+            return False
+        self._left -= 1
+        return True
+
     async def finished(self) -> None:
         """Wait until there is nothing left to do."""
         if self._jobs:
@@ -54,10 +62,13 @@ class TurnQueue:
         while self._jobs:
             self._step()
 
-    def _work(self) -> None:
+    def _begin_turn(self) -> None:
         if self._next is None:  # the first steps of this turn
             self._left, self._until_ms = self._steps_per_turn, self._clock.elapsed_ms() + TURN_MS
             self._next = asyncio.get_running_loop().call_soon(self._next_turn)
+
+    def _work(self) -> None:
+        self._begin_turn()
         while self._jobs and self._left and self._clock.elapsed_ms() < self._until_ms:
             self._left -= 1
             self._step()

@@ -12,7 +12,8 @@ Checks come in Kafka's order (storage.md section 4): steps 1 to 6 in `broker/pro
 by the transaction coordinator in `broker/transactions/verification.py`, the rest in the log. The handler appends
 before its first wait, so that pipelined requests reach the logs in the order in which they came. There are two
 exceptions. A request whose verification waits appends later, and the next requests of its producer wait behind it. A
-large batch is checked in a thread, and later batches for its log wait behind it (`broker/producing/large_batches.py`).
+large batch is checked in a thread, the first batches of many partitions take turns, and later batches for their logs
+wait behind them (`broker/producing/large_batches.py`).
 
 After the append the handler waits for durability: acks=1 and acks=-1 both respond when the high watermark has passed
 the batch (storage.md 19). With replicas on other brokers acks=1 waits for this broker's disk alone, and acks=-1 is
@@ -45,6 +46,7 @@ from eosin.storage.log.log_results import Appended, Refused
 from eosin.storage.log.validation import QUICK_BYTES, QUICK_RECORDS, ValidBatch, validate_quickly
 
 if TYPE_CHECKING:
+    from eosin.broker.producing.large_batches import Checked
     from eosin.broker.replication.led_partitions import LedPartitions
 
 FIRST_LEADER_VERSION: Final = 10
@@ -52,9 +54,6 @@ ALL_REPLICAS: Final = -1
 TOO_FEW_IN_SYNC: Final = Refused(
     ErrorCode.NOT_ENOUGH_REPLICAS, "fewer replicas are in sync than min.insync.replicas asks for"
 )
-
-FIRST_BATCHES_AT_ONCE: Final = 25
-"""So many partitions that have no files yet get them in the turn of their request: one takes some 0.3 ms."""
 
 FLUSH_BACKLOG_MAX_BYTES: Final = 64 * 1024 * 1024
 """Beyond so many bytes that are written and not durable yet, over all partitions, producers with acks=0 wait too."""
@@ -111,35 +110,33 @@ def _refuse_without_replicas(produced: Produced, led: "LedPartitions", services:
 
 def _append_small(
     produced: Produced, services: Services, now_ms: int, context: RequestContext
-) -> tuple[list[ProducedBatch], list[ProducedBatch]]:
+) -> tuple[list[ProducedBatch], list["Checked"]]:
     """Append what is quickly checked and written. Returns what is still to become durable, and what is not appended."""
     large_batches = services.large_batches
     waiting: list[ProducedBatch] = []
-    large: list[ProducedBatch] = []
+    large: list[Checked] = []
     records_left = QUICK_RECORDS
-    first_batches_left = FIRST_BATCHES_AT_ONCE
     for topic in produced.topics:
         for batch in topic.batches:
             if batch.outcome is None:
-                valid = None
-                creates_files = batch.log.segments.active is None
-                if (first_batches_left or not creates_files) and (
-                    not large_batches.waiting or batch.log not in large_batches.waiting
+                assert batch.records is not None
+                valid = validate_quickly(
+                    batch.records,
+                    batch.log.config,
+                    now_ms,
+                    batch.header,
+                    records=records_left,
+                    size=QUICK_BYTES // len(produced.topics) // len(topic.batches),
+                )
+                if valid is not None:
+                    records_left -= batch.header.records_count
+                if (
+                    valid is None
+                    or (large_batches.waiting and batch.log in large_batches.waiting)
+                    or (batch.log.segments.active is None and not large_batches.takes_first_batch())
                 ):
-                    assert batch.records is not None
-                    valid = validate_quickly(
-                        batch.records,
-                        batch.log.config,
-                        now_ms,
-                        batch.header,
-                        records=records_left,
-                        size=QUICK_BYTES // len(produced.topics) // len(topic.batches),
-                    )
-                if valid is None:
-                    large.append(batch)
+                    large.append((batch, valid))
                     continue
-                records_left -= batch.header.records_count
-                first_batches_left -= creates_files
                 if _append_one(batch, valid, now_ms, context, services):
                     waiting.append(batch)
             batch.records = None
@@ -147,9 +144,9 @@ def _append_small(
 
 
 async def _append_large(
-    large: list[ProducedBatch], services: Services, now_ms: int, context: RequestContext
+    large: list["Checked"], services: Services, now_ms: int, context: RequestContext
 ) -> list[ProducedBatch]:
-    """Append the batches that are checked in a thread, in turn. Returns those still to become durable."""
+    """Append the batches that are not appended at once, in turn. Returns those still to become durable."""
     waiting: list[ProducedBatch] = []
 
     def append(batch: ProducedBatch, valid: ValidBatch | Refused) -> None:

@@ -10,7 +10,7 @@ import pytest
 from data_broker import DataBroker, batch, settle
 
 from eosin.broker.handlers import produce
-from eosin.broker.handlers.produce import FIRST_BATCHES_AT_ONCE
+from eosin.broker.producing.large_batches import FIRST_BATCHES_AT_ONCE
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.records.compression import Compression
@@ -36,7 +36,7 @@ class HeldDisk(MemoryDisk):
         return function(*args, **kwargs)
 
 
-def many(count: int = QUICK_RECORDS + 1, **fields: Any) -> bytes:
+def many_records(count: int = QUICK_RECORDS + 1, **fields: Any) -> bytes:
     return bytes(build_batch([NewRecord(None, b"v")] * count, timestamp=T, **fields))
 
 
@@ -60,7 +60,9 @@ def answer_of(begun: Any) -> tuple[str, int]:
     return ErrorCode(one.error_code).name, one.base_offset
 
 
-@pytest.mark.parametrize("large", [many(), inflated(QUICK_BYTES + 1)], ids=["many records", "much behind compression"])
+@pytest.mark.parametrize(
+    "large", [many_records(), inflated(QUICK_BYTES + 1)], ids=["many records", "much behind compression"]
+)
 async def test_a_batch_for_a_partition_waits_behind_its_large_batch(large: bytes) -> None:
     broker, disk = await held_broker()
     count = int.from_bytes(large[57:61], "big")
@@ -84,7 +86,7 @@ async def test_an_idempotent_producer_keeps_its_sequences() -> None:
     count = QUICK_RECORDS + 1
     producer = {"producer_id": 5, "producer_epoch": 0}
     begun = [
-        broker.begin_produce(many(base_sequence=0, **producer)),
+        broker.begin_produce(many_records(base_sequence=0, **producer)),
         broker.begin_produce(batch("b", timestamp=T, base_sequence=count, **producer)),
     ]
     assert disk.held is not None
@@ -99,7 +101,7 @@ async def test_an_idempotent_producer_keeps_its_sequences() -> None:
 async def test_a_large_batch_that_is_refused_or_given_up_lets_the_others_go_on() -> None:
     broker, disk = await held_broker()
     too_much = broker.begin_produce(inflated(65 * MIB))
-    given_up = broker.begin_produce(many())
+    given_up = broker.begin_produce(many_records())
     last = broker.begin_produce(batch("b", timestamp=T))
     await settle()
     given_up.cancel()
@@ -116,9 +118,25 @@ async def test_a_large_batch_that_is_refused_or_given_up_lets_the_others_go_on()
     assert broker.services.large_batches.waiting == {}
 
 
+async def test_a_request_that_is_given_up_while_it_waits_lets_nothing_overtake_those_before_it() -> None:
+    broker, disk = await held_broker()
+    large = broker.begin_produce(many_records())
+    given_up = broker.begin_produce(batch("b", timestamp=T))
+    last = broker.begin_produce(batch("c", timestamp=T))
+    await settle()
+    given_up.cancel()
+    await settle()
+    assert broker.log().log_end_offset == 1
+    assert disk.held is not None
+    disk.held[0].set_result(None)
+    await settle()
+    assert [answer_of(large), answer_of(last)] == [("NONE", 1), ("NONE", 1 + QUICK_RECORDS + 1)]
+    assert broker.services.large_batches.waiting == {}
+
+
 async def test_the_rest_of_a_request_does_not_wait_for_its_large_batch() -> None:
     broker, disk = await held_broker()
-    partitions = (PartitionProduceData(0, many()), PartitionProduceData(1, batch("b", timestamp=T)))
+    partitions = (PartitionProduceData(0, many_records()), PartitionProduceData(1, batch("b", timestamp=T)))
     request = ProduceRequest(None, -1, 30_000, (TopicProduceData("orders", bytes(16), partitions),))
     begun = broker.begin(produce.API, request, 11)
     assert (broker.log().log_end_offset, broker.log(partition=1).log_end_offset) == (1, 2)
@@ -141,41 +159,97 @@ async def test_many_batches_of_one_request_share_what_is_checked_at_once() -> No
     await settle()
 
 
-async def test_first_batches_of_many_partitions_are_written_one_after_the_other_in_turns_with_others() -> None:
-    disk = HeldDisk()
-    broker = await DataBroker.started(disk=disk)
-    later = 3
-    count = FIRST_BATCHES_AT_ONCE + later
-    await broker.create_topic(partitions=count)
-    disk.held = []
+class FirstBatches:
+    """A broker with partitions that have no files yet."""
 
-    def written() -> int:
-        return sum(broker.log(partition=each).log_end_offset for each in range(count))
+    def __init__(self, broker: DataBroker, count: int) -> None:
+        self.broker = broker
+        self._count = count
 
-    def begin() -> Any:
-        partitions = tuple(PartitionProduceData(each, batch("r", timestamp=T)) for each in range(count))
-        request = ProduceRequest(None, -1, 30_000, (TopicProduceData("orders", bytes(16), partitions),))
-        return broker.begin(produce.API, request, 11)
+    @classmethod
+    async def of(cls, count: int, disk: MemoryDisk | None = None) -> "FirstBatches":
+        broker = await DataBroker.started(disk=disk or MemoryDisk())
+        await broker.create_topic(partitions=count)
+        return cls(broker, count)
 
-    def answered(begun: Any) -> list[tuple[int, int]]:
-        response = begun.result() if isinstance(begun, asyncio.Future) else begun
-        return [(each.error_code, each.base_offset) for each in response.responses[0].partition_responses]
+    def written(self) -> int:
+        """Records of all partitions."""
+        return sum(self.broker.log(partition=each).log_end_offset for each in range(self._count))
 
-    first = begin()
-    assert written() == FIRST_BATCHES_AT_ONCE
-    behind = broker.begin_produce(batch("b", timestamp=T), partition=count - 1)
-    for done in range(later):
-        await settle()
-        assert written() == FIRST_BATCHES_AT_ONCE + done
-        disk.held[done].set_result(None)
+    def begin(self, partitions: range) -> Any:
+        """One request with a record for each of them."""
+        data = tuple(PartitionProduceData(each, batch("r", timestamp=T)) for each in partitions)
+        request = ProduceRequest(None, -1, 30_000, (TopicProduceData("orders", bytes(16), data),))
+        return self.broker.begin(produce.API, request, 11)
+
+    async def per_turn(self) -> list[int]:
+        """How many are written in each turn of the event loop from now on, until there are no more."""
+        counts = []
+        while (before := self.written()) < self._count:
+            await asyncio.sleep(0)
+            counts.append(self.written() - before)
+            assert len(counts) < 10 * self._count
+        return counts
+
+
+def answered(begun: Any) -> list[tuple[int, int]]:
+    response = begun.result() if isinstance(begun, asyncio.Future) else begun
+    return [(each.error_code, each.base_offset) for each in response.responses[0].partition_responses]
+
+
+async def test_first_batches_of_many_partitions_are_written_a_few_in_each_turn() -> None:
+    count = 3 * FIRST_BATCHES_AT_ONCE
+    many = await FirstBatches.of(count)
+    first = many.begin(range(count))
+    assert many.written() == FIRST_BATCHES_AT_ONCE
+    behind = many.broker.begin_produce(batch("b", timestamp=T), partition=count - 1)
+    assert max(await many.per_turn()) <= FIRST_BATCHES_AT_ONCE
     await settle()
     assert answered(first) == [(0, 0)] * count
-    for each in disk.held[later:]:
-        each.set_result(None)
-    await settle()
     assert answer_of(behind) == ("NONE", 1)
-    assert broker.services.large_batches.waiting == {}
-    assert answered(begin()) == [(0, 1)] * (count - 1) + [(0, 2)]  # their files are there: all at once
+    assert many.broker.services.large_batches.waiting == {}
+    assert answered(many.begin(range(count))) == [(0, 1)] * (count - 1) + [(0, 2)]  # their files are there: all at once
+
+
+async def test_first_batches_of_many_connections_share_each_turn() -> None:
+    connections, each = 20, FIRST_BATCHES_AT_ONCE
+    many = await FirstBatches.of(connections * each)
+    begun = [many.begin(range(index * each, (index + 1) * each)) for index in range(connections)]
+    assert many.written() == FIRST_BATCHES_AT_ONCE
+    assert max(await many.per_turn()) <= FIRST_BATCHES_AT_ONCE
+    await settle()
+    assert [answered(one) for one in begun] == [[(0, 0)] * each] * connections
+
+
+async def test_a_large_batch_that_is_being_checked_does_not_hold_up_first_batches() -> None:
+    disk = HeldDisk()
+    count = 2 * FIRST_BATCHES_AT_ONCE
+    many = await FirstBatches.of(1 + count, disk)
+    disk.held = []
+    large = many.broker.begin_produce(many_records(), partition=count)
+    begun = many.begin(range(count))
+    for _ in range(10):
+        await settle()
+    assert answered(begun) == [(0, 0)] * count
+    assert many.broker.log(partition=count).log_end_offset == 0
+    disk.held[0].set_result(None)
+    await settle()
+    assert answer_of(large) == ("NONE", 0)
+
+
+async def test_first_batches_of_a_request_that_is_given_up_let_the_others_go_on() -> None:
+    count = 3 * FIRST_BATCHES_AT_ONCE
+    many = await FirstBatches.of(count + 1)
+    given_up = many.begin(range(count))
+    last = many.begin(range(count, count + 1))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    for _ in range(10):
+        await settle()
+    assert given_up.cancelled()
+    assert answered(last) == [(0, 0)]
+    assert many.written() < count
+    assert many.broker.services.large_batches.waiting == {}
 
 
 @pytest.mark.slow
