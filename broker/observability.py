@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from eosin.broker.connections.host import ConnectionHost
     from eosin.broker.console.console import Console
     from eosin.broker.console.feed import Feed
+    from eosin.broker.console.history import History
     from eosin.broker.console.sessions import Sessions
     from eosin.broker.http.host import HttpHost
     from eosin.broker.http.knowledge import Knowledge
@@ -134,6 +135,7 @@ class Observability:
         self,
         services: "Services",
         host: "ConnectionHost",
+        background: "Background",
         *,
         is_loading: Callable[[], bool],
         is_stopping: Callable[[], bool],
@@ -175,7 +177,15 @@ class Observability:
         knowledge = Knowledge(services, self.recorder, self.groups)
         sessions = self._sessions() if config.eosin_console_enable else None
         if sessions is not None:
-            self.console = self._console(services, knowledge, sessions, host)
+            from eosin.broker.console.history import EVERY_MS, History
+
+            history = History(
+                services.partitions, self.recorder, self._clock, requests=requests, traffic=traffic, flushes=flushes
+            )
+            background.every(EVERY_MS, "counting for the console's charts", history.look)
+            background.every(EVERY_MS, "asking the disk how much room there is", history.look_at_disk)
+            background.once("asking the disk how much room there is", history.look_at_disk)
+            self.console = self._console(services, knowledge, history, sessions, host)
         told = application(
             Health(services, is_loading=is_loading, is_stopping=is_stopping),
             knowledge,
@@ -195,7 +205,12 @@ class Observability:
         await self._http.start()
 
     def _console(
-        self, services: "Services", knowledge: "Knowledge", sessions: "Sessions", host: "ConnectionHost"
+        self,
+        services: "Services",
+        knowledge: "Knowledge",
+        history: "History",
+        sessions: "Sessions",
+        host: "ConnectionHost",
     ) -> "Console":
         from eosin.broker.console.console import Console
 
@@ -204,6 +219,7 @@ class Observability:
             knowledge,
             self.recorder,
             self._feed,
+            history,
             sessions,
             connections=lambda: list(host.connections),
             apis=lambda: host.apis,

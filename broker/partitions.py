@@ -197,10 +197,14 @@ class Partitions:
         """Whether records of clients are refused for want of space."""
         return self._log_manager.space.refuses_records or self._log_manager.space.is_full
 
+    async def free_bytes(self) -> "FreeBytes | None":
+        """The room of the file system that the logs are on; None when there is no limit. Raises OSError."""
+        return await self._log_manager.volume()
+
     async def volume(self) -> "FreeBytes | None":
         """The room of the file system that the logs are on; None when there is no limit or it cannot be asked."""
         try:
-            return await self._log_manager.volume()
+            return await self.free_bytes()
         except OSError as error:
             _LOG.error("the file system of the data directory does not tell its size: %s", error)
             return None

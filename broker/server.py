@@ -437,6 +437,7 @@ class Server:
             await self.observability.start(
                 self.services,
                 self.host,
+                self._background,
                 is_loading=lambda: self._loading is None or not self._loading.done(),
                 is_stopping=lambda: self.is_stopping,
             )

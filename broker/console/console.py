@@ -16,6 +16,7 @@ from eosin.broker.api import Api, Services
 from eosin.broker.console.answers import Answers
 from eosin.broker.console.connection_survey import ConnectionSurvey
 from eosin.broker.console.feed import Feed
+from eosin.broker.console.history import History
 from eosin.broker.console.log_routes import LogRoutes
 from eosin.broker.console.sessions import Sessions
 from eosin.broker.console.static_files import PAGE, StaticFile, static_files
@@ -47,6 +48,7 @@ class Console:
         knowledge: Knowledge,
         recorder: FlightRecorder | None,
         feed: Feed | None,
+        history: History,
         sessions: Sessions,
         *,
         connections: "Callable[[], list[Connection]]",
@@ -57,7 +59,7 @@ class Console:
         known = Known(
             VERSION, cluster.node_id, cluster.cluster_id, config.durability, config.eosin_console_actions_enable
         )
-        survey = Survey(services, recorder, feed, known)
+        survey = Survey(services, recorder, feed, history, known)
         self.streams = Streams(survey, feed, services.clock, run=f"{services.clock.now_ms():x}")
         self._answers = Answers(services, knowledge, survey)
         self._topics = TopicView(services, survey)

@@ -12,6 +12,7 @@ import msgspec
 from eosin.broker.api import Services
 from eosin.broker.console.feed import Feed
 from eosin.broker.console.group_survey import GroupSurvey
+from eosin.broker.console.history import History
 from eosin.broker.console.rows import PartitionRow, end_row, event_row, transaction_row
 from eosin.broker.console.tables import Table
 from eosin.broker.recorder.recorder import FlightRecorder
@@ -26,7 +27,7 @@ MOST_PARTITIONS: Final = 10_000
 WORK_PER_TURN: Final = 800
 """Things that are looked at in one turn; a row that is built counts as `ROW`. About a millisecond."""
 ROW: Final = 16
-TABLES: Final = ("broker", "transactions", "partitions", "groups", "ends", "events")
+TABLES: Final = ("broker", "transactions", "partitions", "groups", "ends", "events", "samples")
 
 
 class BrokerRow(msgspec.Struct, frozen=True):
@@ -57,6 +58,20 @@ class BrokerRow(msgspec.Struct, frozen=True):
     """Whether records are refused for want of space."""
     address: str = ""
     """Where clients find it; empty for one of several, whose listeners may be for other brokers."""
+    log_bytes: int = 0
+    """Of the partitions that are told of, without indexes."""
+    unflushed_bytes: int = 0
+    """Bytes that are written and not durable yet."""
+    free_bytes: int = -1
+    """What this process may still write to the disk of the logs; -1 where there is none, or it does not say."""
+    total_bytes: int = -1
+    """The size of that disk."""
+    flushes: int = 0
+    """Of the last minute."""
+    flush_ms: float = 0.0
+    """Half of them took no longer."""
+    flush_slow_ms: float = 0.0
+    """99 of 100 took no longer."""
 
 
 class _Facts(NamedTuple):
@@ -77,8 +92,11 @@ class _Facts(NamedTuple):
 class Survey:
     """Reads one broker."""
 
-    def __init__(self, services: Services, recorder: FlightRecorder | None, feed: Feed | None, facts: "Known") -> None:
+    def __init__(
+        self, services: Services, recorder: FlightRecorder | None, feed: Feed | None, history: History, facts: "Known"
+    ) -> None:
         self._services = services
+        self._history = history
         self._recorder = recorder
         self._feed = feed
         self._facts = facts
@@ -107,6 +125,7 @@ class Survey:
         partitions = await self._all_partitions(version)
         await self.groups.round(version)
         self._told(version)
+        self._history.tell(self.tables["samples"], version)
         self._summary(version, transactions, partitions)
         self.version = version
 
@@ -163,15 +182,16 @@ class Survey:
 
     # Partitions -----------------------------------------------------------------------------------------------------
 
-    async def _all_partitions(self, version: int) -> tuple[int, int, int, int]:
-        """Partitions, those that hold readers back, those whose log is offline, and how many are left out."""
+    async def _all_partitions(self, version: int) -> tuple[int, int, int, int, int]:
+        """Partitions, those that hold readers back, those whose log is offline, how many are left out, and bytes."""
         hosted = list(self._services.partitions.hosted())
-        held = offline = 0
+        held = offline = size = 0
         known = self._partitions
         for partition, log in hosted[:MOST_PARTITIONS]:
             facts = self._look(partition, log)
             held += facts.is_led and facts.last_stable < facts.high_watermark
             offline += facts.failure is not None
+            size += log.size_bytes
             if known.get(partition) != facts:
                 known[partition] = facts
                 self.tables["partitions"].put(str(partition), self._row(partition, facts), version)
@@ -183,7 +203,7 @@ class Survey:
                 del known[partition]
                 self._held.pop(partition, None)
                 self.tables["partitions"].remove(str(partition), version)
-        return len(hosted), held, offline, max(0, len(hosted) - MOST_PARTITIONS)
+        return len(hosted), held, offline, max(0, len(hosted) - MOST_PARTITIONS), size
 
     def _look(self, partition: TopicPartition, log: PartitionLog) -> _Facts:
         last_stable, high_watermark = log.last_stable_offset, log.high_watermark
@@ -274,10 +294,10 @@ class Survey:
                 table.remove(number, version)
 
     def _summary(
-        self, version: int, transactions: tuple[int, int, int, int, int], partitions: tuple[int, int, int, int]
+        self, version: int, transactions: tuple[int, int, int, int, int], partitions: tuple[int, int, int, int, int]
     ) -> None:
         count, opened, preparing, oldest_ms, ids_left_out = transactions
-        hosted, held, offline, partitions_left_out = partitions
+        hosted, held, offline, partitions_left_out, log_bytes = partitions
         row = BrokerRow(
             "broker",
             *self._facts,
@@ -294,6 +314,9 @@ class Survey:
             is_joined=self._services.cluster.is_joined,
             is_disk_full=self._services.partitions.is_disk_full,
             address=self._address(),
+            log_bytes=log_bytes,
+            unflushed_bytes=self._services.partitions.unflushed_bytes,
+            **self._history.disk._asdict(),
         )
         if row != self._broker:
             self._broker = row

@@ -40,15 +40,21 @@ class Latencies:
 
     def quantile_ms(self, share: float) -> float:
         """About how long the fastest `share` took at most, by the bounds of the buckets; 0 for none."""
-        wanted = share * self.count
-        seen = 0.0
-        lower = 0.0
-        for upper, count in zip(LATENCIES_MS, self.counts, strict=False):
-            if count and seen + count >= wanted:
-                return lower + (upper - lower) * (wanted - seen) / count
-            seen += count
-            lower = upper
-        return lower if self.count else 0.0
+        return bucket_quantile(LATENCIES_MS, self.counts, share)
+
+
+def bucket_quantile(bounds: Sequence[float], counts: Sequence[int], share: float) -> float:
+    """About what the smallest `share` were at most; 0 for none. The last bucket is for what is above all bounds."""
+    total = sum(counts)
+    wanted = share * total
+    seen = 0.0
+    lower = 0.0
+    for upper, count in zip(bounds, counts, strict=False):
+        if count and seen + count >= wanted:
+            return lower + (upper - lower) * (wanted - seen) / count
+        seen += count
+        lower = upper
+    return lower if total else 0.0
 
 
 class RequestStats:

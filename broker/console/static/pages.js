@@ -2,13 +2,14 @@
 
 import { Component } from "./vendor/preact.module.js";
 import { AbortHanging, DeleteRecords, EndTransaction, FenceId, RemoveMember, TestRecord } from "./actions.js";
+import { Charts } from "./charts.js";
 import { Lanes } from "./lanes.js";
-import { Command, html, LongTable, Outcome, since, State, Time, Countdown, to, topicOf } from "./parts.js";
+import { Command, html, Json, LongTable, Outcome, since, State, Time, Countdown, to, topicOf } from "./parts.js";
 import {
   behind, chosenPartitions, chosenTransactions, endColumns, eventColumns, groupColumns, holdersOf, newest, partitionColumns,
   transactionColumns,
 } from "./tables.js";
-import { duration, health, number, quoted, sentenceOf, TERMS } from "./words.js";
+import { diskWords, DURABILITY, duration, health, number, quoted, sentenceOf, size, TERMS } from "./words.js";
 
 const FEW = 8;
 const MOST_EVIDENCE = 5;
@@ -41,12 +42,17 @@ export class Overview extends Component {
       <p class=${`health${broker?.held || broker?.offline || broker?.is_disk_full ? " trouble" : ""}`} id="health">${health(broker, held[0]?.held_by)}${broker?.held > 0 && held[0] ? html` <a href=${to("partitions", held[0].key)}>Why, and until when</a>` : ""}</p>
       ${broker && html`<dl class="figures">
         ${[["open", broker.open], ["deciding", broker.preparing], ["transactional ids", broker.ids], ["partitions", broker.partitions], ["held back", broker.held], ["groups", broker.groups]].map(([name, count]) => html`<div key=${name}><dt>${name}</dt><dd>${number(count)}</dd></div>`)}
-        <div><dt>durability</dt><dd class="word">${broker.durability}</dd></div></dl>`}
+        <div><dt>logs</dt><dd>${size(broker.log_bytes)}</dd></div>
+        ${broker.total_bytes > 0 && html`<div class=${broker.is_disk_full ? "trouble" : ""}><dt>disk free</dt><dd>${size(broker.free_bytes)}</dd></div>`}
+        <div><dt>durability</dt><dd class="word">${broker.durability}</dd></div></dl>
+        <p class="quiet" id="disk">${DURABILITY[broker.durability]} ${diskWords(broker)}</p>`}
       ${broker?.is_joined && html`<p class="quiet">This broker is one of several: partitions and ids of the others are in their consoles.</p>`}
+      ${broker && html`<${Charts} samples=${tables.samples} version=${versions.samples} hasDisk=${broker.durability === "fsync"} />`}
       <section><h2>Open transactions</h2><${LongTable} isShort label="Open transactions" columns=${transactionColumns(now)} rows=${open} empty=${broker?.ids ? "Nothing is open." : `No transaction yet. Point a producer with a transactional.id at ${broker?.address || "this broker"}, or try: echo hello | eosin produce orders --create --transactional-id shop-1${broker?.address ? ` --bootstrap-server ${broker.address}` : ""}`} /></section>
       <section><h2>Readers held back</h2><${LongTable} isShort label="Readers held back" columns=${partitionColumns(now, tables.transactions).filter((each) => each.title !== "Size")} rows=${held} empty="Readers of committed records wait for nothing." /></section>
       <section><h2>Fenced, timed out, refused</h2><${LongTable} isShort label="Fenced, timed out, refused" columns=${eventColumns()} rows=${events} empty="Nobody was fenced." /></section>
-      <section><h2>Last ends</h2><${LongTable} isShort label="Last ends" columns=${endColumns()} rows=${ends} empty="No transaction has ended since this broker began to record." /></section>`;
+      <section><h2>Last ends</h2><${LongTable} isShort label="Last ends" columns=${endColumns()} rows=${ends} empty="No transaction has ended since this broker began to record." /></section>
+      <${Command} text="eosin transactions list" /><${Json} watch="broker,samples" />`;
   }
 }
 

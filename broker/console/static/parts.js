@@ -52,6 +52,11 @@ export function Command({ text }) {
   return html`<p class="command">On the command line: <code>${text}</code></p>`;
 }
 
+/** Where a program finds what a page is made of. */
+export function Json({ watch }) {
+  return html`<p class="quiet"><a href=${`/api/v1/stream?once&watch=${watch}`} target="_blank" rel="noreferrer">The same as JSON</a></p>`;
+}
+
 const ROW = 32;
 const LEAST = 11; // em of a column that takes what is left
 const MORE = 6;

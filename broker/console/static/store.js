@@ -1,6 +1,6 @@
 // The tables of the broker as the stream tells them, and the stream itself. Nothing here touches the page.
 
-export const TABLES = ["broker", "transactions", "partitions", "groups", "ends", "events"];
+export const TABLES = ["broker", "transactions", "partitions", "groups", "ends", "events", "samples"];
 const POLL_MS = 5000;
 
 /** Apply one frame to tables (name to Map by key). Pure but for the maps. */

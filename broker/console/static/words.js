@@ -25,7 +25,7 @@ export const sentenceOf = (error) => `${error[0].toUpperCase()}${error.slice(1)}
 /** A name as a shell takes it. */
 export const quoted = (name) => (/^[A-Za-z0-9._:-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`);
 
-export const plural = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
+export const plural = (count, noun, many = `${noun}s`) => `${number(count)} ${count === 1 ? noun : many}`;
 
 /** When the coordinator aborts a transaction; -1 for never. */
 export function deadline(row) {
@@ -69,6 +69,26 @@ export function health(broker, held) {
   const text = parts.join("; ");
   return text[0].toUpperCase() + text.slice(1) + ".";
 }
+
+export const DURABILITY = {
+  fsync: "An acknowledged write is on the disk.",
+  os: "An acknowledged write outlives the broker, not a power failure.",
+  memory: "Nothing outlives the broker.",
+};
+
+/** The disk in words: room, flushes. */
+export function diskWords(broker) {
+  const parts = [];
+  if (broker.total_bytes > 0) parts.push(`${size(broker.free_bytes)} of the disk's ${size(broker.total_bytes)} are free.`);
+  if (broker.durability === "fsync") {
+    const waiting = broker.unflushed_bytes ? ` ${size(broker.unflushed_bytes)} wait for one.` : "";
+    parts.push(broker.flushes ? `${plural(broker.flushes, "flush", "flushes")} in the last minute: half of them took at most ${figure(broker.flush_ms)}, 99 of 100 at most ${figure(broker.flush_slow_ms)}.${waiting}` : `No flush in the last minute.${waiting}`);
+  }
+  return parts.join(" ");
+}
+
+/** Milliseconds that a person can take in. */
+export const figure = (ms) => (ms >= 1000 || ms === 0 ? duration(ms) : `${Number(ms.toPrecision(2))} ms`);
 
 export const OUTCOMES = {
   commit: ["C", "committed"], abort: ["A", "aborted"], timeout: ["T", "timed out"], fenced: ["F", "fenced"],
