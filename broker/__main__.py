@@ -21,6 +21,7 @@ IMPORTED_AT: Final = time.monotonic()
 
 COMMANDS: Final = {
     "serve": "run a broker",
+    "console": "show the console of a throwaway broker with traffic",
     "format": "make an empty directory that of a broker of a quorum",
     "certs": "make certificates to try TLS with",
     "health": "tell by the exit code whether a broker answers",

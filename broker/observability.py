@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from eosin.broker.http.knowledge import Knowledge
     from eosin.broker.metrics.exposition import MetricsExposition
     from eosin.broker.metrics.loop_timer import LoopTimer
+    from eosin.broker.metrics.stats import RequestStats, TrafficStats
+    from eosin.broker.metrics.work_stats import FlushStats
     from eosin.broker.tracing.tracing import Tracing
     from eosin.runtime.background import Background
     from eosin.storage.disk.interfaces import Disk
@@ -177,14 +179,7 @@ class Observability:
         knowledge = Knowledge(services, self.recorder, self.groups)
         sessions = self._sessions() if config.eosin_console_enable else None
         if sessions is not None:
-            from eosin.broker.console.history import EVERY_MS, History
-
-            history = History(
-                services.partitions, self.recorder, self._clock, requests=requests, traffic=traffic, flushes=flushes
-            )
-            background.every(EVERY_MS, "counting for the console's charts", history.look)
-            background.every(EVERY_MS, "asking the disk how much room there is", history.look_at_disk)
-            background.once("asking the disk how much room there is", history.look_at_disk)
+            history = self._history(services, background, requests, traffic, flushes)
             self.console = self._console(services, knowledge, history, sessions, host)
         told = application(
             Health(services, is_loading=is_loading, is_stopping=is_stopping),
@@ -203,6 +198,26 @@ class Observability:
         )
         self._http = HttpHost(guard, self._bound)
         await self._http.start()
+
+    def _history(
+        self,
+        services: "Services",
+        background: "Background",
+        requests: "RequestStats",
+        traffic: "TrafficStats",
+        flushes: "FlushStats",
+    ) -> "History":
+        """What the console draws, counted from now on."""
+        from eosin.broker.console.history import EVERY_MS, History
+
+        history = History(
+            services.partitions, self.recorder, self._clock, requests=requests, traffic=traffic, flushes=flushes
+        )
+        asking = "asking the disk how much room there is"
+        background.once(asking, history.look_at_disk)
+        background.every(EVERY_MS, asking, history.look_at_disk)
+        background.every(EVERY_MS, "counting for the console's charts", history.look)
+        return history
 
     def _console(
         self,

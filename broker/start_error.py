@@ -2,6 +2,7 @@
 
 import errno
 
+from eosin.broker.config.http import HTTP
 from eosin.broker.config.listeners import Listener
 from eosin.broker.metadata.log import UnreadableMetadata
 from eosin.storage.disk.interfaces import DirectoryInUse, UnusableDirectory
@@ -34,6 +35,7 @@ def cannot_use(data_dir: str | None, error: OSError | UnreadableMetadata) -> Sta
 
 def cannot_listen(listener: Listener, error: OSError) -> StartError:
     """The address is taken, not this machine's, or not for everybody."""
+    option = "--http" if listener.name == HTTP else "--listen"
     is_taken = error.errno == errno.EADDRINUSE
-    why = "the address is in use, choose another with --listen" if is_taken else error.strerror or str(error)
+    why = f"the address is in use, choose another with {option}" if is_taken else error.strerror or str(error)
     return StartError(f"cannot listen on {listener.address}: {why}")

@@ -65,13 +65,13 @@ def main(arguments: Sequence[str]) -> int:
         return fail("serve", str(refused))
     if config.has_secured_links or any(protocol != "PLAINTEXT" for protocol in config.protocols.values()):
         hide_memory()
-    _raise_file_limit()
+    raise_file_limit()
     limit = descriptor_limit()
     if limit is not None and limit < LEAST_LIMIT:
         return fail(
             "serve", f"the limit on open files is {limit}, and a broker needs {LEAST_LIMIT}: raise it (ulimit -n)"
         )
-    with asyncio.Runner(loop_factory=_loop_factory(config.eosin_event_loop)) as runner:
+    with asyncio.Runner(loop_factory=loop_factory(config.eosin_event_loop)) as runner:
         return runner.run(_serve(config, first_users))
 
 
@@ -183,7 +183,8 @@ def _read(path: str) -> str:
         raise SettingError(f"cannot read the config file {path}: it is not UTF-8 text") from None
 
 
-def _loop_factory(choice: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory(choice: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """What makes the event loop of `eosin.event.loop`; None for asyncio's own."""
     if choice == "asyncio":
         return None
     try:
@@ -199,10 +200,10 @@ async def _serve(config: BrokerConfig, first_users: "Sequence[FirstUser]") -> in
     from eosin.broker.server import Server
     from eosin.broker.start_error import StartError
 
-    stop = _stop_on_signals()
+    stop = stop_on_signals()
     server = Server(config, first_users=first_users)
     try:
-        if not await _started(server, stop):
+        if not await started(server, stop):
             return OK
     except StartError as refused:
         return fail("serve", str(refused))
@@ -240,7 +241,7 @@ def ready_line(
     return f"eosin {VERSION} ready on {', '.join(addresses)} in {seconds:.2f} s ({where})"
 
 
-async def _started(server: "Server", stop: asyncio.Event) -> bool:
+async def started(server: "Server", stop: asyncio.Event) -> bool:
     """Start the server, unless `stop` is set meanwhile."""
     starting = asyncio.ensure_future(server.startup())
     stopping = asyncio.ensure_future(stop.wait())
@@ -255,7 +256,8 @@ async def _started(server: "Server", stop: asyncio.Event) -> bool:
     return True
 
 
-def _stop_on_signals() -> asyncio.Event:
+def stop_on_signals() -> asyncio.Event:
+    """Set by SIGTERM and Ctrl-C, of which a second one ends the process at once."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -273,7 +275,7 @@ def _stop_on_signals() -> asyncio.Event:
     return stop
 
 
-def _raise_file_limit() -> None:
+def raise_file_limit() -> None:
     """A log has several files and a connection one; the usual soft limit of 1024 is soon too few."""
     try:
         import resource
@@ -292,8 +294,8 @@ def _seconds_since_start() -> float:
     """Seconds since this process was started, including the interpreter's start where the system knows it."""
     with contextlib.suppress(OSError, IndexError, ValueError, AttributeError):
         # Field 22 of proc(5), counted behind the command's name, which may hold spaces and brackets.
-        started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
-        return time.clock_gettime(time.CLOCK_BOOTTIME) - started / os.sysconf("SC_CLK_TCK")
+        began = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - began / os.sysconf("SC_CLK_TCK")
     return time.monotonic() - program.IMPORTED_AT
 
 

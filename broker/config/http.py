@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from eosin.broker.config.broker import BrokerConfig
 
 KEY = "eosin.http.listener"
+HTTP = "HTTP"
+"""What its listener is called."""
 DEFAULT_HOST = "127.0.0.1"
 ANONYMOUS = "User:ANONYMOUS"
 
@@ -24,7 +26,7 @@ def http_listener(text: str) -> Listener | None:
         found = parse_listener(text if ":" in text else f"{DEFAULT_HOST}:{text}", key=KEY)
     except SettingError:
         raise SettingError(f"{KEY} must be [HOST:]PORT with a port up to 65535, not {text!r}") from None
-    return Listener("HTTP", found.host, found.port)
+    return Listener(HTTP, found.host, found.port)
 
 
 def is_loopback(listener: Listener) -> bool:

@@ -5,7 +5,7 @@ import { Component } from "./vendor/preact.module.js";
 import { html, Time } from "./parts.js";
 import { figure, number, size } from "./words.js";
 
-const WIDTH_MS = 900_000;
+const WIDTHS_MS = [120_000, 300_000, 900_000]; // what is kept fills the narrowest of them
 const GAP_MS = 12_000; // a longer sample is one of a broker that was paused: no line leads over it
 const HEIGHT = 40;
 const MINUTE_MS = 60_000;
@@ -27,14 +27,20 @@ export const CHARTS = [
   { name: "Busy", what: "Share of the time that the broker's event loop works", of: (sample) => sample.busy ?? 0, words: percent, top: 1 },
 ];
 
+/** How much time a chart shows, in ms. */
+function widthOf(samples) {
+  const kept = samples.reduce((sum, each) => sum + each.took_ms, 0);
+  return WIDTHS_MS.find((each) => kept <= each) ?? WIDTHS_MS.at(-1);
+}
+
 /** Samples with their places: x from 0 to 1, by how long each was and not by the wall clock, which somebody may set. */
 export function placed(samples) {
+  const width = widthOf(samples);
   let age = 0;
   const found = [];
-  for (let index = samples.length - 1; index >= 0; index -= 1) {
-    found.push({ sample: samples[index], x: 1 - age / WIDTH_MS });
+  for (let index = samples.length - 1; index >= 0 && age <= width; index -= 1) {
+    found.push({ sample: samples[index], x: 1 - age / width });
     age += samples[index].took_ms;
-    if (age > WIDTH_MS) break;
   }
   return found.reverse();
 }
@@ -71,7 +77,7 @@ export function minutesOf(samples) {
   }));
 }
 
-function Chart({ chart, places, at }) {
+function Chart({ chart, places, at, minutes }) {
   const { line, high, y, values } = linesOf(places, chart);
   const shown = at ?? places.length - 1;
   const now = chart.words(values[shown]);
@@ -80,7 +86,7 @@ function Chart({ chart, places, at }) {
   return html`<figure class=${`chart${chart.isBad ? " bad" : ""}`}>
     <figcaption title=${chart.what}>${chart.name}</figcaption>
     <p class="value">${now}</p>
-    <svg viewBox=${`0 0 100 ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label=${`${chart.what}: ${chart.words(values[values.length - 1])} now, at most ${most} in the last 15 minutes`}>
+    <svg viewBox=${`0 0 100 ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label=${`${chart.what}: ${chart.words(values[values.length - 1])} now, at most ${most} in the last ${minutes} minutes`}>
       <line class="base" x1="0" x2="100" y1=${HEIGHT - 0.5} y2=${HEIGHT - 0.5} />
       <path d=${line} />
       ${at !== null && html`<line class="at" x1=${x} x2=${x} y1="0" y2=${HEIGHT} /><path class="dot" d=${`M${x.toFixed(2)},${y(values[shown])}h0.01`} />`}
@@ -104,6 +110,7 @@ export class Charts extends Component {
       this.made = this.props.version;
       this.samples = [...this.props.samples.values()].sort((one, other) => one.key - other.key);
       this.placed = placed(this.samples);
+      this.minutes = widthOf(this.samples) / MINUTE_MS;
     }
     return this.placed;
   }
@@ -132,13 +139,13 @@ export class Charts extends Component {
     const at = found < 0 ? null : found;
     const { sample } = places[at ?? places.length - 1];
     const told = `${new Date(sample.at_ms).toISOString().slice(11, 19)} UTC: ${charts.map((each) => `${each.name} ${each.words(each.of(sample))}`).join(", ")}`;
-    return html`<section id="charts"><div class="moment"><h2>The last 15 minutes</h2>
+    return html`<section id="charts"><div class="moment"><h2>The last ${this.minutes} minutes</h2>
         <label><span class="hidden">Moment</span><input type="range" min="0" max=${Math.max(1, places.length - 1)} value=${at ?? places.length - 1} aria-valuetext=${told} disabled=${places.length < 2}
           onInput=${(event) => this.choose(Number(event.currentTarget.value) === places.length - 1 ? null : places[Number(event.currentTarget.value)]?.sample.key ?? null)} /></label>
         <span class="quiet">${at === null ? "now: the mean of five seconds" : html`<${Time} ms=${sample.at_ms} />`}</span></div>
-      <div class="charts" onPointerMove=${(event) => this.pointed(event)} onPointerLeave=${() => this.choose(null)}>${charts.map((each) => html`<${Chart} key=${each.name} chart=${each} places=${places} at=${at} />`)}</div>
+      <div class="charts" onPointerMove=${(event) => this.pointed(event)} onPointerLeave=${() => this.choose(null)}>${charts.map((each) => html`<${Chart} key=${each.name} chart=${each} places=${places} at=${at} minutes=${this.minutes} />`)}</div>
       <details open=${isOpen} onToggle=${(event) => this.setState({ isOpen: event.currentTarget.open })}><summary>The same as a table, minute by minute</summary>
-        ${isOpen && html`<div class="wide"><table class="plain" aria-label="The last 15 minutes"><thead><tr><th scope="col">Until</th>${charts.map((each) => html`<th scope="col" class="number" title=${each.what}>${each.name}</th>`)}</tr></thead>
+        ${isOpen && html`<div class="wide"><table class="plain" aria-label="Minute by minute"><thead><tr><th scope="col">Until</th>${charts.map((each) => html`<th scope="col" class="number" title=${each.what}>${each.name}</th>`)}</tr></thead>
           <tbody>${minutesOf(this.samples).map((each) => html`<tr key=${each.key}><td><${Time} ms=${each.at} /></td>${CHARTS.map((chart, index) => charts.includes(chart) && html`<td class="number">${chart.words(each.values[index])}</td>`)}</tr>`)}</tbody></table></div>`}</details></section>`;
   }
 }

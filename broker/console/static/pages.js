@@ -89,7 +89,8 @@ export class Transactions extends Chosen {
       ${this.filters([["", "all"], ["open", "open"], ["deciding", "waiting for markers"], ["rest", "at rest"], ["fenced", "with fenced requests"], ["blocks", "that hold readers back"]], "id or client")}
       <p class="quiet" id="count">${number(rows.length)} of ${number(store.tables.transactions.size)} transactional ids</p>
       <${LongTable} label="Transactions" columns=${transactionColumns(now)} rows=${rows} empty="None matches. A producer with a transactional.id appears here when it introduces itself." />
-      <${Left} count=${store.broker?.ids_left_out} what="ids at rest" />`;
+      <${Left} count=${store.broker?.ids_left_out} what="ids at rest" />
+      <${Command} text="eosin transactions list" /><${Json} watch="transactions" />`;
   }
 }
 
@@ -101,7 +102,8 @@ export class Partitions extends Chosen {
       ${this.filters([["", "topics of clients"], ["held", "where readers are held back"], ["internal", "internal topics"], ["followed", "led by other brokers"]], "partition or holder")}
       <p class="quiet" id="count">${number(rows.length)} of ${number(store.tables.partitions.size)} partitions</p>
       <${LongTable} label="Partitions" columns=${partitionColumns(now, store.tables.transactions)} rows=${rows} empty="No partition yet. Create a topic, or write to one." />
-      <${Left} count=${store.broker?.partitions_left_out} what="partitions" />`;
+      <${Left} count=${store.broker?.partitions_left_out} what="partitions" />
+      <${Command} text="eosin topics describe TOPIC" /><${Json} watch="partitions" />`;
   }
 }
 
@@ -112,7 +114,8 @@ export class Groups extends Chosen {
     return html`<h1>Consumer groups</h1>
       <div class="filters"><label>Find <input type="search" value=${this.state.text} placeholder="group" onInput=${(event) => this.setState({ text: event.currentTarget.value })} /></label></div>
       <p class="quiet">Record lag counts what readers of committed records will still get. Control records, aborted records and what is undecided are no lag.</p>
-      <${LongTable} label="Consumer groups" columns=${groupColumns()} rows=${rows} empty="No group yet. Groups appear when they commit an offset or have a member." />`;
+      <${LongTable} label="Consumer groups" columns=${groupColumns()} rows=${rows} empty="No group yet. Groups appear when they commit an offset or have a member." />
+      <${Command} text="eosin groups list" /><${Json} watch="groups" />`;
   }
 }
 
@@ -129,7 +132,8 @@ export class Events extends Component {
     const ends = this.ends.of(versions.ends, 0, () => newest(tables.ends.values()));
     return html`<h1>Events</h1>
       <section><h2>Fenced, timed out, refused</h2><${LongTable} isWhole label="Fenced, timed out, refused" columns=${eventColumns()} rows=${events} empty="Nobody was fenced." /></section>
-      <section><h2>Last ends</h2><${LongTable} isWhole label="Last ends" columns=${endColumns()} rows=${ends} empty="No transaction has ended since this broker began to record." /></section>`;
+      <section><h2>Last ends</h2><${LongTable} isWhole label="Last ends" columns=${endColumns()} rows=${ends} empty="No transaction has ended since this broker began to record." /></section>
+      <${Command} text="eosin explain TRANSACTIONAL_ID --timeline" /><${Json} watch="events,ends" />`;
   }
 }
 

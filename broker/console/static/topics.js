@@ -3,7 +3,7 @@
 import { ChangeSetting, CreateTopic, DeleteTopic, TestRecord } from "./actions.js";
 import { Asked } from "./more_pages.js";
 import { Chosen, Derived, Left } from "./pages.js";
-import { Command, html, LongTable, Time, to, topicOf } from "./parts.js";
+import { Command, html, Json, LongTable, Time, to, topicOf } from "./parts.js";
 import { behind, groupLag, partitionColumns } from "./tables.js";
 import { number, plural, quoted, short, size } from "./words.js";
 
@@ -57,7 +57,7 @@ export class Topics extends Chosen {
       <${LongTable} label="Topics" columns=${topicColumns} rows=${rows} empty=${choice.text || choice.state ? "None matches." : "No topic yet. Make one with `eosin topics create orders`, or let a producer write to it."} />
       <${Left} count=${store.broker?.partitions_left_out} what="partitions" />
       ${store.broker?.has_actions && html`<${CreateTopic} />`}
-      <${Command} text="eosin topics list" />`;
+      <${Command} text="eosin topics list" /><${Json} watch="partitions" />`;
   }
 }
 

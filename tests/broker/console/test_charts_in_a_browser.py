@@ -116,6 +116,16 @@ def test_a_moment_is_read_by_keyboard_and_told_to_screen_readers(watched: Watche
     expect(page.locator(".moment .quiet")).to_contain_text("now")
 
 
+def test_a_broker_that_has_begun_a_minute_ago_fills_two_minutes(watched: Watched) -> None:
+    page = drawn(watched, quarter_of_an_hour()[-12:])
+    expect(page.get_by_role("heading", name="The last 2 minutes")).to_be_visible()
+    picture = page.get_by_role("img", name="Transactions committed: 168/s now, at most 168/s in the last 2 minutes")
+    line = picture.locator("path").get_attribute("d") or ""
+    first = re.match(r"M([\d.]+),", line)
+    assert first is not None
+    assert float(first[1]) == pytest.approx(100 * (1 - 55 / 120), abs=0.01)
+
+
 def test_the_pointer_shows_one_moment_in_all_charts(watched: Watched) -> None:
     page = drawn(watched, quarter_of_an_hour())
     box = page.locator(".chart svg").nth(1).bounding_box()
@@ -131,7 +141,7 @@ def test_the_pointer_shows_one_moment_in_all_charts(watched: Watched) -> None:
 def test_the_same_is_a_table_minute_by_minute(watched: Watched, broker: BrokerProcess) -> None:
     page = drawn(watched, quarter_of_an_hour())
     page.get_by_text("The same as a table, minute by minute").click()
-    rows = page.get_by_label("The last 15 minutes").locator("tbody tr")
+    rows = page.get_by_label("Minute by minute").locator("tbody tr")
     expect(rows).to_have_count(16)  # the pause has a longer one, those beside it are shorter
     expect(rows.first.locator("td")).to_contain_text(["08:00:00", "163/s", "0/s", "0 ms", "0/s", "0 B/s"])
     with skipped_without():

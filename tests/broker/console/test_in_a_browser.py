@@ -13,6 +13,7 @@ from broker_process import BrokerProcess
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as Position
 from console_browser import Watched, axe, chromium, findings
+from demo_process import demo
 from playwright.sync_api import Browser, CDPSession, Page, expect
 from toolchains import skipped_without
 from wire import Wire
@@ -393,8 +394,11 @@ def test_ten_thousand_ids_and_a_thousand_partitions_do_not_make_the_page_stutter
 
 
 PICTURES = os.environ.get("CONSOLE_PICTURES", "")
+SAMPLES_IN_PICTURES = 23
+"""A little less than two minutes."""
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.skipif(not PICTURES, reason="draws the pictures of docs/console.md: make console-pictures")
 def test_pictures_are_drawn(browser: Browser, tmp_path: Path) -> None:
     process = BrokerProcess(tmp_path / "data", durability="memory")
@@ -404,6 +408,8 @@ def test_pictures_are_drawn(browser: Browser, tmp_path: Path) -> None:
         _draw(browser, process, Path(PICTURES))
     finally:
         process.stop()
+    with demo(tmp_path) as shown:
+        _draw_overview(browser, shown.http_address, Path(PICTURES))
 
 
 def _draw(browser: Browser, broker: BrokerProcess, folder: Path) -> None:
@@ -428,28 +434,31 @@ def _draw(browser: Browser, broker: BrokerProcess, folder: Path) -> None:
     committer.close()
     begin(kept[1], "payments")
     begin(kept[2], "orders")
-    for scheme in ("light", "dark"):
-        watched = Watched(browser, broker.http_address, color_scheme=scheme)
-        page = watched.open()
-        expect(page.get_by_label("Fenced, timed out, refused")).to_contain_text("ran out of time")
-        expect(page.get_by_label("Open transactions").locator("tr", has_text="shop-2")).to_be_visible()
-        expect(page.get_by_label("Readers held back").locator("tr", has_text="orders-0")).to_be_visible()
-        page.screenshot(path=folder / f"console-{scheme}.png", clip={"x": 0, "y": 0, "width": 1280, "height": 780})
-        if scheme == "light":
-            for place, name in (
-                ("partitions", "topics"),
-                ("groups", "groups"),
-                ("transactions/orders-1", "fenced"),
-                ("log/orders-0", "log"),
-            ):
-                page = watched.open(place)
-                page.locator("#sentence, .table tbody").first.wait_for()
-                page.screenshot(
-                    path=folder / f"console-{name}.png", clip={"x": 0, "y": 0, "width": 1280, "height": 460}
-                )
-            page = watched.open("topics/orders")
-            expect(page.get_by_label("Producers", exact=True)).to_be_visible()
-            page.screenshot(path=folder / "console-topic.png", clip={"x": 0, "y": 0, "width": 1280, "height": 780})
-        watched.close()
+    watched = Watched(browser, broker.http_address)
+    for place, name in (
+        ("partitions", "topics"),
+        ("groups", "groups"),
+        ("transactions/orders-1", "fenced"),
+        ("log/orders-0", "log"),
+    ):
+        page = watched.open(place)
+        page.locator("#sentence, .table tbody").first.wait_for()
+        page.screenshot(path=folder / f"console-{name}.png", clip={"x": 0, "y": 0, "width": 1280, "height": 460})
+    page = watched.open("topics/orders")
+    expect(page.get_by_label("Producers", exact=True)).to_be_visible()
+    page.screenshot(path=folder / "console-topic.png", clip={"x": 0, "y": 0, "width": 1280, "height": 780})
+    watched.close()
     kept[1].abort_transaction(60)
     kept[2].abort_transaction(60)
+
+
+def _draw_overview(browser: Browser, http: str, folder: Path) -> None:
+    for scheme in ("light", "dark"):
+        watched = Watched(browser, http, color_scheme=scheme)
+        page = watched.open()
+        while page.evaluate("eosinStore.tables.samples.size") < SAMPLES_IN_PICTURES:
+            page.wait_for_timeout(500)
+        expect(page.get_by_label("Fenced, timed out, refused")).to_contain_text("ran out of time")
+        expect(page.get_by_label("Readers held back").locator("tr", has_text="invoices-0")).to_be_visible()
+        page.screenshot(path=folder / f"console-{scheme}.png", clip={"x": 0, "y": 0, "width": 1280, "height": 860})
+        watched.close()

@@ -14,7 +14,7 @@ import uvloop
 from broker_process import BrokerProcess
 
 from eosin.broker.__main__ import main
-from eosin.broker.cli.serve import _stop_on_signals
+from eosin.broker.cli.serve import stop_on_signals
 from eosin.broker.version import VERSION
 
 pytestmark = pytest.mark.slow
@@ -75,7 +75,7 @@ def test_a_second_signal_does_not_wait_for_the_stop_and_leaves_no_traceback(
     loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
     async def stopping() -> None:
-        stop = _stop_on_signals()
+        stop = stop_on_signals()
         os.kill(os.getpid(), signal.SIGINT)
         await stop.wait()
         assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
