@@ -16,6 +16,7 @@ from eosin.broker.cli.remote_commands import NotThere, Row, add_common, answer_l
 from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.consumer import Isolation
+from eosin.client.errors import BrokerError
 from eosin.client.metadata import TopicInfo
 from eosin.client.offsets import EARLIEST, LATEST, list_offsets
 from eosin.protocol.errors import ErrorCode
@@ -192,7 +193,8 @@ async def _list(client: Client, options: Namespace) -> Sequence[str]:
 
 
 async def _create(client: Client, options: Namespace) -> Sequence[str]:
-    there = await existing(client, options.topics)
+    hidden = await _hidden(client, options.topics)
+    there = await existing(client, [name for name in options.topics if name not in hidden])
     if there and not options.if_not_exists:
         raise NotThere(f"there is a topic {min(there)!r} already")
     created: list[Row] = []
@@ -206,7 +208,7 @@ async def _create(client: Client, options: Namespace) -> Sequence[str]:
                 validate_only=options.dry_run,
             )
             created.append(_made(made, dict(options.config)))
-            if not options.dry_run:
+            if not options.dry_run and name not in hidden:
                 await _until(functools.partial(_is_ready, client, name))
     return shown(created, _CREATED, options)
 
@@ -217,13 +219,15 @@ async def _describe(client: Client, options: Namespace) -> Sequence[str]:
     lines: list[str] = []
     for name in dict.fromkeys(options.topics):
         topic = found[name]
-        own = await _own_settings(client, name)
+        own = await _own_settings_if_told(client, name)
         rows = await _partitions(client, topic)
         if options.json:
             about = {**_listed(topic), "configs": own}
             lines += shown([{**about, "partitions": rows}], {}, options)
         else:
-            settings = ", ".join(f"{key}={value}" for key, value in own.items()) or "default settings"
+            settings = "settings are not told without DESCRIBE_CONFIGS"
+            if own is not None:
+                settings = ", ".join(f"{key}={value}" for key, value in own.items()) or "default settings"
             lines += [f"{name}: topic id {uuid_text(topic.topic_id)}, {settings}", *shown(rows, _PARTITIONS, options)]
     return lines
 
@@ -288,6 +292,12 @@ async def existing(client: Client, names: Sequence[str]) -> dict[str, TopicInfo]
     return {name: found.topic(name) for name in names if found.topics[name].error not in absent}
 
 
+async def _hidden(client: Client, names: Sequence[str]) -> set[str]:
+    """Those of the names that may not be looked for: who may make a topic need not be allowed to describe it."""
+    found = await Admin(client).topics(list(dict.fromkeys(names)))
+    return {name for name in names if found.topics[name].error == ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+
+
 async def named_partitions(client: Client, topics: Sequence[tuple[str, tuple[int, ...]]]) -> list[TopicPartition]:
     """The partitions that `topic_partitions` names. Raises NotThere."""
     found = await existing(client, [name for name, _ in topics])
@@ -339,6 +349,16 @@ async def _own_settings(client: Client, topic: str) -> dict[str, str | None]:
         for each in settings.values()
         if each.config_source == _SET_FOR_THE_TOPIC
     }
+
+
+async def _own_settings_if_told(client: Client, topic: str) -> dict[str, str | None] | None:
+    """The same; None for a user who may describe the topic and not its settings, as a consumer or a producer."""
+    try:
+        return await _own_settings(client, topic)
+    except BrokerError as error:
+        if error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            raise
+        return None
 
 
 async def _partitions(client: Client, topic: TopicInfo) -> list[Row]:

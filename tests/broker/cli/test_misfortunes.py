@@ -49,7 +49,6 @@ def refusing() -> Iterator[tuple[RefusingBroker, Shell]]:
         (["topics", "list"], ApiKey.METADATA, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
         (["topics", "create", "more"], ApiKey.CREATE_TOPICS, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
         (["topics", "describe", "orders"], ApiKey.LIST_OFFSETS, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
-        (["topics", "describe", "orders"], ApiKey.DESCRIBE_CONFIGS, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
         (["topics", "delete", "orders"], ApiKey.DELETE_TOPICS, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
         (["produce", "orders"], ApiKey.PRODUCE, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
         (

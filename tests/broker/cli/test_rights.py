@@ -43,3 +43,23 @@ def test_a_transaction_that_may_not_be_described_is_not_said_to_hang(guarded: Sh
         "eosin transactions find-hanging: asking whose the open transactions are: TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
         " (it needs DESCRIBE on every TransactionalId)",
     )
+
+
+def test_a_reader_is_shown_the_partitions_of_a_topic_without_its_settings(guarded: Shell) -> None:
+    topic = guarded.topic(2)
+    guarded.ok("acls", "add", "--principal", "User:ANONYMOUS", "--topic", topic, "--allow", "READ")
+    heading, *table = guarded.ok("topics", "describe", topic).lines
+    assert heading.endswith(", settings are not told without DESCRIBE_CONFIGS")
+    assert len(table) == 3
+    (row,) = guarded.ok("topics", "describe", topic, "--json").rows
+    assert (row["configs"], len(row["partitions"])) == (None, 2)
+
+
+def test_who_may_only_make_topics_makes_one_and_is_told_of_one_that_is_there(guarded: Shell) -> None:
+    prefix = unique("made")
+    guarded.ok("acls", "add", "--principal", "User:ANONYMOUS", "--topic", prefix, "--prefixed", "--allow", "CREATE")
+    (row,) = guarded.ok("topics", "create", f"{prefix}-1", "--partitions", "2", "--json").rows
+    assert (row["topic"], row["partitions"]) == (f"{prefix}-1", -1), "how many is among what may not be described"
+    code, said = guarded.refused("topics", "create", f"{prefix}-1")
+    assert (code, "TOPIC_ALREADY_EXISTS" in said) == (1, True), said
+    assert guarded.refused("topics", "describe", f"{prefix}-1")[0] == 1
