@@ -166,7 +166,8 @@ def test_no_entry_stands_twice_in_the_changelog() -> None:
 
 def test_the_hosted_ci_runs_what_every_checkout_runs() -> None:
     jobs = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
-    assert re.findall(r"^ +- run: (.+)$", jobs, re.MULTILINE) == [".ci/run"]
+    # The audit has a job of its own: its outcome depends on a database of holes, which not every machine can ask.
+    assert re.findall(r"^ +- run: (.+)$", jobs, re.MULTILINE) == [".ci/run", "make audit"]
     oldest = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"].removeprefix(">=")
     assert f'"{oldest}"' in jobs
 

@@ -65,6 +65,10 @@ async def test_an_id_forged_after_a_week_of_quiet_takes_nothing_from_its_owner(
     assert late.error in (ErrorCode.INVALID_TXN_STATE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     assert log.log_end_offset == end + 1 == start + 6
     assert owners(log, start) == [(start + index, first + index) for index in range(5)]
+    log = await logs.start_again()  # everything is read once more
+    again = appended(logs.append(log, data(pid=OWNER, epoch=epoch, seq=first + 4, txn=True)))
+    assert (again.base_offset, again.duplicate) == (start + 4, True)
+    appended(logs.append(log, data(pid=OWNER, epoch=epoch, seq=first + 5, txn=True)))
 
 
 async def test_two_thousand_forged_epochs_over_restarts_leave_the_owner_its_own() -> None:

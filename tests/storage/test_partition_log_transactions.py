@@ -370,3 +370,21 @@ async def test_a_producer_that_was_fenced_stays_so() -> None:
     appended(mark(log, 1, 4, commit=True, version=2))
     refused = log.begin_verification(producer_id=1, producer_epoch=3, base_sequence=0, from_zero=True)
     assert isinstance(refused, Refused)
+
+
+async def test_a_partition_that_knows_a_producer_by_a_marker_alone_takes_no_sequence_on_trust() -> None:
+    """It has forgotten the producer, then got the marker of a transaction without records: what the first protocol
+    sends next might be the second of two batches in flight, so it is refused; the producer goes on in a new epoch."""
+    logs = Logs()
+    log = await logs.open()
+    for sequence in range(3):
+        appended(logs.append(log, data(pid=1, epoch=4, seq=sequence, txn=True)))
+    appended(mark(log, 1, 4, commit=True))
+    logs.clock.advance(86_400_000)
+    assert log.expire_producers(logs.clock.now_ms(), after_ms=86_400_000) == 1
+    appended(mark(log, 1, 4, commit=False))
+    end = log.log_end_offset
+    assert error(logs.append(log, data(pid=1, epoch=4, seq=3, txn=True))) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert log.log_end_offset == end
+    appended(mark(log, 1, 5, commit=False))
+    assert appended(logs.append(log, data(pid=1, epoch=6, seq=0, txn=True))).base_offset == end + 1
