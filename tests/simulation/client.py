@@ -73,6 +73,9 @@ class World:
     """Whether a producer sends what was not taken batch by batch, as the Java client does: where leaders move, a later
     batch may else find the new one before the first of its producer does."""
 
+    oversleeps = 0.05
+    """How likely a producer ends a transaction only when that has timed out."""
+
     def __init__(self, *, machine: Machine, network: Process, history: History, seed: str) -> None:
         self.machine = machine
         self.network = network

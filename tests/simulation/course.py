@@ -37,6 +37,7 @@ class Course:
         self.plan = plan
         self.history = History()
         self.history.ids_expire = plan.expires
+        self.history.recovers = plan.recovers
         self.scheduler = Scheduler(report=self._report, max_steps=self.max_steps)
         self.network = Process(self.scheduler, "network")  # type: ignore[abstract]
         self._trace = None if trace is None else self._traced(trace)

@@ -49,6 +49,16 @@ class Introduction:
 
 
 @dataclass(slots=True)
+class Ending:
+    """An instance was told that it cannot go on."""
+
+    instance: str
+    transactional_id: str
+    moment: int
+    error: str
+
+
+@dataclass(slots=True)
 class Write:
     """A batch on its way to a partition, over all attempts."""
 
@@ -229,6 +239,7 @@ class History:
         self.alarm: tuple[int, Callable[[], None]] | None = None
         """A moment, and whom to call when it has come."""
         self.introductions: list[Introduction] = []
+        self.endings: list[Ending] = []
         self.writes: list[Write] = []
         self.transactions: list[Transaction] = []
         self.fetches: list[Fetched] = []
@@ -239,6 +250,8 @@ class History:
         """Groups whose members copy what they read, and from where."""
         self.ages_differ = False
         """Whether a transaction may be older for its next coordinator than for the one before: clocks were set."""
+        self.recovers = True
+        """Whether a producer whose transaction has timed out may go on (transactions.md 12.3)."""
         self.ids_expire = False
         """Whether an id that opens nothing for a while is forgotten, so that its producer is refused."""
         self.may_be_stale = False
@@ -264,6 +277,7 @@ class History:
         """All of it as text, so that two runs can be compared."""
         everything: list[object] = [
             *self.introductions,
+            *self.endings,
             *self.writes,
             *self.transactions,
             *self.fetches,

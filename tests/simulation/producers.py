@@ -16,7 +16,7 @@ from eosin.protocol.schemas.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from simulation.client import GaveUp, Session, World
-from simulation.history import Introduction, Transaction
+from simulation.history import Ending, Introduction, Transaction
 from simulation.sending import Sequencer
 
 COORDINATOR = "coordinator"
@@ -52,7 +52,7 @@ class TransactionalProducer:
         self.membership: tuple[int, str, str | None] = (-1, "", None)
         """Generation and member id in the group whose offsets it commits."""
         self.transactions = 0
-        self.oversleeps = 0.05
+        self.oversleeps = world.oversleeps
         """How likely it ends a transaction only after that has timed out."""
 
     async def introduce(self, *, recovering: bool = False, keeping: bool = False) -> tuple[int, int]:
@@ -74,10 +74,15 @@ class TransactionalProducer:
         asked.lost = self.session.losses - losses
         if answer.error_code:
             asked.error = ErrorCode(answer.error_code).name
-            raise Over(asked.error)
+            raise self._over(asked.error)
         asked.producer_id, asked.producer_epoch = answer.producer_id, answer.producer_epoch
         self.sequencer.adopt(answer.producer_id, answer.producer_epoch)
         return answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch
+
+    def _over(self, error: str) -> Over:
+        history = self.world.history
+        history.endings.append(Ending(self.name, self.transactional_id, history.moment(), error))
+        return Over(error)
 
     def begin(self) -> Transaction:
         """A new transaction."""
@@ -144,7 +149,7 @@ class TransactionalProducer:
         )
         error = answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
         if error and error != TIMED_OUT:
-            raise Over(ErrorCode(error).name)
+            raise self._over(ErrorCode(error).name)
         return not error
 
     @property
@@ -162,7 +167,7 @@ class TransactionalProducer:
                 lane=COORDINATOR,
             )
             if added.error_code and added.error_code != TIMED_OUT:
-                raise Over(ErrorCode(added.error_code).name)
+                raise self._over(ErrorCode(added.error_code).name)
             if added.error_code:
                 return False
         topics = tuple(
@@ -201,10 +206,10 @@ class TransactionalProducer:
         if error == ErrorCode.NONE:
             return True
         if not commit or error not in COMES_TOO_LATE:
-            raise Over(error.name)
+            raise self._over(error.name)
         error = await self._end(commit=False)
         if error != ErrorCode.NONE:
-            raise Over(error.name)
+            raise self._over(error.name)
         transaction.disowned = True
         return False
 

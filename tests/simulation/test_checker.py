@@ -14,6 +14,7 @@ from simulation.case import Case
 from simulation.checker import RULES, judge
 from simulation.history import (
     Deletion,
+    Ending,
     Fetched,
     FinalPartition,
     FinalState,
@@ -336,6 +337,10 @@ def with_topic(history: History, partition: TopicPartition, begin: int) -> Write
     return there
 
 
+def a_producer_ends_that_nobody_has_replaced(history: History) -> None:
+    history.endings.append(Ending("w/1", "w", 3, "PRODUCER_FENCED"))
+
+
 def a_deleted_record_is_back(history: History) -> None:
     with_topic(history, DELETED, 0)
     history.deletions = [Deletion(DELETED, asked=40, answered=41)]
@@ -395,6 +400,7 @@ SPOILED: tuple[tuple[Callable[[History], None], set[str]], ...] = (
     (a_copy_is_missing_below_the_offset, {"copies_match_offsets"}),
     (an_offset_lags_behind_its_output, {"copies_match_offsets", "offsets_never_fall"}),
     (an_offset_falls, {"offsets_never_fall"}),
+    (a_producer_ends_that_nobody_has_replaced, {"producers_end_for_a_reason"}),
     (an_offset_is_invented, {"offsets_are_not_invented"}),
     (an_offset_is_shown_before_its_transaction_is_committed, {"offsets_are_not_invented"}),
     (a_deleted_record_is_back, {"deleted_is_deleted"}),

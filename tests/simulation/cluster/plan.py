@@ -4,7 +4,7 @@ machines, routes and controllers."""
 import random
 from dataclasses import dataclass, replace
 
-from simulation.plan import FaultPlan, Plan, plan_of
+from simulation.plan import AppPlan, FaultPlan, Plan, plan_of
 
 BROKERS = (1, 2, 3)
 FAULTS = (
@@ -66,6 +66,12 @@ NEAR = frozenset({10, 12, 13, 15})
 """The seeds, modulo 16, in whose runs brokers have racks and consumers read from the replica in theirs: the others stay
 what they were."""
 RACKS = ("r1", "r2", "r3")
+TARDY = frozenset({13, 15})
+"""The seeds, modulo 16, in whose runs requests often come late, producers give up what takes long, and often come back
+when their transaction has timed out."""
+TARDY_PATIENCE_MS = 200.0
+TARDY_OVERSLEEPS = 0.4
+TARDY_STALL = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,8 @@ class ClusterPlan:
     """How long a message between machines takes at most."""
     fetchers: int
     """`num.replica.fetchers`"""
+    is_tardy: bool
+    """Whether requests often come late, up to the end, and producers after their transactions have timed out."""
     near_readers: int
     """Consumers that read from the replica in their rack; with any, each broker has a rack."""
 
@@ -105,11 +113,24 @@ def cluster_plan_of(seed: int, *, only: str | None = None) -> ClusterPlan:
     )
     # A deletion that comes late deletes what was created since: no protocol keeps it from that.
     deletions = 0 if any(fault.kind in LATE for fault in faults) else clients.deletions
+    is_tardy = seed % 16 in TARDY
+    stall = TARDY_STALL if is_tardy else min(clients.stall, 0.02)
+    if is_tardy:
+        clients = replace(clients, apps=tuple(_impatient(app, seed) for app in clients.apps))
     return ClusterPlan(
-        replace(clients, faults=faults, stall=min(clients.stall, 0.02), deletions=deletions),
+        replace(clients, faults=faults, stall=stall, deletions=deletions),
         has_elr=chance.random() < 0.5,
         min_isr=chance.choice((2, 2, 2, 1)),
         link_ms=chance.choice((1.0, 2.0, 15.0)),
         fetchers=chance.choice((1, 1, 2)),
+        is_tardy=is_tardy,
         near_readers=2 if seed % 16 in NEAR else 0,
     )
+
+
+def _impatient(app: AppPlan, seed: int) -> AppPlan:
+    """The same application, of the first protocol in two of three runs: its epochs stay, so only verification keeps
+    late writes out."""
+    version = {} if app.decides or not seed % 3 else {"version": 1}
+    instances = tuple(replace(each, patience_ms=TARDY_PATIENCE_MS, **version) for each in app.instances)
+    return replace(app, instances=instances)

@@ -33,8 +33,9 @@ from eosin.coordinator.transactions import coordinator as transactions_coordinat
 from eosin.coordinator.transactions.confirmations import Confirmations
 from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 from eosin.coordinator.transactions.entries import Entry, PendingRequest
+from eosin.coordinator.transactions.log import encoder
 from eosin.coordinator.transactions.rules.effects import Reply
-from eosin.coordinator.transactions.rules.state import Txn
+from eosin.coordinator.transactions.rules.state import NO_EPOCH, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from eosin.storage.log.log_results import Isolation, Refused
@@ -48,7 +49,7 @@ from simulation.planted.coordinator_bugs import (
     prepared_transaction_aborted,
     replaced_member_may_commit,
 )
-from simulation.planted.storage_bugs import duplicate_accepted
+from simulation.planted.storage_bugs import duplicate_accepted, late_writes_accepted
 
 
 @contextmanager
@@ -362,6 +363,18 @@ def followers_tell_no_aborted_transactions() -> Iterator[None]:
 
 
 @contextmanager
+def recovery_forgotten_over_a_failover() -> Iterator[None]:
+    """The next coordinator does not know that a producer's transaction has only timed out (KIP-588)."""
+    encode_txn = encoder.encode_txn
+
+    def careless(txn: Txn, version: int) -> bytes:
+        return encode_txn(msgspec.structs.replace(txn, timed_out=None, last_epoch=NO_EPOCH), version)
+
+    with patch.object(encoder, "encode_txn", careless):
+        yield
+
+
+@contextmanager
 def _followed() -> Iterator[set[Any]]:
     """The logs from which consumers read at followers."""
     followed: set[Any] = set()
@@ -428,6 +441,8 @@ CLUSTER_BUGS: dict[str, Bug] = {
         followers_show_what_is_not_committed,
         followers_show_what_is_undecided,
         followers_tell_no_aborted_transactions,
+        recovery_forgotten_over_a_failover,
+        late_writes_accepted,
     )
 }
 """Every bug by its name."""
@@ -462,7 +477,9 @@ CLUSTER_CAUGHT_BY: dict[str, tuple[int, ...]] = {
     "open_transaction_expires": (52,),
     "followers_show_what_is_not_committed": (10, 12, 42),
     "followers_show_what_is_undecided": (10, 12, 26),
-    "followers_tell_no_aborted_transactions": (10, 12, 13),
+    "followers_tell_no_aborted_transactions": (10, 12, 26),
+    "recovery_forgotten_over_a_failover": (13, 189, 237),
+    "late_writes_accepted": (13, 95),
 }
 """Seeds, of which the run of one at least catches the bug; `python -m simulation --cluster --hunt` finds them when
 plans change."""
@@ -480,5 +497,6 @@ CLUSTER_ONLY: dict[str, str] = {
     "who_registers_again_has_everything": "empty disk",
     "min_in_sync_ignored": "all but one",
     "replaced_member_may_commit": "clients cut off",
+    "recovery_forgotten_over_a_failover": "election",
 }
 """The one kind of fault that strikes in the run of a bug that only that one shows, and seldom."""

@@ -7,10 +7,10 @@ controllers count as in sync, or may elect though it is not (KIP-966), has every
 configured.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from eosin.broker.quorum.image import ClusterImage, ResourceType
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import iter_records
 from eosin.protocol.records.header import batches
 from eosin.storage.log.partition_log import PartitionLog
@@ -162,6 +162,18 @@ class Replicas:
                 for base, batch in self._batches.get(replica, {}).items():
                     if base >= log.log_start_offset and held.get(base) != batch:
                         yield f"broker {machine.node_id} has lost the committed batch at offset {base} of {partition}"
+                if partition.topic == TRANSACTION_STATE_TOPIC:
+                    yield from self._compacted_away(machine, replica, held.values())
+
+    def _compacted_away(self, machine: ClusterMachine, replica: Replica, held: Iterable[bytes]) -> Iterator[str]:
+        """Every id whose last committed record a replica has no more, whoever compacted it, and when."""
+        there = {record.offset for batch in held for record in iter_records(batch)}
+        last: dict[bytes | None, tuple[int, bytes | None]] = {}
+        for offset, (key, value) in sorted(self._records.get(replica, {}).items()):
+            last[key] = offset, value
+        for key, (offset, value) in last.items():
+            if value is not None and offset not in there:
+                yield f"broker {machine.node_id} has compacted {key!r} away at {offset} of {self._names[replica]}"
 
 
 def batches_of(log: PartitionLog, first: int, end: int) -> Iterator[tuple[int, bytes]]:

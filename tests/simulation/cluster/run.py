@@ -16,7 +16,7 @@ from simulation.cluster.controllers import CLUSTER_ID, CONTROLLERS, Controllers
 from simulation.cluster.fabric import Fabric
 from simulation.cluster.machines import PORT, ClusterMachine, host_of
 from simulation.cluster.near_readers import NearReader, look_at_each
-from simulation.cluster.plan import ALONE, BROKERS, MAKES_STALE, NEEDS_SYNCS, RACKS, ClusterPlan
+from simulation.cluster.plan import ALONE, BROKERS, MAKES_STALE, NEEDS_SYNCS, RACKS, TARDY_OVERSLEEPS, ClusterPlan
 from simulation.cluster.replicas import Replicas
 from simulation.cluster.world import ClusterWorld
 from simulation.course import Course
@@ -78,6 +78,8 @@ class ClusterRun(Course):
             clock=SimulatedClock(self.scheduler),
         )
         self.world.trace = self._trace
+        if plan.is_tardy:
+            self.world.oversleeps = TARDY_OVERSLEEPS
         self.replicas = Replicas(self._machines, lambda: self.controllers.model.image)
         kinds = {fault.kind for fault in plan.clients.faults}
         self._only_clocks_jump = kinds == {"jump"}
@@ -141,6 +143,7 @@ class ClusterRun(Course):
         return clients
 
     async def _settle(self) -> None:
+        self.world.there.stall = self.world.back.stall = 0.0
         await super()._settle()
         await self._calm()
 
@@ -486,7 +489,8 @@ class ClusterRun(Course):
         for machine in self._machines:
             machine.disk.failing.clear()
             machine.disk.space = machine.disk.total = machine.disk.calls_left = None
-        self.world.there.stall = self.world.back.stall = 0.0
+        if not self.cluster.is_tardy:
+            self.world.there.stall = self.world.back.stall = 0.0
         await self._until(lambda: all(machine.is_unfenced for machine in self._machines))
         # What waits for the sync of a marker on a slow disk is no transaction that never ends.
         held_until = max(machine.pace.held_until for machine in self._machines)

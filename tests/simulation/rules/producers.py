@@ -33,4 +33,21 @@ def zombies_do_not_commit(case: Case) -> Violations:
                 yield f"{transaction.name} was committed after {each.instance} had taken over"
 
 
-RULES = (pairs_are_given_once, zombies_do_not_commit)
+def producers_end_for_a_reason(case: Case) -> Violations:
+    """Only another instance ends a producer, whatever times out, fails over, or comes late (transactions.md 12.3)."""
+    history = case.history
+    if history.ids_expire or not history.recovers:
+        return
+    for ending in history.endings:
+        of_the_id = [each for each in history.introductions if each.transactional_id == ending.transactional_id]
+        since = min(each.asked for each in of_the_id if each.instance == ending.instance)
+        is_replaced = any(
+            (each.answered > since or each.lost) and each.asked < ending.moment
+            for each in of_the_id
+            if each.instance != ending.instance or each.lost
+        )
+        if not is_replaced:
+            yield f"{ending.instance} was ended for no reason: {ending.error}"
+
+
+RULES = (pairs_are_given_once, zombies_do_not_commit, producers_end_for_a_reason)
