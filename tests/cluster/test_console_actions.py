@@ -107,4 +107,4 @@ def test_the_console_of_a_broker_that_coordinates_nothing_says_so(tmp_path: Path
             assert "this broker coordinates no transactions: ask another one's console" in said
             code, said = test_record(theirs, "plain")
             assert code == 404
-            assert f"this broker has no log of '{theirs}-0'" in said
+            assert "the broker refuses: NOT_LEADER_OR_FOLLOWER" in said
