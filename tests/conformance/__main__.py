@@ -47,6 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--restart-first", metavar="COMMAND", help="restarts that one")
     parser.add_argument("--name", help="what the table calls the broker")
     parser.add_argument("--results", type=Path, default=ROOT / "conformance-results", help="folder for the results")
+    parser.add_argument(
+        "cases", nargs="*", metavar="PATH", help=f"files or folders of cases ({' '.join(CASES)})", default=CASES
+    )
     parser.add_argument("-k", dest="expression", help="only the cases that match, as pytest's -k")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--failed", action="store_true", help="only what failed in the last run, whose results change")
@@ -83,7 +86,7 @@ def _ask(broker: Asked, given: argparse.Namespace) -> int:
     if before and given.failed:
         cases = [place for case in before.failed if not excused(case) for place in case.failed_places]
     else:
-        cases = [folder for folder in CASES if (ROOT / folder).is_dir()]
+        cases = [path for path in given.cases if (ROOT / path).exists()]
     if cases:
         found = Results(broker.name, [])
         with tempfile.TemporaryDirectory() as folder:

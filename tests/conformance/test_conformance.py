@@ -181,7 +181,7 @@ def test_a_run_counts_passes_failures_and_what_is_left_out(tmp_path: Path) -> No
 
 def run(*options: str) -> "subprocess.CompletedProcess[str]":
     """The program, as `make conformance` runs it."""
-    command = [sys.executable, "-m", "conformance", "--workers", "1", *options]
+    command = [sys.executable, "-m", "conformance", "--workers", "0", *options]
     environment = {**os.environ, "PYTHONPATH": ON_THE_PATH}
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=200)
 
@@ -223,11 +223,12 @@ def test_the_page_of_differences_has_a_reason_for_each_case_that_apache_kafka_fa
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)  # the programs that the cases are written for are imported three times
+@pytest.mark.timeout(300)  # six processes one after the other, each a pytest or a broker
 def test_one_case_is_asked_of_a_fresh_eosin_and_of_one_that_runs(tmp_path: Path) -> None:
     """And the outcome is the same, if somebody says how to restart the one that runs; else it is told what was not
     asked for want of that."""
-    case = ("-k", "test_a_last_batch_is_known_after_a_restart", "--results", str(tmp_path))
+    chosen = ("tests/wire/test_restarts.py", "-k", "test_a_last_batch_is_known_after_a_restart")
+    case = (*chosen, "--results", str(tmp_path))
     fresh = run(*case, "--name", "fresh")
     assert fresh.returncode == 0, fresh.stdout + fresh.stderr
     with BrokerProcess(tmp_path / "data") as broker, listening(tmp_path / "restarts", {"it": broker}) as commands:

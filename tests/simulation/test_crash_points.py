@@ -130,7 +130,7 @@ def test_a_kill_in_any_append_leaves_no_transaction_half_done(version: int) -> N
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("version", [1, 2], ids=["TV1", "TV2"])
+@pytest.mark.parametrize("version", [pytest.param(1, marks=pytest.mark.full), 2], ids=["TV1", "TV2"])
 def test_a_power_loss_at_any_call_to_the_disk_leaves_no_transaction_half_done(version: int) -> None:
     assert stop_at("", version=version, power=True) >= 4 * LEAST_APPENDS
 

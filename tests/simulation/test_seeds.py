@@ -11,7 +11,7 @@ import pytest
 from simulation.campaign import chunks, run_seed, run_seeds
 
 SEEDS = 1000
-SHORT = 300
+SHORT = 200
 """Seeds of `make test`; the others are left to `make test-full`."""
 TESTS = Path(__file__).parent.parent
 

@@ -133,7 +133,7 @@ async def check(wire: MortalWire, partition: TopicPartition) -> None:
     assert await fetch_offset(wire, GROUP, partition, require_stable=True) == [(NONE, 5 if partition == LEFT else -1)]
 
 
-@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("level", [pytest.param(1, marks=pytest.mark.full), 2])
 async def test_a_stop_at_any_call_to_the_disk_leaves_no_transaction_half_done(level: int) -> None:
     whole = await MortalWire.started()
     before = len(whole.disk.calls)

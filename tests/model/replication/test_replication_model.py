@@ -12,8 +12,13 @@ from model.replication.words import tell
 
 
 def _configurations() -> list[object]:
-    quick, *slow = SMALL
-    return [quick, *(pytest.param(bounds, marks=pytest.mark.slow) for bounds in slow)]
+    """All but the largest, which is left to `make test-full`, belong to `make test`."""
+    quick, *slow, largest = SMALL
+    return [
+        quick,
+        *(pytest.param(bounds, marks=pytest.mark.slow) for bounds in slow),
+        pytest.param(largest, marks=(pytest.mark.slow, pytest.mark.full)),
+    ]
 
 
 @pytest.mark.parametrize("bounds", _configurations(), ids=[bounds.name for bounds in SMALL])
@@ -24,11 +29,13 @@ def test_every_rule_holds_in_everything_that_can_happen_to_replicas(bounds: Boun
     assert result.committed > 0, "nothing was ever committed"
 
 
-_SLOW = {"positions-outlive-an-election"}
+_LARGEST = {"positions-outlive-an-election"}
+"""Half a minute; others break the same rules within seconds."""
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in _SLOW else name for name in PLANTED]
+    "name",
+    [pytest.param(name, marks=(pytest.mark.slow, pytest.mark.full)) if name in _LARGEST else name for name in PLANTED],
 )
 def test_a_planted_bug_of_replication_breaks_its_rule(name: str) -> None:
     planted = PLANTED[name]
