@@ -18,7 +18,6 @@ from eosin.storage.disk.open_files import OpenFiles
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
-SYNC_CALLS = ("sync", "sync_file", "sync_directory")
 SECTOR_BYTES = 512
 
 

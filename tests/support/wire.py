@@ -145,10 +145,6 @@ class Wire:
         """Send now; the future is the answer."""
         return self.connection.submit(key_of(message), message, version=version)
 
-    def send_frame(self, payload: bytes) -> None:
-        """These bytes, as a frame."""
-        self.connection.send_bytes(len(payload).to_bytes(SIZE_BYTES, "big") + payload)
-
     # --- topics
 
     async def topic(self, partitions: int = 1, **configs: str) -> str:

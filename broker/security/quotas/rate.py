@@ -9,8 +9,6 @@ SAMPLES: Final = 11
 """`quota.window.num`."""
 SAMPLE_MS: Final = 1000
 """`quota.window.size.seconds`."""
-WINDOW_S: Final = (SAMPLES - 1) * SAMPLE_MS // 1000
-"""Full samples that a rate is taken over, so that this many seconds' worth may be used at once."""
 
 
 class _Sample:

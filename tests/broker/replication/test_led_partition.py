@@ -1,10 +1,10 @@
 """A leader's decisions: positions, high watermark, ISR, the controller's answers (cluster.md 4.4, 4.9 and 4.11)."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import msgspec
 import pytest
+from registrations import Broker, Partition
 
 from eosin.broker.replication.high_watermark import next_high_watermark
 from eosin.broker.replication.isr import (
@@ -22,19 +22,6 @@ from eosin.broker.replication.positions import UNKNOWN_EPOCH
 from eosin.protocol.errors import ErrorCode
 
 LAG_MS = 30_000
-
-
-class Broker(NamedTuple):
-    epoch: int
-    fenced: bool = False
-    in_controlled_shutdown: bool = False
-
-
-class Partition(NamedTuple):
-    replicas: tuple[int, ...] = (1, 2, 3)
-    isr: tuple[int, ...] = (1, 2, 3)
-    leader_epoch: int = 5
-    partition_epoch: int = 10
 
 
 BROKERS = {1: Broker(100), 2: Broker(200), 3: Broker(300)}

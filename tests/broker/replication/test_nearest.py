@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import pytest
+from registrations import Broker
 
 from eosin.broker.replication.led_partition import LedPartition
 from eosin.broker.replication.nearest import nearest_replica
@@ -12,12 +13,6 @@ from eosin.broker.replication.positions import Follower, Registrations
 class Endpoint(NamedTuple):
     node_id: int
     rack: str | None
-
-
-class Broker(NamedTuple):
-    epoch: int
-    fenced: bool = False
-    in_controlled_shutdown: bool = False
 
 
 BROKERS: Registrations = {node_id: Broker(node_id * 100) for node_id in (1, 2, 3, 4)}

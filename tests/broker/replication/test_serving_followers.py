@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 from data_broker import DataBroker, batch, settle
+from registrations import Broker, Partition
 
 from eosin.broker.handlers import delete_records, fetch, list_offsets
 from eosin.broker.replication.coordinator_log import ReplicatedCoordinatorLog
@@ -28,19 +29,6 @@ from eosin.storage.log.partition_log import PartitionLog
 LAG_MS = 30_000
 RECORDS_AT = 61
 """Where the records of a batch begin."""
-
-
-class Broker(NamedTuple):
-    epoch: int
-    fenced: bool = False
-    in_controlled_shutdown: bool = False
-
-
-class Partition(NamedTuple):
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    leader_epoch: int
-    partition_epoch: int
 
 
 class Asked(NamedTuple):

@@ -2,11 +2,11 @@
 what the cluster says is the test's."""
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 import pytest
 from batches import data, marker
 from data_broker import DataBroker, batch, settle
+from registrations import Broker, Partition
 
 from eosin.broker.config.quorum import RACK_AWARE
 from eosin.broker.handlers import describe_producers, fetch
@@ -24,19 +24,6 @@ from eosin.storage.log.partition_log import PartitionLog
 ORDERS = TopicPartition("orders", 0)
 LEADER, FOLLOWER = 1, 2
 RACKS: Mapping[int, str] = {LEADER: "a", FOLLOWER: "b"}
-
-
-class Broker(NamedTuple):
-    epoch: int
-    fenced: bool = False
-    in_controlled_shutdown: bool = False
-
-
-class Partition(NamedTuple):
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    leader_epoch: int
-    partition_epoch: int
 
 
 class NoController:
