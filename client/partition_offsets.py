@@ -40,7 +40,7 @@ class Between:
     """What lies between two offsets, for a reader of committed records."""
 
     records: int
-    """Those that it gets."""
+    """The records that the reader gets."""
     control_records: int
     left_out: int
     """Aborted records, and offsets that compaction has emptied."""

@@ -85,7 +85,7 @@ class FrameMemory:
         self._soon = soon
         self._held_bytes = 0
         self._freed: deque[Claim] = deque()
-        """Those that were freed, in whatever thread, and still count."""
+        """The frames that were freed, in any thread, and still count."""
         self._waiting: dict[Waiter, Claim] = {}
 
     @property

@@ -118,7 +118,11 @@ class Truncations:
                 if error.errno not in PASSING_ERRORS or isinstance(error, TornWrite) or self._is_stopping:
                     raise
                 if not is_told:
-                    _LOG.warning("%s is not cut yet, and takes nothing before it is: %s", log.topic_partition, error)
+                    _LOG.warning(
+                        "%s could not be cut back to its leader's log yet, and takes no records before that: %s",
+                        log.topic_partition,
+                        error,
+                    )
                 is_told = True
             await self._pause(log)
             _check_wanted(log)

@@ -102,7 +102,7 @@ def test_a_number_too_many():
 """
 
 
-def test_what_ran_out_of_time_is_asked_again_and_a_wrong_answer_is_not(tmp_path: Path) -> None:
+def test_a_test_that_timed_out_runs_again_and_one_that_failed_does_not(tmp_path: Path) -> None:
     (given,) = re.findall(r"^PYTEST_ADDOPTS='(.+)'$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
     (tmp_path / "test_again.py").write_text(ASKED_AGAIN)
     told = subprocess.run(

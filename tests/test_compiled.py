@@ -161,7 +161,7 @@ def test_the_version_says_that_it_is_compiled(package: Path, tmp_path: Path) -> 
 @pytest.mark.slow
 @pytest.mark.full
 @pytest.mark.timeout(BUILT_WITHIN_S)
-def test_what_its_sources_are_tested_for_is_true_of_the_compiled_package(package: Path) -> None:
+def test_the_compiled_package_passes_the_tests_of_its_sources(package: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", *SAME]
     for name in PATCHED:
         command += ["--deselect", name]

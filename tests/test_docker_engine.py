@@ -150,7 +150,7 @@ def test_the_broker_is_not_root_and_a_client_on_its_network_commits_and_aborts(p
     assert "100 records committed and read, 100 aborted and never seen" in place.client(smoke, "broker:29092")
 
 
-def test_what_was_committed_is_there_when_the_container_was_killed_and_replaced(place: Place, smoke: str) -> None:
+def test_committed_records_outlive_a_container_that_is_killed_and_replaced(place: Place, smoke: str) -> None:
     killed = place.healthy()
     place.client(smoke, "broker:29092")
     engine("kill", "--signal", "KILL", killed)

@@ -75,7 +75,7 @@ def test_changed_dependencies_are_installed_again_for_whatever_needs_them(checko
     assert checkout.make("setup", "run") == [EVERYTHING]
 
 
-def test_what_needs_the_tests_dependencies_and_bytecode_installs_once(checkout: Checkout) -> None:
+def test_targets_that_need_the_tests_dependencies_and_bytecode_install_once(checkout: Checkout) -> None:
     assert checkout.make("bench") == [EVERYTHING]
     checkout.change_the_dependencies()
     assert checkout.make("bench", "run") == [EVERYTHING]

@@ -84,7 +84,7 @@ def test_the_version_is_the_one_that_is_packaged() -> None:
     assert PROJECT["project"]["version"] == VERSION
 
 
-def test_what_is_long_was_looked_at() -> None:
+def test_long_files_and_functions_are_on_the_list() -> None:
     """The limits are alarms: a file is split by noun and a function by step, never to get below a number."""
     assert set(_long()) == set(LOOKED_AT)
 

@@ -28,7 +28,7 @@ def test_a_missing_toolchain_is_named_and_skipped_but_fails_in_ci(monkeypatch: p
         needing()
 
 
-def test_what_cannot_be_fetched_is_missing_and_what_does_not_compile_is_wrong() -> None:
+def test_a_failed_download_counts_as_a_missing_tool_and_a_failed_compilation_does_not() -> None:
     broken = [sys.executable, "-c", "import sys; sys.exit('no way')"]
     with pytest.raises(toolchains.NotHere, match="could not fetch the parts: no way"):
         toolchains.fetch(broken, "the parts")
@@ -36,7 +36,7 @@ def test_what_cannot_be_fetched_is_missing_and_what_does_not_compile_is_wrong() 
         toolchains.build(broken, "the program")
 
 
-def test_what_is_made_is_kept_until_its_sources_change(tmp_path: Path) -> None:
+def test_a_built_harness_is_kept_until_its_sources_change(tmp_path: Path) -> None:
     source, made = tmp_path / "source", []
     source.write_text("one")
 
@@ -54,7 +54,7 @@ def test_what_is_made_is_kept_until_its_sources_change(tmp_path: Path) -> None:
     assert made == ["one", "two", "two"]
 
 
-def test_what_could_not_be_made_leaves_nothing_behind(cache: Path) -> None:
+def test_a_failed_build_leaves_nothing_behind(cache: Path) -> None:
     def half(folder: Path) -> None:
         (folder / "result").write_text("half")
         raise toolchains.NotHere("the network went away")

@@ -43,7 +43,7 @@ class BadQuestion(Exception):
 
 
 class LogRoutes:
-    """Those of one broker."""
+    """The routes of one broker's console about logs and records."""
 
     def __init__(self, services: Services, survey: Survey, work: WorkerThreads) -> None:
         self._services = services

@@ -16,7 +16,7 @@ MOST: Final = 100
 
 
 class Sessions:
-    """Those of one broker."""
+    """The sessions of one broker's console."""
 
     def __init__(self, clock: Clock, *, port: str, secret: Callable[[], str] = secrets.token_urlsafe) -> None:
         """`port` is that of the listener: browsers send a host's cookies to all of its ports. `secret` makes a new

@@ -114,7 +114,7 @@ class Done(NamedTuple):
 
 
 class TopicActions:
-    """Those of one broker's console."""
+    """The actions on topics of one broker's console."""
 
     def __init__(self, services: Services, requests: OwnRequests) -> None:
         self._services = services

@@ -138,7 +138,7 @@ class StoredFacts:
     # Partitions -----------------------------------------------------------------------------------------------------
 
     async def partitions_of(self, topic: str) -> list[TopicPartition]:
-        """Those that lie here."""
+        """The partitions whose logs lie in this directory."""
         return self._partitions(topic)
 
     async def partition(self, partition: TopicPartition) -> PartitionFacts:

@@ -48,7 +48,7 @@ class AclEntries(Protocol):
 
 
 class OwnAclEntries:
-    """Those of a cluster of one broker, which keeps them in its own metadata log."""
+    """The entries of a cluster of one broker, which keeps them in its own metadata log."""
 
     def __init__(
         self, image: "MetadataImage", writer: "MetadataWriter", *, chance: "Chance", clock: "Clock", most: int
@@ -119,7 +119,7 @@ class OwnAclEntries:
 
 
 class ImageAclEntries:
-    """Those of a cluster of several machines: the controllers write them, and change them for whoever asks."""
+    """The entries of a cluster of several machines: its controllers write and change them."""
 
     def __init__(self, image: "ClusterImage", clock: "Clock") -> None:
         self._clock = clock
@@ -165,7 +165,7 @@ class ImageAclEntries:
 
 
 async def found_in_turns(acls: Sequence[Acl], wanted: AclFilter, clock: "Clock") -> list[Acl]:
-    """Those of `acls` that a filter means; many thousands take many turns of the event loop."""
+    """The entries of `acls` that match a filter; many thousands take many turns of the event loop."""
     found: list[Acl] = []
 
     def look(acl: Acl) -> None:

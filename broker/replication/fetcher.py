@@ -103,7 +103,7 @@ class Fetcher:
         self._changed: dict[PartitionKey, None] = {}
         """Replicas to look at before the next request."""
         self._resting: dict[PartitionKey, FollowedReplica] = {}
-        """Those that back off."""
+        """The partitions that back off."""
         self._asking: dict[PartitionKey, FollowedReplica] = {}
         self._asked: dict[tuple[str, int], tuple[FollowedReplica, int]] = {}
         """On their way in a ListOffsets: each with the leader epoch at which it asks."""
@@ -111,7 +111,7 @@ class Fetcher:
         """Partitions of the last answer whose records are not durable yet, each with the end of patience."""
         self._throttle = throttle
         self._held: dict[PartitionKey, FollowedReplica] = {}
-        """Those that the throttle holds back."""
+        """The partitions that the throttle holds back."""
         self._retry_at_ms = 0
 
     # Partitions -----------------------------------------------------------------------------------------------------

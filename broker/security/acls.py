@@ -99,5 +99,5 @@ class AclFilter(NamedTuple):
 
 
 def found(acls: Iterable[Acl], wanted: AclFilter) -> list[Acl]:
-    """Those of `acls` that are meant."""
+    """The entries of `acls` that match."""
     return [acl for acl in acls if wanted.matches(acl)]

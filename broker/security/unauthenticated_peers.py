@@ -30,7 +30,7 @@ class UnauthenticatedPeerLimits:
 
 
 class UnauthenticatedPeers:
-    """Those of all listeners with TLS or SASL."""
+    """The unauthenticated peers of all listeners with TLS or SASL."""
 
     def __init__(
         self, limits: UnauthenticatedPeerLimits, refusals: RefusalLog, loop: asyncio.AbstractEventLoop
@@ -123,7 +123,7 @@ class UnauthenticatedPeer:
 def unauthenticated_peers_of(
     config: "BrokerConfig", refusals: RefusalLog, loop: asyncio.AbstractEventLoop
 ) -> UnauthenticatedPeers:
-    """Those of a broker with these settings."""
+    """The unauthenticated peers of a broker with these settings: none yet."""
     limits = UnauthenticatedPeerLimits(
         most=config.eosin_unauthenticated_connections_max,
         most_per_address=config.eosin_unauthenticated_connections_per_ip_max,

@@ -44,7 +44,7 @@ class OtherBrokers(Protocol):
 
 
 class NoOtherBrokers:
-    """Those of the embedded cluster, which is this broker alone."""
+    """The other brokers of an embedded cluster: none."""
 
     def marker_target(self, node_id: int) -> MarkerTarget | ErrorCode:
         """A leader elsewhere cannot be reached; it may come back to this broker."""

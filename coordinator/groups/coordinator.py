@@ -69,7 +69,7 @@ class GroupCoordinator:
         self._shards = Shards(logs, clock=clock, config=config)
         self._expiry: Timer | None = None
         self._loads: dict[asyncio.Task[None], None] = {}
-        """Those that nobody waits for."""
+        """The loads under way, which nobody waits for."""
         self.offsets = OffsetRequests(shards=self._shards, verifier=verifier, clock=clock, config=config)
 
     def confirm_answers(self) -> None:

@@ -113,7 +113,7 @@ class TransactionCoordinator:
         self._publications = 0
         """How many partitions were loaded so far."""
         self._loads: dict[asyncio.Task[None], None] = {}
-        """Those that nobody waits for."""
+        """The loads under way, which nobody waits for."""
 
     # Life -----------------------------------------------------------------------------------------------------------
 

@@ -224,9 +224,11 @@ class MarkerSender:
         if error is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
             return self._owner.markers_fenced(job)
         if error in SETTLED:
-            _LOG.warning("%s: marker for %s answered %s", job.transactional_id, partition, error.name)
+            _LOG.warning(
+                "%s: the leader of %s has answered a marker with %s", job.transactional_id, partition, error.name
+            )
         elif job.is_worth_a_line:
-            _LOG.info("%s: marker for %s answered %s", job.transactional_id, partition, error.name)
+            _LOG.info("%s: the leader of %s has answered a marker with %s", job.transactional_id, partition, error.name)
         return True
 
     def _retry_later(self, job: MarkerJob) -> None:

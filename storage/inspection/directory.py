@@ -59,7 +59,7 @@ class Directory:
     high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
     cleaner_offsets: dict[TopicPartition, int] = field(default_factory=dict)
     own_cleaner_offsets: dict[TopicPartition, int] = field(default_factory=dict)
-    """Those that are Eosin's work."""
+    """The cleaner offsets that Eosin has written, not Apache Kafka."""
 
     @property
     def value(self) -> DirectoryFound:

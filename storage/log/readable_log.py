@@ -148,7 +148,7 @@ class ReadableLog(SegmentedLog):
                 if available >= limit or index == len(segments) or end <= segments[index].base_offset:
                     return min(limit, available)
         except (OSError, CorruptRecords) as error:
-            LOG.error("%s: cannot look at offset %d: %s", self.topic_partition, offset, error)
+            LOG.error("%s: cannot read the batch at offset %d: %s", self.topic_partition, offset, error)
             return limit  # the read that follows reports the error
 
     # Places ---------------------------------------------------------------------------------------------------------

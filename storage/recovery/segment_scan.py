@@ -135,7 +135,11 @@ def set_aside(disk: Disk, segment: Segment, now_ms: int) -> None:
     """Take a whole segment out of the log, because one before it had to be cut: its `.log` stays under another name."""
     segment.release()
     aside = f"{segment.path}{LOG_SUFFIX}.truncated-{now_ms}"
-    _LOG.warning("%s follows a cut and is kept as %s", segment.path + LOG_SUFFIX, aside)
+    _LOG.warning(
+        "%s stands behind a segment that was cut: it is taken out of the log and kept as %s",
+        segment.path + LOG_SUFFIX,
+        aside,
+    )
     disk.rename(segment.path + LOG_SUFFIX, aside)
     for suffix in INDEX_SUFFIXES:
         if disk.size(segment.path + suffix) is not None:

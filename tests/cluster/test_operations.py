@@ -60,9 +60,7 @@ def test_a_rolling_restart_shows_no_error_to_a_client_that_commits(
 
 
 @pytest.mark.full
-def test_whoever_outgrows_eosin_moves_to_apache_kafka_while_clients_commit(
-    controller: QuorumController, tmp_path: Path
-) -> None:
+def test_a_cluster_moves_to_apache_kafka_while_clients_commit(controller: QuorumController, tmp_path: Path) -> None:
     eosin = JoinedBroker(tmp_path / "eosin", controller, node_id=1, settings=_REPLICATED)
     other = JoinedBroker(tmp_path / "other", controller, node_id=2, settings=_REPLICATED)
     # Apache Kafka's coordinators ask for the number of partitions that the internal topics were made with.

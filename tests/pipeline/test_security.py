@@ -35,7 +35,7 @@ def config(folder: Path, tls_files: Any, **others: str) -> str:
     return str(path)
 
 
-def test_what_goes_to_workers_is_complete_and_shows_no_secret(tls_files: Any, tmp_path: Path) -> None:
+def test_settings_for_workers_are_complete_and_show_no_secret(tls_files: Any, tmp_path: Path) -> None:
     own = {"ssl.keystore.location": tls_files.broker}
     path = config(tmp_path, tls_files, **own)
     options = pickle.loads(pickle.dumps(SourceOptions.parse({**OPTIONS, "command.config": path})))

@@ -45,7 +45,7 @@ def test_a_frame_counts_until_its_last_view_is_gone(size: int) -> None:
     assert peer.share.held_bytes == 0
 
 
-def test_what_does_not_fit_waits_in_its_turn() -> None:
+def test_a_peer_whose_frame_does_not_fit_waits_in_its_turn() -> None:
     memory = FrameMemory(limit_bytes=100)
     first, second, third, fourth = (Peer(memory) for _ in range(4))
     assert first.begin(70).is_counted
@@ -81,7 +81,7 @@ def test_a_connection_waits_for_its_own_frames_and_holds_up_nobody() -> None:
     assert greedy.admitted == 1
 
 
-def test_whoever_leaves_gives_up_its_turn() -> None:
+def test_a_peer_that_leaves_gives_up_its_turn() -> None:
     memory = FrameMemory(limit_bytes=100)
     holder, gone, last = (Peer(memory) for _ in range(3))
     holder.begin(100)
@@ -94,7 +94,7 @@ def test_whoever_leaves_gives_up_its_turn() -> None:
     assert (gone.admitted, last.admitted) == (0, 1)
 
 
-def test_what_others_hold_counts_too() -> None:
+def test_memory_that_others_hold_counts_too() -> None:
     others = [60]
     memory = FrameMemory(limit_bytes=100, others=lambda: others[0])
     one, two = Peer(memory), Peer(memory)

@@ -39,7 +39,7 @@ def recordings() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("name", "version", "data", "fields"), list(recordings()))
-def test_what_apache_kafka_wrote_is_read_and_written_again(
+def test_records_of_apache_kafka_are_read_and_written_again(
     name: str, version: int, data: bytes, fields: dict[str, Any]
 ) -> None:
     record = decode_metadata_record(data)

@@ -98,7 +98,7 @@ async def test_the_high_watermark_never_passes_the_log_end_and_never_goes_back()
     assert log.high_watermark == 3
 
 
-async def test_whoever_sets_the_high_watermark_hears_of_every_sync_and_every_append() -> None:
+async def test_the_owner_of_the_high_watermark_is_told_of_every_sync_and_every_append() -> None:
     logs, log = await leader(Logs(replicated=True, durability=Durability.FSYNC))
     heard: list[tuple[str, int, int]] = []
     log.on_durable = lambda each: heard.append(("durable", each.durable_end, each.log_end_offset))

@@ -38,7 +38,7 @@ class Tokens:
 
 
 async def open_tokens(config: BrokerConfig, clock: Clock, listener: str) -> Tokens:
-    """Those of one listener, with its keys fetched. Raises `StartError`."""
+    """The tokens of one listener, with the keys of its issuer fetched. Raises `StartError`."""
     get = partial(of_tokens, config, listener)
     url = get("sasl.oauthbearer.jwks.endpoint.url")
     assert url is not None, "checked with the settings"

@@ -23,7 +23,7 @@ class HandshakingPeer(Protocol):
 
 
 class Handshakes:
-    """Those of one broker."""
+    """The handshakes of one broker."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, limit: int) -> None:
         self._loop = loop

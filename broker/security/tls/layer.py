@@ -103,7 +103,7 @@ class TlsHost:
     scratch: memoryview
     """Where ciphertext is received; a loop asks for memory and fills it in one step, so one piece serves all."""
     layers: "dict[TlsLayer, None]"
-    """Those whose handshake is not done."""
+    """The layers whose handshake is not done."""
 
 
 class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):

@@ -21,7 +21,7 @@ RECORD: Final = offset_tombstone("", TopicPartition("", 0))
 
 
 class Confirmations:
-    """Those of one partition. One record is for all who ask in one turn of the event loop."""
+    """The confirmations of one partition. All requests of one turn of the event loop share one record."""
 
     def __init__(self, *, writer: LogWriter, clock: Clock, config: GroupConfig) -> None:
         self._writer = writer

@@ -80,7 +80,7 @@ async def test_replicas_are_equal_whatever_their_segments() -> None:
     assert found == PartitionCompared("orders-0", start_offset=0, end_offset=HISTORY_END, batches=12)
 
 
-async def test_what_is_not_committed_everywhere_may_differ() -> None:
+async def test_records_that_are_not_committed_everywhere_may_differ() -> None:
     pair = Pair()
     log, copy = await pair.open()
     write(log)
@@ -352,7 +352,7 @@ def test_two_directories_are_needed(arguments: list[str], capsys: pytest.Capture
     assert capsys.readouterr().err == "eosin compare: give two data directories: --data-dir A --data-dir B\n"
 
 
-def test_what_is_no_data_directory_is_2(
+def test_a_missing_data_directory_is_exit_code_2(
     folders: Callable[[bool], list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = folders(True)

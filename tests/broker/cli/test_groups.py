@@ -64,7 +64,7 @@ def test_lag_is_told_with_and_without_control_records(shell: Shell) -> None:
     assert line.split()[:7] == [topic, "0", "5", "6", "6", "1", "0"]
 
 
-def test_what_an_open_or_aborted_transaction_holds_is_no_record_that_is_missing(shell: Shell) -> None:
+def test_the_record_lag_leaves_out_records_of_open_and_aborted_transactions(shell: Shell) -> None:
     topic, group = shell.topic(), unique("group")
     shell.ok("produce", topic, given=b"1\n")
     shell.run("produce", topic, "--json", "--transactional-id", unique("tx"), given=b'{"value":"aborted"}\nbad\n')

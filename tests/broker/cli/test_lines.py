@@ -34,7 +34,7 @@ def marker() -> ConsumedRecord:
 # Input
 
 
-def test_what_is_before_the_first_separator_is_the_key() -> None:
+def test_the_key_stands_before_the_first_separator() -> None:
     parse = text_parser(separator=b":")
     assert parse(b"a:b:c").record == NewRecord(b"a", b"b:c")
     with pytest.raises(BadLine, match="lacks the separator ':'"):
@@ -80,7 +80,7 @@ def test_a_line_that_is_no_record_is_refused_in_words(line: bytes, complaint: st
     assert str(refused.value).startswith(complaint)
 
 
-def test_whatever_is_printed_as_json_is_read_as_the_same_record() -> None:
+def test_records_printed_as_json_are_read_as_the_same_records() -> None:
     record = consumed(b"\xff\x00", None, ("plain", b"text"), ("not \udcff text", None), ("bytes", b"\x80"))
     parsed = json_parser()(json_format()(record)).record
     assert (parsed.key, parsed.value, parsed.headers) == (record.record.key, None, record.record.headers)
@@ -161,6 +161,6 @@ def test_a_place_to_begin_has_many_names(asked: str, meant: Start) -> None:
 
 
 @pytest.mark.parametrize("asked", ["", "soon", "1x", "1969-01-01", "--5", "9" * 30])
-def test_what_is_no_place_to_begin_is_refused(asked: str) -> None:
+def test_an_impossible_place_to_begin_is_refused(asked: str) -> None:
     with pytest.raises(ArgumentTypeError, match="must be earliest, latest"):
         start(asked)

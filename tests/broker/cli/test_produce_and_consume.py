@@ -167,7 +167,7 @@ def test_what_just_fits_is_written_and_one_byte_more_is_refused_before_a_broker_
     assert (code, "makes a batch of 2,001 bytes" in said) == (2, True), said
 
 
-def test_what_is_large_and_fits_is_written(shell: Shell) -> None:
+def test_a_large_record_that_fits_is_written(shell: Shell) -> None:
     topic = shell.topic(1, "--config", "max.message.bytes=4000000")
     given = b"x" * 3_000_000 + b"\n"
     shell.ok("produce", topic, given=given)

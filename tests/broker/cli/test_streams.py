@@ -68,7 +68,7 @@ def test_a_file_that_is_looked_into_is_not_taken_for_the_output(tmp_path: Path) 
     assert (full.returncode, full.stderr) == (2, FULL)
 
 
-def test_what_writes_nothing_needs_no_output(address: str) -> None:
+def test_a_command_that_writes_nothing_needs_no_output(address: str) -> None:
     assert run(">&-", "produce", "orders", address=address).returncode == 0
 
 

@@ -73,7 +73,7 @@ def test_users_of_a_directory_are_changed_and_deleted(offline: Command) -> None:
     assert [row["user"] for row in offline("list")] == ["alice"]
 
 
-def test_what_is_not_there_and_what_is_there_already(offline: Command) -> None:
+def test_users_that_are_missing_and_users_that_exist_already(offline: Command) -> None:
     offline("add", "alice", "--mechanism", "SCRAM-SHA-512", *SCRAM)
     assert "there is a user 'alice' already" in offline.refused("add", "alice", code=1)
     assert offline.refused("passwd", "bob", code=1) == "eosin users passwd: there is no user 'bob'"
@@ -146,7 +146,7 @@ def test_an_older_eosin_refuses_a_directory_with_users(
     assert "a kind of record that this version does not know" in offline.refused("list")
 
 
-def test_what_is_stored_of_passwords_is_hidden_from_dumps(
+def test_stored_credentials_are_hidden_from_dumps(
     offline: Command, data_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     offline("add", "alice", *SCRAM)

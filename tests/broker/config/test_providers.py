@@ -46,7 +46,7 @@ def test_values_come_from_files_directories_and_the_environment(secrets: Path) -
     assert "hunter" not in repr(config)
 
 
-def test_what_has_no_colon_or_no_braces_is_no_reference() -> None:
+def test_a_value_without_colon_or_braces_is_no_reference() -> None:
     rules = "RULE:^CN=([^,]+).*$/$1/,DEFAULT"
     config = load_config(properties=f"ssl.principal.mapping.rules={rules}\nsuper.users=User:${{me}}", assignments=AUTH)
     assert config.config.ssl_principal_mapping_rules == rules
@@ -75,14 +75,14 @@ AUTH = ("authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuth
         ),
     ],
 )
-def test_what_leads_nowhere_is_refused_without_the_value(secrets: Path, line: str, why: str) -> None:
+def test_a_reference_that_leads_nowhere_is_refused_without_the_value(secrets: Path, line: str, why: str) -> None:
     with pytest.raises(SettingError) as refused:
         load_config(properties=line.replace("{at}", str(secrets)))
     assert why.replace("{at}", str(secrets)) in str(refused.value)
     assert "abc" not in str(refused.value)
 
 
-async def test_what_stands_elsewhere_is_described_by_where_it_stands(secrets: Path) -> None:
+async def test_a_referenced_value_is_described_by_its_reference(secrets: Path) -> None:
     reference = f"${{file:{secrets}/secrets.properties:idle}}"
     loaded = load_config(assignments=[f"connections.max.idle.ms={reference}"]).config
     given = {"given": loaded.given, "references": loaded.references, "connections_max_idle_ms": 1234}

@@ -166,7 +166,7 @@ async def test_a_user_has_so_many_connections(caplog: pytest.LogCaptureFixture) 
     assert "eosin.principal.connections.max is 2" in caplog.text
 
 
-def test_what_arrives_is_counted_until_it_has_arrived_whatever_happens() -> None:
+def test_arriving_connections_are_counted_until_they_have_arrived() -> None:
     chance = random.Random(5)
     limits, under_way = ConnectionLimits(Limits(per_address=5), possible=1000), list[tuple[str, str]]()
     host: Any = SimpleNamespace(connections=(), layers=())

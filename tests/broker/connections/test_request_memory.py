@@ -39,7 +39,7 @@ async def test_a_connection_is_not_read_until_there_is_memory_for_its_request() 
     assert host.spare_buffers.memory.held_bytes == 0
 
 
-async def test_whoever_leaves_while_waiting_holds_up_nobody() -> None:
+async def test_a_client_that_leaves_while_waiting_holds_up_nobody() -> None:
     host = host_of(spare_buffers=SpareBuffers(memory=FrameMemory(limit_bytes=500 * KIB)))
     peers = [FakePeer(host) for _ in range(3)]
     for peer in peers:

@@ -39,13 +39,13 @@ def looked(*seen: tuple[int, int] | None, looks: int = 3) -> bool:
     return client.aborted
 
 
-def test_who_adds_a_byte_now_and_then_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_that_adds_a_byte_now_and_then_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
     assert not looked((0, 10), (0, 11), (0, 12))
     assert looked((0, 10), (0, 11), (0, 12), (0, 13))
     assert "the client does not end the request that it has begun" in caplog.text
 
 
-def test_who_goes_on_stays_however_long_it_takes() -> None:
+def test_a_client_that_goes_on_stays_however_long_it_takes() -> None:
     steps = [(0, 10 + number * PROGRESS_BYTES // 3 + number) for number in range(30)]
     assert not looked(*steps)
     assert not looked((0, 10), (0, 10), (0, 10), None, (0, 10), (0, 10), (0, 10)), "it had to wait meanwhile"

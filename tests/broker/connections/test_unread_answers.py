@@ -45,13 +45,13 @@ def looked(*unread: int | None, looks: int = 3) -> bool:
     return client.aborted
 
 
-def test_who_takes_nothing_for_so_many_looks_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_that_takes_nothing_for_so_many_looks_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
     assert not looked(50, 50, 50)
     assert looked(50, 50, 50, 50)
     assert "the client does not read its responses" in caplog.text
 
 
-def test_who_takes_a_byte_now_and_then_stays() -> None:
+def test_a_client_that_takes_a_byte_now_and_then_stays() -> None:
     assert not looked(50, 50, 50, 49, 49, 49, 48, 48)
     assert not looked(50, 50, 50, None, 50, 50, 50)
 

@@ -97,7 +97,7 @@ async def test_records_are_read_page_by_page_whatever_their_batches(
     assert last["records"][0]["value"] == {"size": 3, "text": "3-2"}
 
 
-async def test_what_is_no_text_and_what_is_long_comes_cut_and_as_digits(
+async def test_long_values_are_cut_and_binary_ones_shown_as_digits(
     broker: ObservedBroker, http: httpx.AsyncClient
 ) -> None:
     wire = await broker.wire()

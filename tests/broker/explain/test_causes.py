@@ -108,7 +108,7 @@ def test_an_id_that_was_forgotten_is_no_riddle_to_its_producer(forgetful: Broker
     assert fenced(forgetful, "expired") >= 1
 
 
-def test_what_an_operator_has_ended_names_the_operator(broker: BrokerProcess) -> None:
+def test_a_transaction_that_an_operator_ended_names_the_operator(broker: BrokerProcess) -> None:
     name, topic = unique("orders"), unique("topic")
     producer = producing(broker, name, topic)
     eosin(broker, "transactions", "abort", topic, "0", "--start-offset", "0")

@@ -213,7 +213,7 @@ async def deny(broker: ObservedBroker, operation: Operation, *kinds: ResourceTyp
     assert {each.error for each in await broker.server.services.acls.create(entries)} == {ErrorCode.NONE}
 
 
-async def test_who_may_not_see_transactional_ids_is_still_told_of_a_partition() -> None:
+async def test_a_user_who_may_not_see_transactional_ids_is_still_told_of_a_partition() -> None:
     async with observed_broker(**RIGHTS) as broker:
         await broker.producer("invoicing")
         await deny(broker, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ResourceType.GROUP)
@@ -440,6 +440,6 @@ NOW_MS = 1_700_000_000_000
         ),
     ],
 )
-def test_what_is_rare_has_its_sentence(facts: PartitionFacts, cause: str, sentence: str) -> None:
+def test_rare_states_have_their_sentences(facts: PartitionFacts, cause: str, sentence: str) -> None:
     found = explain_partition(facts)
     assert (found.cause, found.text) == (cause, sentence)

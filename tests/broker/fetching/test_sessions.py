@@ -157,7 +157,7 @@ def test_a_partition_that_returned_records_is_read_last_the_next_time() -> None:
     assert order(broker.go_on(session)) == [1, 2, 0]
 
 
-def test_who_asks_in_a_new_leader_epoch_is_told_the_high_watermark_again() -> None:
+def test_a_follower_in_a_new_leader_epoch_is_told_the_high_watermark_again() -> None:
     """What a follower heard in the old epoch it may have dropped, though the leader is the same."""
 
     def of_epoch(epoch: int) -> FetchPartition:

@@ -107,7 +107,7 @@ async def test_a_client_that_poses_as_a_replica_is_refused() -> None:
     await writing
 
 
-async def test_who_asks_for_any_replica_gets_the_end_of_the_log() -> None:
+async def test_a_request_to_any_replica_gets_the_end_of_the_log() -> None:
     broker = await broker_with_records()
     broker.flusher.held = True
     writing = broker.begin_produce(batch("v", timestamp=T + 99))

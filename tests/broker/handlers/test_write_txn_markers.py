@@ -123,7 +123,7 @@ def test_a_refusal_carries_its_error_for_every_partition() -> None:
     assert fields_of(refusal) == [(0, {"orders": [(0, -1), (1, -1)]})]
 
 
-async def test_whoever_ends_a_hanging_transaction_is_in_the_audit_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_audit_log_names_the_client_that_ends_a_hanging_transaction(caplog: pytest.LogCaptureFixture) -> None:
     broker = await hanging()
     with caplog.at_level(logging.INFO, "eosin.audit"):
         await broker.call(API, WriteTxnMarkersRequest((marker(("orders", (0, 1))), marker(("forged\nline", (3,))))))

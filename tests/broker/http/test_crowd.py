@@ -98,7 +98,7 @@ async def status(reader: asyncio.StreamReader) -> bytes:
     ],
     ids=["silent", "half a header", "between requests", "answered before its body", "half a body", "reads nothing"],
 )
-async def test_whoever_waits_for_nothing_gives_its_place_to_a_check_of_the_health(
+async def test_an_idle_connection_gives_its_place_to_a_check_of_the_health(
     listener: Listener, request_bytes: bytes, answered: bool
 ) -> None:
     await listener.crowd(request_bytes, answered=answered)

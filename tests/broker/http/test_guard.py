@@ -155,7 +155,7 @@ async def test_wrong_tokens_are_one_line_a_minute(caplog: pytest.LogCaptureFixtu
     ] * 2
 
 
-async def test_what_other_machines_reach_without_a_token_is_public_metrics_alone() -> None:
+async def test_without_a_token_other_machines_reach_public_metrics_alone() -> None:
     public = guard(is_private=False, public_metrics=True)
     assert (await ask(public, "/metrics"))[0] == 200
     assert (await ask(public, "/api/v1/transactions/x"))[0] == 403

@@ -85,7 +85,9 @@ async def test_readiness_looks_at_internal_partitions_alone(
         (b"nonsense", b"400"),
     ],
 )
-async def test_what_is_not_served_gets_its_status(broker: ObservedBroker, request_line: bytes, status: bytes) -> None:
+async def test_requests_that_are_not_served_get_their_status(
+    broker: ObservedBroker, request_line: bytes, status: bytes
+) -> None:
     answer = await raw(broker, request_line + b"\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
     assert answer.split(b" ", 2)[1] == status
 

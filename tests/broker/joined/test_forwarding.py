@@ -431,7 +431,7 @@ async def test_delegation_tokens_are_refused_as_by_apache_kafka_without_a_secret
         ),
     ],
 )
-async def test_what_a_broker_alone_does_not_serve_reaches_the_controller_too(
+async def test_apis_that_a_broker_alone_does_not_serve_reach_the_controller_too(
     key: ApiKey, request_: Message, codes: Callable[[Any], list[int]]
 ) -> None:
     world = World()

@@ -156,7 +156,7 @@ async def test_nobody_waits_for_a_sender_that_is_closed() -> None:
         assert known.cancelled()
 
 
-async def test_who_assigns_in_the_step_of_an_answer_is_heard_too() -> None:
+async def test_an_assignment_in_the_step_of_an_answer_is_sent_too() -> None:
     async with StubBroker() as controller, assignments(controller) as each:
         controller.answers[KEY] = lambda request, _: response(request, lambda _: 0)
         async with asyncio.timeout(5):

@@ -102,7 +102,7 @@ def test_a_later_change_replaces_one_that_has_not_left() -> None:
     assert [each.partition_epoch for each in topic.partitions] == [6]
 
 
-def test_what_failed_as_a_whole_leaves_again_without_what_was_replaced() -> None:
+def test_a_failed_request_is_sent_again_without_replaced_changes() -> None:
     queue = IsrChangeQueue()
     queue.ask(part(0), AskedChange(change(5), lambda _: None))
     queue.ask(part(1), AskedChange(change(5), lambda _: None))
@@ -197,7 +197,7 @@ async def test_an_error_code_of_a_later_release_may_be_tried_again() -> None:
         assert each.answered[0][1].error is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-async def test_who_asks_in_the_step_of_an_answer_is_answered_too() -> None:
+async def test_a_change_asked_for_in_the_step_of_an_answer_is_answered_too() -> None:
     async with sender(all_done) as each:
         for _ in range(3):
             answered: asyncio.Future[IsrAnswer] = asyncio.get_running_loop().create_future()

@@ -128,7 +128,7 @@ class World:
 
 @settings(max_examples=100)
 @given(data=st.data())
-def test_whatever_happens_a_broker_goes_on_or_ends(data: st.DataObject) -> None:
+def test_after_any_events_a_broker_goes_on_or_ends(data: st.DataObject) -> None:
     world = World()
     world.happen(Begin(), 0)
     for _ in range(data.draw(st.integers(1, 40))):

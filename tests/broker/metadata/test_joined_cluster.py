@@ -188,7 +188,7 @@ def test_a_topic_that_comes_back_under_its_name_is_another_topic() -> None:
     assert events == ["a: orders-0 led by 1 -> none", "a: orders-0 led by none -> 2", "a: orders deleted"]
 
 
-async def test_whoever_changed_something_waits_until_it_shows_but_not_for_ever() -> None:
+async def test_a_change_waits_until_it_shows_but_not_for_ever() -> None:
     world = with_orders()
     waiting = asyncio.ensure_future(world.cluster.shown(lambda: "new" in world.cluster.topics))
     await asyncio.sleep(0)

@@ -51,7 +51,7 @@ async def test_the_changes_of_one_request_are_one_batch() -> None:
     assert len(list(log.batches())) == before + 1
 
 
-async def test_what_was_secret_is_asked_to_leave_the_log() -> None:
+async def test_replaced_and_deleted_credentials_are_asked_to_leave_the_log() -> None:
     logs = FakeLogManager()
     cluster = await started(logs)
     await changed(cluster, CredentialChange("alice", SHA_256, OLD))

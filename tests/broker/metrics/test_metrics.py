@@ -115,7 +115,7 @@ async def test_names_types_and_labels_are_those_of_the_golden_file(broker: Obser
     assert found == GOLDEN.read_text()
 
 
-async def test_what_the_dashboards_of_strimzi_ask_for_is_there(broker: ObservedBroker) -> None:
+async def test_the_metrics_of_strimzis_dashboards_are_there(broker: ObservedBroker) -> None:
     await busy(broker)
     found: dict[str, set[str]] = {}
     for name, labels in await samples(broker):
@@ -277,7 +277,7 @@ async def test_sums_over_all_topics_do_not_fall_when_a_topic_is_deleted(broker: 
     assert await number(broker, name) == 5
 
 
-async def test_what_a_client_accepts_adds_nothing_to_what_is_kept(broker: ObservedBroker) -> None:
+async def test_accept_headers_of_clients_add_nothing_to_what_is_kept(broker: ObservedBroker) -> None:
     for version in range(1, 20):
         accept = f"application/openmetrics-text; version={version}.0.0"
         assert (await broker.get("metrics", accept=accept)).body.endswith(b"# EOF\n")

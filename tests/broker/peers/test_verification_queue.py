@@ -88,7 +88,7 @@ def test_what_does_not_fit_waits_for_the_next_request(other: dict[str, Any]) -> 
     assert [name for name, _ in asking.answers] == ["first", "other"]
 
 
-def test_what_is_on_its_way_takes_nothing_more() -> None:
+def test_a_request_on_its_way_takes_nothing_more() -> None:
     asking = Asking()
     asking.ask("a", question(FIRST))
     asking.sent()
@@ -98,7 +98,7 @@ def test_what_is_on_its_way_takes_nothing_more() -> None:
     assert [each[3] for each in asking.sent()] == [(1,)]
 
 
-def test_what_an_answer_leaves_out_may_be_asked_again() -> None:
+def test_partitions_that_an_answer_leaves_out_may_be_asked_again() -> None:
     asking = Asking()
     asking.ask("a", question(FIRST, SECOND))
     asking.sent()

@@ -151,7 +151,7 @@ async def test_a_batch_that_is_refused_again_and_again_is_remembered_all_the_tim
     assert [await produced(broker, each) for each in (1, 0)] == [OUT_OF_ORDER, TAKEN]
 
 
-async def test_what_is_remembered_is_bounded_and_the_oldest_is_forgotten() -> None:
+async def test_remembered_batches_are_bounded_and_the_oldest_is_forgotten() -> None:
     broker = await DataBroker.started()
     for producer_id in range(MOST + 1):
         await produced(broker, 0, producer_id=producer_id)

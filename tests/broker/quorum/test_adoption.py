@@ -163,9 +163,7 @@ async def test_many_topics_are_told_in_several_batches(place: Place) -> None:
     assert len([each for each in place.records if isinstance(each, PartitionRecord)]) == 603
 
 
-async def test_what_stopped_before_the_directory_was_given_away_is_done_again(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_adoption_that_stopped_early_is_done_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: SystemDisk, old: str, new: str) -> None:
         raise OSError(28, "No space left on device")
 
@@ -245,7 +243,7 @@ def _damaged(place: Place) -> None:
         (_damaged, "__eosin_metadata-0 is damaged: wrong checksum"),
     ],
 )
-async def test_what_cannot_be_adopted_is_refused_in_one_sentence_and_left_alone(
+async def test_a_directory_that_cannot_be_adopted_is_refused_in_one_sentence_and_left_alone(
     place: Place, capsys: pytest.CaptureFixture[str], change: Callable[[Place], None], sentence: str
 ) -> None:
     await place.run_alone()

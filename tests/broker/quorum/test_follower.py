@@ -340,7 +340,7 @@ async def test_a_quorum_that_is_away_is_told_once_for_each_reason(caplog: pytest
     await asyncio.gather(made.task, return_exceptions=True)
 
 
-async def test_whoever_waits_is_cancelled_with_it() -> None:
+async def test_tasks_that_wait_are_cancelled_with_it() -> None:
     log = QuorumLog()
     async with following(log) as made:
         waiting = asyncio.create_task(made.follower.caught_up())

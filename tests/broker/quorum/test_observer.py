@@ -289,7 +289,7 @@ def test_it_is_caught_up_when_it_has_what_a_leader_has_said_to_be_committed() ->
 # Divergence (cluster.md 3.3)
 
 
-def test_what_the_new_leader_does_not_have_is_dropped_and_fetched_again() -> None:
+def test_records_that_the_new_leader_lacks_are_dropped_and_fetched_again() -> None:
     asked = led().answer(fetched(leader=LEADER, records=noops(0, 1, 2), high_watermark=1))
     asked.answer(fetched(leader=(101, 7), error=ErrorCode.FENCED_LEADER_EPOCH, endpoints=[AT_B]))
     assert asked.offset_and_epochs == (3, 5, 7)

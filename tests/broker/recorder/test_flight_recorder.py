@@ -121,7 +121,7 @@ def test_a_hostile_client_with_endless_ids_drops_the_oldest_of_them_alone() -> N
     assert [event.kind for event in mine.events] == ["begin"]
 
 
-def test_what_is_beyond_the_events_of_an_open_transaction_is_counted() -> None:
+def test_events_beyond_the_limit_of_an_open_transaction_are_counted() -> None:
     recorder = FlightRecorder(ManualClock())
     coordinator = Coordinator(recorder)
     coordinator.run("tx", InitProducerId(60_000, 2))

@@ -225,7 +225,7 @@ async def test_an_answer_of_the_leader_epoch_before_is_not_used(pair: Pair) -> N
     assert pair.fetch()[0].current_leader_epoch == EPOCH + 1
 
 
-async def test_what_an_answer_said_too_late_is_asked_for_anew(pair: Pair) -> None:
+async def test_partitions_of_a_late_answer_are_asked_for_anew(pair: Pair) -> None:
     """A leader of Apache Kafka says a high watermark once in a session, also to who asks in a new leader epoch."""
     replica = pair.follow(0)
     pair.follow(1)
@@ -347,7 +347,7 @@ async def test_a_partition_out_of_range_asks_for_the_leaders_log_end(pair: Pair)
     assert step.request.topics[0].partitions[0].timestamp == -2
 
 
-async def test_what_is_appended_can_be_read_by_replicas_and_not_by_clients(pair: Pair) -> None:
+async def test_appended_records_are_for_replicas_and_not_yet_for_clients(pair: Pair) -> None:
     replica = pair.follow(0)
     pair.produce(0)
     pair.fetch()

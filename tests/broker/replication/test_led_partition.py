@@ -123,7 +123,7 @@ def test_a_position_without_a_broker_epoch_belongs_to_the_incarnation_of_its_tim
     assert high_watermark(led, brokers={**BROKERS, 2: Broker(201)}) == 0
 
 
-def test_what_an_expansion_under_way_adds_counts_already() -> None:
+def test_a_member_that_an_expansion_under_way_adds_counts_already() -> None:
     led = led_by_1(Partition(isr=(1, 2)))
     led = fetched(fetched(led, 2, 100, log_end=100), 3, 60, log_end=60)
     asked = expansion(led, 3, high_watermark=60, brokers=BROKERS, own_epoch=100, now_ms=0)

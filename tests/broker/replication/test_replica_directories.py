@@ -108,7 +108,7 @@ async def test_a_start_waits_until_the_controller_knows_what_is_lost() -> None:
     assert us.anew == []
 
 
-async def test_what_is_left_is_set_aside_only_when_the_image_says_that_it_is_lost() -> None:
+async def test_a_damaged_copy_is_set_aside_only_when_the_image_says_that_it_is_lost() -> None:
     us = Fakes(failed=True)
     us.begin(placed(OURS))
     us.apply(placed(OURS, leader=OTHER))

@@ -22,12 +22,12 @@ async def run(seed: int, *, steps: int = 600, brokers: int = 3) -> World:
 
 
 @pytest.mark.parametrize("seed", range(30))
-async def test_what_is_committed_survives_crashes_and_lost_messages_on_two_brokers(seed: int) -> None:
+async def test_committed_records_survive_crashes_and_lost_messages_on_two_brokers(seed: int) -> None:
     await run(seed, brokers=2)
 
 
 @pytest.mark.parametrize("seed", range(30))
-async def test_what_is_committed_survives_crashes_and_lost_messages_on_three_brokers(seed: int) -> None:
+async def test_committed_records_survive_crashes_and_lost_messages_on_three_brokers(seed: int) -> None:
     await run(seed)
 
 

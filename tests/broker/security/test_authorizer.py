@@ -120,7 +120,7 @@ def test_hosts_are_compared_as_addresses(written: str, peer: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["10.0.0.0/8", "localhost", "10.0.0.01", "", "10.0.0.1 "])
-def test_what_is_no_address_matches_no_peer(host: str) -> None:
+def test_a_host_that_is_no_address_matches_no_peer(host: str) -> None:
     authorizer = authorizer_of(allow(Operation.READ, host=host))
     assert not session(authorizer, host=host).may(Operation.READ, TOPIC, "orders")
     assert not session(authorizer, host=host).may_any(Operation.READ, TOPIC)
@@ -162,7 +162,7 @@ def test_a_session_made_of_another_inherits_none_of_its_answers() -> None:
     assert not bob.may(Operation.READ, TOPIC, "orders")
 
 
-def test_what_is_remembered_has_a_limit() -> None:
+def test_remembered_decisions_have_a_limit() -> None:
     authorizer = authorizer_of(allow(Operation.READ, "t", pattern=PatternType.PREFIXED))
     alice = session(authorizer)
     for number in range(3 * REMEMBERED):

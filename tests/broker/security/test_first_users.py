@@ -82,7 +82,7 @@ def _base64(data: bytes) -> str:
         "SCRAM-SHA-512=[name=a,salt=MTIzNDU2Nzg=,saltedpassword=MTIzNDU2Nzg=]",
     ],
 )
-def test_what_is_no_user_is_refused_without_repeating_the_password(text: str) -> None:
+def test_a_malformed_first_user_is_refused_without_repeating_the_password(text: str) -> None:
     with pytest.raises(SettingError) as refused:
         parse_first_user(text, key=KEY)
     assert str(refused.value).startswith(KEY)

@@ -64,7 +64,7 @@ def test_an_open_listener_that_others_reach_is_refused_in_a_sentence() -> None:
     )
 
 
-def test_what_is_allowed_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_allowed_open_listener_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     config = replace(BrokerConfig(), listeners=("OUTSIDE://:2",), eosin_allow_open_listeners=True)
     with caplog.at_level(logging.WARNING):
         assert check_open(config, [("OUTSIDE", "0.0.0.0")])

@@ -41,7 +41,7 @@ def test_a_broker_does_not_start_on_a_directory_that_everybody_may_write(tmp_pat
 
 
 @pytest.mark.slow
-def test_what_a_broker_writes_is_its_users_alone(tmp_path: Path) -> None:
+def test_files_of_a_broker_belong_to_its_user_alone(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with BrokerProcess(data) as broker:
         broker.stop()

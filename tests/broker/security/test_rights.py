@@ -178,7 +178,7 @@ async def test_the_metadata_of_the_broker_itself_are_no_topic_for_anybody(broker
 
 
 @pytest.mark.parametrize("name", ["super.users", "authorizer.class.name", "allow.everyone.if.no.acl.found"])
-async def test_what_rights_rest_on_changes_with_a_restart_only(broker: GuardedBroker, name: str) -> None:
+async def test_the_settings_behind_rights_change_with_a_restart_only(broker: GuardedBroker, name: str) -> None:
     """Case 47 of security.md 9.3."""
     change = AlterConfigsResource(4, "", (AlterableConfig(name, 0, "User:alice"),))
     response = await broker.ask(
@@ -238,7 +238,7 @@ async def test_two_phase_commit_is_a_right_of_its_own() -> None:
         assert response.error_code == ErrorCode.NONE
 
 
-async def test_whoever_may_write_some_topic_may_write_idempotently(broker: GuardedBroker) -> None:
+async def test_a_user_who_may_write_some_topic_may_write_idempotently(broker: GuardedBroker) -> None:
     request = InitProducerIdRequest(None, 60_000)
     response = await broker.ask(ALICE, ApiKey.INIT_PRODUCER_ID, request, version=5)
     assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -302,7 +302,7 @@ async def test_a_topic_is_created_by_metadata_for_whoever_may_create_it(broker: 
     assert await topics_of(broker, ALICE, metadata("t2", creates=True)) == {"t2": ErrorCode.NONE}
 
 
-async def test_what_a_client_may_do_is_told_as_it_is(broker: GuardedBroker) -> None:
+async def test_authorized_operations_are_told_as_they_are(broker: GuardedBroker) -> None:
     await broker.create_topics("mine")
     await broker.grant(ALICE, Operation.ALTER, "mine")
     request = MetadataRequest((MetadataRequestTopic(name="mine"),), False, True, True)
@@ -529,7 +529,9 @@ async def test_equal_denials_have_one_line_that_names_the_rule(
     assert line["rule"] == "DENY User:alice READ on LITERAL TOPIC orders from *"
 
 
-async def test_what_a_rule_calls_quiet_is_not_told(broker: GuardedBroker, caplog: pytest.LogCaptureFixture) -> None:
+async def test_denials_that_a_rule_calls_quiet_are_not_logged(
+    broker: GuardedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
     await broker.create_topics("hidden")
     with caplog.at_level(logging.INFO, "eosin.authorizer"):
         await broker.ask(ALICE, ApiKey.METADATA, MetadataRequest(None))

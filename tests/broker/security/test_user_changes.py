@@ -109,7 +109,7 @@ def test_a_password_of_our_own_fits_what_is_stored_of_it() -> None:
         assert not is_password_of(found, password + "x")
 
 
-def test_who_is_not_there_gets_a_credential_that_looks_like_one_of_our_own() -> None:
+def test_an_unknown_user_gets_a_credential_that_looks_like_a_real_one() -> None:
     store = users("alice")
     made = find_or_fake(store, "bob", Mechanism.SCRAM_SHA_256)
     assert made == find_or_fake(store, "bob", Mechanism.SCRAM_SHA_256)

@@ -151,7 +151,7 @@ def counted(text: str, result: str) -> int:
 
 
 @pytest.mark.parametrize(("ratio", "told"), [(0.25, 25), (1.0, 100)])
-async def test_what_waits_is_sent_at_a_stop_and_the_ratio_holds(ratio: float, told: int) -> None:
+async def test_waiting_spans_are_sent_at_a_stop_and_the_ratio_holds(ratio: float, told: int) -> None:
     with OtlpReceiver() as receiver:
         async with observed_broker(eosin_tracing_endpoint=receiver.url, eosin_tracing_ratio=ratio) as broker:
             producer = await broker.producer("tx-1")

@@ -72,7 +72,7 @@ async def test_questions_of_one_moment_share_a_record_that_changes_nothing() -> 
 
 
 @pytest.mark.parametrize("refusal", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS])
-async def test_who_cannot_write_sends_clients_to_look_for_the_coordinator(refusal: ErrorCode) -> None:
+async def test_a_coordinator_that_cannot_write_sends_clients_to_look_for_the_coordinator(refusal: ErrorCode) -> None:
     """Consumers of Java before 3.9 give up on COORDINATOR_NOT_AVAILABLE here."""
     broker = await one_of_several()
     broker.log.refuse = refusal

@@ -72,7 +72,7 @@ def test_ten_seconds_worth_may_be_used_at_once() -> None:
     assert throttle_ms(rate.rate(0), 1000, rate.window_ms(0)) == 5000
 
 
-def test_who_waits_as_told_uses_what_is_allowed_in_the_long_run() -> None:
+def test_a_client_that_waits_as_told_uses_what_is_allowed_in_the_long_run() -> None:
     rate, now, used = SampledRate(), 0, 0
     while now < 300_000:
         rate.record(5_000, now)
@@ -92,7 +92,7 @@ def test_tokens_come_at_their_rate_and_may_be_overdrawn_once() -> None:
     assert bucket.tokens(2, 10**9) == 22
 
 
-def test_what_is_larger_than_any_window_passes_when_the_window_is_empty() -> None:
+def test_a_batch_larger_than_any_window_passes_when_the_window_is_empty() -> None:
     buckets, limit = QuotaBuckets(window_num=11, sample_ms=1000), Limit(1024, ("u", ""))
     key = QuotaKey.CONSUMER_BYTE_RATE
     assert buckets.use_if_it_fits(key, limit, 2**20, 0) == 0
@@ -101,7 +101,7 @@ def test_what_is_larger_than_any_window_passes_when_the_window_is_empty() -> Non
     assert buckets.at_once(limit) == 10 * 1024
 
 
-def test_what_did_not_fit_is_not_counted() -> None:
+def test_a_refused_amount_is_not_counted() -> None:
     buckets, limit = QuotaBuckets(window_num=11, sample_ms=1000), Limit(1000, ("u", ""))
     key = QuotaKey.CONSUMER_BYTE_RATE
     assert buckets.use_if_it_fits(key, limit, 9_000, 0) == 0

@@ -74,7 +74,7 @@ async def beat(peer: SaslPeer) -> Any:
     return await peer.one(BEAT, 4, HeartbeatRequest(group_id="g"))
 
 
-async def test_who_knows_the_password_is_that_user_from_then_on(broker: SaslBroker, beats: Beats) -> None:
+async def test_the_right_password_makes_the_client_that_user(broker: SaslBroker, beats: Beats) -> None:
     peer = broker.peer()
     answer = await peer.scram("alice")
     assert (answer.error_code, answer.session_lifetime_ms) == (0, 0)
@@ -94,7 +94,9 @@ async def test_a_super_user_is_known_as_one(broker: SaslBroker) -> None:
 @pytest.mark.parametrize(
     ("user", "password"), [("alice", "wrong"), ("nobody", PASSWORD)], ids=["a wrong password", "an unknown user"]
 )
-async def test_who_does_not_hears_one_text_and_is_gone(broker: SaslBroker, user: str, password: str) -> None:
+async def test_a_wrong_user_or_password_is_answered_with_one_text_and_a_close(
+    broker: SaslBroker, user: str, password: str
+) -> None:
     peer = broker.peer()
     assert await peer.scram(user, password) is None, "the answer is held back"
     assert not peer.is_closed

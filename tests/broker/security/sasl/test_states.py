@@ -79,7 +79,7 @@ def test_an_expired_session_only_authenticates_again() -> None:
     [(False, 5000, 1), (True, 999, 1), (True, 5000, 0)],
     ids=["a session without an end", "within a second", "bare tokens"],
 )
-def test_what_may_not_authenticate_again_lives_on(has_expiry: bool, now_ms: int, version: int) -> None:
+def test_a_session_that_may_not_authenticate_again_lives_on(has_expiry: bool, now_ms: int, version: int) -> None:
     states = ready(has_expiry=has_expiry)
     assert states.handshake(SCRAM, version=version, now_ms=now_ms) is ErrorCode.ILLEGAL_SASL_STATE
     assert states.request(ApiKey.PRODUCE) is Verdict.PASS

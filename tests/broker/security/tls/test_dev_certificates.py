@@ -39,7 +39,7 @@ def test_nobody_else_can_read_a_private_key(tmp_path: Path) -> None:
     assert b"PRIVATE" not in (directory / "ca.pem").read_bytes()
 
 
-def test_what_is_there_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_existing_certificates_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     directory = made(tmp_path / "certs")
     before = (directory / "broker.pem").read_bytes()
     capsys.readouterr()

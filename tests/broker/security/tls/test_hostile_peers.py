@@ -50,9 +50,7 @@ def world(tmp_path: Path) -> World:
 
 
 @LOOPS
-def test_whoever_says_nothing_or_too_slowly_is_cut_off(
-    world: World, make_loop: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_silent_or_slow_client_is_cut_off(world: World, make_loop: Any, caplog: pytest.LogCaptureFixture) -> None:
     async def body(broker: TlsBroker) -> None:
         silent, slow = await broker.connect_plain(), await broker.connect_plain()
         ended = asyncio.ensure_future(slow.ended())

@@ -180,7 +180,7 @@ VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_what_a_client_sends_comes_out_and_answers_go_back(world: World, version: ssl.TLSVersion) -> None:
+async def test_bytes_of_a_client_come_out_and_answers_go_back(world: World, version: ssl.TLSVersion) -> None:
     client, above, layer = await world.connected(version)
     data = bytes(range(256)) * 1000
     client.send(data, piece=1000)
@@ -213,7 +213,7 @@ async def test_a_greeting_may_come_byte_by_byte_and_a_request_behind_it(world: W
     ids=["Kafka", "HTTP", "SSH", "almost TLS", "SSLv2"],
 )
 @pytest.mark.parametrize("piece", [1, 100])
-async def test_whoever_does_not_speak_tls_gets_no_byte(
+async def test_a_client_that_does_not_speak_tls_gets_no_byte(
     world: World, greeting: bytes, piece: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     clients = [world.client() for _ in range(3)]
@@ -311,7 +311,7 @@ async def test_a_large_answer_leaves_turns_of_the_loop_to_others(world: World) -
     assert len(client.read()) == 10 * TURN_BYTES
 
 
-async def test_what_came_before_a_pause_waits_for_the_end_of_it(world: World) -> None:
+async def test_bytes_before_a_pause_wait_for_its_end(world: World) -> None:
     client, above, layer = await world.connected()
     layer.pause_reading()
     assert not client.transport.reading
@@ -397,9 +397,7 @@ async def test_a_flipped_bit_ends_the_connection_with_one_line(
     assert caplog.text.count("TLS fails") == 1
 
 
-async def test_whoever_says_nothing_is_aborted_when_the_time_is_over(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_silent_client_is_aborted_when_the_time_is_over(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.unauthenticated_peers.limits = UnauthenticatedPeerLimits(timeout_ms=50)
     silent, slow = world.client(), world.client()
     with contextlib.suppress(ssl.SSLWantReadError):

@@ -93,7 +93,7 @@ async def test_a_symbolic_link_that_leads_elsewhere_is_a_change(tmp_path: Path) 
     assert watch.built.key_store.leaf == two.certificate
 
 
-async def test_what_cannot_be_used_leaves_the_old_one_and_is_told_once(
+async def test_an_unusable_certificate_leaves_the_old_one_and_is_told_once(
     watched: Watched, caplog: pytest.LogCaptureFixture
 ) -> None:
     other_key = watched.authority.issue().key_pem()
