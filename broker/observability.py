@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from eosin.broker.metrics.exposition import MetricsExposition
     from eosin.broker.metrics.loop_timer import LoopTimer
     from eosin.broker.metrics.stats import RequestStats, TrafficStats
-    from eosin.broker.metrics.work_stats import FlushStats
+    from eosin.broker.metrics.work_stats import FlushStats, StartStats
     from eosin.broker.tracing.tracing import Tracing
     from eosin.runtime.background import Background
     from eosin.storage.disk.interfaces import Disk
@@ -74,6 +74,7 @@ class Observability:
         self._token = _token(config)
         self.address = ""
         """HOST:PORT of the HTTP listener; empty without one."""
+        self._started = _start_stats(config)
 
     @property
     def listener(self) -> Listener | None:
@@ -88,6 +89,8 @@ class Observability:
 
     def observe(self, services: "Services", disk: "Disk", background: "Background") -> None:
         """Begin to record. What an earlier start has kept is taken back in the background."""
+        if self._started is not None:
+            self._started.opened()
         recorder = services.recorder = self.recorder
         if recorder is None:
             return
@@ -133,6 +136,11 @@ class Observability:
             self._tracing.hear(recorder)
             self._tracing.start(self._clock, cluster_id=services.cluster.cluster_id, node_id=self._config.node_id)
 
+    def loaded(self, _: "asyncio.Task[None]") -> None:
+        """The coordinators have read their logs."""
+        if self._started is not None:
+            self._started.reached("load")
+
     async def start(
         self,
         services: "Services",
@@ -143,8 +151,10 @@ class Observability:
         is_stopping: Callable[[], bool],
     ) -> None:
         """Answer HTTP requests. Raises `StartError`."""
-        if self._bound is None:
+        if self._bound is None or self._started is None:
             return
+        start = self._started
+        start.reached("listen")
         from eosin.broker.http.application import application
         from eosin.broker.http.guard import Guard
         from eosin.broker.http.health import Health
@@ -159,7 +169,7 @@ class Observability:
         host.stats = requests = RequestStats()
         services.traffic = traffic = TrafficStats()
         flushes, verifications = FlushStats(), VerificationStats()
-        services.partitions.watch_flushes(flushes.took)
+        services.partitions.watch_flushes(flushes.took, flushes.made_durable)
         services.partitions.verification.watch = verifications.answered
         self._loop_timer = LoopTimer(self._clock)
         self._loop_timer.start()
@@ -171,6 +181,7 @@ class Observability:
             loop=self._loop_timer,
             flushes=flushes,
             verifications=verifications,
+            start=start,
             connections=lambda: host.connections,
             spans=None if self._tracing is None else self._tracing.queue,
         )
@@ -271,6 +282,15 @@ def observability_of(config: BrokerConfig, clock: Clock) -> Observability:
         except ImportError:
             raise StartError(NEEDS_EXTRA) from None
     return Observability(config, clock)
+
+
+def _start_stats(config: BrokerConfig) -> "StartStats | None":
+    """What times the start, where somebody may ask for it."""
+    if not config.eosin_http_listener:
+        return None
+    from eosin.broker.metrics.work_stats import StartStats
+
+    return StartStats()
 
 
 def _tracing(config: BrokerConfig) -> "Tracing | None":

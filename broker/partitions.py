@@ -181,11 +181,12 @@ class Partitions:
         """What compaction has done."""
         return self._log_manager.cleaner.compacted
 
-    def watch_flushes(self, watch: "Callable[[int], None]") -> None:
-        """Tell `watch` how long each flush takes (ns), in the thread that makes it. At durability `os` and `memory`
-        there is none."""
-        if isinstance(self._log_manager.flusher, ThreadFlusher):
-            self._log_manager.flusher.watch = watch
+    def watch_flushes(self, watch: "Callable[[int], None]", watch_bytes: "Callable[[int], None]") -> None:
+        """Tell `watch` how long each flush takes (ns), in the thread that makes it, and `watch_bytes` how much it has
+        made durable, in the event loop. At durability `os` and `memory` there is none."""
+        flusher = self._log_manager.flusher
+        if isinstance(flusher, ThreadFlusher):
+            flusher.watch, flusher.watch_bytes = watch, watch_bytes
 
     @property
     def unflushed_bytes(self) -> int:

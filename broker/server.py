@@ -358,6 +358,8 @@ class Server:
         """Let the coordinators read their logs. Short loading ends before the broker listens; long loading goes on
         while requests come in, which get COORDINATOR_LOAD_IN_PROGRESS (transactions.md 8.2, groups.md 13)."""
         self._loading = asyncio.get_running_loop().create_task(self._load())
+        if self.observability is not None:
+            self._loading.add_done_callback(self.observability.loaded)
         await asyncio.wait((self._loading,), timeout=LOAD_BEFORE_LISTENING_MS / 1000)
         if self._loading.done():
             self._loading.result()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
 from eosin.storage.log.log_results import AppendOrigin, AppendResult, Marker
 
@@ -184,12 +185,16 @@ class TransactionObserver(Protocol):
         transactional_id: str,
         error: ErrorCode,
         *,
+        api: ApiKey,
         pair: tuple[int, int],
         who: Requester | None,
         now_ms: int,
     ) -> None:
         """A request of `pair` was refused where nothing was decided: by a log, by a group, or because the id is not
         known (`txn` None)."""
+
+    def waited(self, waited_ms: float) -> None:
+        """A request has waited for what is under way, whatever came of it."""
 
     def gave_up(self, request: "PendingRequest", waited_ms: int, now_ms: int) -> None:
         """A request that waited for what is under way gets CONCURRENT_TRANSACTIONS after all."""

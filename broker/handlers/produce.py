@@ -42,6 +42,7 @@ from eosin.protocol.schemas.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from eosin.runtime.clock import stopwatch_ns
 from eosin.storage.log.log_results import Appended, Refused
 from eosin.storage.log.validation import QUICK_BYTES, QUICK_RECORDS, ValidBatch, validate_quickly
 
@@ -86,12 +87,15 @@ async def handle(request: ProduceRequest, context: RequestContext, services: Ser
             await _durable(waiting)
         return None
     if waiting:
+        began_ns = 0 if services.traffic is None else stopwatch_ns()
         if led is None:
             await _durable(waiting)
         elif produced.acks == ALL_REPLICAS:
             await led.committed(waiting, timeout_ms=request.timeout_ms)
         else:
             await led.written(waiting)
+        if services.traffic is not None and began_ns:
+            services.traffic.durable_waits.observe(stopwatch_ns() - began_ns)
         for batch in waiting:
             services.partitions.refused_batches.add(batch)  # it may have been taken back since
     if services.traffic is not None:

@@ -59,6 +59,7 @@ def _told(error: ErrorCode, request: TxnOffsetCommitRequest, context: RequestCon
         error,
         producer_id=request.producer_id,
         producer_epoch=request.producer_epoch,
+        api=ApiKey.TXN_OFFSET_COMMIT,
         who=context,
     )
     return timeout_error_for(RequestKind.COMMIT_OFFSETS, refused, context, services)

@@ -8,7 +8,8 @@ from typing import Protocol
 from eosin.broker.api import Services
 from eosin.broker.metrics.families import Distribution, Family, Row, counter, gauge, histogram, single
 from eosin.broker.metrics.stats import LATENCIES_MS, Latencies, LoopStats, RequestStats
-from eosin.broker.metrics.work_stats import FlushStats, VerificationStats
+from eosin.broker.metrics.work_stats import SIZES, FlushStats, StartStats, VerificationStats
+from eosin.broker.recorder.stats import api_name
 from eosin.broker.version import VERSION, is_compiled
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -34,6 +35,8 @@ class BrokerMetrics:
         loop: LoopStats,
         flushes: FlushStats,
         verifications: VerificationStats,
+        durable_waits: Latencies,
+        start: StartStats,
         connections: Callable[[], Iterable[Connected]],
     ) -> None:
         self._services = services
@@ -41,6 +44,8 @@ class BrokerMetrics:
         self._loop = loop
         self._flushes = flushes
         self._verifications = verifications
+        self._durable_waits = durable_waits
+        self._start = start
         self._connections = connections
 
     async def families(self) -> AsyncIterator[Family]:
@@ -122,7 +127,14 @@ class BrokerMetrics:
         yield _seconds("eosin_loop_delay_seconds", "How late the event loop calls what is due.", loop.delays)
 
     def _worked(self) -> Iterator[Family]:
-        yield _seconds("eosin_flush_seconds", "Flushes of logs and of the journal.", self._flushes.latencies)
+        flushes = self._flushes
+        yield _seconds("eosin_flush_seconds", "Flushes of logs and of the journal.", flushes.latencies)
+        flushed = Distribution((), SIZES, tuple(flushes.sizes), flushes.total_bytes)
+        yield histogram("eosin_flush_bytes", "What a flush has made durable.", [flushed])
+        text = "Produce requests, from their last append until all of it was as durable as they ask for."
+        yield _seconds("eosin_durable_wait_seconds", text, self._durable_waits)
+        phases: list[Row] = [((phase,), seconds) for phase, seconds in self._start.seconds.items()]
+        yield gauge("eosin_start_seconds", "How long the parts of this start took.", phases, "phase")
         asked = self._verifications
         results: list[Row] = [((name,), count) for name, count in ({ErrorCode.NONE.name: 0} | asked.results).items()]
         text = "What transaction coordinators answered to partitions with the first batch of a transaction."
@@ -157,5 +169,4 @@ def _seconds(name: str, text: str, latencies: Latencies) -> Family:
 
 
 def _api(key: int) -> str:
-    """`InitProducerId` of INIT_PRODUCER_ID, as Kafka's metrics spell it."""
-    return "".join(part.capitalize() for part in ApiKey(key).name.split("_"))
+    return api_name(ApiKey(key))

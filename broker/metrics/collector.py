@@ -15,7 +15,7 @@ from eosin.broker.metrics.loop_timer import LoopTimer
 from eosin.broker.metrics.partition_metrics import PartitionMetrics
 from eosin.broker.metrics.stats import RequestStats, TrafficStats
 from eosin.broker.metrics.transaction_metrics import TransactionMetrics
-from eosin.broker.metrics.work_stats import FlushStats, VerificationStats
+from eosin.broker.metrics.work_stats import FlushStats, StartStats, VerificationStats
 from eosin.broker.recorder.recorder import FlightRecorder
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class Collector:
         loop: LoopTimer,
         flushes: FlushStats,
         verifications: VerificationStats,
+        start: StartStats,
         connections: Callable[[], Iterable[Connected]],
         spans: "SpanQueue | None" = None,
     ) -> None:
@@ -48,6 +49,8 @@ class Collector:
                 loop=loop.stats,
                 flushes=flushes,
                 verifications=verifications,
+                durable_waits=traffic.durable_waits,
+                start=start,
                 connections=connections,
             ),
         )

@@ -106,12 +106,14 @@ class TopicTraffic:
 class TrafficStats:
     """Traffic by topic."""
 
-    __slots__ = ("deleted", "topics")
+    __slots__ = ("deleted", "durable_waits", "topics")
 
     def __init__(self) -> None:
         self.topics: dict[str, TopicTraffic] = {}
         self.deleted = TopicTraffic()
         """Of topics that are gone: a sum over all topics never falls."""
+        self.durable_waits = Latencies()
+        """Of Produce requests, from their last append until all of it was as durable as they ask for."""
 
     def forget(self, topic: str) -> None:
         """The topic is gone."""

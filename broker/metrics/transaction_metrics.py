@@ -7,7 +7,7 @@ from eosin.broker.api import Services
 from eosin.broker.metrics.families import Distribution, Family, Row, counter, gauge, histogram, single
 from eosin.broker.recorder.events import Cause
 from eosin.broker.recorder.recorder import FlightRecorder
-from eosin.broker.recorder.stats import DURATIONS_MS, SIZES, Histogram
+from eosin.broker.recorder.stats import DURATIONS_MS, PRODUCERS_APIS, SIZES, Histogram, api_name
 from eosin.coordinator.transactions.rules.state import TransactionState
 from eosin.protocol.errors import ErrorCode
 
@@ -66,9 +66,9 @@ class TransactionMetrics:
         fenced: list[Row] = [((cause.value,), stats.fenced.get(cause.value, 0)) for cause in Cause]
         yield counter("eosin_producer_fenced_total", "Requests refused for an old pair.", fenced, "cause")
         # A series that begins above 0 is no increase for Prometheus.
-        every = dict.fromkeys((error.name for error in USUAL_ERRORS), 0) | stats.errors
-        errors: list[Row] = [((name,), count) for name, count in every.items()]
-        yield counter("eosin_transaction_errors_total", "Requests of producers refused.", errors, "error")
+        usual = {(api_name(api), error.name): 0 for api in PRODUCERS_APIS for error in USUAL_ERRORS}
+        errors = (usual | stats.errors).items()
+        yield counter("eosin_transaction_errors_total", "Requests of producers refused.", errors, "api", "error")
         refused: list[Row] = [((name,), count) for name, count in stats.marker_errors.items()]
         yield counter("eosin_marker_errors_total", "Markers that a partition refused.", refused, "error")
         yield counter(
@@ -76,6 +76,8 @@ class TransactionMetrics:
             "Requests that waited in vain for the transaction before.",
             [((), stats.waits)],
         )
+        text = "Requests that waited for the transaction before, whatever came of it."
+        yield _seconds("eosin_concurrent_transactions_wait_seconds", text, stats.wait_ms)
         yield _seconds("eosin_transaction_duration_seconds", "From the first partition to the end.", stats.duration_ms)
         text = "From the durable decision to the last marker."
         yield _seconds("eosin_transaction_markers_seconds", text, stats.markers_ms)

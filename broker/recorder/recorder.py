@@ -20,7 +20,7 @@ from eosin.broker.recorder.events import (
     Takeover,
     identity_of,
 )
-from eosin.broker.recorder.stats import TransactionStats
+from eosin.broker.recorder.stats import TransactionStats, api_name
 from eosin.broker.recorder.track import EVENT_BYTES, NOTABLE, OPEN_EVENTS, PAST, SUMMARY_BYTES, Track
 from eosin.coordinator.ports import Requester
 from eosin.coordinator.transactions.entries import PendingRequest
@@ -35,6 +35,7 @@ from eosin.coordinator.transactions.rules.events import (
 from eosin.coordinator.transactions.rules.events import Event as Decided
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.clock import Clock
 
@@ -54,6 +55,12 @@ _NOT_HERE: Final = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE}
 )
 """Refusals that tell nothing about the id."""
+
+_APIS: Final = {
+    EndTxn: ApiKey.END_TXN,
+    AddPartitions: ApiKey.ADD_PARTITIONS_TO_TXN,
+    InitProducerId: ApiKey.INIT_PRODUCER_ID,
+}
 
 OnNotable = Callable[[str, Notable], None]
 """Called with the transactional id and each new notable event."""
@@ -139,13 +146,18 @@ class FlightRecorder:
         transactional_id: str,
         error: ErrorCode,
         *,
+        api: ApiKey,
         pair: tuple[int, int],
         who: Requester | None,
         now_ms: int,
     ) -> None:
         """A log or a group has refused a pair, or the id is not known."""
         if error not in _NOT_HERE and error is not _CONCURRENT:
-            self._note_refusal(transactional_id, txn, error, pair, who, now_ms, timed_out=False)
+            self._note_refusal(transactional_id, txn, error, api, pair, who, now_ms, timed_out=False)
+
+    def waited(self, waited_ms: float) -> None:
+        """A request has waited for what is under way."""
+        self.stats.waited(waited_ms)
 
     def gave_up(self, request: PendingRequest, waited_ms: int, now_ms: int) -> None:
         """A request has waited in vain for what is under way."""
@@ -322,16 +334,20 @@ class FlightRecorder:
     # Refusals -------------------------------------------------------------------------------------------------------
 
     def _refused(self, txn: Txn, event: Decided, reply: Reply, request: PendingRequest | None, now_ms: int) -> None:
-        if type(event) in (EndTxn, AddPartitions, InitProducerId) and reply.error not in _NOT_HERE:
+        api = _APIS.get(type(event))
+        if api is not None and reply.error not in _NOT_HERE:
             pair = (event.producer_id, event.producer_epoch)  # type: ignore[union-attr]
             who = None if request is None else request.who
-            self._note_refusal(txn.transactional_id, txn, reply.error, pair, who, now_ms, timed_out=reply.timed_out)
+            self._note_refusal(
+                txn.transactional_id, txn, reply.error, api, pair, who, now_ms, timed_out=reply.timed_out
+            )
 
     def _note_refusal(
         self,
         transactional_id: str,
         txn: Txn | None,
         error: ErrorCode,
+        api: ApiKey,
         pair: tuple[int, int],
         who: Requester | None,
         now_ms: int,
@@ -339,7 +355,8 @@ class FlightRecorder:
         timed_out: bool,
     ) -> None:
         track = self._find(transactional_id)
-        self.stats.errors[error.name] = self.stats.errors.get(error.name, 0) + 1
+        counted = (api_name(api), error.name)
+        self.stats.errors[counted] = self.stats.errors.get(counted, 0) + 1
         if error in FENCING or timed_out:
             cause, by = cause_of_refusal(txn, track, pair, timed_out=timed_out)
             self.stats.fenced[cause.value] = self.stats.fenced.get(cause.value, 0) + 1

@@ -4,9 +4,25 @@ from bisect import bisect_left
 from typing import Final
 
 from eosin.coordinator.transactions.rules.state import Txn
+from eosin.protocol.keys import ApiKey
 
 DURATIONS_MS: Final = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 5000, 15_000, 60_000, 300_000, 900_000)
 SIZES: Final = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000)
+
+
+PRODUCERS_APIS: Final = (
+    ApiKey.PRODUCE,
+    ApiKey.INIT_PRODUCER_ID,
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.END_TXN,
+    ApiKey.TXN_OFFSET_COMMIT,
+)
+"""Of which refusals are counted."""
+
+
+def api_name(api: ApiKey) -> str:
+    """`InitProducerId` of INIT_PRODUCER_ID, as Kafka's metrics spell it."""
+    return "".join(part.capitalize() for part in api.name.split("_"))
 
 
 class Histogram:
@@ -33,17 +49,21 @@ class TransactionStats:
         "markers_ms",
         "outcomes",
         "partitions",
+        "wait_ms",
         "waits",
     )
 
     def __init__(self) -> None:
         self.outcomes: dict[tuple[str, str], int] = {}
         """By outcome and protocol."""
-        self.errors: dict[str, int] = {}
+        self.errors: dict[tuple[str, str], int] = {}
+        """By API and error."""
         self.fenced: dict[str, int] = {}
         """By cause."""
         self.marker_errors: dict[str, int] = {}
         self.waits = 0
+        self.wait_ms = Histogram(DURATIONS_MS)
+        """Of requests, for what was under way."""
         self.expired = 0
         self.healed = 0
         self.duration_ms = Histogram(DURATIONS_MS)
@@ -51,6 +71,11 @@ class TransactionStats:
         self.commit_ms = Histogram(DURATIONS_MS)
         """From the EndTxn of a committed one to its last marker."""
         self.partitions = Histogram(SIZES)
+
+    def waited(self, waited_ms: float) -> None:
+        """Count a request that has waited for what was under way."""
+        self.wait_ms.counts[bisect_left(DURATIONS_MS, waited_ms)] += 1
+        self.wait_ms.total += waited_ms
 
     def ended(self, outcome: str, txn: Txn, *, duration_ms: int, markers_ms: int, end_ms: int) -> None:
         """Count a transaction that is complete; `txn` was prepared. `markers_ms` is since its decision was durable,

@@ -44,6 +44,7 @@ from eosin.coordinator.transactions.rules.listing import (
 from eosin.coordinator.transactions.rules.state import NO_TIMESTAMP, TransactionState, Txn, refusal
 from eosin.coordinator.transactions.timers import Deadlines, Rounds
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.protocol.records.batch import CorruptRecords
 from eosin.runtime.chance import Chance
@@ -324,6 +325,7 @@ class TransactionCoordinator:
         *,
         producer_id: int,
         producer_epoch: int,
+        api: ApiKey = ApiKey.PRODUCE,
         who: Requester | None = None,
     ) -> Reply:
         """`error`, with which a log or a group has refused a producer, as this coordinator would reply it: with whether
@@ -331,7 +333,9 @@ class TransactionCoordinator:
         entry = self._entries.get(transactional_id)
         if self._observer is not None and (entry is not None or self.coordinates(transactional_id)):
             txn, pair = (None if entry is None else entry.txn), (producer_id, producer_epoch)
-            self._observer.refused(txn, transactional_id, error, pair=pair, who=who, now_ms=self._clock.now_ms())
+            self._observer.refused(
+                txn, transactional_id, error, api=api, pair=pair, who=who, now_ms=self._clock.now_ms()
+            )
         return Reply(error) if entry is None else refusal(entry.txn, error, (producer_id, producer_epoch))
 
     @property
@@ -462,6 +466,7 @@ class TransactionCoordinator:
                 None,
                 request.transactional_id,
                 reply.error,
+                api=ApiKey.END_TXN if isinstance(event, EndTxn) else ApiKey.ADD_PARTITIONS_TO_TXN,
                 pair=(event.producer_id, event.producer_epoch),
                 who=request.who,
                 now_ms=self._clock.now_ms(),

@@ -219,12 +219,15 @@ class EffectRunner:
             entry.waiting = deque()
         entry.waiting.append(request)
         request.waits = True
+        if self.observer is not None:
+            request.waits_since_ms = self._clock.running_ms()
         if request.timer is None:
             request.timer = self._clock.call_later(wait_ms, partial(self._lose_patience, entry, request))
 
     def _lose_patience(self, entry: Entry, request: PendingRequest) -> None:
         if self.observer is not None and request.waits:
             self.observer.gave_up(request, self._config.concurrent_transactions_wait_ms, self._clock.now_ms())
+            self.observer.waited(self._clock.running_ms() - request.waits_since_ms)
         request.lose_patience()
         # All wait equally long, so requests that have lost patience are at the front.
         while entry.waiting and entry.waiting[0].reply is not None:
@@ -244,6 +247,8 @@ class EffectRunner:
             request = entry.waiting.popleft()
             request.waits = False
             if request.reply is None:
+                if self.observer is not None:
+                    self.observer.waited(self._clock.running_ms() - request.waits_since_ms)
                 self._decide(entry, request.event, request)
                 break
         if not entry.waiting:

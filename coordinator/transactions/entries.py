@@ -23,7 +23,17 @@ class PendingRequest:
     Often `reply` is set when the coordinator returns; otherwise await the request.
     """
 
-    __slots__ = ("_answered", "event", "patient", "reply", "timer", "transactional_id", "waits", "who")
+    __slots__ = (
+        "_answered",
+        "event",
+        "patient",
+        "reply",
+        "timer",
+        "transactional_id",
+        "waits",
+        "waits_since_ms",
+        "who",
+    )
 
     def __init__(self, transactional_id: str, event: Event, who: Requester | None = None) -> None:
         self.transactional_id = transactional_id
@@ -33,6 +43,8 @@ class PendingRequest:
         self.reply: Reply | None = None
         self.waits = False
         """Whether it is queued in `Entry.waiting`, to be decided again."""
+        self.waits_since_ms = 0.0
+        """When it came into that queue, in `Clock.running_ms`: set only for an observer."""
         self.patient = True
         """Whether it may still wait for a better answer than CONCURRENT_TRANSACTIONS."""
         self.timer: Timer | None = None

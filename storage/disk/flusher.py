@@ -222,6 +222,8 @@ class ThreadFlusher:
         self.backlog_bytes = 0
         self.watch: Callable[[int], None] | None = None
         """Told how long each flush took (ns), by the thread that made it."""
+        self.watch_bytes: Callable[[int], None] | None = None
+        """Told in the event loop how many bytes each flush has made durable."""
 
     def appended(
         self,
@@ -290,6 +292,8 @@ class ThreadFlusher:
         self.backlog_bytes -= covered
         flush.release()
         if error is None:
+            if self.watch_bytes is not None:
+                self.watch_bytes(covered)
             self.synced(log, flush.end_offset)
         log.end_flush(flush.end_offset, error)
         self._wake_settlers(log)

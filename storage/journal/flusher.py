@@ -257,6 +257,8 @@ class JournalFlusher(ThreadFlusher):
         if error is None:
             if self._journal is not None:
                 self._journal.ring.durable(group.place)
+            if self.watch_bytes is not None:
+                self.watch_bytes(sum(size for _, _, size in group.logs))
             if not self._is_closing and self._gathering.waits(len(group.logs), len(self._waiting)):
                 self._gather_timer = self._running_loop().call_later(GATHER_S, self._gathered)
             for log, end_offset, size in group.logs:

@@ -4,17 +4,20 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
+from wire import until
 from wire_producer import idempotent
 
 from eosin.broker.metrics.families import column, labels_text
 from eosin.broker.metrics.stats import Latencies, RequestStats
 from eosin.broker.metrics.text import PLAIN, write
+from eosin.broker.transactions.markers import LocalMarkers
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
 
 GOLDEN = Path(__file__).parent / "metrics.txt"
@@ -235,6 +238,72 @@ async def test_flushes_are_timed(tmp_path: Path) -> None:
             await producer.append(ORDERS_0)
         assert await number(broker, "eosin_flush_seconds_count") >= before + 5
         assert await number(broker, "eosin_compaction_total") == 0
+
+
+async def test_flushes_have_their_bytes_and_producers_their_wait(tmp_path: Path) -> None:
+    async with observed_broker(eosin_durability="fsync", log_dirs=(str(tmp_path),)) as broker:
+        flushed = await number(broker, "eosin_flush_bytes_sum")
+        producer = await idempotent(await broker.wire())
+        for _ in range(3):
+            await producer.append(ORDERS_0, size=5000)
+        log = broker.server.services.partitions.get(ORDERS_0)
+        size = log.size_bytes  # type: ignore[union-attr]
+        assert await number(broker, "eosin_flush_bytes_sum") - flushed >= size > 15_000
+        assert await number(broker, "eosin_flush_bytes_bucket", le="1024.0") < await number(
+            broker, "eosin_flush_bytes_bucket", le="16384.0"
+        )
+        assert await number(broker, "eosin_durable_wait_seconds_count") == 3
+        assert await number(broker, "eosin_durable_wait_seconds_sum") > 0
+
+
+async def test_the_parts_of_a_start_are_timed(broker: ObservedBroker) -> None:
+    parts = {each.labels["phase"]: each.value for each in (await scrape(broker))["eosin_start_seconds"].samples}
+    assert set(parts) == {"open", "load", "listen"}
+    assert all(seconds > 0 for seconds in parts.values())
+
+
+async def test_a_wait_for_the_transaction_before_is_timed(
+    broker: ObservedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = await broker.producer("invoicing", level=1)
+    await producer.add(ORDERS_0)
+    gate, write_markers = asyncio.Event(), LocalMarkers.write_markers
+
+    async def held(here: LocalMarkers, markers: Any) -> Any:
+        await gate.wait()
+        return await write_markers(here, markers)
+
+    monkeypatch.setattr(LocalMarkers, "write_markers", held)
+    await producer.end(commit=True)
+    beginning = asyncio.create_task(producer.add(ORDERS_0))
+
+    async def is_waiting() -> bool:
+        entry = broker.server.services.transactions.entry("invoicing")
+        return entry is not None and bool(entry.waiting)
+
+    try:
+        await until(is_waiting)
+    finally:
+        gate.set()
+    await beginning
+    assert await number(broker, "eosin_concurrent_transactions_wait_seconds_count") == 1
+    assert await number(broker, "eosin_concurrent_transactions_waits_total") == 0
+
+
+async def test_refusals_are_counted_by_the_request_that_got_them(broker: ObservedBroker) -> None:
+    old = await broker.producer("invoicing")
+    await broker.producer("invoicing", client_id="successor")
+    await old.end(commit=True)
+    await old.commit_offsets("readers", ORDERS_0, 1)
+    await old.send(ORDERS_0)
+    errors = (await scrape(broker))["eosin_transaction_errors"].samples
+    # At transaction version 2 both of the others add partitions first.
+    assert {each.labels["api"] for each in errors if each.value} == {
+        "EndTxn",
+        "AddPartitionsToTxn",
+        "TxnOffsetCommit",
+        "Produce",
+    }
 
 
 async def test_partitions_beyond_the_limit_are_counted_and_left_out() -> None:
