@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from eosin.broker.metrics.loop_timer import LoopTimer
     from eosin.broker.metrics.stats import RequestStats, TrafficStats
     from eosin.broker.metrics.work_stats import FlushStats, StartStats
+    from eosin.broker.security.tls.contexts import BuiltContext
+    from eosin.broker.security.tls.reload import StoreWatch
+    from eosin.broker.security.tls.settings import TlsSettings
     from eosin.broker.tracing.tracing import Tracing
     from eosin.runtime.background import Background
     from eosin.storage.disk.interfaces import Disk
@@ -71,6 +74,7 @@ class Observability:
         self.console: Console | None = None
         self._tracing = _tracing(config)
         self._is_private = True
+        self._stores = _stores(config, clock)
         self._token = _token(config)
         self.address = ""
         """HOST:PORT of the HTTP listener; empty without one."""
@@ -207,7 +211,8 @@ class Observability:
             is_private=self._is_private,
             knows_session=None if sessions is None else sessions.knows,
         )
-        self._http = HttpHost(guard, self._bound)
+        stores = self._stores
+        self._http = HttpHost(guard, self._bound, None if stores is None else lambda: stores.built.context)
         await self._http.start()
 
     def _history(
@@ -256,6 +261,16 @@ class Observability:
 
         return Sessions(self._clock, port=self.address.rpartition(":")[2])
 
+    @property
+    def has_certificates(self) -> bool:
+        """Whether there is something for `look` to read."""
+        return self._stores is not None
+
+    async def look(self, *, forced: bool = False) -> None:
+        """Read changed certificates again; with `forced` in any case. New connections get them."""
+        if self._stores is not None:
+            await self._stores.look(forced=forced)
+
     async def stop(self) -> None:
         """End."""
         if self.console is not None:
@@ -282,6 +297,21 @@ def observability_of(config: BrokerConfig, clock: Clock) -> Observability:
         except ImportError:
             raise StartError(NEEDS_EXTRA) from None
     return Observability(config, clock)
+
+
+def _stores(config: BrokerConfig, clock: Clock) -> "StoreWatch[TlsSettings, BuiltContext] | None":
+    """The certificates of the HTTP listener. Raises `StartError`."""
+    if not config.eosin_http_ssl_enable:
+        return None
+    from eosin.broker.security.tls.contexts import build_context
+    from eosin.broker.security.tls.reload import StoreWatch
+    from eosin.broker.security.tls.settings import http_tls_settings
+    from eosin.runtime.key_files import StoreError
+
+    try:
+        return StoreWatch(http_tls_settings(config), clock, build=build_context)
+    except StoreError as refused:
+        raise StartError(f"eosin.http.listener cannot speak TLS: {refused}") from None
 
 
 def _start_stats(config: BrokerConfig) -> "StartStats | None":

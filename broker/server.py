@@ -155,7 +155,8 @@ class Server:
     @property
     def has_certificates(self) -> bool:
         """Whether there is something for `reload` to read."""
-        return self.tls is not None or self._links is not None
+        seen = self.observability is not None and self.observability.has_certificates
+        return self.tls is not None or self._links is not None or seen
 
     def reload(self) -> None:
         """Read all certificates again, changed or not, while requests are served."""
@@ -163,6 +164,9 @@ class Server:
             self.tls.reload()
         if self._links is not None:
             self._background.once("the reload of certificates of links", partial(self._links.look, forced=True))
+        if self.observability is not None and self.observability.has_certificates:
+            look = partial(self.observability.look, forced=True)
+            self._background.once("the reload of the HTTP listener's certificates", look)
 
     async def serve(self, stop: asyncio.Event) -> bool:
         """Start, wait for `stop`, shut down; whether the stop was clean."""
@@ -403,6 +407,9 @@ class Server:
         if self.tls is not None:
             self.services.reload_stores = self.tls.reload_one
             self.tls.watch(self._background, interval_ms=self.config.eosin_ssl_reload_interval_ms)
+        seen, interval_ms = self.observability, self.config.eosin_ssl_reload_interval_ms
+        if seen is not None and seen.has_certificates and interval_ms > 0:
+            self._background.every(interval_ms, "the look for changed certificates of HTTP", seen.look)
 
     async def _listen(self) -> None:
         self._limit_connections(self.config)

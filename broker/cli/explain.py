@@ -16,7 +16,7 @@ import msgspec
 from eosin.broker.cli.arguments import Parser, fail
 from eosin.broker.cli.output import until_broken_pipe
 from eosin.broker.cli.remote_commands import add_connection, attempt, moment
-from eosin.broker.cli.security_options import principal_of
+from eosin.broker.cli.security_options import principal_of, security_of
 from eosin.broker.explain.cluster_facts import ClusterFacts
 from eosin.broker.explain.explained import Explained
 from eosin.broker.explain.stored_facts import StoredFacts
@@ -93,7 +93,9 @@ def parser() -> Parser:
     options.add_argument("--json", action="store_true", help="one JSON object")
     add_connection(options)
     options.add_argument(
-        "--http", metavar="HOST:PORT", help="the HTTP listener of an Eosin (each broker's own, by its settings)"
+        "--http",
+        metavar="[https://]HOST:PORT",
+        help="the HTTP listener of an Eosin (each broker's own, by its settings)",
     )
     options.add_argument("--http-token-file", metavar="FILE", help="the token that the HTTP listener wants")
     return options
@@ -101,12 +103,14 @@ def parser() -> Parser:
 
 async def _ask(client: Client, token: str | None, options: Namespace) -> int:
     """Explain once; with `--follow` again and again, and print whatever is new."""
+    security = security_of(options)
     cluster = ClusterFacts(
         client,
         http=options.http,
         token=token,
         timeout_ms=max(1, round(options.timeout * 1000)),
         principal=principal_of(options),
+        tls=None if security is None else security.tls,
     )
     told = ""
     while True:

@@ -16,6 +16,8 @@ from eosin.client.health import probe
 from eosin.client.http import HttpError, get
 
 if TYPE_CHECKING:
+    import ssl
+
     from eosin.client.security.connection_security import ConnectionSecurity
 
 OK: Final = 200
@@ -24,11 +26,12 @@ OK: Final = 200
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
     options = parser().parse_args(arguments)
-    if options.address.startswith("http://"):
-        return _over_http(options.address, round(options.timeout * 1000))
     try:
-        address = Address.parse(options.address)
         security = _security(options)
+        if options.address.startswith(("http://", "https://")):
+            tls = None if security is None else security.tls
+            return _over_http(options.address, round(options.timeout * 1000), tls)
+        address = Address.parse(options.address)
     except ValueError as error:
         return fail("health", str(error))
     try:
@@ -39,10 +42,10 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _over_http(url: str, timeout_ms: int) -> int:
+def _over_http(url: str, timeout_ms: int, tls: "ssl.SSLContext | None") -> int:
     asked = url if url.count("/") > 2 else f"{url}/readyz"
     try:
-        answer = asyncio.run(get(asked, timeout_ms=timeout_ms))
+        answer = asyncio.run(get(asked, timeout_ms=timeout_ms, tls=tls))
     except HttpError as error:
         return fail("health", str(error), code=1)
     if answer.status != OK:
@@ -57,7 +60,7 @@ def parser() -> Parser:
     options = Parser(
         prog="eosin health",
         description="Tell by the exit code whether a broker answers.",
-        examples=["eosin health 127.0.0.1:9092"],
+        examples=["eosin health 127.0.0.1:9092", "eosin health https://broker-1:9100 --ca ca.pem"],
     )
     options.add_argument(
         "address", nargs="?", default="127.0.0.1:9092", metavar="HOST:PORT | URL", help="any listener (127.0.0.1:9092)"

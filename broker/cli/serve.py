@@ -214,7 +214,14 @@ async def _serve(config: BrokerConfig, first_users: "Sequence[FirstUser]") -> in
     server.services.partitions.freeze()
     http = "" if server.observability is None else server.observability.address
     line = ready_line(config, server.addresses, _seconds_since_start(), http=http, is_open=server.is_open)
-    _say(line + (f"\nconsole: http://{http}/" if config.eosin_console_enable else ""))
+    _say(
+        line
+        + (
+            f"\nconsole: {'https' if config.eosin_http_ssl_enable else 'http'}://{http}/"
+            if config.eosin_console_enable
+            else ""
+        )
+    )
     lost = await server.stopped(stop)
     if lost is not None:
         log.error(lost)
@@ -234,7 +241,9 @@ def ready_line(
     config: BrokerConfig, addresses: Sequence[str], seconds: float, *, http: str = "", is_open: bool = False
 ) -> str:
     """The line that is printed when requests are accepted. `is_open`: others may read and write without a proof."""
-    also = (f", http {http}" if http else "") + (", open" if is_open else "")
+    also = (f", {'https' if config.eosin_http_ssl_enable else 'http'} {http}" if http else "") + (
+        ", open" if is_open else ""
+    )
     where = (
         f"data {config.data_dir or 'none'}, durability {config.durability}{', compiled' if is_compiled() else ''}{also}"
     )

@@ -417,6 +417,12 @@ class BrokerConfig(SaslSettings):
         " explain`; empty: nowhere. Needs eosin[http].",
         kind=STRING,
     )
+    eosin_http_ssl_enable: bool = setting(
+        False,
+        "Whether the HTTP listener speaks TLS, with ssl.keystore.location and its like, or with its own:"
+        " listener.name.http.ssl.keystore.location.",
+        kind=BOOLEAN,
+    )
     eosin_console_enable: bool = setting(
         False, "Whether the HTTP listener serves the live console, too. (docs/console.md)", kind=BOOLEAN
     )

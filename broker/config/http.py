@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 KEY = "eosin.http.listener"
 HTTP = "HTTP"
-"""What its listener is called."""
+"""What its listener is called; in settings `listener.name.http.ssl...`."""
 DEFAULT_HOST = "127.0.0.1"
 ANONYMOUS = "User:ANONYMOUS"
 
@@ -66,6 +66,8 @@ def check_http(config: "BrokerConfig") -> None:
         _check_console(config, listener)
     elif config.eosin_console_actions_enable:
         raise SettingError("eosin.console.actions.enable needs eosin.console.enable, or --console")
+    if config.eosin_http_ssl_enable and listener is None:
+        raise SettingError(f"eosin.http.ssl.enable needs {KEY}, or --http")
     if listener is None or is_loopback(listener):
         return
     if not config.eosin_http_token_file and not config.eosin_http_public_metrics:

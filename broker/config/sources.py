@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from eosin.broker.config.broker import BROKER_SETTINGS, STANDARD_AUTHORIZER, BrokerConfig
 from eosin.broker.config.connections import CONNECTIONS_PER_LISTENER
-from eosin.broker.config.http import check_http
+from eosin.broker.config.http import HTTP, check_http
 from eosin.broker.config.kafka_keys import is_unused
 from eosin.broker.config.listeners import (
     SASL_PROTOCOLS,
@@ -149,6 +149,8 @@ def _overrides(
     names = {listener.name.lower() for listener in config.bound_listeners}
     if config.is_joined and config.controller_protocol != PLAINTEXT:
         names.add(config.controller_listener.lower())
+    if config.eosin_http_ssl_enable:
+        names.add(HTTP.lower())
     values = {}
     for key, text in texts.items():
         found = unprefixed(key, frozenset(names))

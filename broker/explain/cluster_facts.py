@@ -5,7 +5,7 @@ Always true: what any broker of Kafka's protocol answers is enough for a sentenc
 that does not answer costs what it knows, never the sentence.
 """
 
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
@@ -34,7 +34,11 @@ from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from eosin.protocol.schemas.describe_producers import ProducerState
 from eosin.runtime.clock import SystemClock
 
+if TYPE_CHECKING:
+    import ssl
+
 HTTP_LISTENER: Final = "eosin.http.listener"
+HTTP_TLS: Final = "eosin.http.ssl.enable"
 OVER_KAFKA: Final = "Kafka's APIs"
 RECORDER: Final = "the broker's flight recorder"
 _WILDCARDS: Final = frozenset({"", "0.0.0.0", "[::]", "::"})
@@ -63,12 +67,14 @@ class ClusterFacts:
         token: str | None,
         timeout_ms: int,
         principal: str = "User:ANONYMOUS",
+        tls: "ssl.SSLContext | None" = None,
     ) -> None:
-        """`http` is HOST:PORT of one broker's HTTP listener; None finds each broker's own by its settings. `principal`
-        is who asks, in words."""
+        """`http` is [https://]HOST:PORT of one broker's HTTP listener; None finds each broker's own by its settings.
+        `principal` is who asks, in words; `tls` decides whom to trust over HTTPS."""
         self._client = client
         self._http = http
         self._token = token
+        self._tls = tls
         self.principal = principal
         self._timeout_ms = timeout_ms
         self._clock = SystemClock()
@@ -299,8 +305,9 @@ class ClusterFacts:
         address = self._http or await self._address(node_id)
         if address is None:
             return None
+        url = address if "://" in address else f"http://{address}"
         try:
-            answer = await get(f"http://{address}/api/v1/{path}", timeout_ms=self._timeout_ms, token=self._token)
+            answer = await get(f"{url}/api/v1/{path}", timeout_ms=self._timeout_ms, token=self._token, tls=self._tls)
         except HttpError as error:
             elsewhere = "" if self._http else ": if it has another address from here, --http HOST:PORT names it"
             self.complaints.append(f"{error}{elsewhere}")
@@ -323,7 +330,7 @@ class ClusterFacts:
             if node_id is None:
                 return None
             settings = await Admin(self._client).describe_configs(
-                str(node_id), kind=ResourceType.BROKER, keys=[HTTP_LISTENER]
+                str(node_id), kind=ResourceType.BROKER, keys=[HTTP_LISTENER, HTTP_TLS]
             )
             told = settings[HTTP_LISTENER].value if HTTP_LISTENER in settings else None
             if not told:
@@ -333,7 +340,8 @@ class ClusterFacts:
             host, _, port = told.rpartition(":")
             if host in _WILDCARDS and ":" in told:
                 host = (await self._client.fetch_metadata([])).brokers[node_id].host
-            return f"{host or '127.0.0.1'}:{port}"
+            is_tls = HTTP_TLS in settings and settings[HTTP_TLS].value == "true"
+            return f"{'https' if is_tls else 'http'}://{host or '127.0.0.1'}:{port}"
         except BrokerError as error:
             if error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED and node_id not in self._denied:
                 self._denied.add(node_id)

@@ -7,13 +7,15 @@ waits no longer than `STOP_SECONDS` for answers that are under way.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterator, MutableMapping
+import ssl
+from collections.abc import Callable, Iterator, MutableMapping
 from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
 
 from eosin.broker.http.crowd import Crowd, Seldom, lacks_the_rest
 from eosin.broker.http.guard import Application, Receive, Scope, Send
+from eosin.broker.http.tls import TlsPort
 
 if TYPE_CHECKING:
     from eosin.broker.connections.acceptor import BoundSocket
@@ -34,17 +36,34 @@ STOPPING: Final = 503
 class _Server(uvicorn.Server):
     """uvicorn without its signal handlers."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, context: Callable[[], ssl.SSLContext] | None) -> None:
         super().__init__(config)
+        self._context = context
         self.is_up = asyncio.Event()
         """Set once it answers, or never will."""
 
     async def startup(self, sockets: "list[BoundSocket] | None" = None) -> None:
         """Begin to answer."""
         try:
-            await super().startup(sockets=sockets)
+            if self._context is None:
+                await super().startup(sockets=sockets)
+            else:
+                await self._begin_tls(self._context, sockets or [])
         finally:
             self.is_up.set()
+
+    async def _begin_tls(self, context: Callable[[], ssl.SSLContext], sockets: "list[BoundSocket]") -> None:
+        """uvicorn's own TLS would keep its first certificate."""
+        config = self.config
+
+        def make() -> asyncio.Protocol:
+            protocol: Any = config.http_protocol_class
+            above: asyncio.Protocol = protocol(config=config, server_state=self.server_state, app_state={}, _loop=None)
+            return above
+
+        port, loop = TlsPort(context, make), asyncio.get_running_loop()
+        self.servers = [await loop.create_server(port.protocol, sock=each, backlog=config.backlog) for each in sockets]
+        self.started = True
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -55,7 +74,10 @@ class _Server(uvicorn.Server):
 class HttpHost:
     """One HTTP listener."""
 
-    def __init__(self, application: Application, bound: "BoundSocket") -> None:
+    def __init__(
+        self, application: Application, bound: "BoundSocket", context: Callable[[], ssl.SSLContext] | None = None
+    ) -> None:
+        """`context` is asked for each connection; None speaks plain HTTP."""
         self._bound = bound
         self._application = application
         config = uvicorn.Config(
@@ -73,7 +95,7 @@ class HttpHost:
             server_header=False,
             proxy_headers=False,
         )
-        self._server = _Server(config)
+        self._server = _Server(config, context)
         self._serving: asyncio.Task[Any] | None = None
         self._looking: asyncio.TimerHandle | None = None
         self._seen: dict[Any, float] = {}

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from eosin.broker.config.http import HTTP
 from eosin.broker.config.listeners import TLS_PROTOCOLS
 from eosin.broker.config.security import PER_LISTENER, prefixed
 from eosin.broker.config.settings import Secret, SettingError
@@ -84,6 +85,9 @@ def check_tls(config: "BrokerConfig") -> list[str]:
                     f"listener {name} serves all suites of TLS 1.3, also {', '.join(missing)}: ssl.cipher.suites"
                     " concerns TLS 1.2 only"
                 )
+    if config.eosin_http_ssl_enable:
+        http_tls_settings(config)
+        return warnings
     is_linked = config.is_joined and config.controller_protocol in TLS_PROTOCOLS
     if not is_linked and not any(protocol in TLS_PROTOCOLS for protocol in config.protocols.values()):
         unused = sorted(key for key in config.given if key in PER_LISTENER) + sorted(config.overrides)
@@ -96,6 +100,18 @@ def check_tls(config: "BrokerConfig") -> list[str]:
 def tls_settings(config: "BrokerConfig", listener: str) -> TlsSettings:
     """The settings of one listener with TLS. Raises `SettingError`."""
 
+    return _settings(config, listener, _client_auth(config, listener))
+
+
+def http_tls_settings(config: "BrokerConfig") -> TlsSettings:
+    """The settings of the HTTP listener. It asks for certificates of clients only where its own settings say so: what
+    scrapes metrics has none as a rule. Raises `SettingError`."""
+    key = "ssl.client.auth"
+    auth = config.for_listener(key, HTTP) if prefixed(key, HTTP) in config.overrides else "none"
+    return _settings(config, HTTP, auth)
+
+
+def _settings(config: "BrokerConfig", listener: str, client_auth: str) -> TlsSettings:
     def get(key: str) -> Any:
         return config.for_listener(key, listener)
 
@@ -103,7 +119,7 @@ def tls_settings(config: "BrokerConfig", listener: str) -> TlsSettings:
         listener=listener,
         key_store=_needed(key_store_of(get), listener),
         trust_store=trust_store_of(get),
-        client_auth=_client_auth(config, listener),
+        client_auth=client_auth,
         protocols=get("ssl.enabled.protocols"),
         cipher_suites=get("ssl.cipher.suites"),
         mapping_rules=get("ssl.principal.mapping.rules"),
