@@ -15,7 +15,7 @@ from typing import Any, Final
 from eosin.broker.cli.arguments import fail
 from eosin.broker.cli.records.input_lines import BadLine, InputRecord, Parse
 from eosin.broker.cli.records.progress import Progress
-from eosin.broker.cli.records.standard_input import LineTooLong, StandardInput
+from eosin.broker.cli.records.standard_input import LineTooLong, StandardInput, UnreadableInput
 from eosin.broker.cli.remote_commands import NotThere
 from eosin.broker.security.resources import Operation
 from eosin.client.admin import Admin
@@ -91,6 +91,9 @@ async def produce(client: Client, plan: Plan) -> int:
     except (BadLine, LineTooLong) as bad:
         await production.finish_lines()
         return fail(_COMMAND, await production.stopped(f"line {production.line:,} {bad}"))
+    except UnreadableInput as bad:
+        await production.finish_lines()
+        return fail(_COMMAND, await production.stopped(str(bad)))
     except ClientError as error:
         return fail(_COMMAND, await production.stopped(str(error)), code=1 if isinstance(error, BrokerError) else 2)
     return 0
@@ -156,7 +159,7 @@ class _Production:
         self._stop: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
-        """All of the input. Raises Interrupted, BadLine, LineTooLong, ClientError."""
+        """All of the input. Raises Interrupted, BadLine, LineTooLong, UnreadableInput, ClientError."""
         with self._signals():
             source = StandardInput()
             coming = asyncio.ensure_future(source.lines())

@@ -19,6 +19,10 @@ class LineTooLong(Exception):
     """The input has a line that cannot be one record."""
 
 
+class UnreadableInput(Exception):
+    """The input cannot be read, or not to its end: what has come is not all."""
+
+
 class StandardInput:
     """The lines of a file descriptor. Make it in the event loop that takes them."""
 
@@ -30,6 +34,8 @@ class StandardInput:
         self._waiting_bytes = 0
         self._something = asyncio.Event()
         self._ended = False
+        self._failed: OSError | None = None
+        """Why it ended, if that was not its end."""
         self._rest: list[bytes] = []
         """The beginning of a line whose end has not been read."""
         self._rest_bytes = 0
@@ -38,13 +44,15 @@ class StandardInput:
 
     async def lines(self) -> list[bytes]:
         """The lines that have come since the last call, without their line breaks: waits for one; none at the end.
-        Raises LineTooLong and OSError."""
+        Raises LineTooLong, and UnreadableInput after what could be read."""
         while True:
             await self._something.wait()
             data, ended = self._take()
             if not data:
                 if not ended:  # it was taken together with what came before
                     continue
+                if self._failed is not None:
+                    raise UnreadableInput(f"standard input cannot be read: {self._failed.strerror}")
                 last = b"".join(self._rest)
                 self._rest, self._rest_bytes = [], 0
                 return [last] if last else []
@@ -73,8 +81,8 @@ class StandardInput:
         while True:
             try:
                 data = os.read(self._descriptor, READ_BYTES)
-            except OSError:  # standard input is closed
-                data = b""
+            except OSError as error:
+                data, self._failed = b"", error
             with self._room:
                 self._read.append(data)
                 self._waiting_bytes += len(data)

@@ -1,15 +1,19 @@
 """`eosin produce` and `eosin consume` against Eosin and Apache Kafka."""
 
 import base64
+import errno
 import signal
 import subprocess
 import time
+from pathlib import Path
 from typing import IO
 
 import pytest
 from broker_process import BrokerProcess, wait_until
 from shell import PROGRAM, Shell
 from wire import unique
+
+from eosin.broker.cli.records import standard_input
 
 LATER_S = 30
 
@@ -261,6 +265,35 @@ def test_a_closed_standard_input_or_output_is_one_sentence(shell: Shell) -> None
         assert done.returncode == 2
         assert done.stderr.count("\n") == 1
         assert "is closed" in done.stderr
+
+
+def test_an_input_that_cannot_be_read_is_one_sentence_and_no_empty_success(shell: Shell, tmp_path: Path) -> None:
+    topic = shell.topic()
+    for options in ((), ("--transactional-id", topic)):
+        program = " ".join((*PROGRAM, "produce", topic, *options, f"0>{tmp_path / 'written-only'}"))
+        done = subprocess.run(["sh", "-c", program], env=shell.environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert done.stderr.startswith("eosin produce: standard input cannot be read: Bad file descriptor")
+        assert done.stderr.count("\n") == 1
+
+
+async def test_an_input_that_fails_in_the_middle_gives_its_whole_lines_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces = iter([b"one\ntwo\nthr", OSError(errno.EIO, "Input/output error")])
+
+    def read(descriptor: int, size: int) -> bytes:
+        piece = next(pieces)
+        if isinstance(piece, OSError):
+            raise piece
+        return piece
+
+    monkeypatch.setattr(standard_input.os, "read", read)
+    source = standard_input.StandardInput(-1)
+    lines = await source.lines()
+    while len(lines) < 2:
+        lines += await source.lines()
+    assert lines == [b"one", b"two"]
+    with pytest.raises(standard_input.UnreadableInput, match="Input/output error"):
+        await source.lines()
 
 
 # A broker in trouble
