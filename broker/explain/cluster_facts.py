@@ -16,6 +16,7 @@ from eosin.broker.explain.facts import (
     PartitionFacts,
     ProducerFacts,
     ProducerPlace,
+    Replicas,
     TransactionFacts,
 )
 from eosin.broker.recorder.events import ClientIdentity
@@ -25,6 +26,7 @@ from eosin.client.client import Client
 from eosin.client.errors import BrokerError, ClientError
 from eosin.client.groups import GroupAdmin
 from eosin.client.http import HttpError, get, part
+from eosin.client.metadata import PartitionInfo
 from eosin.client.partition_offsets import OffsetAdmin
 from eosin.client.pending_offsets import pending_offsets
 from eosin.client.transactions import TransactionAdmin
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     import ssl
 
 HTTP_LISTENER: Final = "eosin.http.listener"
+MIN_IN_SYNC: Final = "min.insync.replicas"
 HTTP_TLS: Final = "eosin.http.ssl.enable"
 OVER_KAFKA: Final = "Kafka's APIs"
 RECORDER: Final = "the broker's flight recorder"
@@ -173,7 +176,20 @@ class ClusterFacts:
             sources=(OVER_KAFKA,) if told is None else (OVER_KAFKA, *told.sources),
             oldest=None if told is None else told.oldest,
             lacks_right=lacks_right,
+            replicas=await self._replicas(partition, leader[partition.partition]),
         )
+
+    async def _replicas(self, partition: TopicPartition, known: PartitionInfo) -> Replicas | None:
+        """How many replicas are in sync, and must be; None where the topic's settings are not told."""
+        count = len(known.replicas)
+        if count < 2:
+            return None
+        try:
+            settings = await Admin(self._client).describe_configs(partition.topic, keys=[MIN_IN_SYNC])
+            needed = min(count, int(settings[MIN_IN_SYNC].value or 1))
+        except (ClientError, KeyError, ValueError):
+            return None
+        return Replicas(count, len(known.in_sync), needed)
 
     async def _open(self, producer: ProducerState, partition: TopicPartition) -> OpenProducer:
         """A transaction as its partition and its coordinator know it. One that its coordinator will not end is none of

@@ -100,6 +100,20 @@ class OldestRecords(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether they lie below the last stable offset."""
 
 
+class Replicas(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The replicas of a partition."""
+
+    count: int
+    in_sync: int
+    needed: int
+    """`min.insync.replicas`, as far as there are replicas."""
+
+    @property
+    def are_too_few(self) -> bool:
+        """Whether producers with acks=all are refused."""
+        return self.in_sync < self.needed
+
+
 class PartitionFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """One partition."""
 
@@ -128,6 +142,8 @@ class PartitionFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """The right that whoever asks lacks to see its transactions, as `READ on Topic orders`."""
     is_stored: bool = False
     """Whether it is as the files of a stopped broker say."""
+    replicas: Replicas | None = None
+    """None where nobody tells."""
 
     @property
     def behind(self) -> int:

@@ -115,7 +115,9 @@ def _cause(facts: PartitionFacts, first: OpenProducer | None) -> str:
     if facts.error:
         return "no_leader" if facts.leader < 0 else "offline"
     if first is None:
-        return "not_authorized" if facts.lacks_right else ""
+        if facts.lacks_right:
+            return "not_authorized"
+        return "too_few_in_sync" if facts.replicas is not None and facts.replicas.are_too_few else ""
     if first.transaction is None:
         if first.is_hidden:
             return "not_authorized"
@@ -146,6 +148,12 @@ def _evidence(facts: PartitionFacts) -> tuple[str, ...]:
         found.append(
             f"the disk of broker {facts.leader} is full: producers are told KAFKA_STORAGE_ERROR and try again, readers"
             " go on; records are taken again as soon as there is room"
+        )
+    if (replicas := facts.replicas) is not None and replicas.are_too_few:
+        found.append(
+            f"producers with acks=all are refused with NOT_ENOUGH_REPLICAS: {number(replicas.in_sync)} of"
+            f" {plural(replicas.count, 'replica')} {'is' if replicas.in_sync == 1 else 'are'} in sync, and"
+            f" min.insync.replicas asks for {number(replicas.needed)}; it ends when another one has caught up"
         )
     oldest = facts.oldest
     if oldest is not None and not oldest.is_decided and (why := _due(oldest, facts.now_ms)):

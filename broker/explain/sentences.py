@@ -11,6 +11,7 @@ from eosin.broker.explain.facts import TransactionFacts
 from eosin.broker.explain.timeline import timeline_of
 from eosin.broker.explain.wording import client, clipped, duration, moment, name, plural
 from eosin.broker.recorder.events import Cause, Kind, Notable, Takeover
+from eosin.protocol.errors import ErrorCode
 
 _HEADLINES: Final = frozenset({Kind.FENCED, Kind.TIMEOUT, Kind.OPERATOR, Kind.HEALED, Kind.EXPIRED})
 
@@ -34,6 +35,18 @@ def explain_transaction(facts: TransactionFacts) -> Explained:
         sources=facts.sources,
         is_known=bool(facts.state) or notable is not None,
     )
+
+
+def explain_away(subject: str, kind: str, error: ErrorCode) -> Explained:
+    """Why the coordinator of a transactional id or a group does not tell of it."""
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        why, cause = "its coordinator still reads its log", "coordinator_loading"
+        then = "Its clients try again by themselves, and /readyz of the broker says when it is loaded."
+    else:
+        why, cause = "no broker coordinates it now", "no_coordinator"
+        then = "`eosin cluster describe` shows which coordinator partition has no leader."
+    sentence = f"{name(subject)}: what this {kind} does is not known now, {why} ({error.name})."
+    return Explained(subject, clipped(sentence), cause=cause, next=Next(then), is_known=False)
 
 
 def _cause(notable: Notable) -> str:

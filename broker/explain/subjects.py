@@ -12,7 +12,7 @@ from eosin.broker.explain.facts import GroupFacts, PartitionFacts, ProducerFacts
 from eosin.broker.explain.group_sentences import explain_group
 from eosin.broker.explain.partition_sentences import explain_partition, explain_topic
 from eosin.broker.explain.producer_sentences import explain_producer
-from eosin.broker.explain.sentences import explain_transaction
+from eosin.broker.explain.sentences import explain_away, explain_transaction
 from eosin.broker.explain.wording import name
 from eosin.client.errors import BrokerError, ClientError
 from eosin.protocol.errors import ErrorCode
@@ -27,6 +27,9 @@ _DENIED: Final = frozenset(
         ErrorCode.GROUP_AUTHORIZATION_FAILED,
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     }
+)
+_AWAY: Final = frozenset(
+    {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 )
 MOST_PARTITIONS: Final = 200
 """Of a topic, that are asked about."""
@@ -65,20 +68,27 @@ async def find(cluster: Knows, subject: str, kind: str | None) -> Explained:
     """Explain whatever `subject` is; `kind` says which, where several have that name. Raises ClientError."""
     found: list[tuple[str, Explained]] = []
     denied: dict[str, BrokerError] = {}
+    away: dict[str, BrokerError] = {}
     for each in KINDS if kind is None else (kind,):
         if found and each in ("topic", "producer"):
             continue  # asked for only when nothing else has the name
         try:
             explained = await _explain(cluster, subject, each)
         except BrokerError as error:
-            if error.code not in _DENIED:
+            if error.code in _DENIED:
+                denied[each] = error
+            elif error.code in _AWAY:
+                away[each] = error
+            else:
                 raise
-            denied[each] = error
             continue
         if explained is not None and explained.is_known:
             found.append((each, explained))
     if denied and not found:
         raise NotTold(_denial(subject, list(denied), cluster.principal))  # it may be that, and nothing else is
+    if away and not found:
+        unheard_of, why = next(iter(away.items()))
+        return explain_away(subject, _WORDS[unheard_of], why.code)
     if not found:
         return await _unknown(cluster, subject, kind)
     (_, first), others = found[0], [each for each, _ in found[1:]]
@@ -86,6 +96,10 @@ async def find(cluster: Knows, subject: str, kind: str | None) -> Explained:
         unseen = " or a ".join(_WORDS[each] for each in denied)
         rights = _rights(subject, list(denied))
         note = f"whether there is a {unseen} of that name, too, is not told: {cluster.principal} lacks {rights}"
+        first = msgspec.structs.replace(first, evidence=(*first.evidence, note))
+    if away:
+        unheard = " or a ".join(_WORDS[each] for each in away)
+        note = f"whether there is a {unheard} of that name, too, is not told: its coordinator is not ready"
         first = msgspec.structs.replace(first, evidence=(*first.evidence, note))
     if others:
         also = f"there is also a {_WORDS[others[0]]} of that name: --as {others[0]}"

@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
@@ -14,6 +16,7 @@ from eosin.broker.explain.facts import (
     OldestRecords,
     OpenProducer,
     PartitionFacts,
+    Replicas,
     TransactionFacts,
 )
 from eosin.broker.explain.group_sentences import explain_group
@@ -24,6 +27,10 @@ from eosin.broker.security.acls import Acl, PatternType, Permission
 from eosin.broker.security.resources import Operation, ResourceType
 from eosin.client.admin import Admin
 from eosin.client.client import Client
+from eosin.client.errors import BrokerError
+from eosin.client.groups import GroupAdmin
+from eosin.client.metadata import ClusterMetadata
+from eosin.client.transactions import TransactionAdmin
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 
@@ -443,3 +450,62 @@ NOW_MS = 1_700_000_000_000
 def test_rare_states_have_their_sentences(facts: PartitionFacts, cause: str, sentence: str) -> None:
     found = explain_partition(facts)
     assert (found.cause, found.text) == (cause, sentence)
+
+
+def test_too_few_replicas_in_sync_are_the_cause_where_nothing_else_is() -> None:
+    facts = PartitionFacts("orders-0", NOW_MS, leader=1, last_stable=9, high_watermark=9, replicas=Replicas(3, 1, 2))
+    found = explain_partition(facts)
+    assert found.cause == "too_few_in_sync"
+    assert found.evidence == (
+        "producers with acks=all are refused with NOT_ENOUGH_REPLICAS: 1 of 3 replicas is in sync, and"
+        " min.insync.replicas asks for 2; it ends when another one has caught up",
+    )
+    enough = PartitionFacts("orders-0", NOW_MS, leader=1, last_stable=9, high_watermark=9, replicas=Replicas(3, 2, 2))
+    assert (explain_partition(enough).cause, explain_partition(enough).evidence) == ("", ())
+
+
+async def test_a_coordinator_that_loads_or_is_not_there_says_so(
+    broker: ObservedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for error, cause, why in (
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "coordinator_loading", "its coordinator still reads its log"),
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, "no_coordinator", "no broker coordinates it now"),
+    ):
+
+        async def away(*_: object, code: ErrorCode = error) -> None:
+            raise BrokerError(code, "asking")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(TransactionAdmin, "describe", away)
+            patched.setattr(GroupAdmin, "describe", away)
+            found = await broker.explain("invoicing")
+            assert (found.cause, found.is_known) == (cause, False)
+            assert found.sentence == (
+                f"invoicing: what this transactional id does is not known now, {why} ({error.name})."
+            )
+            told = await broker.explain("orders-0")
+            assert told.sentence.startswith("orders-0: no transaction is open")
+            assert told.evidence[-1] == (
+                "whether there is a transactional id or a group of that name, too, is not told: its coordinator is not"
+                " ready"
+            )
+
+
+async def test_replicas_and_their_least_number_are_asked_of_the_cluster(
+    broker: ObservedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Client(broker.address) as client:
+        await Admin(client).alter_configs("orders", {"min.insync.replicas": "2"})
+    fetch_metadata = Client.fetch_metadata
+
+    async def with_three(client: Client, *topics: Any, **how: Any) -> ClusterMetadata:
+        found = await fetch_metadata(client, *topics, **how)
+        for topic in found.topics.values():
+            for index, known in topic.partitions.items():
+                topic.partitions[index] = replace(known, replicas=(1, 2, 3), in_sync=(1,))
+        return found
+
+    monkeypatch.setattr(Client, "fetch_metadata", with_three)
+    found = await broker.explain("orders-0")
+    assert found.cause == "too_few_in_sync"
+    assert "1 of 3 replicas is in sync, and min.insync.replicas asks for 2" in found.evidence[-1]
