@@ -228,7 +228,7 @@ def test_clients_show_certificates_where_the_http_listener_itself_asks_for_them(
     ("assignments", "sentence"),
     [
         (["eosin.http.ssl.enable=true"], "eosin.http.ssl.enable needs eosin.http.listener"),
-        (["eosin.http.ssl.enable=true", "eosin.http.listener=0"], "listener http speaks TLS, so it needs ssl.keystore"),
+        (["eosin.http.ssl.enable=true", "eosin.http.listener=0"], "listener HTTP speaks TLS, so it needs ssl.keystore"),
     ],
 )
 def test_tls_without_a_listener_or_a_certificate_is_refused(assignments: list[str], sentence: str) -> None:
