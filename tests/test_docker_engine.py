@@ -33,6 +33,15 @@ print(len([each for each in consumer.consume(100, timeout=30) if each.value().st
 consumer.close()
 """
 
+SCRAPE = """
+import urllib.error, urllib.request
+print(urllib.request.urlopen("http://broker:9100/metrics", timeout=5).read().decode())
+try:
+    print("facts:", urllib.request.urlopen("http://broker:9100/api/v1/groups/none", timeout=5).status)
+except urllib.error.HTTPError as refused:
+    print("facts:", refused.code)
+"""
+
 SMOKED = "100 records committed and read, 100 aborted and never seen"
 
 pytestmark = [
@@ -69,9 +78,11 @@ def smoke() -> str:
 
 
 class Composed:
-    """One of the compose files, as a project of its own whose images are built. A context manager."""
+    """One of the compose files, as a project of its own whose images are built, or those of `services` alone. A context
+    manager."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *services: str) -> None:
+        self.services = services
         self.project = ["-p", f"eosin-test-{uuid.uuid4().hex[:8]}", "-f", str(ROOT / "docker" / name)]
 
     def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
@@ -80,7 +91,7 @@ class Composed:
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
 
     def __enter__(self) -> Self:
-        built = self.run("--profile", "smoke", "build", "--build-arg", "COMPILE=0")
+        built = self.run("--profile", "smoke", "build", "--build-arg", "COMPILE=0", *self.services)
         assert built.returncode == 0, built.stderr[-5000:]
         return self
 
@@ -208,3 +219,18 @@ def test_the_secured_compose_file_lets_in_whoever_logs_in_and_may(image: str, sm
         refused = project.run(*ask, "topics", "create", "elsewhere", *as_app)
         assert refused.returncode != 0
         assert "AUTHORIZATION_FAILED" in refused.stdout + refused.stderr
+
+
+@pytest.mark.skipif(not COMPOSE, reason="no compose command is named (EOSIN_COMPOSE=podman-compose)")
+def test_the_broker_of_the_observed_compose_file_tells_its_metrics_to_its_network_alone(image: str) -> None:
+    with Composed("compose.observe.yaml", "broker") as project:
+        started = project.run("up", "--detach", "broker")
+        assert started.returncode == 0, started.stdout[-5000:] + started.stderr[-5000:]
+        deadline = time.monotonic() + STARTED_WITHIN_S
+        while (asked := project.run("exec", "-T", "broker", "python", "-c", SCRAPE)).returncode != 0:
+            assert time.monotonic() < deadline, asked.stdout + asked.stderr
+            time.sleep(0.2)
+        assert "eosin_transactions_open 0.0" in asked.stdout
+        assert "kafka_server_brokertopicmetrics_messagesin_total" in asked.stdout
+        # The facts are for whoever has a token, and there is none.
+        assert "facts: 403" in asked.stdout
