@@ -293,8 +293,9 @@ def _recover(log: PartitionLog, order: LoadOrder, segment: Segment, expected: _E
         has_later=expected.has_later,
         may_end_early=expected.may_end_early,
     )
-    # A journal's records were promised to be durable, whatever this process promises.
-    must_sync = log.context.flusher.defers or order.journal is not None
+    # A clean stop has synced all. A journal's records were promised to be durable, whatever this process promises.
+    is_doubtful = not order.is_clean or recovered.cut_bytes > 0
+    must_sync = is_doubtful and (log.context.flusher.defers or order.journal is not None)
     if must_sync and recovered.scanned_from < segment.end_offset:
         segment.file.sync()
     return recovered

@@ -41,9 +41,9 @@ def every_log(logs: Logs) -> list[PartitionLog]:
     return [logs.log(TopicPartition(ORDERS.topic, index)) for index in range(PARTITIONS)]
 
 
-async def written(*, together: bool = True, saved_before: bool = False) -> Logs:
+async def written(*, together: bool = True, saved_before: bool = False, durability: Durability = Durability.OS) -> Logs:
     """Logs with something to save in each."""
-    logs = Logs(config=LogConfig(segment_bytes=500))
+    logs = Logs(config=LogConfig(segment_bytes=500), durability=durability)
     logs.fake.syncs_as_a_whole = together
     await logs.open()
     for sequence in range(6):
@@ -89,6 +89,18 @@ async def test_a_small_log_of_a_clean_stop_survives_a_crash_after_the_next_start
     await logs.start_again(logs.fake.killed() if killed else logs.fake.power_loss())
     assert [log.log_end_offset for log in every_log(logs)] == [7, 6, 6]
     assert [producers(log) for log in every_log(logs)] == [[(7, 6)], [(7, 5)], [(7, 5)]]
+
+
+@pytest.mark.usefixtures("small")
+async def test_a_start_after_a_clean_stop_syncs_no_log_that_it_reads_again() -> None:
+    logs = await written(durability=Durability.FSYNC)
+    await logs.manager.close()
+    await logs.start_again(logs.fake.power_loss())
+    assert logs.fake.count("sync", ORDERS.topic) == 0
+    assert [producers(log) for log in every_log(logs)] == [[(7, 5)]] * PARTITIONS
+    # After an unclean one they count as durable from then on, and are made so.
+    await logs.start_again(logs.fake.killed())
+    assert logs.fake.count("sync", ORDERS.topic) >= PARTITIONS
 
 
 @pytest.mark.usefixtures("small")
