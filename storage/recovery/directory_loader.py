@@ -28,6 +28,7 @@ from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.log.segment import DELETED_SUFFIX
 from eosin.storage.log_table import LogTable
 from eosin.storage.recovery.loader import LoadOrder, load_log
+from eosin.storage.recovery.start_syncs import StartSyncs
 
 _LOG: Final = logging.getLogger("eosin.storage")
 
@@ -95,6 +96,8 @@ class DirectoryLoader:
         journal = None if contents.is_clean else find_journal(self._disk, self._directory.path)
         if not contents.is_clean and contents.partitions:
             _LOG.info("the last stop was not clean: recovering %d partitions", len(contents.partitions))
+        syncs = StartSyncs(self._disk)
+        loaded: list[tuple[LoadOrder, PartitionLog]] = []
         for partition in contents.partitions:
             self._context.patience.check()
             saved = self._checkpoints.saved_offsets(partition)
@@ -112,7 +115,12 @@ class DirectoryLoader:
                 journal=journal,
                 high_watermark=self._checkpoints.saved_high_watermark(partition),
             )
-            self._logs.add(self._load_log(order, now_ms))
+            loaded.append((order, self._load_log(order, now_ms, syncs)))
+        failed = syncs.run(self.whole_sync, self._context.patience.check)
+        for order, log in loaded:
+            if log in failed:
+                log.release_files()
+            self._logs.add(self._offline(order, failed[log]) if log in failed else log)
         self._release_journal(journal)
         self._cleaner_offsets.load_into_logs()
         self._checkpoints.put_all()
@@ -121,19 +129,22 @@ class DirectoryLoader:
         if not self._context.space.fill() and self._delayed:
             self._make_room()
 
-    def _load_log(self, order: LoadOrder, now_ms: int) -> PartitionLog:
+    def _load_log(self, order: LoadOrder, now_ms: int, syncs: StartSyncs) -> PartitionLog:
         try:
-            log = load_log(self._context, order, now_ms)
+            log = load_log(self._context, order, now_ms, syncs)
             for name in self._disk.list(order.directory):
                 if name.endswith(DELETED_SUFFIX):  # removed when the log start is saved
                     self._delayed.add_file(f"{order.directory}/{name}", due_ms=self._clock.elapsed_ms())
             return log
         except (OSError, CorruptRecords, MalformedCheckpoint) as error:
-            # One bad partition must not take the others with it; nothing of it is touched.
-            saved = SavedOffsets(order.log_start_offset, order.recovery_point)
-            if not isinstance(error, OSError):
-                error = OSError(errno.EIO, str(error), order.directory)
-            return self.offline_log(order.topic_partition, saved, error)
+            return self._offline(order, error)
+
+    def _offline(self, order: LoadOrder, error: Exception) -> PartitionLog:
+        """One bad partition must not take the others with it; nothing of it is touched."""
+        saved = SavedOffsets(order.log_start_offset, order.recovery_point)
+        if not isinstance(error, OSError):
+            error = OSError(errno.EIO, str(error), order.directory)
+        return self.offline_log(order.topic_partition, saved, error)
 
     def offline_log(self, partition: TopicPartition, saved: SavedOffsets, error: OSError) -> PartitionLog:
         """A log that is offline because of `error`. Its offsets stay in the checkpoint files."""

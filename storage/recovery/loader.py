@@ -38,6 +38,7 @@ from eosin.storage.log.segment import (
 from eosin.storage.recovery.completeness import check_beginning, check_end, deleted_end
 from eosin.storage.recovery.producer_replay import rebuild_producers
 from eosin.storage.recovery.segment_scan import Recovered, recover_segment, set_aside
+from eosin.storage.recovery.start_syncs import StartSyncs
 from eosin.storage.recovery.unfinished_swaps import settle
 
 _LOG: Final = logging.getLogger("eosin.storage")
@@ -70,9 +71,9 @@ class LoadOrder:
     """From the checkpoint, for a log with replicas; 0 without an entry."""
 
 
-def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog:
-    """Open the log in a directory. Blocks. Raises OSError, MalformedCheckpoint, and CorruptRecords for damage that no
-    stop can explain: nothing of it is repaired."""
+def load_log(context: LogContext, order: LoadOrder, now_ms: int, syncs: StartSyncs) -> PartitionLog:
+    """Open the log in a directory; what has to be durable before it is served goes to `syncs`. Blocks. Raises OSError,
+    MalformedCheckpoint, and CorruptRecords for damage that no stop can explain: nothing of it is repaired."""
     names = settle(context.disk, order.directory)
     if JOURNAL_MARK in names and order.journal is None:  # it speaks of a journal that is gone
         context.disk.unlink(f"{order.directory}/{JOURNAL_MARK}")
@@ -92,8 +93,8 @@ def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog
     if known_epochs is not None:
         log.epochs = known_epochs
     _add_segments(log, bases, frozenset(names), now_ms)
-    scanned_from = _verify(log, order, frozenset(names), now_ms)
-    bound = min(scanned_from, _take_from_journal(log, order, now_ms))
+    scanned_from = _verify(log, order, frozenset(names), now_ms, syncs)
+    bound = min(scanned_from, _take_from_journal(log, order, now_ms, syncs))
     _settle_end(log, now_ms)
     if known_epochs is None:
         _find_epochs_again(log)
@@ -121,7 +122,7 @@ def load_log(context: LogContext, order: LoadOrder, now_ms: int) -> PartitionLog
     if not order.is_clean and (context.flusher.defers or order.journal is not None):
         log.doubt_names(names)
         if _has_unvouched_names(log, order.recovery_point):
-            _sync_names(log)
+            syncs.add(log, names=True)
     log.raise_leader_epoch(log.epochs.latest)
     log.release_files()
     return log
@@ -131,14 +132,6 @@ def _has_unvouched_names(log: PartitionLog, recovery_point: int) -> bool:
     """Whether a segment with records is younger than the last checkpoint, which synced the directory: what is in it
     counts as durable from now on, so its name has to be."""
     return any(segment.size and segment.base_offset >= recovery_point for segment in log.segments)
-
-
-def _sync_names(log: PartitionLog) -> None:
-    flush = log.begin_flush()
-    try:
-        flush.run()
-    finally:
-        flush.release()
 
 
 def _log_start(disk: Disk, order: LoadOrder, names: list[str], bases: list[int]) -> int:
@@ -246,7 +239,7 @@ def _expected(log: PartitionLog, order: LoadOrder, names: frozenset[str]) -> lis
     return expected
 
 
-def _verify(log: PartitionLog, order: LoadOrder, names: frozenset[str], now_ms: int) -> int:
+def _verify(log: PartitionLog, order: LoadOrder, names: frozenset[str], now_ms: int, syncs: StartSyncs) -> int:
     """Check what must be checked; the offset from which on aborted transactions have to be found again. Raises
     CorruptRecords when something is missing that no stop can explain."""
     scanned_from = _NOT_SCANNED
@@ -257,7 +250,7 @@ def _verify(log: PartitionLog, order: LoadOrder, names: frozenset[str], now_ms: 
                 check_end(segment, expected.end, gaps_below=order.gaps_below)
                 segment.release()
             continue
-        recovered = _recover(log, order, segment, expected, now_ms)
+        recovered = _recover(log, order, segment, expected, now_ms, syncs)
         scanned_from = min(scanned_from, recovered.scanned_from)
         is_short = segment.end_offset < expected.end and not expected.may_end_early
         if is_short and expected.has_later and order.same_boot:
@@ -275,8 +268,10 @@ def _verify(log: PartitionLog, order: LoadOrder, names: frozenset[str], now_ms: 
     return scanned_from
 
 
-def _recover(log: PartitionLog, order: LoadOrder, segment: Segment, expected: _Expected, now_ms: int) -> Recovered:
-    """Scan a segment from where it is not known to be whole, and make durable what was read."""
+def _recover(
+    log: PartitionLog, order: LoadOrder, segment: Segment, expected: _Expected, now_ms: int, syncs: StartSyncs
+) -> Recovered:
+    """Scan a segment from where it is not known to be whole; what was read has to be made durable."""
     if not expected.is_indexed:
         start: int | None = segment.base_offset
     elif order.is_clean:
@@ -297,11 +292,11 @@ def _recover(log: PartitionLog, order: LoadOrder, segment: Segment, expected: _E
     is_doubtful = not order.is_clean or recovered.cut_bytes > 0
     must_sync = is_doubtful and (log.context.flusher.defers or order.journal is not None)
     if must_sync and recovered.scanned_from < segment.end_offset:
-        segment.file.sync()
+        syncs.add(log, segment)
     return recovered
 
 
-def _take_from_journal(log: PartitionLog, order: LoadOrder, now_ms: int) -> int:
+def _take_from_journal(log: PartitionLog, order: LoadOrder, now_ms: int, syncs: StartSyncs) -> int:
     """Complete the log; where it ended before that."""
     active = log.segments.active
     if active is not None:
@@ -314,11 +309,7 @@ def _take_from_journal(log: PartitionLog, order: LoadOrder, now_ms: int) -> int:
     if log.log_end_offset > end:
         _LOG.info("%s: offsets %d..%d were in the journal only", log.topic_partition, end, log.log_end_offset - 1)
         log.checkpoint_state.drop_snapshots()  # of a roll meanwhile: nothing is known of producers yet
-        flush = log.begin_flush(also=[segment for segment in log.segments if segment.end_offset > end])
-        try:
-            flush.run()
-        finally:
-            flush.release()
+        syncs.add(log, *(segment for segment in log.segments if segment.end_offset > end), names=True)
     return end
 
 

@@ -191,7 +191,7 @@ async def test_a_recovered_log_is_synced_before_anybody_relies_on_it() -> None:
     disk = logs.fake.killed()
     log = await logs.start_again(disk)
     assert log.high_watermark == 5
-    assert disk.count("sync", "orders-0/00000000000000000000.log") == 1
+    assert disk.count("sync_file", "orders-0/00000000000000000000.log") == 1
 
 
 @pytest.mark.parametrize("seed", range(10))

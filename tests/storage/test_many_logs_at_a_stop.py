@@ -1,4 +1,4 @@
-"""A stop with many logs to save: by few syncs, and as safe as if each were synced alone."""
+"""A stop with many logs to save, and the start after it: by few syncs, and as safe as if each were synced alone."""
 
 import errno
 import os
@@ -17,6 +17,7 @@ from eosin.storage.disk.system import SystemDisk
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.log_results import AbortedTransaction, Isolation
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.recovery import start_syncs
 
 PARTITIONS = 3
 
@@ -24,6 +25,7 @@ PARTITIONS = 3
 @pytest.fixture(autouse=True)
 def three_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint_saver, "TOGETHER_FROM", PARTITIONS)
+    monkeypatch.setattr(start_syncs, "TOGETHER_FROM", PARTITIONS)
 
 
 @pytest.fixture
@@ -96,11 +98,45 @@ async def test_a_start_after_a_clean_stop_syncs_no_log_that_it_reads_again() -> 
     logs = await written(durability=Durability.FSYNC)
     await logs.manager.close()
     await logs.start_again(logs.fake.power_loss())
-    assert logs.fake.count("sync", ORDERS.topic) == 0
+    assert logs.fake.count("sync") == logs.fake.count("sync_file", ORDERS.topic) == 0
     assert [producers(log) for log in every_log(logs)] == [[(7, 5)]] * PARTITIONS
-    # After an unclean one they count as durable from then on, and are made so.
+
+
+async def killed(*, together: bool = True) -> Logs:
+    """Logs with records that nobody has synced, in a process that was killed; not started again yet."""
+    logs = await written(durability=Durability.FSYNC)
+    logs.disk = logs.fake.killed()
+    logs.fake.syncs_as_a_whole = together
+    return logs
+
+
+async def test_a_start_after_a_kill_makes_many_logs_durable_by_one_sync() -> None:
+    logs = await killed()
+    await logs.start_again(logs.fake)
+    assert (logs.fake.count("whole_sync"), logs.fake.count("sync_file", ORDERS.topic)) == (1, 0)
+    assert [log.has_new_names for log in every_log(logs)] == [False] * PARTITIONS
+    await logs.start_again(logs.fake.power_loss())
+    assert [(log.log_end_offset, producers(log)) for log in every_log(logs)] == [(6, [(7, 5)])] * PARTITIONS
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["it fails", "there is none"])
+async def test_without_a_sync_of_the_file_system_a_start_syncs_each_log(is_known: bool) -> None:
+    logs = await killed(together=is_known)
+    if is_known:
+        logs.fake.faults.append(Fault("whole_sync", errno.EIO))
+    await logs.start_again(logs.fake)
+    assert logs.fake.count("sync_file", ORDERS.topic) >= PARTITIONS
+    await logs.start_again(logs.fake.power_loss())
+    assert [(log.log_end_offset, producers(log)) for log in every_log(logs)] == [(6, [(7, 5)])] * PARTITIONS
+
+
+async def test_a_log_that_a_start_cannot_sync_is_offline_alone() -> None:
+    logs = await killed(together=False)
+    logs.fake.faults.append(Fault("sync_file", errno.EIO, "/orders-1/"))
+    await logs.start_again(logs.fake)
+    assert [log.failure is None for log in every_log(logs)] == [True, False, True]
     await logs.start_again(logs.fake.killed())
-    assert logs.fake.count("sync", ORDERS.topic) >= PARTITIONS
+    assert [log.log_end_offset for log in every_log(logs)] == [6] * PARTITIONS
 
 
 @pytest.mark.usefixtures("small")
