@@ -28,6 +28,7 @@ NAMES = (
     "compaction",
     "state_log",
     "scale",
+    "recorder",
     "seeing",
     "pipeline",  # before the audit: jars are for the first session of a process
     "audit",

@@ -72,20 +72,20 @@ class Calls:
         return tuple(dict.fromkeys(file for file, _ in self.functions))
 
 
-class _Client:
+class Client:
     """A transactional producer and a consumer of read_committed, on one connection."""
 
     def __init__(self, peer: FakePeer) -> None:
-        self._peer = peer
+        self.peer = peer
         self._pair = (-1, -1)
         self._sequence = 0
         self._fetch_offset = 0
 
     async def ask(self, key: ApiKey, version: int, message: Message) -> Any:
         """One request and its response."""
-        self._peer.send(key, version, message)
+        self.peer.send(key, version, message)
         for _ in range(_LONGEST_WAIT_TURNS):
-            found = self._peer.answers()
+            found = self.peer.answers()
             if found:
                 return found[0]
             await asyncio.sleep(0)
@@ -141,16 +141,16 @@ class _Client:
     async def profiled(self, request: Callable[[], tuple[ApiKey, int, Message]]) -> tuple[Calls, Calls]:
         """Send a request; the calls until its response, and those until what follows is done, these included."""
         key, version, message = request()
-        frame = self._peer.frame(key, version, message)
+        frame = self.peer.frame(key, version, message)
         until_response, in_all = Calls(), Calls()
         sys.setprofile(until_response.note)
-        self._peer.transport.feed(frame)
+        self.peer.transport.feed(frame)
         sys.setprofile(in_all.note)
         for _ in range(_TURNS_AFTER):
             await asyncio.sleep(0)
         sys.setprofile(None)
         in_all.functions = until_response.functions + in_all.functions
-        found = self._peer.answers()
+        found = self.peer.answers()
         assert found, f"the response to {key.name} did not come at once"
         self.take(key, found[0])
         return until_response, in_all
@@ -162,7 +162,7 @@ async def count() -> dict[str, tuple[Calls, Calls]]:
     found: dict[str, tuple[Calls, Calls]] = {}
     with tempfile.TemporaryDirectory() as folder:
         async with local_broker(eosin_durability="os", log_dirs=(folder,)) as server:
-            client = _Client(FakePeer(server.host))
+            client = Client(FakePeer(server.host))
             await client.begin()
             requests = (client.produce, client.commit, client.fetch)
             for _ in range(_ROUNDS):

@@ -7,7 +7,7 @@ the end and never renamed.
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -57,7 +57,7 @@ class Cause(StrEnum):
     """It happened before the recorder began."""
 
 
-class ClientIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
+class ClientIdentity(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The client that sent a request."""
 
     client_id: str = ""
@@ -80,7 +80,7 @@ def identity_of(asker: Requester | None) -> ClientIdentity | None:
     )
 
 
-class Event(msgspec.Struct, frozen=True, gc=False):
+class Event(NamedTuple):
     """Something that happened in the transaction that is open now."""
 
     at_ms: int
@@ -89,12 +89,16 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     producer_epoch: int
     what: str
     """What else there is to say: an outcome, a partition and its error."""
-    count: int
+    number: int
     """Of partitions, or ms that were waited."""
     who: Requester | None
 
 
-class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
+KeptEvent = tuple[int, Kind, int, int, str, int, Requester | None]
+"""An `Event` as it is kept: a plain tuple takes a third of the time to make."""
+
+
+class Summary(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A transaction that is over."""
 
     begun_ms: int
@@ -107,7 +111,7 @@ class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
     who: ClientIdentity | None = None
 
 
-class Takeover(msgspec.Struct, frozen=True, omit_defaults=True):
+class Takeover(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The pair of an id was raised over that of its producer."""
 
     at_ms: int
@@ -122,7 +126,7 @@ class Takeover(msgspec.Struct, frozen=True, omit_defaults=True):
     partitions: int = 0
 
 
-class Notable(msgspec.Struct, frozen=True, omit_defaults=True):
+class Notable(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """An event that somebody will ask about, with its cause and the evidence."""
 
     at_ms: int

@@ -14,13 +14,14 @@ from eosin.broker.recorder.events import (
     Cause,
     Event,
     History,
+    KeptEvent,
     Kind,
     Notable,
     Summary,
     Takeover,
     identity_of,
 )
-from eosin.broker.recorder.stats import TransactionStats, api_name
+from eosin.broker.recorder.stats import MOST_UNCOUNTED, TransactionStats, api_name
 from eosin.broker.recorder.track import EVENT_BYTES, NOTABLE, OPEN_EVENTS, PAST, SUMMARY_BYTES, Track
 from eosin.coordinator.ports import Requester
 from eosin.coordinator.transactions.entries import PendingRequest
@@ -88,6 +89,7 @@ class FlightRecorder:
         self.dropped_tracks = 0
         self.events = 0
         self.stats = TransactionStats()
+        self._uncounted = self.stats.uncounted
         self.on_notable: OnNotable | None = None
         self.on_ended: OnEnded | None = None
         self.on_ending: OnEnding | None = None
@@ -131,7 +133,16 @@ class FlightRecorder:
         """Remember a decision. Most calls end here, within a microsecond."""
         kind = type(event)
         if kind is Appended:
-            self._stored(before, after, request, now_ms)
+            self.events += 1
+            state = after.state
+            if state is _ONGOING:
+                self._grown(before, after, request, now_ms)
+            elif state is _PREPARE_COMMIT or state is _PREPARE_ABORT:
+                self._prepared(before, after, request, now_ms)
+            elif state is _EMPTY:
+                self._introduced(before, after, request, now_ms)
+            elif state is _DEAD:
+                self._expired(before, after, now_ms)
         elif kind is MarkersWritten:
             if after is not before:
                 self._completed(before, now_ms)
@@ -175,9 +186,9 @@ class FlightRecorder:
         track = self._open.get(transactional_id)
         if track is not None:
             what = f"{partition} {error.name}"
-            last = track.events[-1] if track.events else None
+            last = Event(*track.events[-1]) if track.events else None
             if last is not None and last.kind is Kind.MARKER_REFUSED and last.what == what:
-                track.events[-1] = Event(now_ms, Kind.MARKER_REFUSED, -1, -1, what, last.count + 1, None)
+                track.events[-1] = Event(now_ms, Kind.MARKER_REFUSED, -1, -1, what, last.number + 1, None)
             else:
                 self._add(track, Event(now_ms, Kind.MARKER_REFUSED, -1, -1, what, 1, None))
 
@@ -193,26 +204,19 @@ class FlightRecorder:
 
     # What was stored ------------------------------------------------------------------------------------------------
 
-    def _stored(self, before: Txn, after: Txn, request: PendingRequest | None, now_ms: int) -> None:
-        state = after.state
-        self.events += 1
-        if state is _ONGOING:
-            self._grown(before, after, request, now_ms)
-        elif state is _PREPARE_COMMIT or state is _PREPARE_ABORT:
-            self._prepared(before, after, request, now_ms)
-        elif state is _EMPTY:
-            self._introduced(before, after, request, now_ms)
-        elif state is _DEAD:
-            self.stats.expired += 1
-            unused_ms = now_ms - before.updated_ms
-            expired = Notable(now_ms, Kind.EXPIRED, before.producer_id, before.producer_epoch, what=f"{unused_ms}")
-            self.note(after.transactional_id, expired)
+    def _expired(self, before: Txn, after: Txn, now_ms: int) -> None:
+        self.stats.expired += 1
+        unused_ms = now_ms - before.updated_ms
+        expired = Notable(now_ms, Kind.EXPIRED, before.producer_id, before.producer_epoch, what=f"{unused_ms}")
+        self.note(after.transactional_id, expired)
 
     def _grown(self, before: Txn, after: Txn, request: PendingRequest | None, now_ms: int) -> None:
         who = None if request is None else request.who
         name = after.transactional_id
-        track = self._open.get(name) or self._shrunk.get(name)
-        if before.state is not _ONGOING or track is None:
+        track = self._open.get(name)
+        if track is None and self._shrunk:
+            track = self._shrunk.get(name)
+        if track is None or before.state is not _ONGOING:
             track = self._idle.pop(name, None) or track
             if track is None:
                 track = Track()
@@ -230,13 +234,13 @@ class FlightRecorder:
             self._took_over(track, before, after, request.event, who, now_ms)
             self._recount(track)
             kind = Kind.INIT
-        self._add(track, Event(now_ms, kind, after.producer_id, after.producer_epoch, "", count, who))
+        self._add(track, (now_ms, kind, after.producer_id, after.producer_epoch, "", count, who))
 
     def _prepared(self, before: Txn, after: Txn, request: PendingRequest | None, now_ms: int) -> None:
-        track = self._opened(after.transactional_id)
+        track = self._open.get(after.transactional_id) or self._opened(after.transactional_id)
         track.prepared_ms = now_ms
         if request is None:
-            outcome = "timeout"
+            outcome, who = "timeout", None
             track.take_over(
                 Takeover(
                     now_ms,
@@ -262,14 +266,12 @@ class FlightRecorder:
                 ),
             )
         elif type(request.event) is InitProducerId:
-            outcome = "fenced"
-            self._took_over(track, before, after, request.event, request.who, now_ms)
-        else:
-            outcome = "commit" if after.state is _PREPARE_COMMIT else "abort"
-        if outcome in ("timeout", "fenced"):
+            outcome, who = "fenced", request.who
+            self._took_over(track, before, after, request.event, who, now_ms)
             self._recount(track)
-        who = None if request is None else request.who
-        self._add(track, Event(now_ms, _PREPARED, after.producer_id, after.producer_epoch, outcome, 0, who))
+        else:
+            outcome, who = "commit" if after.state is _PREPARE_COMMIT else "abort", request.who
+        self._add(track, (now_ms, _PREPARED, after.producer_id, after.producer_epoch, outcome, 0, who))
 
     def _introduced(self, before: Txn, after: Txn, request: PendingRequest | None, now_ms: int) -> None:
         track = self._track(after.transactional_id)
@@ -312,12 +314,19 @@ class FlightRecorder:
             track = self._shrunk.pop(name, None) or self._idle.get(name)
             if track is None:
                 return
-        last = track.takeovers[-1] if track.takeovers else None
-        outcome = "commit" if before.state is _PREPARE_COMMIT else "abort"
-        if last is not None and outcome == "abort" and last.producer_epoch == before.producer_epoch:
-            outcome = "timeout" if last.cause is Cause.TIMEOUT else "fenced"
-        duration_ms = now_ms - (track.begun_ms if track.begun_ms != NO_TIME else before.start_ms)
-        markers_ms = now_ms - (track.prepared_ms if track.prepared_ms != NO_TIME else before.updated_ms)
+        if before.state is _PREPARE_COMMIT:
+            outcome = "commit"
+        else:
+            last = track.takeovers[-1] if track.takeovers else None
+            outcome = "abort"
+            if last is not None and last.producer_epoch == before.producer_epoch:
+                outcome = "timeout" if last.cause is Cause.TIMEOUT else "fenced"
+        updated_ms = before.updated_ms
+        begun_ms, prepared_ms = track.begun_ms, track.prepared_ms
+        if begun_ms < 0:
+            begun_ms = before.start_ms
+        if prepared_ms < 0:
+            prepared_ms = updated_ms
         if self.on_ending is not None:
             self.on_ending(before, track, outcome, now_ms)
         shrunk = EVENT_BYTES * len(track.events) - (SUMMARY_BYTES if len(track.past) < PAST else 0)
@@ -327,9 +336,19 @@ class FlightRecorder:
         self._bytes -= shrunk
         if self.on_ended is not None:
             self.on_ended(name, track.past[-1])
-        self.stats.ended(
-            outcome, before, duration_ms=duration_ms, markers_ms=markers_ms, end_ms=now_ms - before.updated_ms
+        uncounted = self._uncounted
+        uncounted.append(
+            (
+                outcome,
+                before.client_transaction_version,
+                now_ms - begun_ms,
+                now_ms - prepared_ms,
+                now_ms - updated_ms,
+                len(before.partitions),
+            )
         )
+        if len(uncounted) >= MOST_UNCOUNTED:
+            self.stats.count()
 
     # Refusals -------------------------------------------------------------------------------------------------------
 
@@ -389,11 +408,12 @@ class FlightRecorder:
             self._idle.pop(transactional_id)
         return track
 
-    def _add(self, track: Track, event: Event) -> None:
-        if len(track.events) >= OPEN_EVENTS or track.is_shrunk:
+    def _add(self, track: Track, event: KeptEvent) -> None:
+        events = track.events
+        if len(events) >= OPEN_EVENTS or track.is_shrunk:
             track.left_out += 1
             return
-        track.events.append(event)
+        events.append(event)
         track.counted += EVENT_BYTES
         self._bytes += EVENT_BYTES
         if self._bytes > self._max_bytes:

@@ -1,9 +1,9 @@
 """`TransactionStats`: how many transactions ended how, in plain integers that the collector reads (console.md 4.2)."""
 
 from bisect import bisect_left
+from collections import Counter
 from typing import Final
 
-from eosin.coordinator.transactions.rules.state import Txn
 from eosin.protocol.keys import ApiKey
 
 DURATIONS_MS: Final = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 5000, 15_000, 60_000, 300_000, 900_000)
@@ -28,34 +28,46 @@ def api_name(api: ApiKey) -> str:
 class Histogram:
     """Counts by bucket; the last bucket is for what is above all bounds."""
 
-    __slots__ = ("counts", "total")
+    __slots__ = ("_bounds", "counts", "total")
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
+
+    def observe(self, value: float, count: int = 1) -> None:
+        """Count a value that was seen so often."""
+        self.counts[bisect_left(self._bounds, value)] += count
+        self.total += value * count
+
+
+Ended = tuple[str, int, int, int, int, int]
+"""A transaction that is complete: its outcome, the client's transaction version, how long it was open (ms), how long
+since its decision was durable, how long since it was asked for, how many partitions."""
+MOST_UNCOUNTED: Final = 256
+"""Counting them takes 0.2 ms when no two are alike."""
 
 
 class TransactionStats:
     """Counters of this broker's transaction coordinator."""
 
     __slots__ = (
-        "commit_ms",
-        "duration_ms",
+        "_commit_ms",
+        "_duration_ms",
+        "_markers_ms",
+        "_outcomes",
+        "_partitions",
         "errors",
         "expired",
         "fenced",
         "healed",
         "marker_errors",
-        "markers_ms",
-        "outcomes",
-        "partitions",
+        "uncounted",
         "wait_ms",
         "waits",
     )
 
     def __init__(self) -> None:
-        self.outcomes: dict[tuple[str, str], int] = {}
-        """By outcome and protocol."""
         self.errors: dict[tuple[str, str], int] = {}
         """By API and error."""
         self.fenced: dict[str, int] = {}
@@ -66,32 +78,56 @@ class TransactionStats:
         """Of requests, for what was under way."""
         self.expired = 0
         self.healed = 0
-        self.duration_ms = Histogram(DURATIONS_MS)
-        self.markers_ms = Histogram(DURATIONS_MS)
-        self.commit_ms = Histogram(DURATIONS_MS)
+        self.uncounted: list[Ended] = []
+        """Transactions that are complete: many that are alike are counted at once. `count` is for who fills it."""
+        self._outcomes: dict[tuple[str, str], int] = {}
+        self._duration_ms = Histogram(DURATIONS_MS)
+        self._markers_ms = Histogram(DURATIONS_MS)
+        self._commit_ms = Histogram(DURATIONS_MS)
+        self._partitions = Histogram(SIZES)
+
+    @property
+    def outcomes(self) -> dict[tuple[str, str], int]:
+        """How many ended, by outcome and protocol."""
+        self.count()
+        return self._outcomes
+
+    @property
+    def duration_ms(self) -> Histogram:
+        """From the first partition to the end."""
+        self.count()
+        return self._duration_ms
+
+    @property
+    def markers_ms(self) -> Histogram:
+        """From the durable decision to the last marker."""
+        self.count()
+        return self._markers_ms
+
+    @property
+    def commit_ms(self) -> Histogram:
         """From the EndTxn of a committed one to its last marker."""
-        self.partitions = Histogram(SIZES)
+        self.count()
+        return self._commit_ms
+
+    @property
+    def partitions(self) -> Histogram:
+        """How many partitions each had."""
+        self.count()
+        return self._partitions
 
     def waited(self, waited_ms: float) -> None:
         """Count a request that has waited for what was under way."""
-        self.wait_ms.counts[bisect_left(DURATIONS_MS, waited_ms)] += 1
-        self.wait_ms.total += waited_ms
+        self.wait_ms.observe(waited_ms)
 
-    def ended(self, outcome: str, txn: Txn, *, duration_ms: int, markers_ms: int, end_ms: int) -> None:
-        """Count a transaction that is complete; `txn` was prepared. `markers_ms` is since its decision was durable,
-        `end_ms` since it was asked for."""
-        key = (outcome, "tv2" if txn.client_transaction_version >= 2 else "tv0")
-        self.outcomes[key] = self.outcomes.get(key, 0) + 1
-        # What `observe` does, without three calls for each transaction.
-        durations, markers, sizes = self.duration_ms, self.markers_ms, self.partitions
-        durations.counts[bisect_left(DURATIONS_MS, duration_ms)] += 1
-        durations.total += duration_ms
-        markers.counts[bisect_left(DURATIONS_MS, markers_ms)] += 1
-        markers.total += markers_ms
-        if outcome == "commit":
-            commits = self.commit_ms
-            commits.counts[bisect_left(DURATIONS_MS, end_ms)] += 1
-            commits.total += end_ms
-        size = len(txn.partitions)
-        sizes.counts[bisect_left(SIZES, size)] += 1
-        sizes.total += size
+    def count(self) -> None:
+        """Count those that are not counted yet."""
+        for (outcome, version, duration_ms, markers_ms, end_ms, size), count in Counter(self.uncounted).items():
+            key = (outcome, "tv2" if version >= 2 else "tv0")
+            self._outcomes[key] = self._outcomes.get(key, 0) + count
+            self._duration_ms.observe(duration_ms, count)
+            self._markers_ms.observe(markers_ms, count)
+            if outcome == "commit":
+                self._commit_ms.observe(end_ms, count)
+            self._partitions.observe(size, count)
+        self.uncounted.clear()

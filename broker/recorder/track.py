@@ -12,6 +12,7 @@ from eosin.broker.recorder.events import (
     Event,
     History,
     HistoryEvent,
+    KeptEvent,
     Kind,
     Notable,
     Summary,
@@ -42,6 +43,7 @@ class Track:
         "epoch",
         "events",
         "is_shrunk",
+        "last_asker",
         "left_out",
         "notable",
         "opened_by",
@@ -67,10 +69,12 @@ class Track:
         self.partitions = 0
         self.prepared_ms = NO_TIME
         """When the decision about the open transaction was durable."""
-        self.events: list[Event] = []
+        self.events: list[KeptEvent] = []
         self.left_out = 0
         self.is_shrunk = False
         self.past: tuple[Summary, ...] = ()
+        self.last_asker: Requester | None = None
+        """Who opened the last transaction of `past`."""
         self.takeovers: tuple[Takeover, ...] = ()
         self.notable: tuple[Notable, ...] = ()
 
@@ -91,17 +95,23 @@ class Track:
 
     def end(self, ended_ms: int, outcome: str, producer_id: int, producer_epoch: int) -> None:
         """The open transaction is over: it becomes a summary."""
-        begun_ms = self.begun_ms if self.begun_ms != NO_TIME else ended_ms
-        who, epoch = self.opened_by, self.epoch if self.epoch >= 0 else producer_epoch
-        summary = Summary(begun_ms, ended_ms, outcome, self.partitions, producer_id, epoch, _kept(self, who))
-        self.past = (*self.past[1 - PAST :], summary)
-        self.begun_ms = NO_TIME
+        begun_ms, epoch, asker, past = self.begun_ms, self.epoch, self.opened_by, self.past
+        if begun_ms < 0:
+            begun_ms = ended_ms
+        if epoch < 0:
+            epoch = producer_epoch
+        # One value for all transactions of a producer.
+        who = past[-1].who if asker is self.last_asker and past else _kept(past, asker)
+        self.last_asker = asker
+        self.past = (
+            *past[1 - PAST :],
+            Summary(begun_ms, ended_ms, outcome, self.partitions, producer_id, epoch, who),
+        )
+        self.begun_ms = self.prepared_ms = NO_TIME
         self.epoch = -1
         self.opened_by = None
-        self.partitions = 0
-        self.prepared_ms = NO_TIME
+        self.partitions = self.left_out = 0
         self.events = []
-        self.left_out = 0
         self.is_shrunk = False
 
     def shrink(self) -> None:
@@ -131,7 +141,7 @@ class Track:
             owner=identity_of(self.owner),
             owner_ms=self.owner_ms,
             opened_by=identity_of(self.opened_by),
-            events=tuple(_told(event) for event in self.events),
+            events=tuple(_told(Event(*each)) for each in self.events),
             left_out=self.left_out,
             is_shrunk=self.is_shrunk,
             past=self.past,
@@ -141,11 +151,11 @@ class Track:
         )
 
 
-def _kept(track: Track, who: Requester | None) -> ClientIdentity | None:
-    """Who, as the last summary has it if it is the same: one value for all transactions of a producer."""
+def _kept(past: tuple[Summary, ...], who: Requester | None) -> ClientIdentity | None:
+    """Who, as the last summary has it if it is the same."""
     if who is None:
         return None
-    last = track.past[-1].who if track.past else None
+    last = past[-1].who if past else None
     if last is not None and last.peer == who.peer and last.client_id == (who.client_id or ""):
         return last
     return identity_of(who)
@@ -186,6 +196,6 @@ def _told(event: Event) -> HistoryEvent:
         event.producer_id,
         event.producer_epoch,
         event.what,
-        event.count,
+        event.number,
         identity_of(event.who),
     )

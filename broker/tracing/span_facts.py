@@ -73,7 +73,7 @@ def _transaction(ended: EndedTransaction, cluster_id: str) -> SpanFacts:
     if ended.left_out:
         attributes["eosin.events_left_out"] = ended.left_out
     reasons = [_reason(name, ended, each) for each in ended.takeovers if _is_within(ended, each.at_ms)]
-    events = [_event(each) for each in ended.events]
+    events = [_event(Event(*each)) for each in ended.events]
     events += reasons
     events += [_notable(name, each) for each in ended.notable if _is_told_as_event(ended, each)]
     events.append(_completed(ended))
@@ -120,12 +120,12 @@ def _refusal(refused: RefusedProducer, cluster_id: str) -> SpanFacts:
 def _event(event: Event) -> SpanEvent:
     attributes: Attributes = {}
     if event.kind in (Kind.BEGIN, Kind.ADD):
-        attributes["eosin.partition_count"] = event.count
+        attributes["eosin.partition_count"] = event.number
     elif event.kind is Kind.MARKER_REFUSED:
         partition, _, error = event.what.rpartition(" ")
-        attributes |= {"eosin.partition": partition, "error.type": error, "eosin.times": event.count}
+        attributes |= {"eosin.partition": partition, "error.type": error, "eosin.times": event.number}
     elif event.kind is Kind.WAITED:
-        attributes |= {"eosin.request": event.what, "eosin.waited_ms": event.count}
+        attributes |= {"eosin.request": event.what, "eosin.waited_ms": event.number}
     elif event.kind is Kind.PREPARED:
         attributes["eosin.outcome"] = event.what
     return SpanEvent(event.at_ms, event.kind.value, attributes | _client(identity_of(event.who)))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from eosin.broker.recorder.events import Event, Notable, Takeover
+from eosin.broker.recorder.events import KeptEvent, Notable, Takeover
 from eosin.coordinator.ports import Requester
 from eosin.coordinator.transactions.rules.state import Txn
 
@@ -30,7 +30,7 @@ class EndedTransaction(msgspec.Struct, frozen=True, gc=False):
     ended_ms: int
     partitions: int
     opened_by: Requester | None
-    events: list[Event]
+    events: list[KeptEvent]
     """The recorder's, which lets go of them with the end of the transaction."""
     left_out: int
     """Events that the recorder did not keep."""

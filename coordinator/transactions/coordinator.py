@@ -118,8 +118,8 @@ class TransactionCoordinator:
 
     # Life -----------------------------------------------------------------------------------------------------------
 
-    def observe(self, observer: TransactionObserver) -> None:
-        """Tell `observer` of every decision from now on (console.md 2.2)."""
+    def observe(self, observer: TransactionObserver | None) -> None:
+        """Tell `observer` of every decision from now on (console.md 2.2); None: nobody."""
         self._observer = self._effect_runner.observer = self._markers.observer = observer
 
     def confirm_answers(self) -> None:

@@ -157,7 +157,10 @@ class EffectRunner:
     def _decide(self, entry: Entry, event: Event, request: PendingRequest | None) -> None:
         before = entry.txn
         entry.txn, effects = decide(before, event, self._now_ms)
-        if self.observer is not None:
+        # A request that waits for its record is heard of when that is durable.
+        if self.observer is not None and (
+            request is None or event is _APPENDED or (effects and type(effects[0]) is Reply)
+        ):
             self.observer.decided(before, entry.txn, event, effects, request, self._now_ms)
         for effect in effects:
             self._carry_out(entry, effect, event, request)

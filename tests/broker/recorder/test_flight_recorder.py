@@ -5,8 +5,11 @@ import random
 import pytest
 from manual_clock import ManualClock
 
+from eosin.broker.api import RequestContext
 from eosin.broker.recorder.events import Cause, Kind, Notable
 from eosin.broker.recorder.recorder import FlightRecorder
+from eosin.broker.recorder.stats import MOST_UNCOUNTED
+from eosin.coordinator.ports import Requester
 from eosin.coordinator.transactions.entries import PendingRequest
 from eosin.coordinator.transactions.rules.decide import decide
 from eosin.coordinator.transactions.rules.effects import AllocateProducerId, Persist, WriteMarkers
@@ -34,10 +37,11 @@ class Coordinator:
         self.txns: dict[str, Txn] = {}
         self.now_ms = 1_700_000_000_000
         self.fresh = 0
+        self.who: Requester | None = None
 
     def run(self, name: str, event: Event) -> None:
         """Decide, with everything durable at once."""
-        request = PendingRequest(name, event)
+        request = PendingRequest(name, event, self.who)
         self.now_ms += 1
         events: list[tuple[Event, PendingRequest | None]] = [(event, request)]
         while events:
@@ -143,3 +147,35 @@ def test_an_idle_id_takes_at_most_half_a_kib_but_for_what_was_notable() -> None:
             coordinator.run(name, AddPartitions(*pair, frozenset({TopicPartition("orders", 0)})))
             coordinator.run(name, EndTxn(*pair, True, 2))
     assert recorder.bytes / 100 <= 600
+
+
+def test_transactions_that_nobody_looks_at_are_counted_all_the_same() -> None:
+    recorder = FlightRecorder(ManualClock())
+    coordinator = Coordinator(recorder)
+    coordinator.run("mine", InitProducerId(60_000, 2))
+    for _ in range(3 * MOST_UNCOUNTED):
+        pair = coordinator.txns["mine"].client_pair
+        coordinator.run(
+            "mine", AddPartitions(pair.producer_id, pair.producer_epoch, frozenset({TopicPartition("orders", 0)}))
+        )
+        coordinator.run("mine", EndTxn(pair.producer_id, pair.producer_epoch, True, 2))
+        assert len(recorder.stats.uncounted) < MOST_UNCOUNTED
+    assert recorder.stats.outcomes == {("commit", "tv2"): 3 * MOST_UNCOUNTED}
+    history = recorder.history("mine")
+    assert history is not None
+    assert [each.who for each in history.past] == [None] * 4
+
+
+def test_a_transaction_is_told_with_who_opened_it_also_after_another_client_did() -> None:
+    recorder = FlightRecorder(ManualClock())
+    coordinator = Coordinator(recorder)
+    coordinator.run("mine", InitProducerId(60_000, 2))
+    for client in ("first", "first", "second", "first"):
+        coordinator.who = RequestContext(0, client, "/127.0.0.1", "PLAINTEXT")
+        pair = coordinator.txns["mine"].client_pair
+        partitions = frozenset({TopicPartition("orders", 0)})
+        coordinator.run("mine", AddPartitions(pair.producer_id, pair.producer_epoch, partitions))
+        coordinator.run("mine", EndTxn(pair.producer_id, pair.producer_epoch, True, 2))
+    history = recorder.history("mine")
+    assert history is not None
+    assert [each.who and each.who.client_id for each in history.past] == ["first", "first", "second", "first"]
