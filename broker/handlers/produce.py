@@ -12,8 +12,8 @@ Checks come in Kafka's order (storage.md section 4): steps 1 to 6 in `broker/pro
 by the transaction coordinator in `broker/transactions/verification.py`, the rest in the log. The handler appends
 before its first wait, so that pipelined requests reach the logs in the order in which they came. There are two
 exceptions. A request whose verification waits appends later, and the next requests of its producer wait behind it. A
-large batch is checked in a thread, the first batches of many partitions take turns, and later batches for their logs
-wait behind them (`broker/producing/large_batches.py`).
+large batch is checked in a thread, many batches of one request and the first batches of many partitions take turns, and
+later batches for their logs wait behind them (`broker/producing/large_batches.py`).
 
 After the append the handler waits for durability: acks=1 and acks=-1 both respond when the high watermark has passed
 the batch (storage.md 19). With replicas on other brokers acks=1 waits for this broker's disk alone, and acks=-1 is
@@ -25,6 +25,7 @@ response; an error closes the connection.
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
+from eosin.broker.producing.large_batches import BATCHES_AT_ONCE, Unchecked
 from eosin.broker.producing.produce_request import Produced, ProducedBatch, ProducedTopic, read_produced
 from eosin.broker.security.access import Access, Right, on_each
 from eosin.broker.security.resources import Operation, ResourceType
@@ -120,10 +121,15 @@ def _append_small(
     waiting: list[ProducedBatch] = []
     large: list[Checked] = []
     records_left = QUICK_RECORDS
+    batches_left = BATCHES_AT_ONCE
     for topic in produced.topics:
         for batch in topic.batches:
             if batch.outcome is None:
                 assert batch.records is not None
+                if not batches_left:
+                    large.append((batch, Unchecked.SMALL))
+                    continue
+                batches_left -= 1
                 valid = validate_quickly(
                     batch.records,
                     batch.log.config,
@@ -139,7 +145,7 @@ def _append_small(
                     or (large_batches.waiting and batch.log in large_batches.waiting)
                     or (batch.log.segments.active is None and not large_batches.takes_first_batch())
                 ):
-                    large.append((batch, valid))
+                    large.append((batch, Unchecked.LARGE if valid is None else valid))
                     continue
                 if _append_one(batch, valid, now_ms, context, services):
                     waiting.append(batch)

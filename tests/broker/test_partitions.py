@@ -12,12 +12,12 @@ from manual_clock import ManualClock
 
 from eosin.broker import partitions
 from eosin.broker.metadata.cluster import ConfigChange, PartitionState
-from eosin.broker.transactions.markers import LocalMarkers, MarkerRoutes
+from eosin.broker.transactions.markers import MARKERS_AT_ONCE, LocalMarkers, MarkerRoutes
 from eosin.coordinator.ports import MarkersForPartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.scan import sound_batches
-from eosin.storage.log.log_results import AppendOrigin, Marker, Refused
+from eosin.storage.log.log_results import Appended, AppendOrigin, Marker, Refused
 from eosin.storage.manager import LogManager
 
 ORDERS = TopicPartition("orders", 0)
@@ -296,3 +296,23 @@ async def test_markers_for_offsets_go_to_the_group_coordinator_whose_answers_bec
         *["NOT_LEADER_OR_FOLLOWER"] * 3,
         "KAFKA_STORAGE_ERROR",
     ]
+
+
+async def test_the_markers_of_thousands_of_partitions_are_appended_some_hundreds_in_each_turn() -> None:
+    count = 3 * MARKERS_AT_ONCE
+    broker = await DataBroker.started()
+    await broker.create_topic(partitions=count)
+    partitions = tuple(TopicPartition("orders", index) for index in range(count))
+    logs = [broker.log(partition=index) for index in range(count)]
+    for log in logs:
+        assert isinstance(log.append(batch("first"), now_ms=0), Appended)
+    markers = [MarkersForPartitions(Marker(7, 0, True, 0), partitions)]
+    writing = asyncio.ensure_future(LocalMarkers(broker.partitions, clock=broker.clock).write_markers(markers))
+    counts = []
+    while (before := sum(log.log_end_offset for log in logs)) < 2 * count:
+        await asyncio.sleep(0)
+        counts.append(sum(log.log_end_offset for log in logs) - before)
+        assert len(counts) < count
+    assert max(counts) <= MARKERS_AT_ONCE
+    assert set((await writing).values()) == {ErrorCode.NONE}
+    await broker.stop()

@@ -10,7 +10,7 @@ import pytest
 from data_broker import DataBroker, batch, settle
 
 from eosin.broker.handlers import produce
-from eosin.broker.producing.large_batches import FIRST_BATCHES_AT_ONCE
+from eosin.broker.producing.large_batches import BATCHES_AT_ONCE, FIRST_BATCHES_AT_ONCE
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.records.compression import Compression
@@ -250,6 +250,47 @@ async def test_first_batches_of_a_request_that_is_given_up_let_the_others_go_on(
     assert answered(last) == [(0, 0)]
     assert many.written() < count
     assert many.broker.services.large_batches.waiting == {}
+
+
+async def test_a_request_with_thousands_of_batches_appends_some_hundreds_in_each_turn() -> None:
+    count = 5 * BATCHES_AT_ONCE
+    many = await FirstBatches.of(count)
+    many.begin(range(count))
+    await many.per_turn()
+    await settle()
+    begun = many.begin(range(count))
+    counts = [many.written() - count]
+    behind = [many.broker.begin_produce(batch("b", timestamp=T), partition=each) for each in (0, count - 1)]
+    while many.written() < 2 * count + len(behind):
+        before = many.written()
+        await asyncio.sleep(0)
+        counts.append(many.written() - before)
+        assert len(counts) < count
+    assert max(counts) <= 2 * BATCHES_AT_ONCE
+    await settle()
+    assert answered(begun) == [(0, 1)] * count
+    assert [answer_of(each) for each in behind] == [("NONE", 2)] * 2
+    assert many.broker.services.large_batches.waiting == {}
+
+
+async def test_a_large_batch_among_thousands_is_checked_by_a_thread_all_the_same() -> None:
+    disk = HeldDisk()
+    count = BATCHES_AT_ONCE + 2
+    many = await FirstBatches.of(count, disk)
+    many.begin(range(count))
+    await many.per_turn()
+    await settle()
+    disk.held = []
+    data = [PartitionProduceData(each, batch("r", timestamp=T)) for each in range(count)]
+    data[-2] = PartitionProduceData(count - 2, many_records())
+    request = ProduceRequest(None, -1, 30_000, (TopicProduceData("orders", bytes(16), tuple(data)),))
+    begun = many.broker.begin(produce.API, request, 11)
+    await settle()
+    assert not begun.done()
+    assert len(disk.held) == 1
+    disk.held[0].set_result(None)
+    await settle()
+    assert answered(begun) == [(0, 1)] * count
 
 
 @pytest.mark.slow
