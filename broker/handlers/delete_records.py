@@ -7,9 +7,10 @@ request's timeout is for the wait for other live replicas, as in Kafka: they fol
 fetches.
 """
 
-import asyncio
+from collections.abc import Sequence
+from functools import partial
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.security.access import Access, on_each
@@ -24,22 +25,50 @@ from eosin.protocol.schemas.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from eosin.runtime.turns import in_turns
+
+if TYPE_CHECKING:
+    from eosin.broker.replication.led_partitions import LedPartitions
+    from eosin.storage.log.partition_log import PartitionLog
 
 _Result = DeleteRecordsPartitionResult
 
 
+class _Deletion:
+    """One partition of a request."""
+
+    __slots__ = ("error", "index", "log", "offset", "topic")
+
+    log: "PartitionLog"
+    """Only set where there is no error, or was none when the start was moved."""
+
+    def __init__(self, topic: str, wanted: DeleteRecordsPartition, error: ErrorCode) -> None:
+        self.topic = topic
+        self.index = wanted.partition_index
+        self.offset = wanted.offset
+        self.error = error
+
+    @property
+    def target(self) -> int:
+        """Where every replica is to start, as far as the log has come."""
+        start = self.log.log_start_offset
+        return start if self.offset < 0 else min(self.offset, start)
+
+
 async def handle(request: DeleteRecordsRequest, context: RequestContext, services: Services) -> DeleteRecordsResponse:
-    """Move every partition's start, all side by side."""
-    results = iter(
-        await asyncio.gather(
-            *(
-                _delete(topic.name, each, services, timeout_ms=request.timeout_ms) if is_open else _denied(each)
-                for topic in request.topics
-                for is_open in (context.session.may(Operation.DELETE, ResourceType.TOPIC, topic.name),)
-                for each in topic.partitions
-            )
-        )
-    )
+    """Move every partition's start, save all of them at once, and wait for the replicas of all side by side."""
+    deletions = [
+        _Deletion(topic.name, each, ErrorCode.NONE if is_open else ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        for topic in request.topics
+        for is_open in (context.session.may(Operation.DELETE, ResourceType.TOPIC, topic.name),)
+        for each in topic.partitions
+    ]
+    await in_turns(deletions, partial(_move, services=services), services.clock)
+    await _save([each for each in deletions if not each.error])
+    led = services.led_partitions
+    if led is not None:
+        await _follow([each for each in deletions if not each.error], led, request.timeout_ms)
+    results = (_result(each, led) for each in deletions)
     return DeleteRecordsResponse(
         topics=tuple(
             DeleteRecordsTopicResult(topic.name, tuple(islice(results, len(topic.partitions))))
@@ -48,28 +77,41 @@ async def handle(request: DeleteRecordsRequest, context: RequestContext, service
     )
 
 
-async def _delete(topic: str, wanted: DeleteRecordsPartition, services: Services, *, timeout_ms: int) -> _Result:
-    partition = TopicPartition(topic, wanted.partition_index)
-    if partition.topic in INTERNAL_TOPICS:
-        return _refused(partition.partition, ErrorCode.INVALID_TOPIC_EXCEPTION)
-    log = services.partitions.get(partition)
+def _move(deletion: _Deletion, services: Services) -> None:
+    """Move the start of a partition, unless it is refused."""
+    if deletion.error:
+        return
+    if deletion.topic in INTERNAL_TOPICS:
+        deletion.error = ErrorCode.INVALID_TOPIC_EXCEPTION
+        return
+    log = services.partitions.get(TopicPartition(deletion.topic, deletion.index))
     if isinstance(log, ErrorCode):
-        return _refused(partition.partition, log)
-    error = await log.delete_records_before(wanted.offset)
-    if error:
-        return _refused(partition.partition, error)
-    led = services.led_partitions
-    if led is None:
-        return _Result(partition.partition, log.log_start_offset, ErrorCode.NONE)
-    target = log.log_start_offset if wanted.offset < 0 else min(wanted.offset, log.log_start_offset)
-    error = await led.deleted_before(log, target, timeout_ms=timeout_ms)
-    if error:
-        return _refused(partition.partition, error)
-    return _Result(partition.partition, led.low_watermark(log), ErrorCode.NONE)
+        deletion.error = log
+    else:
+        deletion.log = log
+        deletion.error = log.move_start_before(deletion.offset)
 
 
-async def _denied(wanted: DeleteRecordsPartition) -> _Result:
-    return _refused(wanted.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+async def _save(moved: Sequence[_Deletion]) -> None:
+    """Make the new starts durable: one save for all, since the logs of a broker share the file."""
+    if moved:
+        error = await moved[0].log.start_saved()
+        for each in moved:
+            each.error = error
+
+
+async def _follow(moved: Sequence[_Deletion], led: "LedPartitions", timeout_ms: int) -> None:
+    """Wait until the live replicas have followed."""
+    errors = await led.deleted_before([(each.log, each.target) for each in moved], timeout_ms=timeout_ms)
+    for each, error in zip(moved, errors, strict=True):
+        each.error = error
+
+
+def _result(deletion: _Deletion, led: "LedPartitions | None") -> _Result:
+    if deletion.error:
+        return _refused(deletion.index, deletion.error)
+    log = deletion.log
+    return _Result(deletion.index, log.log_start_offset if led is None else led.low_watermark(log), ErrorCode.NONE)
 
 
 def _refused(index: int, error: ErrorCode) -> _Result:

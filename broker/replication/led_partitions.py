@@ -355,23 +355,35 @@ class LedPartitions:
         held = self._led.get(log)
         return log.log_start_offset if held is None else low_watermark(held.led, log.log_start_offset, self._brokers())
 
-    async def deleted_before(self, log: "PartitionLog", offset: int, *, timeout_ms: int) -> ErrorCode:
-        """Wait until the log starts at `offset` or later on every live replica; else why not: REQUEST_TIMED_OUT, or
+    async def deleted_before(
+        self, wanted: Sequence[tuple["PartitionLog", int]], *, timeout_ms: int
+    ) -> Sequence[ErrorCode]:
+        """Wait until each log starts at its offset or later on every live replica; else why not: REQUEST_TIMED_OUT, or
         this broker leads no more (cluster.md 4.15)."""
-        held = self._led.get(log)
-        if held is None:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if self.low_watermark(log) >= offset:
-            return ErrorCode.NONE
-        deleted: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-        held.deletions.append((offset, deleted))
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                return await deleted
-        except TimeoutError:
-            return ErrorCode.REQUEST_TIMED_OUT
-        finally:
-            held.deletions.remove((offset, deleted))
+        answers: list[ErrorCode | asyncio.Future[ErrorCode]] = []
+        waiting: list[tuple[_Led, tuple[int, asyncio.Future[ErrorCode]]]] = []
+        loop = asyncio.get_running_loop()
+        for log, offset in wanted:
+            held = self._led.get(log)
+            if held is None:
+                answers.append(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            elif self.low_watermark(log) >= offset:
+                answers.append(ErrorCode.NONE)
+            else:
+                deletion = offset, loop.create_future()
+                held.deletions.append(deletion)
+                waiting.append((held, deletion))
+                answers.append(deletion[1])
+        if waiting:
+            try:
+                await asyncio.wait([deleted for _, (_, deleted) in waiting], timeout=timeout_ms / 1000)
+            finally:
+                for held, deletion in waiting:
+                    held.deletions.remove(deletion)
+        return [
+            each if isinstance(each, ErrorCode) else each.result() if each.done() else ErrorCode.REQUEST_TIMED_OUT
+            for each in answers
+        ]
 
     def _look_at_deletions(self, held: _Led) -> None:
         reached = low_watermark(held.led, held.log.log_start_offset, self._brokers())

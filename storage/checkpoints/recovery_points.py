@@ -72,6 +72,7 @@ class OffsetCheckpoints:
         self._read_high_watermarks: dict[TopicPartition, int] = {}
         self._vanished: dict[TopicPartition, SavedOffsets] = {}
         self._lowering = _SharedSave(self._save_lowered)
+        self._starts = _SharedSave(self._save_log_starts)
 
     @staticmethod
     def _file(disk: Disk, path: str, space: DiskSpace, *, durable: bool) -> "_TableFile":
@@ -178,6 +179,9 @@ class OffsetCheckpoints:
 
     async def save_log_starts(self) -> None:
         """Save every log start offset. Raises OSError."""
+        await self._starts.run()
+
+    async def _save_log_starts(self) -> None:
         await self._put_changed()
         await self._log_starts.save()
 
@@ -220,7 +224,8 @@ class OffsetCheckpoints:
 
 
 class _SharedSave:
-    """A save that callers share: an election cuts hundreds of logs at once, and the files hold all of them."""
+    """A save that callers share: an election cuts hundreds of logs at once, clients delete the records of thousands,
+    and the files hold all of them."""
 
     __slots__ = ("_next", "_running", "_save")
 

@@ -445,6 +445,10 @@ class PartitionLog(CommittedLog):
 
     async def delete_records_before(self, offset: int) -> ErrorCode:
         """Move the log start up to `offset` (-1: to the high watermark), as durably as configured (storage.md 13)."""
+        return self.move_start_before(offset) or await self.start_saved()
+
+    def move_start_before(self, offset: int) -> ErrorCode:
+        """The first half of `delete_records_before`: move the start, now. `start_saved` makes that durable."""
         if self._unusable is not None:
             return self._unusable.error
         if not self.config.is_deleted_by_retention:
@@ -454,8 +458,12 @@ class PartitionLog(CommittedLog):
             return ErrorCode.OFFSET_OUT_OF_RANGE
         if target > self.log_start_offset:
             self.move_log_start(target)
+        return ErrorCode.NONE
+
+    async def start_saved(self) -> ErrorCode:
+        """Wait until the starts of this log and of all logs beside it are as durable as configured. Also when nothing
+        moved: a caller that went away may have left the checkpoint unwritten."""
         try:
-            # Also when nothing moved: a caller that went away may have left the checkpoint unwritten.
             await self.context.owner.save_log_starts()
         except OSError:
             return ErrorCode.KAFKA_STORAGE_ERROR

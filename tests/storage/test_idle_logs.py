@@ -11,6 +11,7 @@ from fake_disk import Fault
 from logs import DATA_DIR, Logs, appended
 from manual_clock import ManualClock
 
+from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.turns import TURN_MS, in_turns
 from eosin.storage.checkpoints.checkpoint_saver import SAVES_AT_ONCE
@@ -76,6 +77,24 @@ async def test_a_log_that_could_not_be_saved_is_saved_by_the_next_round() -> Non
     await logs.manager.checkpoint()
     assert log.checkpoint_state.saved_recovery_point == 2
     assert decode_offsets(logs.fake.read_whole(RECOVERY_POINTS))[MANY[7]] == 2
+
+
+async def test_callers_that_want_the_log_starts_saved_at_once_share_a_save() -> None:
+    logs = await many_logs()
+    looks = 0
+    put = OffsetCheckpoints._put_changed
+
+    async def counted(self: OffsetCheckpoints) -> None:
+        nonlocal looks
+        looks += 1
+        await put(self)
+
+    with patch.object(OffsetCheckpoints, "_put_changed", counted):
+        codes = await asyncio.gather(*(logs.log(each).delete_records_before(1) for each in MANY))
+    assert set(codes) == {ErrorCode.NONE}
+    assert looks <= 2
+    told = decode_offsets(logs.fake.read_whole(f"{DATA_DIR}/log-start-offset-checkpoint"))
+    assert told == dict.fromkeys(MANY, 1)
 
 
 def test_a_table_encodes_to_the_same_file_as_one_made_anew() -> None:

@@ -1,7 +1,10 @@
 """DeleteRecords over real logs."""
 
 import asyncio
+import errno
+from itertools import pairwise
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from data_broker import DataBroker, batch, settle
@@ -9,6 +12,9 @@ from data_broker import DataBroker, batch, settle
 from eosin.broker.handlers import delete_records
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from eosin.runtime.turns import TURN_MS
+from eosin.storage.checkpoints.recovery_points import OffsetCheckpoints
+from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.manager import LogManager
 
 API = delete_records.API
@@ -80,6 +86,53 @@ async def test_a_save_under_way_is_awaited_however_short_the_timeout(
     assert not deleting.done()
     gate.set()
     assert await deleting == [("NONE", 1), ("OFFSET_OUT_OF_RANGE", -1)]
+
+
+async def test_the_partitions_of_a_request_share_one_save(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = await broker_with_records()
+    await broker.create_topic("many", partitions=50)
+    saves = 0
+    save = LogManager.save_log_starts
+
+    async def counted(self: LogManager) -> None:
+        nonlocal saves
+        saves += 1
+        await save(self)
+
+    monkeypatch.setattr(LogManager, "save_log_starts", counted)
+    assert await delete(broker, request(*[0] * 50, topic="many")) == [("NONE", 0)] * 50
+    assert saves == 1
+    assert await delete(broker, request(-1, 7)) == [("NONE", 3), ("OFFSET_OUT_OF_RANGE", -1)]
+    assert saves == 2
+
+
+async def test_a_save_that_fails_is_told_for_each_partition_that_it_was_for() -> None:
+    broker = await broker_with_records()
+    with patch.object(OffsetCheckpoints, "save_log_starts", side_effect=OSError(errno.EIO, "injected")):
+        assert await delete(broker, request(1, 7)) == [("KAFKA_STORAGE_ERROR", -1), ("OFFSET_OUT_OF_RANGE", -1)]
+    assert await delete(broker, request(1)) == [("NONE", 1)]
+
+
+async def test_the_starts_of_many_partitions_are_moved_a_few_in_each_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 4 * TURN_MS
+    broker = await DataBroker.started()
+    await broker.create_topic("many", partitions=count)
+    moved, turns = 0, list[int]()
+    move = PartitionLog.move_start_before
+
+    def slow(self: PartitionLog, offset: int) -> ErrorCode:
+        nonlocal moved
+        moved += 1
+        broker.clock.pause(1)
+        return move(self, offset)
+
+    monkeypatch.setattr(PartitionLog, "move_start_before", slow)
+    deleting = asyncio.ensure_future(delete(broker, request(*[0] * count, topic="many")))
+    while moved < count:
+        turns.append(moved)
+        await asyncio.sleep(0)
+    assert max(after - before for before, after in pairwise(turns)) <= TURN_MS
+    assert await deleting == [("NONE", 0)] * count
 
 
 async def test_nothing_to_delete_is_nothing_to_wait_for() -> None:
