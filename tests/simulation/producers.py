@@ -205,8 +205,8 @@ class TransactionalProducer:
         transaction.end_response(history.moment(), self.world.now_ms, error=error.name if error else "")
         if error == ErrorCode.NONE:
             return True
-        # Where ids are forgotten within a second, a commit that was carried out may find none when it is repeated, and so
-        # may an instance that others have followed: both would be taken back as if nothing had been.
+        # Where ids are forgotten within a second, a commit that was carried out may find none when it is repeated, and
+        # so may an instance that others have followed: both would be taken back as if nothing had been.
         is_forgotten = error == ErrorCode.INVALID_PRODUCER_ID_MAPPING and history.ids_expire
         if not commit or error not in COMES_TOO_LATE or is_forgotten:
             raise self._over(error.name)
